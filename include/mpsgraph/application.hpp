@@ -1,7 +1,9 @@
-// The C interface in C++: objects that release themselves, spans, exceptions. Header-only, C++20.
+// The C interface as C++ classes that release their handles automatically, accept spans, and throw exceptions.
+// Header-only; requires C++20.
 //
-// It needs nothing of the library but mpsgraph.h, so a program that was compiled with it runs with newer libraries, and
-// with another compiler's. The classes of the core (mpsgraph.hpp) are for those who extend the library.
+// These classes need only mpsgraph.h from the library. A program compiled with them therefore works with newer versions
+// of the library and with a library built by another compiler. The classes of mpsgraph.hpp are for programs that extend
+// the library.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +21,24 @@
 
 namespace mpsgraph::application {
 
+// The exception that all functions throw for a status other than MPSGRAPH_OK.
 class Failure : public std::runtime_error {
  public:
   Failure(mpsgraph_status status, const std::string& message) : std::runtime_error(message), status(status) {}
   const mpsgraph_status status;
 };
 
+// Throws Failure unless `status` is MPSGRAPH_OK.
 inline void check(mpsgraph_status status) {
   if (status != MPSGRAPH_OK) throw Failure(status, mpsgraph_error_message());
 }
 
-// A counted handle. Copies share the object.
+// Owns one reference to the object behind a handle. Copies refer to the same object.
 template <class Handle>
 class Shared {
  public:
   Shared() = default;
-  explicit Shared(Handle handle) : handle_(handle) {}  // takes the count over
+  explicit Shared(Handle handle) : handle_(handle) {}  // takes ownership of one reference
   Shared(const Shared& other) : handle_(other.handle_) {
     if (handle_) check(mpsgraph_retain(handle_));
   }
@@ -51,6 +55,7 @@ class Shared {
   Handle handle_ = nullptr;
 };
 
+// The dtype of elements of type T. Throws std::invalid_argument if there is none.
 template <class T>
 constexpr mpsgraph_dtype dtype_of() {
   using Element = std::remove_cv_t<T>;
@@ -65,11 +70,14 @@ constexpr mpsgraph_dtype dtype_of() {
   if constexpr (std::is_same_v<Element, uint16_t>) return MPSGRAPH_UINT16;
   if constexpr (std::is_same_v<Element, uint32_t>) return MPSGRAPH_UINT32;
   if constexpr (std::is_same_v<Element, uint64_t>) return MPSGRAPH_UINT64;
-  throw std::invalid_argument("no element type of mpsgraph");
+  throw std::invalid_argument("the element type is not supported by mpsgraph");
 }
 
+// A type with this dtype and shape; -1 is an unknown dimension.
 inline mpsgraph_type type(mpsgraph_dtype dtype, std::span<const int64_t> dims) {
-  if (dims.size() > MPSGRAPH_MAX_RANK) throw Failure(MPSGRAPH_INVALID_ARGUMENT, "more than 16 dimensions");
+  if (dims.size() > MPSGRAPH_MAX_RANK)
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT,
+                  "a type must have at most 16 dimensions, got " + std::to_string(dims.size()));
   mpsgraph_type result{dtype, static_cast<int32_t>(dims.size()), {}};
   for (size_t i = 0; i < dims.size(); ++i) result.dims[i] = dims[i];
   return result;
@@ -78,6 +86,7 @@ inline mpsgraph_type type(mpsgraph_dtype dtype, std::initializer_list<int64_t> d
   return type(dtype, std::span(dims.begin(), dims.size()));
 }
 
+// An array in CPU memory. Copies of an Array share its elements.
 class Array : public Shared<mpsgraph_array> {
  public:
   using Shared::Shared;
@@ -86,14 +95,15 @@ class Array : public Shared<mpsgraph_array> {
     check(mpsgraph_array_create(&type, &array));
     return Array(array);
   }
-  // A copy of the numbers.
+  // Returns an array with a copy of `values` in row-major order.
   template <class T>
   static Array of(std::initializer_list<int64_t> dims, std::span<const T> values) {
     Array array = zeros(application::type(dtype_of<T>(), dims));
     check(mpsgraph_array_write(array.handle(), values.data(), values.size_bytes()));
     return array;
   }
-  // The memory itself, which must outlive the array and all runs with it.
+  // Returns an array over the caller's memory without copying it. The memory must outlive the array and all runs that
+  // use it.
   template <class T>
   static Array over(std::initializer_list<int64_t> dims, std::span<T> memory) {
     const mpsgraph_type wanted = application::type(dtype_of<T>(), dims);
@@ -108,10 +118,11 @@ class Array : public Shared<mpsgraph_array> {
     check(mpsgraph_array_type(handle(), &result));
     return result;
   }
-  // The array's own memory, row-major; Failure for another type of element.
+  // The array's own memory, which is valid as long as the array. Throws Failure if the elements are not of type T.
   template <class T>
   std::span<T> span() const {
-    if (type().dtype != dtype_of<T>()) throw Failure(MPSGRAPH_DTYPE_ERROR, "the array has another type of element");
+    if (type().dtype != dtype_of<T>())
+      throw Failure(MPSGRAPH_DTYPE_ERROR, "the array's elements must have the type of the requested span");
     void* data;
     size_t bytes;
     check(mpsgraph_array_data(handle(), &data, &bytes));
@@ -119,9 +130,10 @@ class Array : public Shared<mpsgraph_array> {
   }
 };
 
-using Tensor = mpsgraph_tensor;  // both belong to their graph
+using Tensor = mpsgraph_tensor;  // owned by their graph, so they need not be released
 using Operation = mpsgraph_operation;
 
+// The attributes of an operation. set() adds or replaces one and returns the object, so that calls can be chained.
 class Attributes : public Shared<mpsgraph_attributes> {
  public:
   Attributes() : Shared(make()) {}
@@ -162,18 +174,24 @@ inline std::vector<mpsgraph_array> handles(std::span<const Array> arrays) {
   return result;
 }
 
-// Given the results when the run has ended; on a thread of the library's. It must not throw.
+// Called with the results, or the error, when a run has ended. It is called on a thread of the library and must not
+// throw.
 using Completion = std::function<void(mpsgraph_status, const std::string& message, std::vector<Array> results)>;
 
+// An asynchronous run.
 class Execution : public Shared<mpsgraph_execution> {
  public:
   using Shared::Shared;
+  // Waits until the run is done. Throws Failure if the run failed or takes longer than `seconds`; a negative number
+  // means no timeout.
   void wait(double seconds = -1) const { check(mpsgraph_execution_wait(handle(), seconds)); }
 };
 
+// A compiled program. Several threads may run it at the same time.
 class Executable : public Shared<mpsgraph_executable> {
  public:
   using Shared::Shared;
+  // Runs the program on one array per input and returns new arrays with the outputs.
   std::vector<Array> run(std::span<const Array> inputs) const {
     size_t count;
     check(mpsgraph_executable_output_count(handle(), &count));
@@ -185,19 +203,20 @@ class Executable : public Shared<mpsgraph_executable> {
   std::vector<Array> run(std::initializer_list<Array> inputs) const {
     return run(std::span(inputs.begin(), inputs.size()));
   }
-  // Into the caller's arrays.
+  // Runs the program and writes its results into the caller's arrays.
   void run(std::span<const Array> inputs, std::span<const Array> results) const {
     const auto given = handles(inputs);
     auto written = handles(results);
     check(mpsgraph_executable_run(handle(), given.data(), given.size(), written.data(), written.size()));
   }
+  // Starts a run and returns immediately. `completion` is called when the run has ended.
   Execution run_async(std::span<const Array> inputs, Completion completion) const {
     const auto given = handles(inputs);
     auto held = std::make_unique<Completion>(std::move(completion));
     mpsgraph_execution started;
     check(mpsgraph_executable_run_async(handle(), given.data(), given.size(), nullptr, 0, nullptr, &complete,
                                         held.get(), &started));
-    held.release();  // by complete()
+    held.release();  // complete() deletes it
     return Execution(started);
   }
 
@@ -214,20 +233,27 @@ class Executable : public Shared<mpsgraph_executable> {
   }
 };
 
+// A graph on the default device, with the names of its inputs, outputs and variables.
 class Graph : public Shared<mpsgraph_graph> {
  public:
   using Shared::Shared;
+  // Creates an empty graph.
   Graph() : Shared(make([](mpsgraph_graph* graph) { return mpsgraph_graph_create(nullptr, graph); })) {}
-  static Graph open(const std::string& path) {  // a package
+  // Opens a package.
+  static Graph open(const std::string& path) {
     return Graph(make([&](mpsgraph_graph* graph) { return mpsgraph_graph_open(path.c_str(), nullptr, graph); }));
   }
+  // Parses the textual form of a graph, which core/text.h describes.
   static Graph from_text(const std::string& text) {
     return Graph(make(
         [&](mpsgraph_graph* graph) { return mpsgraph_graph_from_text(text.data(), text.size(), nullptr, graph); }));
   }
+  // save() writes a package with the current values of all variables. load_state() sets the variables to the values in
+  // a package; if one of them does not fit, none is changed.
   void save(const std::string& path) const { check(mpsgraph_graph_save(handle(), path.c_str())); }
   void load_state(const std::string& path) const { check(mpsgraph_graph_load_state(handle(), path.c_str())); }
 
+  // Adds an operation with a single result, and returns the result. create() adds any other operation.
   Tensor add(const char* kind, std::span<const Tensor> inputs, const Attributes& attributes = {},
              const char* name = nullptr) const {
     Tensor made;
@@ -244,20 +270,24 @@ class Graph : public Shared<mpsgraph_graph> {
     check(mpsgraph_operation_create(handle(), kind, inputs.begin(), inputs.size(), attributes.handle(), name, &made));
     return made;
   }
+  // Adds a placeholder and names it as an input.
   Tensor placeholder(const mpsgraph_type& type, const char* name) const {
     const Tensor made = add("placeholder", {}, Attributes().set("type", type), name);
     set_name(MPSGRAPH_INPUT, name, made);
     return made;
   }
+  // Adds a variable with a copy of `value` as its initial value.
   Tensor variable(const Array& value, const char* name) const {
     return add("variable", {}, Attributes().set("value", value), name);
   }
+  // Adds the gradients of `of` with respect to each tensor.
   std::vector<Tensor> gradients(Tensor of, std::span<const Tensor> with_respect_to) const {
     std::vector<Tensor> made(with_respect_to.size());
     check(mpsgraph_graph_gradients(of, with_respect_to.data(), made.size(), made.data()));
     return made;
   }
 
+  // The tensor with this role and name, or all tensors with a role.
   Tensor find(mpsgraph_role role, const char* name) const {
     Tensor found;
     check(mpsgraph_graph_find(handle(), role, name, &found));
@@ -270,11 +300,13 @@ class Graph : public Shared<mpsgraph_graph> {
     for (size_t i = 0; i < count; ++i) check(mpsgraph_graph_tensor_at(handle(), role, i, &found[i]));
     return found;
   }
+  // Names a placeholder as an input, or any tensor as an output.
   void set_name(mpsgraph_role role, const char* name, Tensor tensor) const {
     check(mpsgraph_graph_set_name(handle(), role, name, tensor));
   }
 
-  // The named inputs and outputs; `types` only where the graph leaves dimensions open.
+  // Compiles the graph from its named inputs to its named outputs. `types` has one type per input; it may be empty if
+  // the shapes of all inputs are static.
   Executable compile(std::span<const mpsgraph_type> types = {}) const {
     mpsgraph_executable made;
     check(mpsgraph_graph_compile(handle(), types.empty() ? nullptr : types.data(), types.size(), &made));
@@ -290,13 +322,15 @@ class Graph : public Shared<mpsgraph_graph> {
   }
 };
 
-// Operations of your own (custom_operation.h), which graphs and packages have as kind "custom". They come before a package
-// that needs them is opened. `register` copies the description, not what it points to.
+// Custom operations (see custom_operation.h), which graphs and packages contain as operations of kind "custom". Load or
+// register them before you open a package that needs them. register_custom_operation() copies the description, but not
+// the memory that it points to.
 inline void load_custom_operations(const std::string& library) { check(mpsgraph_custom_load(library.c_str())); }
 inline void register_custom_operation(const mpsgraph_custom_operation& operation) {
   check(mpsgraph_custom_register(&operation));
 }
 
+// read() returns a copy of a variable's current value; write() sets it to a copy of `value`.
 inline Array read(Tensor variable) {
   mpsgraph_array value;
   check(mpsgraph_variable_read(variable, &value));
@@ -304,7 +338,7 @@ inline Array read(Tensor variable) {
 }
 inline void write(Tensor variable, const Array& value) { check(mpsgraph_variable_write(variable, value.handle())); }
 
-// The words of functions that write them into a buffer.
+// Returns the text that a function of the C interface writes into a buffer.
 template <class Write>
 std::string text_of(Write&& write) {
   size_t length;
@@ -318,19 +352,20 @@ std::string text_of(Write&& write) {
 // Arrays by name, such as {{"inputs", x}, {"labels", y}}.
 using Named = std::initializer_list<std::pair<const char*, Array>>;
 
-// A training step: of parts of a graph, or of a package that mpsgraph.save(path, trainer) in Python wrote.
+// A training step, built from tensors and operations of a graph, or opened from a package that mpsgraph.save(path,
+// trainer) wrote in Python.
 class Trainer : public Shared<mpsgraph_trainer> {
  public:
   Trainer(const Graph& graph, std::span<const Tensor> feeds, Tensor loss, std::span<const Operation> updates)
       : Shared(make(graph, feeds, loss, updates)) {}
-  // Goes on where the trainer, or who last saved the package, stopped.
+  // Opens the package of a trainer and continues from the state that was saved.
   static Trainer open(const std::string& path, mpsgraph_device device = nullptr) {
     mpsgraph_trainer opened;
     check(mpsgraph_trainer_open(path.c_str(), device, &opened));
     return Trainer(opened);
   }
 
-  // The loss, of arrays in the order of the inputs.
+  // Runs one training step on arrays in the order of the inputs and returns the loss.
   double step(std::initializer_list<Array> feeds) const { return step(std::span(feeds.begin(), feeds.size())); }
   double step(std::span<const Array> feeds) const {
     const auto given = handles(feeds);
@@ -338,9 +373,11 @@ class Trainer : public Shared<mpsgraph_trainer> {
     check(mpsgraph_train_step(handle(), given.data(), given.size(), &loss));
     return loss;
   }
-  // The loss and all metrics, in the order of `result_names`.
+  // Runs one training step, or an evaluation without a step, on a batch of named arrays. Returns the loss and all
+  // metrics in the order of result_names().
   std::vector<double> step(Named batch) const { return numbers(&mpsgraph_trainer_train_step, batch); }
   std::vector<double> evaluate(Named batch) const { return numbers(&mpsgraph_trainer_evaluate, batch); }
+  // Computes the model's outputs in inference mode from arrays in the order of the model's inputs.
   std::vector<Array> predict(std::initializer_list<Array> inputs) const {
     const auto given = handles(std::span(inputs.begin(), inputs.size()));
     size_t count;
@@ -350,17 +387,20 @@ class Trainer : public Shared<mpsgraph_trainer> {
     return {made.begin(), made.end()};
   }
 
+  // The names of a batch's arrays, and of the results of step() and evaluate().
   std::vector<std::string> input_names() const {
     return names(&mpsgraph_trainer_input_count, &mpsgraph_trainer_input_name_at);
   }
   std::vector<std::string> result_names() const {
     return names(&mpsgraph_trainer_result_count, &mpsgraph_trainer_result_name_at);
   }
+  // The graph that contains the trainer's state.
   Graph graph() const {
     mpsgraph_graph held;
     check(mpsgraph_trainer_graph(handle(), &held));
     return Graph(held);
   }
+  // The number of completed steps, and the learning rate of the next one. They exist only for trainers from open().
   int64_t step_count() const {
     int64_t count;
     check(mpsgraph_trainer_step_count(handle(), &count));
@@ -372,6 +412,7 @@ class Trainer : public Shared<mpsgraph_trainer> {
     return rate;
   }
   void set_learning_rate(double rate) const { check(mpsgraph_trainer_set_learning_rate(handle(), rate)); }
+  // save() writes a package from which Python, C++ and C can continue; load_state() sets the state from such a package.
   void save(const std::string& path) const { check(mpsgraph_trainer_save(handle(), path.c_str())); }
   void load_state(const std::string& path) const { check(mpsgraph_trainer_load_state(handle(), path.c_str())); }
 

@@ -1,9 +1,10 @@
-// What an operation of your own is made of: its description in C, and for C++ what makes kernels short.
+// Custom operations: the description of an operation in C, and C++ classes that make its kernels short.
 //
-// A shared library with custom operations exports one function, mpsgraph_custom_operations(), which describes them; it
-// links with nothing of mpsgraph, because all that a kernel needs comes with its call. Programs in C and C++ register
-// descriptions of their own by mpsgraph_custom_register() (mpsgraph.h). Tensors are dense and row-major. Source text in
-// Python has this header in front of it and the description behind (docs/custom_operations.md).
+// A shared library of custom operations exports one function, mpsgraph_custom_operations(), which returns their
+// descriptions. The library need not link with mpsgraph, because everything that a kernel needs is passed with its
+// call. Programs in C and C++ can instead register descriptions with mpsgraph_custom_register() of mpsgraph.h. Tensors
+// are dense and row-major. For an operation whose source text is given in Python, this header is included before the
+// source, and the description is appended after it (docs/custom_operations.md).
 #ifndef MPSGRAPH_CUSTOM_OPERATION_H
 #define MPSGRAPH_CUSTOM_OPERATION_H
 
@@ -13,23 +14,24 @@
 extern "C" {
 #endif
 
-#define MPSGRAPH_CUSTOM_INTERFACE_VERSION 1 /* of this header; a library serves this one and all before */
+/* The version of this interface. mpsgraph accepts libraries built for its own version and for all earlier ones. */
+#define MPSGRAPH_CUSTOM_INTERFACE_VERSION 1
 #define MPSGRAPH_CUSTOM_MAX_RESULTS 16
 
 typedef int32_t mpsgraph_custom_kind;
 enum {
-  MPSGRAPH_CUSTOM_BOOLEAN = 0, /* in `integer`, 0 or 1 */
+  MPSGRAPH_CUSTOM_BOOLEAN = 0, /* stored in `integer` as 0 or 1 */
   MPSGRAPH_CUSTOM_INTEGER = 1,
   MPSGRAPH_CUSTOM_REAL = 2,
   MPSGRAPH_CUSTOM_STRING = 3,
   MPSGRAPH_CUSTOM_INTEGERS = 4
 };
 
-/* A value, or in a description the default of one. */
+/* An attribute: its value in a call, or its default in a description. `kind` says which member has the value. */
 typedef struct mpsgraph_custom_attribute {
   const char* name;
   mpsgraph_custom_kind kind;
-  int32_t required; /* in a description: there is no default */
+  int32_t required; /* in a description: the attribute has no default */
   int64_t integer;
   double real;
   const char* string;
@@ -37,9 +39,9 @@ typedef struct mpsgraph_custom_attribute {
   int64_t integer_count;
 } mpsgraph_custom_attribute;
 
-/* What stands where in one use of the operation; sizes are -1 where they are not known, which in a run they are. */
+/* One use of the operation: its types and attributes. Unknown dimensions are -1; in a run, all are known. */
 typedef struct mpsgraph_custom_site {
-  uint32_t interface_version; /* of the library that calls */
+  uint32_t interface_version; /* of the mpsgraph library that calls */
   int32_t operand_count, result_count;
   const mpsgraph_type* operand_types;
   const mpsgraph_type* result_types;
@@ -50,55 +52,65 @@ typedef struct mpsgraph_custom_site {
 typedef struct mpsgraph_custom_call mpsgraph_custom_call;
 typedef void (*mpsgraph_custom_body)(void* context, int64_t begin, int64_t end);
 
-/* One run of the kernel. Memory of results is not initialised; operands must not be written. */
+/* One run of the kernel. Operands and results are dense and row-major. Operands must not be written, and results are
+ * uninitialized. The structure is valid only during the call. */
 struct mpsgraph_custom_call {
   const mpsgraph_custom_site* site;
   const void* const* operands;
   void* const* results;
-  /* body(context, begin, end) over [0, items) on several threads, `grain` items or more to a part. */
+  /* Calls body(context, begin, end) for parts of [0, items), of at least `grain` items each, on several threads. */
   void (*parallel_for)(const mpsgraph_custom_call* call, int64_t items, int64_t grain, mpsgraph_custom_body body,
                        void* context);
-  /* The words for a failure; they are copied. The kernel then returns something else than 0. */
+  /* Sets the message of a failure; the text is copied. The kernel must then return a value other than 0. */
   void (*fail)(const mpsgraph_custom_call* call, const char* message);
-  void* engine;
+  void* engine; /* used by mpsgraph */
 };
-typedef int32_t (*mpsgraph_custom_kernel)(const mpsgraph_custom_call* call); /* 0: done */
+/* Computes the results. Returns 0 on success. */
+typedef int32_t (*mpsgraph_custom_kernel)(const mpsgraph_custom_call* call);
 
-/* The types of the results: `result_count` of them go to `results`, which has room for MPSGRAPH_CUSTOM_MAX_RESULTS. */
+/* The argument of an inference function, which stores `result_count` types in `results`. There is room for
+ * MPSGRAPH_CUSTOM_MAX_RESULTS types. */
 typedef struct mpsgraph_custom_inference {
   const mpsgraph_custom_site* site; /* without results */
-  mpsgraph_type* results;
-  int32_t result_count; /* 1 when it begins */
+  mpsgraph_type* results;           /* the first is initially the type of the first operand */
+  int32_t result_count;             /* initially 1 */
+  /* Sets the message of a failure; the text is copied. The function must then return a value other than 0. */
   void (*fail)(const struct mpsgraph_custom_inference* inference, const char* message);
-  void* engine;
+  void* engine; /* used by mpsgraph */
 } mpsgraph_custom_inference;
-typedef int32_t (*mpsgraph_custom_infer)(mpsgraph_custom_inference* inference); /* 0: done */
+/* Infers the types of the results. Returns 0 on success. */
+typedef int32_t (*mpsgraph_custom_infer)(mpsgraph_custom_inference* inference);
 
-/* How many threads run on a graphics processor, in each of three dimensions, which are 1 when it begins. */
+/* Stores the number of GPU threads in each of three dimensions, which are initially 1. Returns 0 on success. */
 typedef int32_t (*mpsgraph_custom_threads)(const mpsgraph_custom_site* site, int64_t threads[3]);
 
-#define MPSGRAPH_CUSTOM_TAKES(dtype) (UINT32_C(1) << (dtype)) /* of element types, joined by | */
+/* A set with one dtype, for mpsgraph_custom_operation::dtypes. Combine sets with |. */
+#define MPSGRAPH_CUSTOM_TAKES(dtype) (UINT32_C(1) << (dtype))
 
+/* The description of a custom operation. Everything that it points to must remain valid until the process ends. */
 typedef struct mpsgraph_custom_operation {
   const char* name;
-  const char* key; /* what tells this code from other code of the name, such as a version; not empty */
+  const char* key; /* distinguishes this code from other code with the same name, for example a version; not empty */
   const mpsgraph_custom_attribute* attributes;
   size_t attribute_count;
-  int32_t operand_count; /* -1: any number */
-  int32_t has_effect; /* never merged with its like */
-  const uint32_t* dtypes; /* what each operand may be, the last for all behind it; NULL: float32 */
+  int32_t operand_count; /* -1 for any number */
+  int32_t has_effect; /* operations with effects are never merged with equal ones */
+  /* The allowed dtypes of each operand; the last entry also applies to all operands after it. NULL for float32 only. */
+  const uint32_t* dtypes;
   size_t dtype_count;
-  mpsgraph_custom_infer infer; /* NULL: one result of the first operand's type */
-  mpsgraph_custom_kernel kernel; /* NULL: device cpu refuses it */
-  const char* metal_source; /* NULL: device metal refuses it */
+  mpsgraph_custom_infer infer; /* if NULL, there is one result with the type of the first operand */
+  mpsgraph_custom_kernel kernel; /* if NULL, the device "cpu" does not support the operation */
+  const char* metal_source; /* if NULL, the device "metal" does not support the operation */
   const char* metal_function;
-  mpsgraph_custom_threads threads; /* NULL: one for each element of the first result */
-  /* NULL, or another operation's name: it takes the incoming gradients and then the operands, and gives a result for
-   * each operand. It has this operation's attributes, or some of them. */
+  mpsgraph_custom_threads threads; /* if NULL, there is one thread per element of the first result */
+  /* The name of the custom operation that computes the gradient, or NULL. That operation takes the incoming gradients
+   * followed by the operands, and has one result per operand. It has all or some of this operation's attributes. */
   const char* gradient;
-  int32_t infers_elsewhere; /* a result's type is known only to the program that made the graph: its types are stated */
+  /* Whether only the program that built the graph can infer the result types, so that the graph states them. */
+  int32_t infers_elsewhere;
 } mpsgraph_custom_operation;
 
+/* The custom operations of a shared library. */
 typedef struct mpsgraph_custom_library {
   uint32_t interface_version;
   size_t operation_size; /* sizeof(mpsgraph_custom_operation) */
@@ -112,10 +124,11 @@ typedef struct mpsgraph_custom_library {
 #define MPSGRAPH_CUSTOM_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* What a shared library of custom operations exports; what it points to lives as long as the library. */
+/* The function that a shared library of custom operations must export. Its result must remain valid as long as the
+ * library is loaded. */
 MPSGRAPH_CUSTOM_EXPORT const mpsgraph_custom_library* mpsgraph_custom_operations(void);
 
-/* Defines that function, from an array of descriptions. */
+/* Defines mpsgraph_custom_operations() from an array of descriptions. */
 #define MPSGRAPH_CUSTOM_OPERATIONS(array)                                                               \
   const mpsgraph_custom_library* mpsgraph_custom_operations(void) {                                     \
     static const mpsgraph_custom_library library = {MPSGRAPH_CUSTOM_INTERFACE_VERSION,                  \
@@ -136,9 +149,10 @@ MPSGRAPH_CUSTOM_EXPORT const mpsgraph_custom_library* mpsgraph_custom_operations
 
 namespace mpsgraph::custom {
 
-// --- element types that C++ has not ----------------------------------------------------------------------------------
+// ---- half-precision element types, which C++ lacks ------------------------------------------------------------------
 
-// They compute as float: every use converts, and every result is rounded to nearest.
+// The types bfloat16 and float16 compute as float: each use converts to float, and each result is rounded to nearest
+// even.
 struct bfloat16 {
   uint16_t bits = 0;
   bfloat16() = default;
@@ -165,9 +179,9 @@ struct float16 {
     const uint32_t sign = wide >> 16 & 0x8000u, magnitude = wide & 0x7fffffffu;
     if (magnitude > 0x7f800000u) {
       bits = static_cast<uint16_t>(sign | 0x7e00u);
-    } else if (magnitude >= 0x477ff000u) {  // rounds beyond 65504
+    } else if (magnitude >= 0x477ff000u) {  // rounds to a value above 65504, the largest finite one
       bits = static_cast<uint16_t>(sign | 0x7c00u);
-    } else if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 puts the last place where it belongs
+    } else if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 aligns the last bit of the subnormal
       float shifted;
       std::memcpy(&shifted, &magnitude, 4);
       shifted += 0.5f;
@@ -205,7 +219,7 @@ constexpr mpsgraph_dtype dtype_of() {
     return first + (sizeof(E) == 1 ? 0 : sizeof(E) == 2 ? 1 : sizeof(E) == 4 ? 2 : 3);
   }
   static_assert(std::is_arithmetic_v<E> || std::is_same_v<E, float16> || std::is_same_v<E, bfloat16>,
-                "an element is float, double, float16, bfloat16, bool or an integer");
+                "the element type must be float, double, float16, bfloat16, bool or an integer type");
 }
 
 inline const char* name_of(mpsgraph_dtype dtype) {
@@ -215,9 +229,9 @@ inline const char* name_of(mpsgraph_dtype dtype) {
   return dtype >= 0 && dtype < 15 ? names[dtype] : "unknown";
 }
 
-// --- what a kernel sees ----------------------------------------------------------------------------------------------
+// ---- the arguments of a kernel --------------------------------------------------------------------------------------
 
-// The elements of a tensor, row-major.
+// A view of a tensor's elements in row-major order.
 template <class T>
 class View {
  public:
@@ -227,10 +241,11 @@ class View {
   T* data() const { return data_; }
   int64_t size() const { return size_; }
   int32_t rank() const { return rank_; }
-  int64_t dim(int32_t axis) const {  // negative ones count from the end
+  int64_t dim(int32_t axis) const {  // negative axes count from the end
     const int32_t at = axis < 0 ? axis + rank_ : axis;
     if (at < 0 || at >= rank_)
-      throw std::out_of_range("axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank_));
+      throw std::out_of_range("axis " + std::to_string(axis) + " is out of range for a tensor of rank " +
+                              std::to_string(rank_));
     return dims_[at];
   }
   T& operator[](int64_t i) const { return data_[i]; }
@@ -244,7 +259,9 @@ class View {
   int64_t size_ = 1;
 };
 
-// Attributes by name, and types: what inference and kernels share.
+// Access to the types and, by name, the attributes of one use of the operation. Base class of Inference and Call.
+// Throws std::out_of_range for an invalid index and std::invalid_argument for an attribute that does not exist or has
+// another kind.
 class Site {
  public:
   explicit Site(const mpsgraph_custom_site& site) : site_(site) {}
@@ -252,12 +269,14 @@ class Site {
   int32_t results() const { return site_.result_count; }
   const mpsgraph_type& operand_type(int32_t i) const {
     if (i < 0 || i >= site_.operand_count)
-      throw std::out_of_range("operand " + std::to_string(i) + " of " + std::to_string(site_.operand_count));
+      throw std::out_of_range("operand " + std::to_string(i) + " is out of range: the operation has " +
+                              std::to_string(site_.operand_count) + " operands");
     return site_.operand_types[i];
   }
   const mpsgraph_type& result_type(int32_t i) const {
     if (i < 0 || i >= site_.result_count)
-      throw std::out_of_range("result " + std::to_string(i) + " of " + std::to_string(site_.result_count));
+      throw std::out_of_range("result " + std::to_string(i) + " is out of range: the operation has " +
+                              std::to_string(site_.result_count) + " results");
     return site_.result_types[i];
   }
   bool boolean(const char* name) const { return attribute(name, MPSGRAPH_CUSTOM_BOOLEAN).integer != 0; }
@@ -276,19 +295,20 @@ class Site {
       const mpsgraph_custom_attribute& one = site_.attributes[i];
       if (std::strcmp(one.name, name) != 0) continue;
       if (one.kind == kind) return one;
-      throw std::invalid_argument(std::string("attribute '") + name + "' is " + kinds[one.kind] + ", not " +
-                                  kinds[kind]);
+      throw std::invalid_argument(std::string("attribute '") + name + "' must have kind " + kinds[kind] + ", got " +
+                                  kinds[one.kind]);
     }
-    throw std::invalid_argument(std::string("there is no attribute '") + name + "'");
+    throw std::invalid_argument(std::string("the operation has no attribute '") + name + "'");
   }
   const mpsgraph_custom_site& site_;
 };
 
+// The argument of a kernel: access to its operands, results and attributes.
 class Call : public Site {
  public:
   explicit Call(const mpsgraph_custom_call& call) : Site(*call.site), call_(call) {}
 
-  // std::invalid_argument when the tensor's elements are no T.
+  // Views of an operand and of a result. Throw std::invalid_argument if the tensor's elements are not of type T.
   template <class T>
   View<const T> operand(int32_t i) const {
     const mpsgraph_type& type = operand_type(i);
@@ -302,7 +322,8 @@ class Call : public Site {
     return {static_cast<T*>(call_.results[i]), type.dims, type.rank};
   }
 
-  // f(begin, end) over [0, items) on several threads, `grain` items or more to a part. What f throws is thrown here.
+  // Calls f(begin, end) for parts of [0, items) on several threads. Each part has at least `grain` items. If f throws,
+  // this function rethrows the first exception after all parts have ended.
   template <class F>
   void parallel_for(int64_t items, int64_t grain, const F& f) const {
     struct Shared {
@@ -329,24 +350,27 @@ class Call : public Site {
   template <class T>
   static void require(const mpsgraph_type& type, const char* what, int32_t i) {
     if (type.dtype == dtype_of<T>()) return;
-    throw std::invalid_argument(std::string(what) + " " + std::to_string(i) + " is " + name_of(type.dtype) +
-                                ", and the kernel takes it for " + name_of(dtype_of<T>()));
+    throw std::invalid_argument(std::string(what) + " " + std::to_string(i) + " has dtype " + name_of(type.dtype) +
+                                ", but the kernel accesses it as " + name_of(dtype_of<T>()));
   }
   const mpsgraph_custom_call& call_;
 };
 
-// What an inference function is handed: result(i) is written, beginning as the first operand's type.
+// The argument of an inference function, which writes the types of the results. There is initially one result with the
+// type of the first operand; results() sets another number.
 class Inference : public Site {
  public:
   explicit Inference(mpsgraph_custom_inference& inference) : Site(*inference.site), inference_(inference) {}
   void results(int32_t count) {
     if (count < 0 || count > MPSGRAPH_CUSTOM_MAX_RESULTS)
-      throw std::out_of_range("an operation of " + std::to_string(count) + " results");
+      throw std::out_of_range("an operation must have between 0 and " + std::to_string(MPSGRAPH_CUSTOM_MAX_RESULTS) +
+                              " results, got " + std::to_string(count));
     inference_.result_count = count;
   }
   mpsgraph_type& result(int32_t i) const {
     if (i < 0 || i >= inference_.result_count)
-      throw std::out_of_range("result " + std::to_string(i) + " of " + std::to_string(inference_.result_count));
+      throw std::out_of_range("result " + std::to_string(i) + " is out of range: the operation has " +
+                              std::to_string(inference_.result_count) + " results; call results() first");
     return inference_.results[i];
   }
 
@@ -354,11 +378,11 @@ class Inference : public Site {
   mpsgraph_custom_inference& inference_;
 };
 
-// --- functions in C++ as what a description takes --------------------------------------------------------------------
+// ---- C++ functions in the form that a description takes -------------------------------------------------------------
 
 namespace inside {
 
-// No exception crosses the edge: its words do.
+// Converts exceptions to failures: none may cross the C interface, so the message is passed to `fail` instead.
 template <class Function, class Fail>
 int32_t guarded(const Function& function, const Fail& fail) noexcept {
   try {
@@ -367,13 +391,14 @@ int32_t guarded(const Function& function, const Fail& fail) noexcept {
   } catch (const std::exception& error) {
     fail(error.what());
   } catch (...) {
-    fail("something was thrown that is no std::exception");
+    fail("an exception that is not a std::exception was thrown");
   }
   return 1;
 }
 
 }  // namespace inside
 
+// Turns a function void(Call&) into the kernel of a description. An exception fails the run with its message.
 template <void (*function)(Call&)>
 int32_t kernel(const mpsgraph_custom_call* call) {
   return inside::guarded(
@@ -384,6 +409,8 @@ int32_t kernel(const mpsgraph_custom_call* call) {
       [&](const char* message) { call->fail(call, message); });
 }
 
+// Turns a function void(Inference&) into the inference function of a description. An exception is a ShapeError with its
+// message.
 template <void (*function)(Inference&)>
 int32_t infer(mpsgraph_custom_inference* inference) {
   return inside::guarded(

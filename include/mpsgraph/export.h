@@ -1,5 +1,5 @@
-// MPSGRAPH_API: what leaves the library. Below include/mpsgraph it marks what applications may call; in src, the few
-// functions that only the Python module asks for. Everything else stays inside.
+// MPSGRAPH_API marks what the library exports. Under include/mpsgraph, these are the functions that applications may
+// call; under src, the few functions that only the Python module calls. Everything else is hidden.
 #pragma once
 
 #define MPSGRAPH_API __attribute__((visibility("default")))

@@ -1,14 +1,18 @@
-// The C interface of mpsgraph, C99: devices, arrays, graphs, executables, queues and training for applications.
+// The C interface of mpsgraph (C99): devices, arrays, graphs, executables, queues and training.
 //
-// Every function gives a status; what it makes comes through its last argument and is untouched when it fails. The
-// words for the last failure of this thread are in mpsgraph_error_message(). Handles are numbers in the clothes of
-// pointers: NULL, released and wrong ones are found and refused. Objects are counted: mpsgraph_release() gives back
-// what a function made, mpsgraph_retain() keeps it longer. Tensors and operations belong to their graph and need
-// neither. Objects may be used from several threads.
+// Status: every function that can fail returns a status. Results are stored through the last argument, which is
+// unchanged on failure. mpsgraph_error_message() describes the last failure of the calling thread.
 //
-// Memory that is handed in must have the size that is stated; nothing can check a wild pointer to it.
-// mpsgraph_get_functions() (function_table.h) gives the same functions in a table, for programs that load the library
-// themselves.
+// Ownership: handles refer to reference-counted objects. A function that creates an object gives the caller one
+// reference; mpsgraph_release() gives it up, and mpsgraph_retain() adds another. Objects keep alive what they need: an
+// executable its graph, a run its arrays. Tensors and operations belong to their graph and need neither function.
+//
+// Safety: NULL, released handles and handles of another kind are detected and refused. The sizes of memory blocks that
+// the caller passes are trusted. Objects may be used from several threads, but nothing may be added to a graph while it
+// is being run.
+//
+// mpsgraph_get_functions() of function_table.h returns the same functions as a table, for programs that load the
+// library at run time.
 #ifndef MPSGRAPH_MPSGRAPH_H
 #define MPSGRAPH_MPSGRAPH_H
 
@@ -21,28 +25,29 @@
 extern "C" {
 #endif
 
-/* --- status, types, handles --- */
+/* ---- status, types and handles ---- */
 
-#define MPSGRAPH_INTERFACE_VERSION 3 /* of this header; a library serves this one and all before */
+/* The version of this interface. A library supports programs compiled for its own version and for all earlier ones. */
+#define MPSGRAPH_INTERFACE_VERSION 3
 #define MPSGRAPH_MAX_RANK 16
 
 typedef int32_t mpsgraph_status;
 enum {
   MPSGRAPH_OK = 0,
-  MPSGRAPH_INVALID_ARGUMENT = 1, /* NULL where something is needed, a number that is none of ours */
-  MPSGRAPH_INVALID_HANDLE = 2,   /* NULL, released, or of another kind */
-  MPSGRAPH_BUFFER_TOO_SMALL = 3, /* the size that is needed has been written */
-  MPSGRAPH_SHAPE_ERROR = 4,
-  MPSGRAPH_OUT_OF_RANGE = 5,
-  MPSGRAPH_DTYPE_ERROR = 6,
-  MPSGRAPH_GRAPH_ERROR = 7,
-  MPSGRAPH_PACKAGE_ERROR = 8,
-  MPSGRAPH_UNSUPPORTED = 9,
-  MPSGRAPH_DEVICE_ERROR = 10,
+  MPSGRAPH_INVALID_ARGUMENT = 1, /* an argument is NULL or has an invalid value */
+  MPSGRAPH_INVALID_HANDLE = 2, /* a handle is NULL, was released, or is of another kind */
+  MPSGRAPH_BUFFER_TOO_SMALL = 3, /* for texts, the required length was stored */
+  MPSGRAPH_SHAPE_ERROR = 4, /* a rank, dimension, size or axis is wrong */
+  MPSGRAPH_OUT_OF_RANGE = 5, /* an index is out of range */
+  MPSGRAPH_DTYPE_ERROR = 6, /* dtypes do not match or are not supported */
+  MPSGRAPH_GRAPH_ERROR = 7, /* the structure of a graph, a name or an attribute is wrong */
+  MPSGRAPH_PACKAGE_ERROR = 8, /* a package is missing or damaged, or cannot be written */
+  MPSGRAPH_UNSUPPORTED = 9, /* valid, but not supported by this device or object */
+  MPSGRAPH_DEVICE_ERROR = 10, /* a run failed, or a device is not available */
   MPSGRAPH_TIMEOUT = 11,
   MPSGRAPH_OUT_OF_MEMORY = 12,
-  MPSGRAPH_INTERNAL_ERROR = 13,
-  MPSGRAPH_CHECK_FAILED = 14 /* an operation `check`, or that all numbers are finite */
+  MPSGRAPH_INTERNAL_ERROR = 13, /* a bug in the library */
+  MPSGRAPH_CHECK_FAILED = 14 /* an operation `check`, or the check that all numbers are finite */
 };
 
 typedef int32_t mpsgraph_dtype;
@@ -64,10 +69,11 @@ enum {
   MPSGRAPH_COMPLEX128 = 14
 };
 
+/* The dtype and shape of a tensor or an array. */
 typedef struct mpsgraph_type {
   mpsgraph_dtype dtype;
-  int32_t rank;                    /* -1: not known */
-  int64_t dims[MPSGRAPH_MAX_RANK]; /* -1: not known */
+  int32_t rank; /* -1 if unknown */
+  int64_t dims[MPSGRAPH_MAX_RANK]; /* -1 for dimensions that are unknown */
 } mpsgraph_type;
 
 typedef struct mpsgraph_device_handle* mpsgraph_device;
@@ -83,55 +89,72 @@ typedef struct mpsgraph_command_buffer_handle* mpsgraph_command_buffer;
 typedef struct mpsgraph_event_handle* mpsgraph_event;
 typedef struct mpsgraph_trainer_handle* mpsgraph_trainer;
 
-/* Of any handle that a function made; releasing NULL does nothing. */
+/* Adds a reference to the object behind a handle of any kind. */
 MPSGRAPH_API mpsgraph_status mpsgraph_retain(void* handle);
+/* Gives up a reference to the object behind a handle of any kind. Releasing NULL does nothing. */
 MPSGRAPH_API mpsgraph_status mpsgraph_release(void* handle);
 
-/* Of this thread's last failure; valid until its next one. Never NULL. */
+/* Returns the message of the calling thread's last failure, which is valid until its next failure. Never NULL. */
 MPSGRAPH_API const char* mpsgraph_error_message(void);
+/* Returns the name of a status, such as "shape error". */
 MPSGRAPH_API const char* mpsgraph_status_name(mpsgraph_status status);
 
-/* Texts are written with their final zero; `length` (may be NULL) gets their length without it. A `buffer` of NULL with
- * capacity 0 asks for the length alone. */
+/* Functions with the arguments `buffer`, `capacity` and `length` return a text. They write it to `buffer`, which has
+ * room for `capacity` bytes, including the terminating null character. They store the length of the text without the
+ * null character in `length`, which may be NULL. To query only the length, pass NULL and a capacity of 0. */
 
-/* --- the process --- */
+/* ---- process ---- */
 
 typedef struct mpsgraph_memory_statistics {
   uint64_t live_bytes, peak_live_bytes, cached_bytes, cache_limit, allocations, reused;
 } mpsgraph_memory_statistics;
 
-MPSGRAPH_API const char* mpsgraph_version(void); /* of the library: "0.1.0" */
+/* Returns the version of the library, such as "0.1.0". */
+MPSGRAPH_API const char* mpsgraph_version(void);
+/* Returns the number of threads that the CPU device uses. */
 MPSGRAPH_API mpsgraph_status mpsgraph_thread_count(int32_t* count);
-MPSGRAPH_API mpsgraph_status mpsgraph_set_thread_count(int32_t count); /* 0: automatic */
+/* Sets the number of threads that the CPU device uses; 0 means automatic. The number must not exceed the one in effect
+ * at the first compilation (MPSGRAPH_DEVICE_ERROR). */
+MPSGRAPH_API mpsgraph_status mpsgraph_set_thread_count(int32_t count);
+/* Returns statistics of the memory of all devices. */
 MPSGRAPH_API mpsgraph_status mpsgraph_get_memory_statistics(mpsgraph_memory_statistics* statistics);
+/* Sets how many freed bytes each device keeps for new arrays; with 0, memory is freed immediately. */
 MPSGRAPH_API mpsgraph_status mpsgraph_set_memory_cache_limit(uint64_t bytes);
 
-/* --- devices --- */
+/* ---- devices ---- */
 
+/* Returns the number of available devices, such as "cpu" and "metal". The default device is the first one. */
 MPSGRAPH_API mpsgraph_status mpsgraph_device_count(size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_device_name_at(size_t index, char* buffer, size_t capacity, size_t* length);
-/* NULL: the default device. A NULL device in other functions means that one, too. */
+/* Returns the device with this name, or the default device if `name` is NULL. All other functions also use the default
+ * device if their `device` is NULL. */
 MPSGRAPH_API mpsgraph_status mpsgraph_device_open(const char* name, mpsgraph_device* device);
 MPSGRAPH_API mpsgraph_status mpsgraph_device_name(mpsgraph_device device, char* buffer, size_t capacity,
                                                   size_t* length);
+/* Returns a description for people, such as the instruction set and the number of threads. */
 MPSGRAPH_API mpsgraph_status mpsgraph_device_description(mpsgraph_device device, char* buffer, size_t capacity,
                                                          size_t* length);
 
-/* --- arrays --- */
+/* ---- arrays ---- */
 
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
-/* Called once, on whichever thread lets go of the memory last. */
+/* Called exactly once, by whichever thread gives up the last reference to the memory. */
 typedef void (*mpsgraph_deleter)(void* data, void* context);
 
-MPSGRAPH_API mpsgraph_status mpsgraph_array_create(const mpsgraph_type* type, mpsgraph_array* array); /* of zeros */
-/* Over the caller's memory, `bytes` long. `strides` in elements, none negative; NULL: row-major. `deleter` may be NULL,
- * then the memory must outlive the array; it is not called when this fails. */
+/* Creates an array of zeros. The shape must be static. */
+MPSGRAPH_API mpsgraph_status mpsgraph_array_create(const mpsgraph_type* type, mpsgraph_array* array);
+/* Creates an array over the caller's memory of `bytes` bytes, without copying it. `strides` are in elements and must
+ * not be negative; NULL means row-major. Arrays over memory that is not writable cannot receive results. When the array
+ * is no longer used, `deleter(data, context)` is called; if `deleter` is NULL, the caller must keep the memory valid
+ * until then. The deleter is not called if this function fails. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_from_memory(const mpsgraph_type* type, const int64_t* strides, void* data,
                                                         size_t bytes, int32_t writable, mpsgraph_deleter deleter,
                                                         void* context, mpsgraph_array* array);
-/* Takes the structure over, also when this fails later than at NULL arguments; to_: the receiver calls its deleter. */
+/* The four functions for DLPack share CPU memory with other libraries without copying it. The from_ functions take
+ * ownership of the structure, even on failure, unless an argument is NULL. The receiver of a structure from a to_
+ * function must call its deleter. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_from_dlpack(struct DLManagedTensor* managed, mpsgraph_array* array);
 MPSGRAPH_API mpsgraph_status mpsgraph_array_to_dlpack(mpsgraph_array array, struct DLManagedTensor** managed);
 MPSGRAPH_API mpsgraph_status mpsgraph_array_from_dlpack_versioned(struct DLManagedTensorVersioned* managed,
@@ -139,48 +162,58 @@ MPSGRAPH_API mpsgraph_status mpsgraph_array_from_dlpack_versioned(struct DLManag
 MPSGRAPH_API mpsgraph_status mpsgraph_array_to_dlpack_versioned(mpsgraph_array array,
                                                                 struct DLManagedTensorVersioned** managed);
 MPSGRAPH_API mpsgraph_status mpsgraph_array_type(mpsgraph_array array, mpsgraph_type* type);
+/* Stores the stride of each axis in elements. `strides` has room for `capacity` numbers. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_strides(mpsgraph_array array, int64_t* strides, size_t capacity);
-/* The memory itself, valid while the array lives; `bytes` counts from the first element to the end of the last. */
+/* Returns the array's own memory, which is valid as long as the array. `bytes`, which may be NULL, receives the number
+ * of bytes from the first element to the end of the last. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_data(mpsgraph_array array, void** data, size_t* bytes);
-/* Row-major copies; `bytes` must be exactly the elements' size. */
+/* Copies all elements out of or into the array in row-major order. `bytes` must be exactly the size of the elements. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_read(mpsgraph_array array, void* destination, size_t bytes);
 MPSGRAPH_API mpsgraph_status mpsgraph_array_write(mpsgraph_array array, const void* source, size_t bytes);
 
-/* --- graphs --- */
+/* ---- graphs ---- */
 
-/* Tensors that have names for applications. Parameters are all variables, trainable ones those that a package names. */
+/* The roles under which an application finds named tensors. Parameters are all variables. Trainable tensors are those
+ * that a package marks as trainable, and all variables that the application created. */
 typedef int32_t mpsgraph_role;
 enum { MPSGRAPH_INPUT = 0, MPSGRAPH_OUTPUT = 1, MPSGRAPH_PARAMETER = 2, MPSGRAPH_TRAINABLE = 3 };
 
+/* Creates an empty graph. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_create(mpsgraph_device device, mpsgraph_graph* graph);
-/* A package, as mpsgraph.save() in Python writes it. */
+/* Opens a package that mpsgraph.save() in Python or mpsgraph_graph_save() wrote. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_open(const char* path, mpsgraph_device device, mpsgraph_graph* graph);
-/* The textual form (core/text.h). Placeholders are its inputs, by their names. */
+/* Parses the textual form of a graph, which core/text.h describes. Its placeholders become inputs with their names. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_from_text(const char* text, size_t length, mpsgraph_device device,
                                                       mpsgraph_graph* graph);
+/* Returns the textual form of the graph. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_text(mpsgraph_graph graph, char* buffer, size_t capacity, size_t* length);
-/* Named inputs, outputs and all variables with their values of now. */
+/* Writes a package with the named inputs and outputs, and with the current values of all variables. The graph must have
+ * at least one named output. An existing package is replaced. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_save(mpsgraph_graph graph, const char* path);
-/* Sets the variables that a package has to its values: all of them, or none when one does not fit. */
+/* Sets the variables of the graph, by name, to the values in a package. If one of them does not exist or fit, no
+ * variable is changed. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_load_state(mpsgraph_graph graph, const char* path);
+/* The number of named tensors with a role, and each of them with its name. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_tensor_count(mpsgraph_graph graph, mpsgraph_role role, size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_tensor_at(mpsgraph_graph graph, mpsgraph_role role, size_t index,
                                                       mpsgraph_tensor* tensor);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_name_at(mpsgraph_graph graph, mpsgraph_role role, size_t index,
                                                     char* buffer, size_t capacity, size_t* length);
+/* Finds the tensor with a role and name, or an operation by its name. MPSGRAPH_GRAPH_ERROR if there is none. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_find(mpsgraph_graph graph, mpsgraph_role role, const char* name,
                                                  mpsgraph_tensor* tensor);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_find_operation(mpsgraph_graph graph, const char* name,
                                                            mpsgraph_operation* operation);
-/* Gives a placeholder a name as input, or a tensor one as output; a name that exists is moved. */
+/* Names a placeholder as an input, or any tensor as an output. If the name is already used in this role, it is moved to
+ * this tensor. Variables keep the names that they were created with. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_set_name(mpsgraph_graph graph, mpsgraph_role role, const char* name,
                                                      mpsgraph_tensor tensor);
 MPSGRAPH_API mpsgraph_status mpsgraph_tensor_type(mpsgraph_tensor tensor, mpsgraph_type* type);
 MPSGRAPH_API mpsgraph_status mpsgraph_tensor_name(mpsgraph_tensor tensor, char* buffer, size_t capacity,
                                                   size_t* length);
 
-/* Building: an operation by its kind, its operands and its attributes, as docs/operations.md lists them.
- * `attributes` may be NULL, `name` too. */
+/* Adds an operation by its kind, operands and attributes, as docs/operations.md lists them. `attributes` and `name` may
+ * be NULL. On failure the graph is unchanged. */
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_create(mpsgraph_graph graph, const char* kind,
                                                        const mpsgraph_tensor* inputs, size_t input_count,
                                                        mpsgraph_attributes attributes, const char* name,
@@ -188,20 +221,25 @@ MPSGRAPH_API mpsgraph_status mpsgraph_operation_create(mpsgraph_graph graph, con
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_output_count(mpsgraph_operation operation, size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_output(mpsgraph_operation operation, size_t index,
                                                        mpsgraph_tensor* tensor);
-/* The single result of such an operation. */
+/* Adds an operation that has exactly one result, and returns this result. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_add(mpsgraph_graph graph, const char* kind, const mpsgraph_tensor* inputs,
                                                 size_t input_count, mpsgraph_attributes attributes, const char* name,
                                                 mpsgraph_tensor* tensor);
-/* What is created until the end runs after these operations. */
+/* All operations created between begin and end run after the given operations. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_control_dependencies(mpsgraph_graph graph,
                                                                        const mpsgraph_operation* operations,
                                                                        size_t count);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph);
-/* Control flow: what is created between begin and end belongs to a block, with arguments of its own; blocks may use all
- * tensors from outside. An operation takes the last `block_count` blocks that ended where it stands, even if it fails:
- * "if" (predicate): then, else; "while" (first values): before, which gives predicate and values, and after; "for"
- * (lower, upper, step, first values): body (index, values). Abandoning drops the block that is being built, or those
- * that ended and that nothing has taken. */
+/* Control flow. Operations created between begin_block and end_block belong to a block, which has arguments of its own
+ * and may use all tensors from outside. mpsgraph_operation_create_with_blocks() then passes the last `block_count`
+ * blocks that have ended at this place to an operation, and consumes them even if it fails:
+ *
+ *   "if" (predicate)                      two blocks: then, else
+ *   "while" (initial values)              two blocks: before, which returns the predicate and the values; after
+ *   "for" (lower, upper, step, values)    one block: body, with the index and the values as arguments
+ *
+ * mpsgraph_graph_abandon_block() discards the block that is being built, and blocks that have ended in it and that no
+ * operation has used. If no block is being built, it discards the unused blocks that have ended. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_block(mpsgraph_graph graph, const mpsgraph_type* argument_types,
                                                         size_t argument_count, mpsgraph_tensor* arguments);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_block(mpsgraph_graph graph, const mpsgraph_tensor* results,
@@ -211,24 +249,28 @@ MPSGRAPH_API mpsgraph_status mpsgraph_operation_create_with_blocks(mpsgraph_grap
                                                                    const mpsgraph_tensor* inputs, size_t input_count,
                                                                    mpsgraph_attributes attributes, const char* name,
                                                                    size_t block_count, mpsgraph_operation* operation);
-/* d(of)/d(each), written to `gradients`, which has room for `count`. */
+/* Adds the gradients of `of` with respect to `count` tensors to the graph, and stores them in `gradients`. The gradient
+ * of a tensor has the tensor's type; if `of` is not a scalar, it is the gradient of the sum of its elements. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_gradients(mpsgraph_tensor of, const mpsgraph_tensor* with_respect_to,
                                                       size_t count, mpsgraph_tensor* gradients);
-/* The table of operations: their kinds, and one as JSON: {"kind", "family", "min_inputs", "max_inputs" (-1: any),
- * "attributes": [{"name", "kind", "required"}]}. */
+/* The list of all kinds of operations, and the description of one kind as JSON: {"kind", "family", "min_inputs",
+ * "max_inputs" (-1 for any number), "attributes": [{"name", "kind", "required"}]}. */
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_kind_count(size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_kind_at(size_t index, char* buffer, size_t capacity, size_t* length);
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_description(const char* kind, char* buffer, size_t capacity,
                                                             size_t* length);
 
-/* Operations of your own: graphs and packages name them as kind "custom", with "operation" and "key" (from
- * custom_operation.h, which describes them; what a description points to must live as long as the process). They are
- * registered before a package that needs them is opened; one of the same name and key is replaced. */
+/* Custom operations. Graphs and packages contain them as operations of kind "custom" with the attributes "operation"
+ * and "key"; custom_operation.h describes them. They must be registered or loaded before a package that needs them is
+ * opened. A custom operation replaces an earlier one with the same name and key. Everything that a description points
+ * to must remain valid until the process ends. */
 struct mpsgraph_custom_operation;
 MPSGRAPH_API mpsgraph_status mpsgraph_custom_register(const struct mpsgraph_custom_operation* operation);
-/* Those of a shared library, which stays loaded. */
+/* Loads a shared library, which remains loaded, and registers its custom operations. */
 MPSGRAPH_API mpsgraph_status mpsgraph_custom_load(const char* path);
 
+/* Creates an empty set of attributes for an operation. The set_ functions add an attribute or replace it; they copy the
+ * name and the value. */
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_create(mpsgraph_attributes* attributes);
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_set_bool(mpsgraph_attributes attributes, const char* name,
                                                           int32_t value);
@@ -243,23 +285,27 @@ MPSGRAPH_API mpsgraph_status mpsgraph_attributes_set_integers(mpsgraph_attribute
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_set_dtype(mpsgraph_attributes attributes, const char* name,
                                                            mpsgraph_dtype value);
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_set_data(mpsgraph_attributes attributes, const char* name,
-                                                          mpsgraph_array value); /* copied */
+                                                          mpsgraph_array value);
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_set_type(mpsgraph_attributes attributes, const char* name,
                                                           const mpsgraph_type* value);
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_set_types(mpsgraph_attributes attributes, const char* name,
                                                            const mpsgraph_type* values, size_t count);
 
-/* --- variables --- */
+/* ---- variables ---- */
 
-MPSGRAPH_API mpsgraph_status mpsgraph_variable_read(mpsgraph_tensor variable, mpsgraph_array* value); /* a copy */
+/* Returns a copy of a variable's current value. */
+MPSGRAPH_API mpsgraph_status mpsgraph_variable_read(mpsgraph_tensor variable, mpsgraph_array* value);
+/* Sets a variable to a copy of the array, which must have the variable's dtype and shape. */
 MPSGRAPH_API mpsgraph_status mpsgraph_variable_write(mpsgraph_tensor variable, mpsgraph_array value);
 
-/* --- executables --- */
+/* ---- executables ---- */
 
-/* The graph's named inputs and outputs, in their order. `types` has one for each input; NULL where all are known. */
+/* Compiles the graph from its named inputs to its named outputs, both in their order. `types` has one type per input;
+ * if all inputs have static shapes, it may be NULL with a count of 0. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_compile(mpsgraph_graph graph, const mpsgraph_type* types, size_t type_count,
                                                     mpsgraph_executable* executable);
-/* Any feeds, targets and target operations. */
+/* Compiles any feeds, targets and target operations, which the run executes for their effects. `types` has one type per
+ * feed; NULL means the types of the feeds themselves. */
 MPSGRAPH_API mpsgraph_status mpsgraph_executable_create(mpsgraph_graph graph, const mpsgraph_tensor* feeds,
                                                         const mpsgraph_type* types, size_t feed_count,
                                                         const mpsgraph_tensor* targets, size_t target_count,
@@ -271,66 +317,87 @@ MPSGRAPH_API mpsgraph_status mpsgraph_executable_input_type(mpsgraph_executable 
                                                             mpsgraph_type* type);
 MPSGRAPH_API mpsgraph_status mpsgraph_executable_output_type(mpsgraph_executable executable, size_t index,
                                                              mpsgraph_type* type);
-/* `results` has room for all outputs. An entry that is NULL is made by the run and must be released; the others are
- * written in place: contiguous, writable, of the output's type. */
+/* Runs the executable and waits until it is done. `inputs` and `results` have one array for each input and output. If
+ * an entry of `results` is NULL, it receives a new array, which the caller must release. Otherwise the result is
+ * written into the given array, which must be contiguous, writable and of the output's type, and must not overlap with
+ * other results or with inputs. Several threads may run the same executable. */
 MPSGRAPH_API mpsgraph_status mpsgraph_executable_run(mpsgraph_executable executable, const mpsgraph_array* inputs,
                                                      size_t input_count, mpsgraph_array* results, size_t result_count);
 
-/* On a thread of the library's, once, after success and failure alike. `results` are its own: retain what is kept. */
+/* Called exactly once on a thread of the library when work has ended, after both success and failure. `status` and
+ * `message` describe the outcome. `results` are owned by the library; call mpsgraph_retain() to keep one. */
 typedef void (*mpsgraph_completion)(void* context, mpsgraph_status status, const char* message,
                                     const mpsgraph_array* results, size_t result_count);
 
-/* Returns at once. `results` as above, or NULL with count 0; `queue` and `completion` may be NULL. `completion` is
- * called only if this succeeds. */
+/* Starts a run and returns immediately. `results` are as in mpsgraph_executable_run(), or NULL with a count of 0, and
+ * new arrays are then available from mpsgraph_execution_results() and in the completion. `queue` is NULL for the
+ * device's default queue. `completion` may be NULL; it is called only if this function succeeds. */
 MPSGRAPH_API mpsgraph_status mpsgraph_executable_run_async(mpsgraph_executable executable, const mpsgraph_array* inputs,
                                                            size_t input_count, const mpsgraph_array* results,
                                                            size_t result_count, mpsgraph_queue queue,
                                                            mpsgraph_completion completion, void* context,
                                                            mpsgraph_execution* execution);
-MPSGRAPH_API mpsgraph_status mpsgraph_execution_wait(mpsgraph_execution execution, double seconds); /* < 0: for ever */
-/* Waits, and gives each result with a count of its own. */
+/* Waits until a run is done and returns its error. MPSGRAPH_TIMEOUT if it takes longer than `seconds`; a negative
+ * number means no timeout. */
+MPSGRAPH_API mpsgraph_status mpsgraph_execution_wait(mpsgraph_execution execution, double seconds);
+/* Waits without a timeout and returns the results of a run. The caller must release each of them. */
 MPSGRAPH_API mpsgraph_status mpsgraph_execution_results(mpsgraph_execution execution, mpsgraph_array* results,
                                                         size_t result_count);
 
-/* --- queues, command buffers, shared events --- */
+/* ---- queues, command buffers and shared events ---- */
 
+/* Creates a queue, which executes committed command buffers in order. Several queues run concurrently. */
 MPSGRAPH_API mpsgraph_status mpsgraph_queue_create(mpsgraph_device device, mpsgraph_queue* queue);
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_create(mpsgraph_queue queue, mpsgraph_command_buffer* buffer);
-/* `results` as in mpsgraph_executable_run; made ones are filled when the buffer is completed. */
+/* Appends a run of an executable. `results` are as in mpsgraph_executable_run(); the contents of new arrays are valid
+ * once the command buffer is completed. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_encode(mpsgraph_command_buffer buffer,
                                                             mpsgraph_executable executable,
                                                             const mpsgraph_array* inputs, size_t input_count,
                                                             mpsgraph_array* results, size_t result_count);
+/* Makes what is encoded afterwards wait until the event reaches `value`. The command buffer fails if this takes longer
+ * than 60 seconds. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_wait_for_event(mpsgraph_command_buffer buffer,
                                                                     mpsgraph_event event, uint64_t value);
+/* Raises the event to `value` once everything that was encoded before is done. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_signal_event(mpsgraph_command_buffer buffer, mpsgraph_event event,
                                                                   uint64_t value);
-/* `results` of the completion are none here. */
+/* Adds a function to be called when the command buffer has ended. It receives no results. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_add_completion(mpsgraph_command_buffer buffer,
                                                                     mpsgraph_completion completion, void* context);
+/* Submits the command buffer to its queue. It can be committed only once, and nothing can be encoded afterwards. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_commit(mpsgraph_command_buffer buffer);
+/* Waits until a committed command buffer is completed and returns its error. MPSGRAPH_TIMEOUT if it takes longer than
+ * `seconds`; a negative number means no timeout. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_wait(mpsgraph_command_buffer buffer, double seconds);
+/* Creates a shared event: a number, initially 0, that only increases. It orders the work of queues and the host. */
 MPSGRAPH_API mpsgraph_status mpsgraph_event_create(mpsgraph_event* event);
 MPSGRAPH_API mpsgraph_status mpsgraph_event_value(mpsgraph_event event, uint64_t* value);
+/* Raises the event to `value`; does nothing if it is already that high. */
 MPSGRAPH_API mpsgraph_status mpsgraph_event_signal(mpsgraph_event event, uint64_t value);
+/* Waits until the event reaches `value`. MPSGRAPH_TIMEOUT if it takes longer than `seconds`; a negative number means no
+ * timeout. MPSGRAPH_DEVICE_ERROR if the command buffer that was to signal the value failed. */
 MPSGRAPH_API mpsgraph_status mpsgraph_event_wait(mpsgraph_event event, uint64_t value, double seconds);
 
-/* --- training --- */
+/* ---- training ---- */
 
-/* A step: feeds in this order, the loss (one number), and the updates that run with it. */
+/* Creates a trainer whose step feeds these tensors in this order, computes the loss, which must have one element, and
+ * executes the updates. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_create(mpsgraph_graph graph, const mpsgraph_tensor* feeds,
                                                      size_t feed_count, mpsgraph_tensor loss,
                                                      const mpsgraph_operation* updates, size_t update_count,
                                                      mpsgraph_trainer* trainer);
+/* Runs one training step on arrays in the order of the feeds. `loss` may be NULL. */
 MPSGRAPH_API mpsgraph_status mpsgraph_train_step(mpsgraph_trainer trainer, const mpsgraph_array* feeds,
                                                  size_t feed_count, double* loss);
 
-/* The package of a trainer, as mpsgraph.save(path, trainer) in Python writes it: its steps go on where that one's were
- * saved, bit for bit. It has all of its state, schedules, random numbers and counters included, in its graph, which the
- * following gives with a count of its own. */
+/* Opens the package of a trainer, as mpsgraph.save(path, trainer) in Python writes it. Its steps continue from the
+ * saved state with bit-identical results. The trainer's graph contains all of this state, including schedules, random
+ * numbers and counters. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_open(const char* path, mpsgraph_device device, mpsgraph_trainer* trainer);
+/* Returns the trainer's graph with a new reference, which the caller must release. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_graph(mpsgraph_trainer trainer, mpsgraph_graph* graph);
-/* A batch's arrays: "inputs", "labels", or as the model calls them; and the numbers of a step: "loss", metrics. */
+/* The arrays of a batch, such as "inputs" and "labels", and the results of a step: "loss", followed by metrics. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_input_count(mpsgraph_trainer trainer, size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_input_name_at(mpsgraph_trainer trainer, size_t index, char* buffer,
                                                             size_t capacity, size_t* length);
@@ -338,25 +405,32 @@ MPSGRAPH_API mpsgraph_status mpsgraph_trainer_input_type(mpsgraph_trainer traine
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_result_count(mpsgraph_trainer trainer, size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_result_name_at(mpsgraph_trainer trainer, size_t index, char* buffer,
                                                              size_t capacity, size_t* length);
-/* One step on a batch. `names` tells the arrays apart; NULL: they are in order. `results` has room for as many numbers
- * as are wanted, the loss first. MPSGRAPH_OUT_OF_RANGE when the package's schedule ends before this step. */
+/* Runs one training step on a batch. `names` has the name of each array; if it is NULL, the arrays are in the order of
+ * the inputs. Stores the first `result_count` results, the loss first. MPSGRAPH_OUT_OF_RANGE if the package's learning
+ * rate schedule has no rate for this step. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_train_step(mpsgraph_trainer trainer, const char* const* names,
                                                          const mpsgraph_array* inputs, size_t input_count,
                                                          double* results, size_t result_count);
-/* The same numbers of a batch in inference mode, without a step; NaN for those that only training has, such as
- * "loss_scale". MPSGRAPH_UNSUPPORTED where the package has no evaluation. */
+/* Computes the same results for a batch in inference mode, without a step. Results that exist only in training, such as
+ * "loss_scale", are NaN. MPSGRAPH_UNSUPPORTED if the package has no function "evaluate", or if the trainer was not
+ * opened from a package. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_evaluate(mpsgraph_trainer trainer, const char* const* names,
                                                        const mpsgraph_array* inputs, size_t input_count,
                                                        double* results, size_t result_count);
-/* The model's outputs in inference mode, of its inputs alone; `results` as in mpsgraph_executable_run. */
+/* Computes the model's outputs in inference mode from its inputs alone. `results` are as in mpsgraph_executable_run().
+ * */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_predict(mpsgraph_trainer trainer, const char* const* names,
                                                       const mpsgraph_array* inputs, size_t input_count,
                                                       mpsgraph_array* results, size_t result_count);
+/* Returns the number of completed steps. MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_step_count(mpsgraph_trainer trainer, int64_t* count);
-/* Of the next step; what it is set to counts from then on. MPSGRAPH_UNSUPPORTED to set one of several. */
+/* The learning rate of the next step. Setting it replaces the schedule from the next step on. Both are
+ * MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package; setting the rate also if the trainer has several
+ * rates. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_learning_rate(mpsgraph_trainer trainer, double* rate);
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_set_learning_rate(mpsgraph_trainer trainer, double rate);
-/* A package that Python, C++ and C go on with; and the state of one that was saved of this trainer. */
+/* Saves a package from which Python, C++ and C can continue training; or sets the state from a package that was saved
+ * from this trainer. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_save(mpsgraph_trainer trainer, const char* path);
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_load_state(mpsgraph_trainer trainer, const char* path);
 

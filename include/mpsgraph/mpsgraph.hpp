@@ -1,8 +1,8 @@
-// The C++ classes of the core in one include: build a graph, differentiate it, compile it, run it.
+// The C++ classes of the core in a single include: build a graph, differentiate it, compile it, and run it.
 //
-// Programs that extend the library include <mpsgraph/mpsgraph.hpp> and link mpsgraph::mpsgraph; applications need no
-// more than mpsgraph.h or application.hpp. What is not below include/mpsgraph is internal: neither installed nor
-// exported. Backends are reached only through runtime::Device.
+// Programs that extend the library include <mpsgraph/mpsgraph.hpp> and link mpsgraph::mpsgraph. Applications need only
+// mpsgraph.h or application.hpp. Everything outside include/mpsgraph is internal, and neither installed nor exported.
+// Backends are accessed only through runtime::Device.
 #pragma once
 
 #include "mpsgraph/compiler/options.h"

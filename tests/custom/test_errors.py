@@ -123,7 +123,7 @@ def test_element_types_that_the_kernel_does_not_take():
 def test_a_kernel_that_takes_elements_for_others():
     operation = copying("confused", dtypes=["float32", "int32"])
     with pytest.raises(
-        mg.DeviceError, match=r"\[confused\] the kernel of 'confused'.*operand 0 is int32, and .* float32"
+        mg.DeviceError, match=r"\[confused\] the kernel of 'confused'.*operand 0 has dtype int32, but .* float32"
     ):
         run(operation, dtype="int32")
 
@@ -187,15 +187,15 @@ def test_what_a_part_of_a_loop_throws():
 
 
 def test_operands_and_attributes_that_are_not_there():
-    with pytest.raises(mg.DeviceError, match="operand 1 of 1"):
+    with pytest.raises(mg.DeviceError, match="operand 1 is out of range: the operation has 1 operands"):
         run(copying("too_far", "call.operand<float>(1);"))
-    with pytest.raises(mg.DeviceError, match="result 2 of 1"):
+    with pytest.raises(mg.DeviceError, match="result 2 is out of range: the operation has 1 results"):
         run(copying("too_far_2", "call.result<float>(2);"))
     with pytest.raises(mg.DeviceError, match="no attribute 'lambd'"):
         run(copying("unnamed", 'call.real("lambd");'))
-    with pytest.raises(mg.DeviceError, match="attribute 'n' is integer, not real"):
+    with pytest.raises(mg.DeviceError, match="attribute 'n' must have kind real, got integer"):
         run(copying("otherwise", 'call.real("n");', attributes={"n": 1}))
-    with pytest.raises(mg.DeviceError, match="axis 1 of a tensor of rank 1"):
+    with pytest.raises(mg.DeviceError, match="axis 1 is out of range for a tensor of rank 1"):
         run(copying("no_axis", "x.dim(1);"))
 
 
@@ -216,10 +216,10 @@ def test_variables_are_as_they_were_when_a_kernel_fails():
 
 BESIDE = {
     "y[x.size()] = 0;": r"1 byte after result 0 of 12 bytes",
-    "y[x.size() + 2] = 0;": r"9 bytes behind result 0",
-    "y[-2] = 5;": r"5 bytes in front of result 0",
+    "y[x.size() + 2] = 0;": r"9 bytes after result 0",
+    "y[-2] = 5;": r"5 bytes before result 0",
     "const_cast<float*>(x.data())[1] = 7;": r"wrote to operand 0, but operands are read-only",
-    "const_cast<float*>(x.data())[-1] = 7;": r"1 byte in front of operand 0",
+    "const_cast<float*>(x.data())[-1] = 7;": r"1 byte before operand 0",
 }
 
 

@@ -1,4 +1,4 @@
-// Options: how a graph is compiled: passes left out, plain kernels, callables, and who watches.
+// Options of a compilation: disabled passes, reference kernels, callables, and functions that observe the passes.
 #pragma once
 
 #include <chrono>
@@ -15,25 +15,28 @@
 
 namespace mpsgraph::compiler {
 
-// What an operation `call` runs: something compiled elsewhere, with types of its own.
+// The target of an operation `call`: code that was compiled separately, with operand and result types of its own.
 class MPSGRAPH_API Callable {
  public:
   virtual ~Callable() = default;
   virtual std::vector<TensorType> operand_types() const = 0;
   virtual std::vector<TensorType> result_types() const = 0;
-  // Runs on the calling thread. Operands and results are dense, row-major and of these types.
+  // Runs on the calling thread. Operands and results are dense and row-major, with the types that operand_types() and
+  // result_types() return.
   virtual void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) = 0;
 };
-using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;  // by symbol
+using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;  // by the symbol of the `call`
 
+// How to compile a graph.
 struct Options {
   std::vector<std::string> disabled_passes;
-  bool reference_kernels = false;  // plain loops only: for tests
-  bool check_finite = false;  // end the run at the first operation that makes a NaN or an infinity, and name it
-  Callables callables;  // what the symbols of `call` stand for
-  // Called with the pass's name and the program's text after each pass ("specialize" first).
+  bool reference_kernels = false;  // use only plain loops; for tests
+  // Fail the run at the first operation that produces a NaN or an infinity, and name that operation in the error.
+  bool check_finite = false;
+  Callables callables;  // the callables for the symbols of `call` operations
+  // Called after each pass with its name and the text of the program; the first pass is "specialize".
   std::function<void(std::string_view pass, const std::string& text)> observe;
-  // Called with the time that each pass took: for profiles.
+  // Called with the begin and end time of each pass, for profiles.
   using Time = std::chrono::steady_clock::time_point;
   std::function<void(std::string_view pass, Time begin, Time end)> observe_time;
 };

@@ -1,5 +1,5 @@
-// Which of a graph's tensors may become 8-bit integers, and how integers stand for them. runtime/inference.h makes such
-// a graph; ranges come from calibration, by the caller.
+// Quantization: the tensors of a graph that can become 8-bit integers, and how integers represent their values.
+// runtime/inference.h builds the quantized graph; the caller determines the ranges by calibration.
 #pragma once
 
 #include <vector>
@@ -16,9 +16,9 @@ struct Quantized {
   DType dtype = DType::uint8;
 };
 
-// The float tensors that outputs depend on and that are worth being integers: sources of convolutions and products with
-// constant weights that kernels can take (channels last, one group, channels by fours), and what is added to their
-// results. In creation order.
+// Returns the floating-point tensors that are worth quantizing, among those that `outputs` depend on, in creation
+// order. These are the inputs of convolutions and matmuls with constant weights that the integer kernels support
+// (channels last, one group, numbers of channels divisible by four), and the tensors added to their results.
 MPSGRAPH_API std::vector<Tensor*> tensors_to_quantize(const Graph& graph, const std::vector<Tensor*>& outputs);
 
 }  // namespace mpsgraph::compiler

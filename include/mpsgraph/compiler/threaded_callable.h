@@ -1,5 +1,5 @@
-// ThreadedCallable: a Callable that can share its work among the threads of whoever calls it, and has memory of its own
-// that the caller may use instead of copies.
+// ThreadedCallable: a Callable that can use its caller's threads, and that may lend its own memory to avoid copies of
+// operands and results.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,13 @@
 
 namespace mpsgraph::compiler {
 
-// f(item) for each item in [0, items), on several threads where there are some.
+// Calls f(item) for each item in [0, items), on several threads if available.
 using ForEach = std::function<void(int64_t items, const std::function<void(int64_t item)>& f)>;
 
+// A callable whose work its caller's threads can share.
 class MPSGRAPH_API ThreadedCallable : public Callable {
  public:
+  // Like call(), but distributes work with `threads`.
   virtual void call_with(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results,
                          const ForEach& threads) = 0;
   void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) override {
@@ -25,15 +27,17 @@ class MPSGRAPH_API ThreadedCallable : public Callable {
     });
   }
 
-  // What two callables have in common that use the same memory; null: it has none to lend.
+  // Identifies the callable's own memory: callables that return the same address share it. Null if it has no memory to
+  // lend.
   virtual const void* memory() const { return nullptr; }
-  // Where an operand may be computed in this run, which call_with then finds there; null: wherever the caller likes.
+  // Memory that the caller may compute an operand into during this run, so that call_with() need not copy it; null if
+  // the caller can compute the operand anywhere.
   virtual std::byte* operand_place(size_t operand) {
     static_cast<void>(operand);
     return nullptr;
   }
-  // Do results stay in its memory? Then call_with is given null for their places, and result_place says where they are,
-  // until the memory is called with again.
+  // Whether results stay in the callable's memory. If so, the result pointers passed to call_with() are null, and
+  // result_place() returns where the results are. They are valid until the next call that uses this memory.
   virtual bool lends_results() const { return false; }
   virtual std::byte* result_place(size_t result) {
     static_cast<void>(result);

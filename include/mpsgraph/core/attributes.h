@@ -1,7 +1,7 @@
-// The constant parameters of an operation: strides, axes, layouts, seeds, constant data.
+// Attributes: the constant parameters of an operation, such as strides, axes, layouts, seeds, and constant data.
 //
-// Which attributes an operation takes, of which kind and with which default, is stated once in its
-// OperationDefinition; Graph::create checks and completes them, so readers can rely on presence.
+// The OperationDefinition defines which attributes an operation takes, with their kinds and defaults. Graph::create
+// checks the attributes and fills in defaults, so code that reads them can rely on their presence.
 #pragma once
 
 #include <cstddef>
@@ -22,31 +22,32 @@
 
 namespace mpsgraph {
 
-// What a device makes of a constant for kernels of its own, made before: by a name of the device's own.
+// A form of a constant that a device has derived for its kernels ahead of time. The device chooses the names of its
+// forms.
 struct ConstantForm {
   std::shared_ptr<const std::byte> bytes;
   size_t count = 0;
 };
 using ConstantForms = std::map<std::string, ConstantForm, std::less<>>;
 
-// The value of a constant, or the first value of a variable: row-major bytes, immutable and shared.
-// A splat holds one element, the value of all.
+// The value of a constant, or the initial value of a variable: row-major bytes, immutable and shared. A splat stores a
+// single element, which is the value of all elements.
 class MPSGRAPH_API ConstantData {
  public:
   static std::shared_ptr<const ConstantData> copy(DType, Dims, const void* bytes);
   static std::shared_ptr<const ConstantData> splat(DType, Dims, const void* element);
   static std::shared_ptr<const ConstantData> splat(DType, Dims, double value);  // rounded to dtype
-  // Borrows memory that `owner` keeps alive (numpy arrays, mapped files).
-  // `read`: writes the bytes somewhere without looking at the memory, where that is cheaper.
+  // Borrows memory that `owner` keeps alive, such as a numpy array or a mapped file. `read`, if given, writes the bytes
+  // to a destination without accessing the borrowed memory, for cases where this is cheaper.
   using Read = std::function<void(void* destination)>;
   static std::shared_ptr<const ConstantData> borrow(DType, Dims, const void* bytes, std::shared_ptr<void> owner,
                                                     Read read = {});
-  // Memory that need not be kept, because `make` makes the same bytes again: see take(). It may be called on any
-  // thread.
+  // Data whose memory may be reused because `make` can produce the same bytes again; see take(). `make` may be called
+  // on any thread.
   using Make = std::function<std::shared_ptr<std::byte>()>;
   static std::shared_ptr<const ConstantData> remade(DType, Dims, std::shared_ptr<std::byte> bytes, Make make);
-  // Memory of somebody else that `open` looks at when the bytes are first asked for; it may throw then. `digest`: a
-  // checksum of the bytes, by which constants can be told apart without them.
+  // External data that `open` returns when the bytes are first accessed; it may throw then. `digest` is a checksum of
+  // the bytes, which distinguishes constants without accessing them.
   static std::shared_ptr<const ConstantData> deferred(DType, Dims, uint64_t digest, Make open);
   static std::shared_ptr<const ConstantData> of_ints(const std::vector<int64_t>& values);  // int64[n]
 
@@ -54,19 +55,20 @@ class MPSGRAPH_API ConstantData {
   const Dims& dims() const { return dims_; }
   int64_t elements() const { return elements_; }
   bool is_splat() const { return splat_; }
-  const std::byte* bytes() const { return made_ ? remade_bytes() : bytes_; }  // one element when splat
-  // The memory itself, to be written to, if it can be made again and its address was never given out; else null. Bytes
-  // that are asked for later are made then, and stay.
+  const std::byte* bytes() const { return made_ ? remade_bytes() : bytes_; }  // a single element for a splat
+  // Returns the memory itself, for writing, if the data can be produced again and its address was never handed out;
+  // otherwise returns null. If the bytes are accessed later, they are produced again and kept.
   std::shared_ptr<std::byte> take() const;
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
-  void expand_into(void* destination) const;  // all elements, row-major
-  double scalar(int64_t index = 0) const;  // any dtype as double; of a complex number the real part
-  double imaginary(int64_t index = 0) const;  // 0 for all but complex dtypes
-  int64_t integer(int64_t index = 0) const;  // any integer dtype, exact
+  void expand_into(void* destination) const;  // writes all elements in row-major order
+  double scalar(int64_t index = 0) const;  // an element of any dtype as a double; of a complex number, the real part
+  double imaginary(int64_t index = 0) const;  // 0 unless the dtype is complex
+  int64_t integer(int64_t index = 0) const;  // an element of any integer dtype, exactly
   std::vector<int64_t> integers() const;
   bool operator==(const ConstantData& other) const;  // same type and same bits
-  std::optional<uint64_t> digest() const;  // where it is known without the bytes
-  // The same with forms of it, and one of them; null when there is none of the name.
+  std::optional<uint64_t> digest() const;  // if known without accessing the bytes
+  // with() returns the same data with forms attached; form() returns the form with the given name, or null if there is
+  // none.
   std::shared_ptr<const ConstantData> with(ConstantForms forms) const;
   const ConstantForm* form(std::string_view name) const;
 
@@ -80,7 +82,7 @@ class MPSGRAPH_API ConstantData {
   std::shared_ptr<void> owner_;
   Read read_;
   struct Made;
-  std::shared_ptr<Made> made_;  // null for memory that is kept
+  std::shared_ptr<Made> made_;  // null if the memory is kept
   const std::byte* remade_bytes() const;
   std::shared_ptr<const ConstantForms> forms_;
 };
@@ -99,16 +101,17 @@ enum class AttributeKind : uint8_t {
   data,
   type,
   types
-};  // index of Attribute
+};  // the index within the variant Attribute
 MPSGRAPH_API std::string_view name(AttributeKind kind);
-MPSGRAPH_API bool same(const Attribute& a, const Attribute& b);  // data by content
+MPSGRAPH_API bool same(const Attribute& a, const Attribute& b);  // compares data by content
 
-// A small map in insertion-independent (sorted) order, so that printing and hashing are stable.
+// A small map sorted by key, so that printing and hashing do not depend on the order of insertion.
 class MPSGRAPH_API Attributes {
  public:
   using Items = std::vector<std::pair<std::string, Attribute>>;
 
-  // None of these inline: a variant of ten types is a page of code wherever it is copied.
+  // None of these functions is inline, because copying a variant of nine types compiles to about a page of code at each
+  // use.
   Attributes();
   Attributes(std::initializer_list<std::pair<std::string, Attribute>> items);
   Attributes(const Attributes&);
@@ -123,7 +126,7 @@ class MPSGRAPH_API Attributes {
   const Items& items() const;
 
   template <class T>
-  const T& get(std::string_view key) const {  // GraphError when it is absent or of another kind
+  const T& get(std::string_view key) const {  // throws GraphError if it is missing or of another kind
     const Attribute* value = find(key);
     const T* held = value ? std::get_if<T>(value) : nullptr;
     if (!held) refuse(key, kind_of<T>(static_cast<const Attribute*>(nullptr)));
@@ -148,8 +151,9 @@ class MPSGRAPH_API Attributes {
     return static_cast<AttributeKind>(index);
   }
   [[noreturn]] void refuse(std::string_view key, AttributeKind expected) const;
-  Items& own_items();  // to be changed
-  std::shared_ptr<Items> items_;  // shared by copies until one of them changes: passes copy graphs; null when empty
+  Items& own_items();  // for modification
+  // Null if empty. Copies share the items until one of them is modified, because passes copy whole graphs.
+  std::shared_ptr<Items> items_;
 };
 MPSGRAPH_API bool operator==(const Attributes& a, const Attributes& b);
 

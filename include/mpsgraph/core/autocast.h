@@ -1,8 +1,9 @@
-// Mixed precision while a graph is built: which operands of which operations are cast, and to what.
+// Autocast: mixed precision during graph construction. It determines which operands of which operations are cast, and
+// to which dtype.
 //
-// An Autocast stands before Graph::create and adds casts, which are ordinary operations: derivatives, passes, files and
-// backends need to know nothing of it. Variables keep their own type and are cast where they are used. The rules are a
-// table by kind of operation (autocast.cpp); docs/mixed_precision.md is that table for people.
+// An Autocast is used in place of Graph::create and inserts casts, which are ordinary operations. Gradients, passes,
+// files and backends therefore need no knowledge of it. Variables keep their own dtype and are cast where they are
+// used. The rules for each kind of operation are a table in autocast.cpp, which docs/mixed_precision.md documents.
 #pragma once
 
 #include <memory>
@@ -16,22 +17,22 @@
 namespace mpsgraph {
 
 enum class AutocastRule {
-  low,  // operands in the low type
-  float32,  // operands of less precision in float32, and so the result
-  source,  // computed in float32; the result in the type that the first operand came in
-  widest,  // operands in the widest of their types; variables and numbers follow the others
-  variable,  // what is assigned takes the variable's type
-  none,  // as they come
+  low,  // cast operands to the low dtype
+  float32,  // cast operands of lower precision to float32, which is also the result's dtype
+  source,  // compute in float32 and cast the result to the original dtype of the first operand
+  widest,  // cast operands to the widest of their dtypes; variables and numbers adopt the dtype of the other operands
+  variable,  // cast the assigned value to the variable's dtype
+  none,  // leave operands unchanged
 };
 MPSGRAPH_API std::string_view name(AutocastRule rule);
 MPSGRAPH_API AutocastRule autocast_rule(const OperationDefinition& definition);
 
-// Builds operations of a graph with their operands cast by the rules.
+// Adds operations to a graph with their operands cast according to the rules.
 class MPSGRAPH_API Autocast {
  public:
   Autocast(Graph& graph, DType low) : graph_(graph), low_(low) {}
 
-  // As Graph::create. Under the rule `source` what comes back is the cast of the result.
+  // Like Graph::create. Under the rule `source`, it returns the operation that casts the result back.
   Operation* create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
                     std::string_view name = {}, std::vector<std::unique_ptr<Block>> blocks = {});
   Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
@@ -46,7 +47,7 @@ class MPSGRAPH_API Autocast {
 
   Graph& graph_;
   const DType low_;
-  std::unordered_map<const Tensor*, std::vector<Tensor*>> casts_;  // one cast of a tensor serves all who want it
+  std::unordered_map<const Tensor*, std::vector<Tensor*>> casts_;  // each tensor is cast at most once per dtype
 };
 
 }  // namespace mpsgraph

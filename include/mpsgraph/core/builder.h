@@ -1,7 +1,7 @@
-// Short names for the operations that derivative rules, decompositions and passes compose.
+// Builder: short functions for the operations that gradient rules, decompositions and passes consist of.
 //
-// Each function is Graph::add with the attributes spelled out; numbers become constants of the
-// other operand's dtype. Nothing here knows a derivative or a kernel.
+// Each function calls Graph::add with the attributes filled in. Numbers become constants with the dtype of the other
+// operand. The builder knows nothing about gradients or kernels.
 #pragma once
 
 #include <string_view>
@@ -12,21 +12,23 @@
 
 namespace mpsgraph {
 
+// Adds operations to a graph.
 class MPSGRAPH_API Builder {
  public:
   explicit Builder(Graph& graph) : graph_(graph) {}
   Graph& graph() const { return graph_; }
 
-  // constants
+  // ---- constants ----
   Tensor* scalar(DType dtype, double value);            // rank 0
-  Tensor* scalar_like(Tensor* x, double value);         // rank 0, x's dtype
-  Tensor* filled(const TensorType& type, double value); // shape must be known
-  Tensor* ints(const Ints& values);                     // int64[n]: a shape operand
-  Tensor* zeros_like(Tensor* x);                        // a filled constant, or a broadcast to shape_of(x)
+  Tensor* scalar_like(Tensor* x, double value);         // rank 0, with x's dtype
+  Tensor* filled(const TensorType& type, double value); // the shape must be static
+  Tensor* ints(const Ints& values);                     // int64[n], for shape operands
+  // A filled constant, or a broadcast to shape_of(x) if the shape is dynamic.
+  Tensor* zeros_like(Tensor* x);
   Tensor* ones_like(Tensor* x);
   Tensor* filled_like(Tensor* x, double value);
 
-  // element-wise
+  // ---- element-wise operations ----
   Tensor* unary(std::string_view kind, Tensor* x);
   Tensor* binary(std::string_view kind, Tensor* a, Tensor* b);
   Tensor* add(Tensor* a, Tensor* b) { return binary(a->type.history ? "history_addition" : "addition", a, b); }
@@ -41,29 +43,31 @@ class MPSGRAPH_API Builder {
   Tensor* div(double a, Tensor* b) { return div(scalar_like(b, a), b); }
   Tensor* neg(Tensor* x) { return unary("negative", x); }
   Tensor* select(Tensor* predicate, Tensor* when_true, Tensor* when_false);
-  Tensor* conjugate(Tensor* x);                         // x itself when it is real
-  Tensor* cast(Tensor* x, DType dtype);                 // x itself when it has that dtype
+  Tensor* conjugate(Tensor* x);                         // returns x itself if it is real
+  Tensor* cast(Tensor* x, DType dtype);                 // returns x itself if it has this dtype
 
-  // reductions keep their axes as 1; empty axes mean all
+  // ---- reductions, which keep reduced axes with size 1; empty axes mean all axes ----
   Tensor* sum(Tensor* x, const Ints& axes = {});
   Tensor* max(Tensor* x, const Ints& axes = {});
   Tensor* mean(Tensor* x, const Ints& axes = {});
-  // The number of elements that a reduction of x over axes takes together, as a rank-0 tensor of x's dtype.
+  // The number of elements that a reduction of x over `axes` combines into each result, as a rank-0 tensor with x's
+  // dtype.
   Tensor* reduced_count(Tensor* x, const Ints& axes);
 
-  // shapes
-  Tensor* shape_of(Tensor* x);                          // int32: a constant when known, else the operation
+  // ---- shapes ----
+  // The shape of x as int32: a constant if the shape is static, otherwise an operation `shape_of`.
+  Tensor* shape_of(Tensor* x);
   Tensor* reshape(Tensor* x, Tensor* shape);
   Tensor* reshape(Tensor* x, const Ints& shape);
-  Tensor* reshape_like(Tensor* x, Tensor* like);        // x itself when the known shapes are equal
+  Tensor* reshape_like(Tensor* x, Tensor* like);        // returns x itself if both shapes are static and equal
   Tensor* broadcast_to(Tensor* x, Tensor* shape);
-  Tensor* broadcast_like(Tensor* x, Tensor* like);      // x itself when the known shapes are equal
+  Tensor* broadcast_like(Tensor* x, Tensor* like);      // returns x itself if both shapes are static and equal
   Tensor* transpose(Tensor* x, const Ints& permutation);
-  // The gradient of broadcasting `like` to x's shape: sums the broadcast axes away.
+  // The gradient of broadcasting `like` to x's shape: sums x over the axes that were broadcast.
   Tensor* sum_to_like(Tensor* x, Tensor* like);
 
   Tensor* matmul(Tensor* a, Tensor* b);
-  Tensor* swap_last_axes(Tensor* x);                    // rank must be known and at least 2
+  Tensor* swap_last_axes(Tensor* x);                    // the rank must be known and at least 2
 
  private:
   static bool same_known_shape(const Tensor* a, const Tensor* b);

@@ -1,4 +1,5 @@
-// The error of checks that people ask for: of a graph's own conditions, and that all numbers are finite.
+// CheckError: the error of failed checks, both the conditions that a graph contains and the check that all numbers are
+// finite.
 #pragma once
 
 #include "mpsgraph/core/errors.h"
@@ -6,7 +7,7 @@
 
 namespace mpsgraph {
 
-// A check of a run that did not hold.
+// Thrown by a run in which a check failed.
 struct MPSGRAPH_API CheckError : Error {
   using Error::Error;
 };

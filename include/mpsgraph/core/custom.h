@@ -1,7 +1,8 @@
-// Custom operations: what stands behind the name and the key of an operation `custom`, and their registry.
+// Custom operations: the code that the name and key of an operation `custom` refer to, and the process-wide registry of
+// this code.
 //
-// The graph has only names, so that it stays data; shapes, derivatives and kernels are looked up here, in one registry
-// of the process. Nothing here loads libraries (runtime/custom_library.h) or runs kernels, which backends do.
+// A graph contains only names and keys, so that it remains plain data. Shape inference, gradients and kernels are
+// looked up in the registry. Loading of libraries is in runtime/custom_library.h; backends run the kernels.
 #pragma once
 
 #include <array>
@@ -20,66 +21,73 @@
 
 namespace mpsgraph {
 
-// One use of a custom operation: what its code may know.
+// One use of a custom operation in a graph: the information available to the operation's code.
 struct CustomSite {
-  std::string name;        // the custom operation's
-  std::string where;       // "'softshrink_1'; built at model.py:41": for errors
-  Attributes attributes;   // the user's own
+  std::string name;  // of the custom operation
+  std::string where;  // "'softshrink_1'; built at model.py:41", for error messages
+  Attributes attributes;  // the attributes that the user defined
   std::vector<TensorType> operands, results;
 };
 
-// f(begin, end) over [0, items) on several threads, `grain` items or more to a part.
+// Calls f(begin, end) for parts of [0, items) on several threads. Each part has at least `grain` items.
 using CustomLoop =
     std::function<void(int64_t items, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& f)>;
-// Dense and row-major; results are not initialised. What it throws ends the run.
+// Runs a kernel. Operands and results are dense and row-major, and results are uninitialized. An exception fails the
+// run.
 using CustomRun =
     std::function<void(const std::byte* const* operands, std::byte* const* results, const CustomLoop& parallel_for)>;
 
-// What a derivative function sees and gives: a tensor, or null, for each operand.
+// The input of a gradient function, which returns a tensor or null for each operand.
 struct CustomGradient {
   Operation& operation;
-  std::vector<Tensor*> incoming;  // of each result; null where no gradient arrives
-  std::vector<bool> needed;       // by operand
+  std::vector<Tensor*> incoming;  // one per result; null if no gradient reaches it
+  std::vector<bool> needed;  // for each operand
 };
 
+// The code and the interface of a custom operation.
 struct CustomOperation {
   struct AttributeOf {
     std::string name;
     AttributeKind kind;
-    std::optional<Attribute> default_value;  // none: required
+    std::optional<Attribute> default_value;  // nullopt if the attribute is required
   };
   struct MetalKernel {
     std::string source, function;
-    std::function<std::array<int64_t, 3>(const CustomSite&)> threads;  // empty: one for each element of result 0
+    std::function<std::array<int64_t, 3>(const CustomSite&)> threads;  // empty: one thread per element of result 0
   };
 
   std::string name, key;
   std::vector<AttributeOf> attributes;
-  int operand_count = -1;                   // -1: any
-  std::vector<std::vector<DType>> dtypes;   // by operand, the last for all behind it
+  int operand_count = -1;  // -1 for any number
+  // The allowed dtypes of each operand. The last entry also applies to all operands after it.
+  std::vector<std::vector<DType>> dtypes;
   bool has_effect = false;
-  // Empty: one result of the first operand's type, unless it infers elsewhere: then as the graph states them.
+  // If empty, there is one result with the type of the first operand, or, if `infers_elsewhere` is true, the types
+  // stated in the graph.
   std::function<std::vector<TensorType>(const CustomSite&)> infer;
   bool infers_elsewhere = false;
   std::function<std::vector<Tensor*>(const CustomGradient&)> gradient;
-  std::function<CustomRun(std::shared_ptr<const CustomSite>)> kernel;  // prepared when a program is compiled
-  bool runs_on_host = false;  // the kernel also serves devices that are no CPU, which wait for it
-  bool guard = false;         // look for what it writes beside its results
+  // Called when a program is compiled. Returns the function that its runs call.
+  std::function<CustomRun(std::shared_ptr<const CustomSite>)> kernel;
+  bool runs_on_host = false;  // the kernel also serves devices other than the CPU, which wait for it
+  bool guard = false;  // check whether the kernel writes outside its results
   std::optional<MetalKernel> metal;
 };
 using CustomOperationPtr = std::shared_ptr<const CustomOperation>;
 
-// Replaces one of the same name and key. GraphError where the description is not sound.
+// Registers a custom operation and replaces any with the same name and key. Throws GraphError if the description is
+// invalid. find_custom_operation() returns null if there is none.
 MPSGRAPH_API void register_custom_operation(CustomOperation operation);
 MPSGRAPH_API CustomOperationPtr find_custom_operation(std::string_view name, std::string_view key);
-// With an empty key the one that was registered last under the name. GraphError that says what there is instead.
+// Returns the custom operation with this name and key, or, if the key is empty, the one last registered under the name.
+// If there is none, throws a GraphError that lists what is registered. `where` is appended to the message.
 MPSGRAPH_API CustomOperationPtr custom_operation(std::string_view name, std::string_view key,
                                                  std::string_view where = {});
-MPSGRAPH_API std::vector<CustomOperationPtr> custom_operations();  // in the order of registration
-// Of an operation `custom`.
+MPSGRAPH_API std::vector<CustomOperationPtr> custom_operations();  // in order of registration
+// The custom operation and the site of an operation of kind `custom`.
 MPSGRAPH_API CustomOperationPtr custom_operation(const Operation& operation);
 MPSGRAPH_API std::shared_ptr<const CustomSite> custom_site(const Operation& operation);
-// Those of our attributes beside the user's.
+// The attributes of an operation `custom` that belong to the library rather than to the user.
 inline constexpr std::array<std::string_view, 4> custom_attributes = {"operation", "key", "effect", "types"};
 
 }  // namespace mpsgraph

@@ -1,8 +1,8 @@
-// The typed errors that every layer throws and that Python sees under the same names.
+// The exception types that all layers throw. Python sees them under the same names.
 //
-// A message says the operation, what was expected, what came, what to do, and where the operation
-// was built: "[reshape] 12 elements cannot become (5,3): source (3,4); built at model.py:41".
-// Nothing else is thrown on purpose; anything else that reaches a user is a bug.
+// A message names the operation, what was expected, what was given, how to fix it, and where the operation was built,
+// for example "[reshape] cannot reshape 12 elements to (5,3): source (3,4); built at model.py:41". The library throws
+// no other types intentionally; any other exception that reaches a user is a bug.
 #pragma once
 
 #include <initializer_list>
@@ -14,52 +14,54 @@
 
 namespace mpsgraph {
 
+// Base class of all errors of the library.
 struct MPSGRAPH_API Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Ranks, dimensions, sizes, axes.
+// A rank, dimension, size or axis is wrong.
 struct MPSGRAPH_API ShapeError : Error {
   using Error::Error;
 };
 
-// An index, a class number or a length that lies outside of what it counts.
+// An index, class index or length is out of range.
 struct MPSGRAPH_API OutOfRangeError : Error {
   using Error::Error;
 };
 
-// Element types that do not match, or are not supported there.
+// Dtypes do not match or are not supported.
 struct MPSGRAPH_API DTypeError : Error {
   using Error::Error;
 };
 
-// Structure: foreign tensors, missing feeds, names, attributes, text that does not parse.
+// The structure of a graph is wrong: tensors of another graph, missing feeds, invalid names or attributes, or text that
+// cannot be parsed.
 struct MPSGRAPH_API GraphError : Error {
   using Error::Error;
 };
 
-// A package that is damaged, foreign, or cannot be written.
+// A package is damaged, is not a package, or cannot be written.
 struct MPSGRAPH_API PackageError : Error {
   using Error::Error;
 };
 
-// Valid, but this device or this slice cannot do it.
+// The request is valid, but this device or configuration does not support it.
 struct MPSGRAPH_API UnsupportedError : Error {
   using Error::Error;
 };
 
-// The run itself: memory, queues, command buffers, fork.
+// A run failed for a reason outside the graph, such as memory, queues, command buffers, or a fork.
 struct MPSGRAPH_API DeviceError : Error {
   using Error::Error;
 };
 
-// An event or command buffer that did not come in time.
+// An event or command buffer was not completed in time.
 struct MPSGRAPH_API TimeoutError : DeviceError {
   using DeviceError::DeviceError;
 };
 
-// cat("a", 1, shape): the arguments streamed into one string.
-class MPSGRAPH_API Piece {  // of it: something that can be streamed, without its type
+// Concatenates its arguments, for example cat("a", 1, shape), by writing each of them to a stream.
+class MPSGRAPH_API Piece {  // one argument of cat(): a value that can be written to a stream, with its type erased
  public:
   template <class T>
   Piece(const T& value)

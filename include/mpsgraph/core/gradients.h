@@ -1,4 +1,5 @@
-// Reverse-mode differentiation: one backward walk over the same graph, by the rules beside the operations.
+// Reverse-mode differentiation: one backward walk over the graph, with the gradient rules that are defined next to the
+// operations.
 #pragma once
 
 #include <vector>
@@ -8,12 +9,18 @@
 
 namespace mpsgraph {
 
+// What gradients() does for a tensor that `of` does not depend on.
 enum class Unconnected { zeros, error };
 
-// For each of `with_respect_to`, d(of)/d(it): same type as it. `of` has any shape; the walk starts from `start`
-// (same shape) or ones, so that a non-scalar `of` gives the gradient of its sum. A variable counts
-// through all of its reads. Throws GraphError for foreign tensors, for a non-differentiable
-// operation on the path (naming it), and, when asked, for a tensor without a path.
+// Returns the gradient of `of` with respect to each tensor of `with_respect_to`, with the type of that tensor.
+//
+// `of` may have any shape. The walk starts from `start`, which must have the same shape, or from ones if `start` is
+// null, so that a non-scalar `of` yields the gradient of its sum. The gradient of a variable is the sum over all of its
+// reads.
+//
+// Throws GraphError if a tensor belongs to another graph, if an operation on the path is not differentiable (the
+// message names it), or, with Unconnected::error, if there is no path to a tensor. With Unconnected::zeros, the
+// gradient is then zero.
 MPSGRAPH_API std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_respect_to,
                                             Tensor* start = nullptr, Unconnected unconnected = Unconnected::zeros);
 

@@ -1,4 +1,4 @@
-// The readable textual form of graphs: printed for people and golden tests, parsed back exactly.
+// The textual form of graphs, which people can read and which is parsed back exactly. It is also used for golden tests.
 //
 //   graph {
 //     %x = placeholder() {type=float32[-1,4]} : float32[-1,4]
@@ -22,13 +22,17 @@
 //     }
 //   }
 //
-// An operation is `%name = kind(operands) {attributes} after [control dependencies] at "place" : types blocks`. What it
-// has none of is left out, but for the types, which are then `()`. One of several results is named with its index.
-// Attributes that have their default are left out. Names of other characters than letters, digits and _ . / - are
-// quoted. Constants are bits in hexadecimal, `[0x3f800000,0x40000000]` or a splat, or stand elsewhere under a name,
-// `float32[4,2] from "w"`; lists are `[1,2]` of integers and `(float32[2],int32[])` of types; real numbers have as few
-// digits as tell them apart. So the round trip is exact: parse(print(g)) equals g, but for operation numbers, and
-// print(parse(t)) equals t for every t that print made.
+// An operation is written `%name = kind(operands) {attributes} after [control dependencies] at "place" : types blocks`.
+// Parts that are empty are omitted, except the types, which are then `()`. If an operation has several results, they
+// are referred to by index, as in `%s:1`. Attributes with their default value are omitted. Names are quoted if they
+// contain characters other than letters, digits and _ . / -
+//
+// Constants are written as bits in hexadecimal, such as `[0x3f800000,0x40000000]`, as a splat, or as a reference to
+// data stored elsewhere, such as `float32[4,2] from "w"`. Lists of integers are written `[1,2]`, and lists of types
+// `(float32[2],int32[])`. Real numbers have the fewest digits that identify them.
+//
+// The round trip is exact: parse(print(g)) equals g except for operation numbers, and print(parse(t)) equals t for
+// every t that print() returned.
 #pragma once
 
 #include <functional>
@@ -42,28 +46,33 @@
 
 namespace mpsgraph {
 
+// What print() includes in the text.
 struct PrintOptions {
-  bool locations = false;  // with the place where each operation was built
-  int64_t max_constant_elements = -1;  // longer constants are cut with "..." (then it cannot be parsed); -1: never
-  std::function<bool(const Operation&)> only = {};  // of the root's operations; default: all
-  // The name under which an operation's constant data is kept elsewhere, if it is.
+  bool locations = false;  // include the place where each operation was built
+  // Constants with more elements are cut off with "...", and the text can then not be parsed. -1 for no limit.
+  int64_t max_constant_elements = -1;
+  std::function<bool(const Operation&)> only = {};  // the operations of the root block to print; default: all
+  // Returns the name under which an operation's constant data is stored elsewhere, or nullopt if the text should
+  // contain the data.
   std::function<std::optional<std::string>(const Operation&, std::string_view attribute)> elsewhere = {};
 };
 MPSGRAPH_API std::string print(const Graph& graph, const PrintOptions& options = {});
 MPSGRAPH_API std::string print(const Block& block, const PrintOptions& options = {});
 
-// GraphError with line and column for text that is not of this form. Every name must stand above its uses. The graph is
-// then verified, unless the caller wants to look at a wrong one.
+// Parses a graph. Throws GraphError with the line and column if the text is invalid. Every name must be defined above
+// its uses. Unless `verification` is off, which allows inspecting an invalid graph, the graph is verified.
 enum class Verification { on, off };
-// Finds constant data that is kept elsewhere; it must be of the type that the text states.
+// Returns constant data that is stored elsewhere, by name. It must have the type that the text states.
 using Elsewhere = std::function<ConstantPtr(const std::string& name, const TensorType& type)>;
 MPSGRAPH_API std::unique_ptr<Graph> parse(std::string_view text, Verification verification = Verification::on,
                                           const Elsewhere& elsewhere = {});
 
-// The grammar of the graph: scopes, order, arity, attributes, types as inference gives them, names, block signatures.
-// Throws GraphError that names the first operation that is wrong. A stated type may know more or less than inference
-// does (-1 or unranked on one side), because passes learn and forget constants; it must not contradict it. What has no
-// operands and no blocks has exactly the type that its attributes say.
+// Verifies a graph: scopes, order, number of operands, attributes, names, block signatures, and that types agree with
+// inference. Throws a GraphError that names the first invalid operation.
+//
+// A stated type may be more or less specific than the inferred one (-1 or unranked on either side), because passes fold
+// and drop constants, but it must not contradict it. Operations without operands and blocks must have exactly the type
+// that their attributes define.
 MPSGRAPH_API void verify(const Graph& graph);
 
 }  // namespace mpsgraph

@@ -1,7 +1,7 @@
-// Element types, shapes and tensor types: what is known of a tensor before it has a value.
+// Dtypes, shapes and tensor types: what is known about a tensor before it has a value.
 //
-// A Shape is unranked, or a list of dimensions of which -1 is not known yet. Types are values:
-// cheap to copy, comparable, printable as "float32[-1,28,28,1]" ("float32[*]" when unranked).
+// A Shape is either unranked or a list of dimensions, where -1 is a dimension that is not known yet. Types are values
+// that are cheap to copy and compare. They print as "float32[-1,28,28,1]", or "float32[*]" if unranked.
 #pragma once
 
 #include <cstddef>
@@ -31,29 +31,33 @@ enum class DType : uint8_t {
   uint32,
   uint64,
   boolean,
-  complex64,   // two float32: real, imaginary
-  complex128,  // two float64: for derivatives by differences
+  complex64,   // two float32 numbers: real and imaginary part
+  complex128,  // two float64 numbers; exists for gradient checks by finite differences
 };
 inline constexpr int dtype_count = 15;
-inline constexpr int max_rank = 16;  // as MPSNDArray
+inline constexpr int max_rank = 16;  // the same limit as MPSNDArray
 
 MPSGRAPH_API std::string_view name(DType dtype);                       // "float32", ..., "bool"
 MPSGRAPH_API std::optional<DType> dtype_from_name(std::string_view);
 MPSGRAPH_API size_t size_of(DType dtype);                              // bytes of one element
-MPSGRAPH_API bool is_float(DType dtype);                               // real numbers only
+MPSGRAPH_API bool is_float(DType dtype);                               // false for complex dtypes
 MPSGRAPH_API bool is_complex(DType dtype);
-MPSGRAPH_API bool is_inexact(DType dtype);                             // float or complex: what has derivatives
-MPSGRAPH_API bool is_integer(DType dtype);                             // signed or unsigned, not bool
-MPSGRAPH_API bool is_signed(DType dtype);  // has negative numbers: not bool, not unsigned
-MPSGRAPH_API DType real_type(DType dtype);  // of the parts of a complex number; else itself
-MPSGRAPH_API std::optional<DType> complex_type(DType dtype);  // whose parts are of this type, or itself
+// Whether the dtype is floating-point or complex. Only such dtypes have gradients.
+MPSGRAPH_API bool is_inexact(DType dtype);
+MPSGRAPH_API bool is_integer(DType dtype);                             // signed or unsigned, but not bool
+MPSGRAPH_API bool is_signed(DType dtype);  // whether it has negative numbers: neither bool nor unsigned
+MPSGRAPH_API DType real_type(DType dtype);  // of the parts of a complex number; other dtypes are returned unchanged
+// The complex dtype whose parts have this dtype, or nullopt if there is none. Complex dtypes are returned unchanged.
+MPSGRAPH_API std::optional<DType> complex_type(DType dtype);
 MPSGRAPH_API std::ostream& operator<<(std::ostream&, DType);
 
 using Dims = std::vector<int64_t>;
 MPSGRAPH_API std::string to_string(const Dims& dims);  // "(8,32,-1)"
-MPSGRAPH_API int64_t element_count(const Dims& dims);  // throws ShapeError on overflow of 2^62 or unknown dimensions
+// The product of the dimensions. Throws ShapeError if a dimension is unknown or the product exceeds 2^62.
+MPSGRAPH_API int64_t element_count(const Dims& dims);
 MPSGRAPH_API Dims contiguous_strides(const Dims& dims);  // in elements, row-major
 
+// The shape of a tensor: unranked, or a list of dimensions.
 class MPSGRAPH_API Shape {
  public:
   Shape() = default;  // unranked
@@ -61,11 +65,11 @@ class MPSGRAPH_API Shape {
   Shape(std::initializer_list<int64_t> dims) : ranked_(true), dims_(dims) {}
 
   bool ranked() const { return ranked_; }
-  bool known() const;  // ranked, and no dimension is -1
-  int rank() const { return static_cast<int>(dims_.size()); }  // only when ranked
-  const Dims& dims() const { return dims_; }  // only when ranked
+  bool known() const;  // ranked, with no dimension of -1
+  int rank() const { return static_cast<int>(dims_.size()); }  // valid only if ranked
+  const Dims& dims() const { return dims_; }  // valid only if ranked
   int64_t operator[](int axis) const { return dims_[axis]; }
-  int64_t elements() const { return element_count(dims_); }  // only when known
+  int64_t elements() const { return element_count(dims_); }  // valid only if known
   bool operator==(const Shape&) const = default;
 
  private:
@@ -75,25 +79,27 @@ class MPSGRAPH_API Shape {
 MPSGRAPH_API std::string to_string(const Shape& shape);  // "(8,-1)" or "(*)"
 MPSGRAPH_API std::ostream& operator<<(std::ostream&, const Shape&);
 
-// Could a value of one of these shapes also have the other? (-1 and unranked match anything.)
+// Whether one value can have both shapes. -1 and unranked match everything.
 MPSGRAPH_API bool compatible(const Shape& a, const Shape& b);
-// What is known when both hold. Throws nothing; call only when compatible.
+// Combines what is known from both shapes, which must be compatible. Does not throw.
 MPSGRAPH_API Shape merge(const Shape& a, const Shape& b);
-// numpy's rule; nullopt when the shapes cannot be broadcast. -1 against n > 1 gives n.
+// The broadcast shape by numpy's rule; nullopt if the shapes cannot be broadcast. -1 with n > 1 gives n.
 MPSGRAPH_API std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
+// The dtype and shape of a tensor.
 struct MPSGRAPH_API TensorType {
   DType dtype = DType::float32;
   Shape shape;
-  // Above 0: a history, which holds one value for each iteration of a loop, as many as it had when it ran, each of this
-  // type with one less. Only derivatives of loops make them, and only control flow takes them.
+  // If above 0, this is the type of a history, which holds one value per iteration of a loop, whatever the number of
+  // iterations was in the run. Each of these values has this type with `history` reduced by one. Only gradients of
+  // loops create histories, and only control flow takes them as operands.
   int history = 0;
   bool operator==(const TensorType&) const = default;
 };
 MPSGRAPH_API std::string to_string(const TensorType& type);  // "float32[-1,10]", "history(float32[10])"
 MPSGRAPH_API std::ostream& operator<<(std::ostream&, const TensorType&);
 
-// IEEE half and bfloat16, round to nearest even, NaN kept.
+// Conversions to and from IEEE half precision and bfloat16. They round to nearest even and preserve NaN.
 MPSGRAPH_API uint16_t float_to_half(float value);
 MPSGRAPH_API float half_to_float(uint16_t bits);
 MPSGRAPH_API uint16_t float_to_bfloat16(float value);

@@ -1,7 +1,7 @@
-// CommandQueue: one thread that runs committed command buffers in order. Queues run beside each other.
+// CommandQueue: one thread that runs committed command buffers in order. Several queues run concurrently.
 //
-// Work runs on the queue's thread, or, where it is short, on a thread that waits for it: two thread switches cost
-// more than a small step takes. A queue that is dropped still finishes what was committed.
+// Work runs on the queue's thread, or, if it is brief, on a thread that waits for it, because two thread switches take
+// longer than a small step. A queue that is destroyed still completes the buffers that were committed.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@ namespace mpsgraph::runtime {
 class Device;
 class DeviceQueue;
 
+// An in-order queue of command buffers on a device.
 class MPSGRAPH_API CommandQueue : public std::enable_shared_from_this<CommandQueue> {
  public:
   static std::shared_ptr<CommandQueue> create(Device& device);
@@ -23,14 +24,15 @@ class MPSGRAPH_API CommandQueue : public std::enable_shared_from_this<CommandQue
 
   std::shared_ptr<CommandBuffer> command_buffer() { return std::make_shared<CommandBuffer>(shared_from_this()); }
   Device& device() const { return device_; }
-  DeviceQueue* device_queue() const;  // of an asynchronous device; null where work runs on the queue's thread
-  // Takes no more work, cancels event waits, finishes what was committed, joins. Not from its own handlers' work.
+  DeviceQueue* device_queue() const;  // the queue of an asynchronous device; null if work runs on this queue's thread
+  // Accepts no more work, cancels event waits, completes the committed buffers, and joins the thread. Must not be
+  // called from the work or handlers of this queue.
   void close();
 
-  void check_usable() const;  // DeviceError in a forked child
-  void enqueue(std::shared_ptr<CommandBuffer> buffer);  // by CommandBuffer::commit
-  // Runs the buffer on this thread if it is the next one: at once if the queue is idle, or in place of the queue's
-  // thread if that has not begun with it. False: nothing has happened.
+  void check_usable() const;  // throws DeviceError in a forked child
+  void enqueue(std::shared_ptr<CommandBuffer> buffer);  // called by CommandBuffer::commit
+  // Run `buffer` on the calling thread if it is the next one: run_at_once() if the queue is idle, run_instead() if the
+  // queue's thread has not begun it. They return false, and do nothing, otherwise.
   bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer);
   bool run_instead(const std::shared_ptr<CommandBuffer>& buffer);
 

@@ -1,4 +1,4 @@
-// Libraries of custom operations: descriptions in C (mpsgraph/custom_operation.h) as entries of the registry.
+// Libraries of custom operations: turns descriptions in C (mpsgraph/custom_operation.h) into entries of the registry.
 #pragma once
 
 #include <filesystem>
@@ -13,15 +13,18 @@
 
 namespace mpsgraph::runtime {
 
-// What a description means. What it points to must live as long as the process. GraphError where it is not sound.
+// Converts a description. The memory that it points to must remain valid until the process ends. Throws GraphError if
+// the description is invalid.
 MPSGRAPH_API CustomOperation described(const mpsgraph_custom_operation& operation);
 
-// Loads a shared library, which stays loaded, and registers what it describes: names and keys. GraphError, and nothing
-// is registered, for a file that is none, or exports no descriptions, or was made for a newer version of this library.
+// Loads a shared library, which remains loaded, and registers its operations. Returns their names and keys. Throws
+// GraphError, without registering anything, if the file is not a library, exports no descriptions, or was built for a
+// newer version of mpsgraph.
 MPSGRAPH_API std::vector<std::pair<std::string, std::string>> load_custom_library(const std::filesystem::path& path);
 
-// A kernel in memory of its own with a margin around every tensor: DeviceError when it wrote beside a result, or to an
-// operand. What is registered with `guard`, and everything where MPSGRAPH_GUARD_CUSTOM is 1, is compiled so.
+// Returns the function that runs a kernel. If the operation was registered with `guard`, or the environment variable
+// MPSGRAPH_GUARD_CUSTOM is 1, the kernel runs on copies with a margin around each tensor, and the function throws
+// DeviceError if the kernel wrote outside its results or to an operand.
 MPSGRAPH_API CustomRun prepared(const CustomOperation& operation, std::shared_ptr<const CustomSite> site);
 
 }  // namespace mpsgraph::runtime

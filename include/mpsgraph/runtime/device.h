@@ -1,6 +1,7 @@
-// Device: one instance of a backend in this process, with a queue that runs what names no other.
+// Device: one instance of a backend in this process, with a default queue for work that specifies no queue.
 //
-// Devices are made at first use and live as long as the process. After a fork a device that existed before refuses.
+// Devices are created at first use and live until the process ends. After a fork, a device that existed before it
+// throws DeviceError in the child.
 #pragma once
 
 #include <map>
@@ -18,36 +19,39 @@
 
 namespace mpsgraph::runtime {
 
-// What a device can do at most, for profiles. Types that are missing are computed as float32.
+// The peak performance of a device, for profiles. Dtypes that are not listed are computed as float32.
 struct DeviceLimits {
-  std::map<DType, double> flops;  // FLOP/s, where a multiply-add counts as two; empty: not known
-  double bandwidth = 0;           // bytes/s between memory and processor, both ways together
+  std::map<DType, double> flops;  // FLOP/s, where a multiply-add counts as two; empty if unknown
+  double bandwidth = 0;           // bytes/s between memory and processor, in both directions together
 };
 
 class Backend;
 
+// A device, such as "cpu" or "metal". Its functions may be called from several threads.
 class MPSGRAPH_API Device {
  public:
-  static Device& get(std::string_view name);       // DeviceError that lists the names when there is no such device
-  static Device& default_device();                 // "metal" where there is one, else "cpu"
+  // Returns the device with this name. If there is none, throws a DeviceError that lists the devices.
+  static Device& get(std::string_view name);
+  static Device& default_device();                 // "metal" if available, otherwise "cpu"
   static std::vector<std::string> names();         // the default device first
 
-  // Of the process and of all devices that have been used.
+  // Statistics of the whole process, including all devices that have been used.
   static BufferStatistics memory_statistics();
-  // By name; what of the process's memory is no other device's is "cpu"'s.
+  // Statistics by device name. Memory of the process that belongs to no other device is counted for "cpu".
   static std::map<std::string, BufferStatistics> memory_statistics_of_each();
-  static void set_memory_cache_limit(size_t bytes);  // of each of them
+  static void set_memory_cache_limit(size_t bytes);  // for each device
 
   const std::string& name() const { return name_; }
   std::string description() const;
-  const DeviceLimits& limits();                    // measured on first use
+  const DeviceLimits& limits();                    // measured at first use
   Backend& backend() const { return *backend_; }
   const std::shared_ptr<CommandQueue>& default_queue();
-  void check_usable() const;                       // DeviceError in a forked child
+  void check_usable() const;                       // throws DeviceError in a forked child
 
  private:
   Device(std::string name, std::unique_ptr<Backend> backend);
-  ~Device();                                       // never: queues may use it until the process is gone
+  // Never called, because queues may use the device until the process ends.
+  ~Device();
   const ForkGuard guard_;
   const std::string name_;
   const std::unique_ptr<Backend> backend_;

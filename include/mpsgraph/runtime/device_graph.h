@@ -1,6 +1,7 @@
-// DeviceGraph: a Graph on one Device. It owns the variables' values there and the cache of executables.
+// DeviceGraph: a Graph on one Device. It owns the values of the variables on that device and the cache of executables.
 //
-// The graph may grow between calls, but not during one: compiling reads it.
+// Operations may be added to the graph between calls, but not during a call, because compilation reads the graph.
+// Otherwise, the functions may be called from several threads.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +19,21 @@
 
 namespace mpsgraph::runtime {
 
+// Statistics of a graph's cache of executables.
 struct CacheStatistics {
-  size_t count = 0, bytes = 0;               // in the cache now
+  size_t count = 0, bytes = 0;               // currently in the cache
   size_t count_limit = 0, byte_limit = 0;
   uint64_t hits = 0, misses = 0, evictions = 0;
-  uint64_t compiles = 0;                     // misses, and programs compiled again because a variable moved
-  double seconds = 0;                        // spent compiling
+  uint64_t compiles = 0;                     // cache misses, and recompilations because a variable moved
+  double seconds = 0;                        // time spent compiling
 };
 
-// Identity and types spelled out as numbers: equal exactly when the same executable serves.
+// The identities and types of a compilation, written as numbers. Two keys are equal exactly if the same executable can
+// serve both.
 using CacheKey = std::vector<uint64_t>;
 class ExecutableCache;
 
+// A graph on a device.
 class MPSGRAPH_API DeviceGraph {
  public:
   explicit DeviceGraph(std::shared_ptr<Graph> graph, Device& device = Device::default_device());
@@ -38,24 +42,29 @@ class MPSGRAPH_API DeviceGraph {
   const std::shared_ptr<Graph>& graph() const;
   Device& device() const;
 
-  // From the cache when the same was compiled before. An `observe` in the options always compiles.
+  // Compiles targets and target operations for the given types of the feeds, or returns the cached executable of an
+  // equal compilation. Compilations with `observe` in the options are never taken from the cache.
   std::shared_ptr<Executable> compile(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
                                       const std::vector<Operation*>& target_operations = {},
                                       const compiler::Options& options = {});
-  // The executable for these arrays, with `arrays` sorted into the order of its feeds. The order in which feeds are
-  // named makes no difference here.
+  // Returns the executable for these arrays and reorders `arrays` to match its feeds. The order in which feeds are
+  // given therefore does not matter.
   std::shared_ptr<Executable> executable_for(const std::vector<Tensor*>& feeds, std::vector<NDArray>& arrays,
                                              const std::vector<Tensor*>& targets,
                                              const std::vector<Operation*>& target_operations,
                                              const compiler::Options& options = {});
+  // Compiles for the types of the given arrays, or uses the cache, and runs. `results` are as in Executable::run().
   std::vector<NDArray> run(const std::vector<std::pair<Tensor*, NDArray>>& feeds, const std::vector<Tensor*>& targets,
                            const std::vector<Operation*>& target_operations = {}, std::vector<NDArray> results = {});
 
-  // In order with what has been committed to the device's default queue.
-  NDArray variable_value(Tensor* variable);                    // a copy
-  ConstantPtr constant_value(Tensor* variable);                // the same; no copy where nobody can have changed it
+  // Access to variables, which is ordered after everything committed to the device's default queue. Throws GraphError
+  // if the tensor is not a variable of this graph.
+  NDArray variable_value(Tensor* variable);                    // returns a copy
+  // Like variable_value(), but without a copy if the variable cannot have changed.
+  ConstantPtr constant_value(Tensor* variable);
   void set_variable(Tensor* variable, const NDArray& value);   // same dtype and shape, any strides
 
+  // Limits of the cache. Executables beyond them are evicted, the least recently used ones first.
   void set_cache_limits(size_t count, size_t bytes);
   void clear_cache();
   CacheStatistics cache_statistics() const;
@@ -67,7 +76,8 @@ class MPSGRAPH_API DeviceGraph {
   void run_exclusively(std::string_view label, std::function<void()> work);
   const std::shared_ptr<GraphState> state_;
   const std::unique_ptr<ExecutableCache> cache_;
-  std::mutex compile_mutex_;                                   // two threads that miss the same key compile it once
+  // Ensures that two threads with the same cache miss compile only once.
+  std::mutex compile_mutex_;
 };
 
 }  // namespace mpsgraph::runtime

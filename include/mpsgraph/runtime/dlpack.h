@@ -1,6 +1,7 @@
-// DLPack: the C structures by which array libraries pass memory to each other, and NDArray in and out of them.
+// DLPack: the C structures through which array libraries exchange memory, and conversion between them and NDArray.
 //
-// The layout of the structures is the standard's (versions 0.8 and 1.0) and must not change. Only CPU memory passes.
+// The layout of the structures is defined by the standard (versions 0.8 and 1.0) and must not change. Only CPU memory
+// is supported.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 extern "C" {
 
 struct DLDevice {
-  int32_t device_type;  // 1: CPU
+  int32_t device_type;  // 1 for the CPU
   int32_t device_id;
 };
 
@@ -28,7 +29,7 @@ struct DLTensor {
   int32_t ndim;
   DLDataType dtype;
   int64_t* shape;
-  int64_t* strides;     // in elements; null: row-major
+  int64_t* strides;     // in elements; null for row-major
   uint64_t byte_offset;
 };
 
@@ -58,14 +59,16 @@ namespace mpsgraph::runtime {
 inline constexpr int32_t dlpack_cpu = 1;
 inline constexpr uint64_t dlpack_read_only = 1, dlpack_is_copied = 2;
 
-// None where no element type of ours is meant.
+// Converts a DLPack type; nullopt if mpsgraph does not support it.
 MPSGRAPH_API std::optional<DType> dtype_of_dlpack(DLDataType type);
 
-// The receiver calls the deleter. DeviceError for a read-only array in the old structure, which cannot say so.
+// Exports an array. The receiver must call the deleter. to_dlpack() throws DeviceError for a read-only array, since the
+// older structure cannot express this.
 MPSGRAPH_API DLManagedTensor* to_dlpack(const NDArray& array);
 MPSGRAPH_API DLManagedTensorVersioned* to_dlpack_versioned(const NDArray& array, bool copied = false);
 
-// Takes the structure over: its deleter is called when the last view is gone, or here if this throws.
+// Imports an array and takes ownership of the structure: its deleter is called when the last view is destroyed, or
+// immediately if this function throws.
 MPSGRAPH_API NDArray from_dlpack(DLManagedTensor* managed);
 MPSGRAPH_API NDArray from_dlpack(DLManagedTensorVersioned* managed);
 

@@ -1,14 +1,15 @@
-// Exchange: arrays that a run hands to another thread in its middle, and takes back further on.
+// Exchange: passes arrays from a running program to another thread, and takes them back later in the same run.
 //
-// A slot is memory for arrays of one element type, one behind the other, large ones at multiples of 64 bytes. Graphs
-// `call` its two callables: the giver copies its operands in and goes on; the taker waits until the other thread has
-// done its work on the memory, and copies it out. So what is done between them, such as a sum over processes, is done
-// beside the run's kernels. A run reads results where they are, if nothing writes to them meanwhile.
-// The other thread asks for the slots in the order in which they were given: next(), memory(), done().
+// A slot is memory for several arrays with the same dtype, one after the other, where large arrays begin at multiples
+// of 64 bytes. Programs `call` two callables per slot. The giver copies its operands into the slot and returns. The
+// taker waits until the other thread has finished its work on the memory, and copies the results out; programs that do
+// not write to them read them in place. Work between the two, such as a sum over processes, thus overlaps with the
+// program's kernels. The other thread receives the slots in the order in which they were given: next(), memory(),
+// done().
 //
-// A slot whose arrays processes of one machine add up has a SharedSum for its memory. Then the giver posts what it has
-// copied, so that the others know at once, and the taker waits for their parts when the thread has done its own. As the
-// sum lies elsewhere, a run computes its operands in the slot, where it can.
+// If processes of one machine sum the arrays of a slot, a SharedSum provides the slot's memory. The giver then
+// announces its contribution as soon as it has copied it, and the taker waits for the other members after this member's
+// thread is done. Since the total has memory of its own, a run computes operands directly in the slot where possible.
 #pragma once
 
 #include <atomic>
@@ -31,37 +32,40 @@
 
 namespace mpsgraph::runtime {
 
+// Slots through which running programs exchange arrays with another thread.
 class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   struct Statistics {
-    uint64_t given = 0;  // slots, each time that one was
-    double worked = 0;  // seconds between next() and done(), of all of them
-    double waited = 0;  // seconds that takers have waited
-    double copied = 0;  // seconds that givers and takers have copied
+    uint64_t given = 0;  // number of times a slot was given
+    double worked = 0;  // seconds between next() and done(), summed over all slots
+    double waited = 0;  // seconds for which takers waited
+    double copied = 0;  // seconds that givers and takers spent copying
     uint64_t copied_bytes = 0;
   };
 
   static std::shared_ptr<Exchange> create();
-  // A new slot; its number. `name` is what profiles call the work on it. ShapeError for types that have unknown sizes,
-  // DTypeError for several element types, GraphError without any.
+  // Adds a slot and returns its number. `name` labels the work on it in profiles. Throws ShapeError if a shape is not
+  // static, DTypeError if the dtypes differ, and GraphError if there are no types.
   size_t add(std::string name, std::vector<TensorType> types);
-  // What gives, takes, or gives and at once takes: operands and results are of the slot's types.
+  // Callables that give, take, or give and then immediately take. Their operands and results have the slot's types.
   std::shared_ptr<compiler::Callable> giver(size_t slot);
   std::shared_ptr<compiler::Callable> taker(size_t slot);
   std::shared_ptr<compiler::Callable> through(size_t slot);
 
-  // The slot that was given next, for the thread that works; none when the time is over, or after close().
+  // For the working thread: returns the next slot that was given. Returns nullopt after the timeout, or after close().
   std::optional<size_t> next(Timeout timeout);
-  NDArray memory(size_t slot) const;  // all its elements, of rank 1; to be used between next() and done()
-  // From now on givers write to a contribution, and takers read the total. Between next() and done(): what was given
-  // before is copied and posted. ShapeError, DTypeError, GraphError.
+  NDArray memory(size_t slot) const;  // all elements as a rank-1 array, to be used between next() and done()
+  // Makes givers write to a contribution of `sum`, and takers read its total, from now on. Call it between next() and
+  // done(); what was already given is copied and posted. Throws ShapeError or DTypeError if the sum does not match the
+  // slot, and GraphError if the slot is not being worked on.
   void share(size_t slot, std::shared_ptr<SharedSum> sum);
-  void done(size_t slot);  // GraphError for one that next() has not given out
-  // Runs that give or take, now or later, raise a DeviceError with this reason; the first one counts.
+  void done(size_t slot);  // throws GraphError for a slot that next() did not return
+  // Makes all current and later runs that give or take fail with a DeviceError that states `reason`. Only the first
+  // call has an effect.
   void fail(std::string reason);
   bool failed() const;
-  bool waiting() const;  // does a run wait for other members?
-  void close() { fail("the exchange is closed"); }
+  bool waiting() const;  // whether a run is waiting for other members
+  void close() { fail("the exchange was closed"); }
   Statistics statistics() const;
 
  private:
@@ -71,16 +75,16 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
     std::string name;
     std::vector<TensorType> types;
     std::vector<size_t> offsets;  // in bytes
-    NDArray memory, taken;  // the same, unless it is shared
+    NDArray memory, taken;  // `taken` equals `memory` unless it is shared
     std::shared_ptr<SharedSum> shared;
-    bool others_read = false;  // may other members still read what was given?
+    bool others_read = false;  // whether other members may still be reading this contribution
     State state = State::idle;
     Clock::time_point begin;
   };
   class SlotCallable;
 
   Exchange() = default;
-  Slot& slot(size_t number) const;  // with mutex_ held. GraphError for a number that there is not
+  Slot& slot(size_t number) const;  // requires mutex_; throws GraphError if the number is out of range
   void give(Slot& slot, size_t number, const std::vector<std::byte*>& operands, const compiler::ForEach& threads);
   void take(Slot& slot, const std::vector<std::byte*>& results, const compiler::ForEach& threads);
   std::byte* free_place(Slot& slot, size_t operand);
@@ -92,7 +96,7 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   mutable std::mutex mutex_;
   std::condition_variable given_, done_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  std::deque<size_t> waiting_;  // given, in order
+  std::deque<size_t> waiting_;  // slots that were given, in order
   std::optional<std::string> failure_;
   std::atomic<int> waiting_for_others_{0};
   Statistics statistics_;

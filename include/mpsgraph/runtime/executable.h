@@ -1,6 +1,6 @@
-// Executable: targets and target operations of a graph, compiled for one device and one type of each feed.
+// Executable: targets and target operations of a graph, compiled for one device and one type per feed.
 //
-// Inputs are given in the order of feeds(), results come in the order of targets(). It may be run from many threads.
+// Inputs are in the order of feeds(), results in the order of targets(). Several threads may run the same executable.
 #pragma once
 
 #include <atomic>
@@ -26,17 +26,19 @@ class CompiledProgram;
 class Device;
 class GraphState;
 
+// A tensor that is fed, and the type of the arrays that are fed for it.
 using Feed = std::pair<Tensor*, TensorType>;
 
-// How a compiled program is written for applications.
+// The target of a serialized executable.
 struct SerializationDescriptor {
   std::string platform = "macOS";          // or "iOS", "tvOS", "visionOS"
-  std::string minimum_deployment_target;   // of that system, e.g. "14.0"; empty: Apple's default
+  std::string minimum_deployment_target;   // version of the platform, e.g. "14.0"; empty for Apple's default
 };
 
+// A compiled program.
 class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>, public compiler::Callable {
  public:
-  // Compiles, with the errors of compiler::specialize.
+  // Compiles; throws the errors of compiler::specialize.
   static std::shared_ptr<Executable> create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
                                             std::vector<Tensor*> targets, std::vector<Operation*> target_operations,
                                             compiler::Options options);
@@ -48,35 +50,41 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   Device& device() const;
   const std::shared_ptr<Graph>& graph() const;
   size_t bytes() const { return own_bytes() + shared_bytes(); }  // arena and constants
-  size_t own_bytes() const;  // all but the shared ones
-  size_t shared_bytes() const;                       // of arenas that executables share
+  size_t own_bytes() const;  // excluding shared memory
+  size_t shared_bytes() const;                       // in arenas that executables share
   std::vector<std::string> kernel_names() const;
-  // Its runs are so short that a thread that waits for one may run it itself.
+  // Whether runs are so short that a thread that waits for one may run it itself.
   bool brief() const;
-  // What its device made of it, for a backend that makes it a part of another program.
+  // The device's compiled program, for a backend that embeds it in another program.
   std::shared_ptr<CompiledProgram> compiled() const;
+  // A description of the compiled program for people: its kernels, buffers and offsets.
   std::string plan() const;
 
-  // `results`: none, or one for each target, where an invalid array means that it is allocated here. Given ones are
-  // written in place: they must be contiguous, writable, of the target's type, and share no memory with the inputs.
-  // Where a target's type has unknown dimensions, they depend on values: then the array is made by the run, and encode
-  // needs one that is given.
-  // `queue`: null for the device's default queue. `run` may use this thread, where its runs are short and the queue
-  // has nothing else to do; run_async does with `waiting`, and is then done when it returns.
+  // Three ways to run the executable.
+  //
+  // `results` is empty or has one array per target. Results are written in place to arrays that are valid; such an
+  // array must be contiguous, writable and of the target's type, and must not overlap with other results or with
+  // inputs. Invalid arrays are allocated. If a target's type has dynamic dimensions, which depend on values, the run
+  // itself creates the array; encode() needs an array for such a target.
+  //
+  // `queue` is null for the device's default queue. run() may use the calling thread if runs are brief and the queue is
+  // idle. run_async() does so if `waiting` is true, and the run is then completed when it returns.
   std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                            const std::shared_ptr<CommandQueue>& queue = nullptr);
   std::shared_ptr<Execution> run_async(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                                        const ExecutionDescriptor& descriptor = {},
                                        const std::shared_ptr<CommandQueue>& queue = nullptr, bool waiting = false);
-  // Commits the command buffer, and waits, only when the descriptor says wait_until_completed.
+  // Appends a run to a command buffer. Commits the buffer and waits only if the descriptor's wait_until_completed is
+  // set.
   std::vector<NDArray> encode(CommandBuffer& buffer, std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                               const ExecutionDescriptor& descriptor = {});
 
-  // Writes it in the device's own form for applications, with variables frozen to the values that they have now; what
-  // is there is replaced. GraphError with target operations, UnsupportedError on a device that has no such form.
+  // Writes the program in the device's own format for applications, with variables frozen to their current values.
+  // Replaces an existing file at `path`. Throws GraphError if there are target operations, and UnsupportedError if the
+  // device has no such format.
   void serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor = {});
 
-  // As the callable of another graph's executable, on its thread.
+  // The interface as a callable of another graph's executable. It runs on that executable's thread.
   std::vector<TensorType> operand_types() const override;
   std::vector<TensorType> result_types() const override { return target_types_; }
   void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) override;
@@ -85,7 +93,7 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   friend class GraphState;
   struct Run;
   explicit Executable(std::shared_ptr<GraphState> state);
-  void build();                                      // with the gate held exclusively
+  void build();                                      // requires the gate, held exclusively
   void require_built();
   void check_callables();
   std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
@@ -100,15 +108,15 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   std::vector<Operation*> target_operations_;
   compiler::Options options_;
   std::vector<TensorType> target_types_;
-  bool excludes_ = false;                            // changes variables, or compiles while it runs
+  bool excludes_ = false;                            // the executable changes variables, or compiles while it runs
   std::string label_;                                // in profiles
-  std::shared_ptr<CompiledProgram> program_;         // replaced with the gate held exclusively
-  mutable std::mutex program_mutex_;                 // guards the pointer for readers without the gate
+  std::shared_ptr<CompiledProgram> program_;         // replaced while the gate is held exclusively
+  mutable std::mutex program_mutex_;                 // protects the pointer for readers that do not hold the gate
   std::atomic<bool> needs_build_{false};
   std::atomic<int> in_flight_{0};
-  bool open_ended_ = false;                          // how long it runs depends on values
+  bool open_ended_ = false;                          // the duration of a run depends on values
   std::atomic<int64_t> nanoseconds_{INT64_MAX};      // of the last run on the host
-  std::atomic<int64_t> fastest_{INT64_MAX};          // of all
+  std::atomic<int64_t> fastest_{INT64_MAX};          // of all runs
 };
 
 }  // namespace mpsgraph::runtime

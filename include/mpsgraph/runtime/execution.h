@@ -1,4 +1,4 @@
-// ExecutionDescriptor: what shall happen around a run. Execution: the handle of a run that has been started.
+// ExecutionDescriptor: what happens before and after a run. Execution: a run that has been started.
 #pragma once
 
 #include <exception>
@@ -12,9 +12,10 @@
 
 namespace mpsgraph::runtime {
 
+// Handlers, event waits and event signals around a run.
 struct MPSGRAPH_API ExecutionDescriptor {
-  // Handlers get the results (in the targets' order; complete, and all made, only in the completed handler) and the
-  // work's error.
+  // Handlers receive the results in the order of the targets, and the error of the run or null. Results exist and are
+  // complete only in the completed handler.
   using Handler = std::function<void(const std::vector<NDArray>& results, std::exception_ptr error)>;
   enum class Stage { scheduled, completed };
   struct Wait {
@@ -33,11 +34,12 @@ struct MPSGRAPH_API ExecutionDescriptor {
   std::vector<Wait> waits;
   std::vector<Signal> signals;
 
-  void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // the event's default time-out
+  void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // with the event's default timeout
   void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout);
   void signal_event(std::shared_ptr<SharedEvent> event, uint64_t value, Stage stage = Stage::completed);
 };
 
+// A run that has been started.
 class MPSGRAPH_API Execution {
  public:
   Execution(std::shared_ptr<CommandBuffer> buffer, std::shared_ptr<const std::vector<NDArray>> results)
@@ -52,7 +54,8 @@ class MPSGRAPH_API Execution {
     wait();
     return *results_;
   }
-  // Not written yet, perhaps; not even made where a shape depends on values.
+  // The results without waiting. They may not have been written yet; if a shape depends on values, the array may not
+  // even exist.
   const std::vector<NDArray>& pending_results() const { return *results_; }
 
  private:

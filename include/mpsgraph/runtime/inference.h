@@ -1,4 +1,4 @@
-// Packages' contents made ready for inference: compiler/inference.h with the values that variables have on a device,
+// Optimization of packages for inference: applies compiler/inference.h with the values that variables have on a device,
 // and compiler/quantization.h.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace mpsgraph::runtime {
 
-// The same inputs, outputs and names in a graph of its own, with variables frozen to the values that they have on the
-// device of `values` (their first ones without it). `known` gives values of placeholders, inputs or others, which are
-// then no inputs any more. ShapeError, DTypeError when such a value does not fit.
+// Returns the same inputs, outputs and names in a new graph in which variables are constants. Their values are those on
+// the device of `values`, or their initial values if it is null. `known` gives values for placeholders, which are then
+// no longer inputs. Throws ShapeError or DTypeError if such a value does not fit its placeholder.
 MPSGRAPH_API PackageContents optimize_for_inference(const PackageContents& contents, DeviceGraph* values = nullptr,
                                                     const std::vector<std::pair<Tensor*, ConstantPtr>>& known = {});
 
-// The same with 8-bit integers for those tensors (compiler/quantization.h, which also finds them) and for the weights
-// beside them.
+// Returns the same contents with 8-bit integers for `tensors` and for the weights used with them. tensors_to_quantize()
+// of compiler/quantization.h finds suitable tensors.
 MPSGRAPH_API PackageContents quantized(const PackageContents& contents,
                                        const std::unordered_map<const Tensor*, compiler::Quantized>& tensors,
                                        bool per_channel);

@@ -1,6 +1,6 @@
 // NDArray: dtype, shape and strides over a buffer that it owns or borrows.
 //
-// Views share the buffer and keep it alive. Nothing here converts element types.
+// Views share the buffer and keep it alive. No function in this file converts dtypes.
 #pragma once
 
 #include <array>
@@ -14,28 +14,29 @@
 
 namespace mpsgraph::runtime {
 
-// What a device calls its own of a buffer's memory, e.g. an MTLBuffer over it.
+// The device's own object for a buffer's memory, such as an MTLBuffer.
 class MPSGRAPH_API DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 };
 
-// What memory is for: arrays and variables; what programs compute in between; constants of programs, packed as kernels
-// read them.
+// The purpose of memory: arrays and variables; intermediate results of programs; or constants of programs, packed in
+// the layout that kernels read.
 enum class MemoryUse : uint8_t { arrays, arenas, packed_weights };
 
+// Statistics of the memory of buffers.
 struct BufferStatistics {
-  size_t live_bytes = 0, peak_live_bytes = 0;  // owned buffers, as rounded up
-  size_t cached_bytes = 0, cache_limit = 0;    // freed blocks that wait for the next buffer of their size
+  size_t live_bytes = 0, peak_live_bytes = 0;  // owned buffers, with their sizes rounded up
+  size_t cached_bytes = 0, cache_limit = 0;    // freed blocks that are kept for new buffers of their size
   uint64_t allocations = 0, reused = 0;
-  std::array<size_t, 3> live_by_use{}, peak_by_use{};  // by MemoryUse, as rounded up
+  std::array<size_t, 3> live_by_use{}, peak_by_use{};  // indexed by MemoryUse, with sizes rounded up
 };
 
-// A block of memory. Owned blocks are aligned to 64 bytes and come from a cache, because fresh pages cost
-// 1.15 us each; borrowed ones call `release` when the last user is gone.
+// A block of memory. Owned blocks are aligned to 64 bytes and come from a cache, because new pages cost 1.15 us each.
+// Borrowed blocks call `release` when their last user is gone.
 class MPSGRAPH_API Buffer {
  public:
-  // DeviceError when it cannot be met.
+  // Throws DeviceError if the memory cannot be allocated.
   static std::shared_ptr<Buffer> allocate(size_t bytes, MemoryUse use = MemoryUse::arrays);
   static std::shared_ptr<Buffer> borrow(void* data, size_t bytes, std::function<void()> release, bool writable = true);
   ~Buffer();
@@ -46,11 +47,11 @@ class MPSGRAPH_API Buffer {
   size_t bytes() const { return bytes_; }
   bool writable() const { return writable_; }
   bool owned() const { return !release_; }
-  // Memory that a device allocated; null for all other.
+  // Memory that a device allocated; null for other buffers.
   DeviceMemory* device_memory() const { return device_memory_.get(); }
   static std::shared_ptr<Buffer> of_device(void* data, size_t bytes, std::unique_ptr<DeviceMemory> memory);
   static BufferStatistics statistics();
-  static void set_cache_limit(size_t bytes);              // default 256 MiB; 0 frees at once
+  static void set_cache_limit(size_t bytes);              // default: 256 MiB; with 0, blocks are freed immediately
 
  private:
   Buffer() = default;
@@ -62,14 +63,15 @@ class MPSGRAPH_API Buffer {
   std::unique_ptr<DeviceMemory> device_memory_;
 };
 
+// An n-dimensional array in CPU memory. Copies of an NDArray share its buffer.
 class MPSGRAPH_API NDArray {
  public:
-  NDArray() = default;                                           // empty handle: valid() is false
-  static NDArray allocate(DType dtype, Dims dims);               // contiguous, not initialised
-  // Strides in elements. ShapeError when the view does not lie within the buffer.
+  NDArray() = default;                                           // an empty handle, for which valid() is false
+  static NDArray allocate(DType dtype, Dims dims);               // contiguous and uninitialized
+  // A view of a buffer, with strides in elements. Throws ShapeError if the view does not lie within the buffer.
   NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims strides, size_t byte_offset = 0);
 
-  // Over memory of others, with its first element at `first`. `release` is called once, also when this throws.
+  // Borrows memory whose first element is at `first`. `release` is called exactly once, even if this function throws.
   static NDArray borrow(void* first, DType dtype, Dims dims, Dims strides, std::function<void()> release,
                         bool writable = true);
 
@@ -84,8 +86,8 @@ class MPSGRAPH_API NDArray {
   std::byte* data() const { return buffer_->data() + byte_offset_; }
   TensorType type() const { return {dtype_, Shape(dims_)}; }
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
-  NDArray copy_contiguous() const;                               // always a new buffer
-  void copy_from(const NDArray& source);                         // same dtype and shape; any strides
+  NDArray copy_contiguous() const;                               // always allocates a new buffer
+  void copy_from(const NDArray& source);                         // same dtype and shape, any strides
 
  private:
   std::shared_ptr<Buffer> buffer_;
@@ -96,11 +98,12 @@ class MPSGRAPH_API NDArray {
   bool contiguous_ = true;
 };
 
-// Do two arrays share bytes? (By their whole extents: strided arrays that interleave count as sharing.)
+// Whether two arrays share memory. Their whole extents are compared, so interleaved strided arrays count as
+// overlapping.
 MPSGRAPH_API bool overlap(const NDArray& a, const NDArray& b);
 
-// Copies made because an array could not be shared: of the wrong layout, or because the caller asked for a copy.
-// Counted, so that a program that means to copy nothing can see that it does not.
+// Copies made because an array could not be shared, either due to its layout or because the caller asked for a copy.
+// They are counted so that a program that should not copy can verify this.
 MPSGRAPH_API NDArray counted_copy(const NDArray& source);
 MPSGRAPH_API void count_copy();
 MPSGRAPH_API uint64_t copy_count();

@@ -1,14 +1,17 @@
-// Package: a graph with named inputs and outputs in a directory, for applications to load and run.
+// Package: a directory with a graph and its named inputs and outputs, for applications to load and run.
 //
 //   NAME.mpsgraph/
-//     package.json          what it is: names, checksums
+//     package.json          the manifest: names and checksums
 //     graph.txt             the operations, in the form of core/text.h
-//     weights.safetensors   variables and large constants, which the loaded graph maps and does not copy
-//     prepared/             weights as kernels want them, for some processors, where somebody asked for that
+//     weights.safetensors   variables and large constants, which are mapped into memory instead of being read
+//     prepared/             optional: weights in the layout of the kernels, for certain processors
 //
-// A package is data from outside: whatever is wrong with it is a PackageError, and nothing in it names another file.
-// Of format version 1 are packages of inputs and outputs alone, which every reader takes; of 2 those that hold more
-// functions, such as a training step, which an older reader refuses with the version that it lacks.
+// Packages are untrusted data: any problem with one is a PackageError, and no package can refer to files outside
+// itself.
+//
+// Packages with only inputs and outputs have format version 1, which every release can read. Packages with further
+// functions, such as a training step, have format version 2; releases that do not support it report the version in
+// their error.
 #pragma once
 
 #include <cstdint>
@@ -28,67 +31,74 @@ namespace mpsgraph::runtime {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor*>>;  // in order
 
-// One more thing that a package's graph can be asked for: what goes in, what comes out, what is changed.
+// A further function of a package's graph: its inputs, its outputs, and the operations that change variables.
 struct PackageFunction {
   std::string name;
-  NamedTensors inputs, outputs;  // of placeholders, of any tensors
+  NamedTensors inputs, outputs;  // placeholders, and any tensors
   std::vector<Operation*> operations;
 };
 
-// How the functions "train_step", "rates" and, where gradients are added up over some batches, "accumulate" make steps
-// of training (training_step.h).
+// How the functions "train_step", "rates" and, if gradients are accumulated over several batches, "accumulate" form a
+// training step (training_step.h).
 struct PackageTraining {
-  Tensor* step = nullptr;              // a variable, int32 of rank 0: steps that were made; train_step counts it
-  Tensor* first_update = nullptr;      // likewise: the update that the first row of the tables is for
-  Tensor* last_row = nullptr;          // likewise: the row that all later updates have
-  std::vector<Tensor*> tables;         // variables: what "rates" gives, a row for each update
-  int64_t every = 1;                   // batches to an update
-  std::vector<std::string> rates;      // inputs of train_step that the outputs of "rates" are fed to
-  std::vector<std::string> results;    // outputs of train_step that are numbers, the loss first
-  std::string description;             // what a language's own door wants to know, which is nothing to the others
+  // An int32 variable of rank 0: the number of completed steps, which train_step increments.
+  Tensor* step = nullptr;
+  Tensor* first_update = nullptr;  // int32 variable of rank 0: the update that the first row of the tables is for
+  Tensor* last_row = nullptr;  // int32 variable of rank 0: the row for all later updates
+  std::vector<Tensor*> tables;  // variables with the results of "rates", one row per update
+  int64_t every = 1;  // batches per update
+  std::vector<std::string> rates;  // inputs of train_step that receive the outputs of "rates"
+  std::vector<std::string> results;  // scalar outputs of train_step, the loss first
+  std::string description;  // information for the frontend of one language, which the others ignore
 };
 
-// What a package holds: `inputs` are placeholders, `parameters` variables, `trainable` variables too.
+// The contents of a package. `inputs` are placeholders; `parameters` and `trainable` are variables.
 struct MPSGRAPH_API PackageContents {
   std::shared_ptr<Graph> graph;
   NamedTensors inputs, outputs, parameters;
   std::vector<Tensor*> trainable;
-  std::vector<PackageFunction> functions = {};  // beside that of inputs and outputs
+  std::vector<PackageFunction> functions = {};  // in addition to the function from inputs to outputs
   std::optional<PackageTraining> training = {};
 
-  const PackageFunction* function(const std::string& name) const;  // nullptr: there is none
+  const PackageFunction* function(const std::string& name) const;  // null if there is none
 };
 
+// How load_package() reads a package.
 struct LoadOptions {
-  bool verify = true;  // compare checksums, which touches every byte of the weights
-  bool prepared = true;  // take what prepare_package() has written for this processor
+  bool verify = true;  // compare checksums, which reads all bytes of the weights
+  bool prepared = true;  // use the prepared weights for this processor, if there are any
 };
+// Reads a package. Throws PackageError if it is missing or damaged, or if it needs custom operations that are not
+// defined in this process.
 MPSGRAPH_API PackageContents load_package(const std::filesystem::path& directory, const LoadOptions& options = {});
 
+// How save_package() writes a package.
 struct SaveOptions {
-  bool locations = false;  // say where each operation was built, "model.py:41": names of its author's files
+  // Store where each operation was built, e.g. "model.py:41". This reveals the names of source files.
+  bool locations = false;
 };
-// Writes what outputs, parameters and functions depend on; anything else in the graph stays out. Variables keep the
-// values that they have on the device of `values` when it is given, else their first ones. An existing package is
-// replaced; anything else in that place is a PackageError.
+// Writes a package with everything that outputs, parameters and functions depend on; the rest of the graph is omitted.
+// Variables are saved with the values that they have on the device of `values`, or with their initial values if it is
+// null. Replaces an existing package. Throws PackageError if `directory` exists and is not a package.
 MPSGRAPH_API void save_package(const std::filesystem::path& directory, const PackageContents& contents,
                                DeviceGraph* values = nullptr, const SaveOptions& options = {});
 
-// What was prepared.
+// The result of prepare_package().
 struct Preparation {
   std::filesystem::path file;
-  std::string made_for;  // the engine and the processor that take it; others pass it over
+  std::string made_for;  // the engine and processor that can use the file; others ignore it
   size_t constants = 0, bytes = 0;
 };
-// Adds to a package what the device makes of its constants when it compiles the package for inputs of these types: the
-// weights in the order in which its kernels read them. Whoever loads the package on such a processor, with the same
-// release, maps them instead of making them; all others make them, as without. `prepared` holds one file a processor,
-// which is replaced; saving the package anew removes them. UnsupportedError where the device makes nothing of it.
+// Adds prepared weights to a package: the constants in the layout that the device's kernels read, as derived when the
+// package is compiled for inputs of these types. A process that loads the package on the same kind of processor with
+// the same release maps these weights into memory; other processes derive them again, as they would without
+// preparation. The folder `prepared` has one file per processor, which is replaced by later calls; saving the package
+// again removes all of them. Throws UnsupportedError if the device has nothing to prepare.
 MPSGRAPH_API Preparation prepare_package(const std::filesystem::path& directory,
                                          const std::vector<std::map<std::string, TensorType>>& types,
                                          Device& device = Device::default_device());
 
-// A loaded package on a device.
+// A package that was loaded onto a device.
 class MPSGRAPH_API Package {
  public:
   static Package load(const std::filesystem::path& directory, Device& device = Device::default_device(),
@@ -96,12 +106,13 @@ class MPSGRAPH_API Package {
 
   const PackageContents& contents() const { return contents_; }
   DeviceGraph& on_device() const { return *graph_; }
-  Tensor* input(const std::string& name) const;  // GraphError that lists the names when there is none
+  Tensor* input(const std::string& name) const;  // throws a GraphError that lists the names if there is none
   Tensor* output(const std::string& name) const;
 
-  // For these types of the inputs, by name; inputs of known shape need none. The executable's feeds and targets stand
-  // in the order of inputs and outputs.
+  // Compiles the package for the given types of its inputs, by name; inputs with static shapes may be omitted. The
+  // executable's feeds and targets are in the order of inputs and outputs.
   std::shared_ptr<Executable> compile(const std::map<std::string, TensorType>& types = {}) const;
+  // Runs the package on named inputs and returns the named outputs.
   std::map<std::string, NDArray> run(const std::map<std::string, NDArray>& inputs) const;
 
  private:

@@ -1,4 +1,4 @@
-// Where the text of operations `print` goes: to standard output, or to whoever asked for it.
+// The destination of the text that `print` operations produce: standard output, or a handler.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace mpsgraph::runtime {
 
-// Called with all of a tensor's text, a line break at its end, by the thread that runs the program or learns that it is
-// done: in the order of a queue's runs, and within a run in the order in which the operations were created. What it
-// throws ends the run.
+// Called with the complete text of a tensor, including a final newline, by the thread that runs the program or observes
+// its completion. Calls are in the order of a queue's runs and, within a run, in the creation order of the operations.
+// An exception fails the run.
 using PrintHandler = std::function<void(const std::string& text)>;
 
-// Empty: standard output.
+// Sets the handler for the whole process; an empty handler restores standard output.
 MPSGRAPH_API void set_print_handler(PrintHandler handler);
 
 }  // namespace mpsgraph::runtime

@@ -1,7 +1,7 @@
-// What the runtime knows of its process: whether it was forked, and how its threads end.
+// The process as the runtime sees it: whether it was forked, and how the runtime's threads end.
 //
-// Threads do not survive a fork, so objects that need them remember the process they were made in and refuse to work
-// in its children. shutdown() ends all threads; it runs at exit by itself, and the Python module calls it earlier.
+// Threads do not survive a fork. Objects that need threads therefore record the process that created them, and throw in
+// forked children. shutdown() ends all threads. It is called automatically at exit; the Python module calls it earlier.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,24 @@
 
 namespace mpsgraph::runtime {
 
-// Member of everything that is useless in a forked child.
+// A member of every object that cannot be used in a forked child.
 class MPSGRAPH_API ForkGuard {
  public:
   ForkGuard();
   bool forked() const;
-  void check(std::string_view what) const;  // DeviceError: "<what> was created before fork ..."
+  // Throws DeviceError with the message "<what> was created before fork ..." in a forked child.
+  void check(std::string_view what) const;
 
  private:
   uint64_t generation_;
 };
 
-// Refuses new work, lets all work in flight and all handlers finish, and joins every thread. Waits that only work not
-// yet committed could end are cancelled. Idempotent; does nothing in a forked child.
+// Rejects new work, completes all work in flight and all handlers, and joins every thread. Waits for work that has not
+// been committed are cancelled. Further calls have no effect, and neither has a call in a forked child.
 MPSGRAPH_API void shutdown();
 MPSGRAPH_API bool shutting_down();
 
-// Seconds; none: for ever.
+// Seconds; nullopt to wait indefinitely.
 using Timeout = std::optional<double>;
 
 }  // namespace mpsgraph::runtime

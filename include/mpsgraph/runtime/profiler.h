@@ -1,8 +1,8 @@
-// Profiler: while a profile is taken, remembers what was compiled, committed, run, copied and waited for, and each
-// kernel of a program that a backend reports. When none is taken, a scope costs one relaxed load.
+// Profiler: records compilations, commits, runs, copies, waits, and the kernels of programs that a backend reports.
+// While no profile is being recorded, a scope costs only one relaxed load.
 //
-// Whoever reports asks for the session first and hands it in with each record: what belongs to another session, or
-// to none, is dropped. A Profile is what is left at the end; it changes no more.
+// Code that reports first asks for the session and passes it with each record; records of another session, or of none,
+// are dropped. A Profile is the immutable result of a session.
 #pragma once
 
 #include <atomic>
@@ -19,49 +19,54 @@
 
 namespace mpsgraph::runtime {
 
-// What is known of a kernel before it runs.
+// What is known about a kernel before it runs.
 struct KernelDescription {
-  std::string name;  // of the operation, unique in its program
+  std::string name;  // of the operation, unique within its program
   std::string kind;  // of the operation
   std::string types;  // "float32[8,32], float32[32,10] -> float32[8,10]"
   std::string implementation;  // what computes it, e.g. a oneDNN implementation
-  std::string location;  // where it was built: "model.py:41", or empty
-  double flops = 0;  // compiler/operation_cost.h
+  std::string location;  // where the operation was built, e.g. "model.py:41", or empty
+  double flops = 0;  // see compiler/operation_cost.h
   double bytes_read = 0, bytes_written = 0;
 };
 
+// One event of a profile.
 struct ProfileRecord {
-  // interval: on a thread, nested in what runs there; overlapping: on no thread; instant: without duration.
+  // interval: on a thread, nested in the interval around it; overlapping: not on a thread; instant: without duration.
   enum class Shape : uint8_t { interval, overlapping, instant };
-  std::string name;  // empty for a kernel, which has its own
+  std::string name;  // empty for a kernel, whose description contains its name
   std::string_view category;  // "compile", "pass", "encode", "commit", "queue", "run", "kernel", "copy", ...
   Shape shape = Shape::interval;
-  int thread = 0;  // small number, in order of first appearance in the process
-  int64_t begin = 0;  // nanoseconds since the profile was started
+  int thread = 0;  // a small number, in order of first appearance in the process
+  int64_t begin = 0;  // nanoseconds since the start of the profile
   int64_t duration = 0;
-  uint64_t command_buffer = 0;  // number; 0: belongs to none
+  uint64_t command_buffer = 0;  // its number; 0 if the record belongs to none
   std::shared_ptr<const KernelDescription> kernel;
 };
 
+// The records of one profiling session.
 struct MPSGRAPH_API Profile {
-  std::vector<ProfileRecord> records;  // in the order in which they ended, oldest first
-  std::map<int, std::string> threads;  // names of those that appear
-  uint64_t dropped = 0;  // records that made room for newer ones
+  std::vector<ProfileRecord> records;  // in order of their end, oldest first
+  std::map<int, std::string> threads;  // names of the threads that appear
+  uint64_t dropped = 0;  // number of records that were overwritten by newer ones
   int64_t duration = 0;  // nanoseconds from start to stop
-  std::string chrome_trace() const;  // JSON, for chrome://tracing and ui.perfetto.dev
+  std::string chrome_trace() const;  // JSON for chrome://tracing and ui.perfetto.dev
 };
 
+// The process-wide profiler. Its functions may be called from several threads.
 class MPSGRAPH_API Profiler {
  public:
   using Clock = std::chrono::steady_clock;
-  using Session = uint64_t;  // 0: no profile is taken
+  using Session = uint64_t;  // 0 if no profile is being recorded
 
   static Profiler& get();
-  void start(size_t capacity = 262144);  // keeps the newest `capacity` records. DeviceError when one is taken already
-  Profile stop();  // DeviceError when none is taken
+  // Starts a profile that keeps the newest `capacity` records. Throws DeviceError if one is already being recorded.
+  void start(size_t capacity = 262144);
+  Profile stop();  // throws DeviceError if no profile is being recorded
   Session session() const { return session_.load(std::memory_order_relaxed); }
 
-  // An interval or instant of this thread, or an overlapping one. `record` gets thread, begin and duration here.
+  // Adds an interval or instant of this thread, or an overlapping interval. Sets the thread, begin and duration of
+  // `record`.
   void record(Session session, ProfileRecord record, Clock::time_point begin, Clock::time_point end);
   static void name_this_thread(std::string name);
 
@@ -76,7 +81,7 @@ class MPSGRAPH_API Profiler {
   uint64_t count_ = 0;
 };
 
-// Records its lifetime as an interval. `name` must outlive it.
+// Records its own lifetime as an interval. The text of `name` must outlive it.
 class MPSGRAPH_API ProfileScope {
  public:
   ProfileScope(std::string_view name, std::string_view category, uint64_t command_buffer = 0)
@@ -98,7 +103,7 @@ class MPSGRAPH_API ProfileScope {
   Profiler::Clock::time_point begin_;
 };
 
-// Records that something happened now, on this thread.
+// Records an instant on this thread.
 MPSGRAPH_API void profile_instant(std::string_view name, std::string_view category, uint64_t command_buffer = 0);
 
 }  // namespace mpsgraph::runtime

@@ -1,7 +1,7 @@
-// SharedEvent: a number that only grows, by which queues and the host order their work. Semaphore: a counter that
-// limits how many steps are in flight.
+// SharedEvent: a number that only increases, for ordering the work of queues and the host. Semaphore: a counter that
+// limits the number of steps in flight.
 //
-// Every wait can end in a TimeoutError, so that a signal that never comes is an error and not a hang.
+// Every wait can time out with a TimeoutError, so that a missing signal is an error instead of a hang.
 #pragma once
 
 #include <condition_variable>
@@ -20,36 +20,40 @@ namespace mpsgraph::runtime {
 class DeviceFence;
 enum class WaitResult : int;
 
+// A monotonically increasing number that queues and the host signal and wait for.
 class MPSGRAPH_API SharedEvent {
  public:
   explicit SharedEvent(Timeout default_timeout = 60.0) : default_timeout_(default_timeout) {}
 
   uint64_t signaled_value() const;
   Timeout default_timeout() const { return default_timeout_; }
-  // Raises the value; a value that has been passed already changes nothing.
+  // Raises the value to `value`; does nothing if it is already that high.
   void signal(uint64_t value);
-  // The work that was to signal `value` failed: whoever waits for it gets a DeviceError that says why.
+  // Reports that the work that was to signal `value` failed. Every wait for this value throws a DeviceError with the
+  // reason.
   void fail(uint64_t value, std::exception_ptr cause);
-  // Returns when the value is reached. TimeoutError when it is not in time, DeviceError when it failed or the runtime
-  // shuts down. `waiter` names who waits in the message.
+  // Waits until the value is reached. Throws TimeoutError if it is not reached in time, and DeviceError if the
+  // signaling work failed or the runtime is shutting down. `waiter` names the waiting function in error messages.
   void wait(uint64_t value, Timeout timeout, std::string_view waiter = "shared event");
   void wait(uint64_t value) { wait(value, default_timeout_); }
-  // false instead of TimeoutError.
+  // The same, but returns false instead of throwing TimeoutError.
   bool wait_for(uint64_t value, Timeout timeout, std::string_view waiter = "shared event");
   [[noreturn]] void throw_timeout(uint64_t value, double timeout, std::string_view waiter = "shared event") const;
 
-  // Work that signals `value` when it reaches `fence` has been submitted to a device: it will come, or fail.
+  // Reports that work that will signal `value` when it reaches `fence` was submitted to a device. The value will be
+  // signaled or will fail.
   void promise(uint64_t value, std::shared_ptr<DeviceFence> fence);
-  // Like wait(), and returns when the value is promised too: then with the fence that the device has to wait for.
+  // Like wait(), but also returns once the value is promised; the result is then the fence that the device must wait
+  // for, and null otherwise.
   std::shared_ptr<DeviceFence> wait_or_promise(uint64_t value, Timeout timeout, std::string_view waiter);
-  bool known(uint64_t value) const;  // wait_or_promise() would return, or throw, at once
-  // The DeviceError for waiters of a value whose signaller failed.
+  bool known(uint64_t value) const;  // whether wait_or_promise() would return or throw immediately
+  // The DeviceError for waits for a value whose signaling work failed.
   static std::exception_ptr failure(uint64_t value, std::string_view waiter, const std::exception_ptr& cause);
 
  private:
   WaitResult wait_until_known(std::unique_lock<std::mutex>& lock, uint64_t value, Timeout timeout,
                               std::string_view waiter, bool promised_is_enough);
-  bool known_now(uint64_t value) const;  // these two with mutex_ held
+  bool known_now(uint64_t value) const;  // this function and the next require mutex_
   bool failed(uint64_t value) const { return failure_ && value_ < value && value >= failed_value_; }
 
   const ForkGuard guard_;
@@ -59,15 +63,16 @@ class MPSGRAPH_API SharedEvent {
   uint64_t value_ = 0;
   uint64_t failed_value_ = 0;
   std::exception_ptr failure_;
-  std::map<uint64_t, std::shared_ptr<DeviceFence>> promises_;  // by value, all above value_
+  std::map<uint64_t, std::shared_ptr<DeviceFence>> promises_;  // by value; all values are above value_
 };
 
+// A counting semaphore: wait() decrements the value once it is positive, and signal() increments it.
 class MPSGRAPH_API Semaphore {
  public:
-  explicit Semaphore(int64_t value);  // DeviceError when negative
+  explicit Semaphore(int64_t value);  // throws DeviceError if negative
 
   void signal();
-  void wait(Timeout timeout = {});    // TimeoutError
+  void wait(Timeout timeout = {});    // throws TimeoutError
   bool wait_for(Timeout timeout);
   [[noreturn]] static void throw_timeout(double timeout);
   int64_t value() const;

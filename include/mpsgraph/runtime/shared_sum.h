@@ -1,13 +1,13 @@
-// SharedSum: the sum of the arrays of several processes of one machine, in memory that all of them map.
+// SharedSum: the sum of arrays of several processes on one machine, in memory that all of them map.
 //
-// Each member writes its contribution into a place of its own; when all have posted theirs, each adds up one part of
-// the elements, in the order of the members, into a total that all read. So every byte crosses the memory once, the sum
-// is the same in all members and in every run, and nobody sends anything. A member that waits sleeps; whoever wants to
-// know meanwhile whether the others still live waits for a short time, and again.
+// Each member writes its contribution to its own part of the memory. Once all contributions are posted, each member
+// sums one range of the elements over all members, in order, and writes it to a total that all members read. Every byte
+// thus crosses memory only once, the result is identical in all members and in every run, and no messages are sent.
+// Waiting members sleep. A member that needs to detect the death of others can wait repeatedly with a short timeout.
 //
-// A round is post(), wait(posted), add() or the member's own work on its part, reach(added), wait(added). A total may
-// be changed in between by one member, which then says reach(spread), for which the others wait(spread). The next round
-// may be posted when the total has been read.
+// A round consists of post(), wait(posted), add() or other work on the member's own range, reach(added), and
+// wait(added). One member may then modify the total and call reach(spread), for which the others wait(spread). The next
+// round may be posted after the total has been read.
 #pragma once
 
 #include <cstddef>
@@ -21,36 +21,39 @@
 
 namespace mpsgraph::runtime {
 
+// One process's view of a sum over several processes.
 class MPSGRAPH_API SharedSum {
  public:
-  // What a member has done in a round.
+  // The progress of a member within a round.
   enum class Mark : uint8_t { posted, added, spread };
 
-  // How large the file must be, and zero at first. OutOfRangeError without members.
+  // The required size of the file, which must initially be filled with zeros. Throws OutOfRangeError if there are no
+  // members.
   static size_t bytes(DType dtype, int64_t elements, int members);
-  // Maps the file, which may be closed afterwards. OutOfRangeError for a member that there is not; DeviceError when it
-  // cannot be mapped.
+  // Maps the file, whose descriptor may be closed afterwards. `own` is the number of this member. Throws
+  // OutOfRangeError if it is out of range, and DeviceError if the file is too small or cannot be mapped.
   SharedSum(int descriptor, DType dtype, int64_t elements, int members, int own);
 
-  NDArray contribution() const;  // this member's
+  NDArray contribution() const;  // of this member
   NDArray total() const;
-  NDArray own_part_of(int member) const;  // of a member's contribution, the elements that this one adds up
-  NDArray own_part() const;  // of the total
+  NDArray own_part_of(int member) const;  // the range of the given member's contribution that this member sums
+  NDArray own_part() const;  // this member's range of the total
 
-  void post();  // this member's contribution is there: a round begins
-  void reach(Mark mark);  // in this round; what was written before is seen by those who wait for it
-  // Until all members have reached the mark in this round. False when the time is over.
+  void post();  // begins a round: announces this member's contribution
+  void reach(Mark mark);  // announces progress in this round; members that wait for the mark see all earlier writes
+  // Wait until all members, or one of them, have reached the mark in this round. Return false after the timeout.
   bool wait(Mark mark, Timeout timeout) const;
   bool wait_for(int member, Mark mark, Timeout timeout) const;
-  void add();  // UnsupportedError for other types than float32 and float64
+  void add();  // throws UnsupportedError unless the dtype is float32 or float64
 
  private:
-  static constexpr size_t line = 128;  // bytes: neighbours in one cache line would take it from each other
+  static constexpr size_t line = 128;  // bytes between counters, so that neighbors never share a cache line
   struct Counter;
   Counter& counter(int member, Mark mark) const;
   NDArray array(size_t offset, int64_t first, int64_t count) const;
-  std::pair<int64_t, int64_t> part() const;  // the first of this member's elements, and how many
-  size_t place(int member) const;  // of its contribution, in bytes; of the total for `members`
+  std::pair<int64_t, int64_t> part() const;  // this member's range: its first element and the number of elements
+  // The byte offset of a member's contribution, or of the total if `member` equals the number of members.
+  size_t place(int member) const;
 
   std::shared_ptr<Buffer> memory_;
   DType dtype_;

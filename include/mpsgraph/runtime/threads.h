@@ -1,25 +1,28 @@
-// How many threads the CPU device's kernels use together, those of all queues.
+// The number of threads that the kernels of the CPU device use, over all queues together.
 #pragma once
 
 #include "mpsgraph/export.h"
 
 namespace mpsgraph::runtime {
 
-// As set, else automatic: OMP_NUM_THREADS, or the processors that the process may use.
+// The number that was set. If it is automatic, OMP_NUM_THREADS or the number of processors available to the process.
 MPSGRAPH_API int thread_count();
 
-// From the next loop on; 0: automatic. Kernels are cut into parts by the number of threads at the first compilation, so
-// that the same program gives the same bits with fewer. DeviceError for a negative number, and for more than that.
+// Sets the number of threads from the next loop on; 0 means automatic. The first compilation fixes the partition of
+// kernels at the number of threads of that time, so that a program gives identical bits with fewer threads. Throws
+// DeviceError if the number is negative or greater than that.
 MPSGRAPH_API void set_thread_count(int count);
 
-// While it lives, the CPU device's programs that this thread runs itself may use a team of somebody else's threads,
-// which wait for this thread's next loop with their processors in hand, as OpenMP's do. Threads of our own would have
-// to be woken, and to take processors from those. A team of fewer threads than thread_count() is left alone.
+// During its lifetime, programs of the CPU device that this thread runs itself may use another library's team of
+// threads, such as OpenMP's. While such threads wait for this thread's next loop, they keep their processors busy; the
+// library's own threads would first have to wake up and would compete with them. A team smaller than thread_count() is
+// not used.
 class MPSGRAPH_API LentTeam {
  public:
-  // f(data) on each thread of the team at once, this one among them; comes back when all have. GOMP_parallel.
+  // Runs f(data) on all threads of the team, including the calling thread, and returns when all have finished; for
+  // example GOMP_parallel.
   using Fork = void (*)(void (*f)(void* data), void* data, unsigned threads, unsigned flags);
-  // How many they are: omp_get_max_threads.
+  // Returns the number of threads in the team; for example omp_get_max_threads.
   using Size = int (*)();
 
   LentTeam(Fork fork, Size size);
@@ -27,8 +30,8 @@ class MPSGRAPH_API LentTeam {
   LentTeam(const LentTeam&) = delete;
   LentTeam& operator=(const LentTeam&) = delete;
 
-  static bool lent();                                // to this thread
-  static Fork current();                             // null: none is lent to this thread, or it is too small
+  static bool lent();                                // whether a team is lent to this thread
+  static Fork current();                             // null if no team is lent to this thread, or if it is too small
 
  private:
   const LentTeam* const before_;

@@ -1,8 +1,9 @@
-// TrainingStep: a package's training step on a device, as mpsgraph.save() in Python writes it of a Trainer.
+// TrainingStep: the training step of a package on a device, for packages that mpsgraph.save() wrote for a Python
+// trainer.
 //
-// It gives each step the learning rate that the schedule has for it, chooses between applying gradients and adding them
-// up, and leaves the counting to the graph, where all other state is, too: so a step that fails changes nothing, and
-// save_package() writes what the next process needs to go on bit for bit.
+// It looks up the learning rate that the schedule defines for each step, and decides between applying and accumulating
+// gradients. The graph counts the steps and holds all other state. A step that fails therefore changes nothing, and
+// save_package() writes everything that another process needs to continue bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +18,29 @@
 
 namespace mpsgraph::runtime {
 
-// May be used from several threads: steps are made one after the other.
+// May be used from several threads; steps run one after the other.
 class MPSGRAPH_API TrainingStep {
  public:
-  // Both must outlive it. GraphError for a package that does not train.
+  // Both arguments must outlive this object. Throws GraphError if the package has no training step.
   TrainingStep(const PackageContents& contents, DeviceGraph& graph);
 
-  const NamedTensors& inputs() const { return inputs_; }  // of a batch: inputs, labels, weights of the samples
-  const std::vector<std::string>& results() const;  // the loss, and metrics
+  const NamedTensors& inputs() const { return inputs_; }  // of a batch: inputs, labels, sample weights
+  const std::vector<std::string>& results() const;  // names of the loss and the metrics
 
-  // One step on a batch, its arrays in the order of `inputs`, or by name. The results, in their order.
-  // OutOfRangeError when the package's schedule has no rate for this update. `building` is held while it compiles, for
-  // those who build in the same graph.
+  // Runs one step on a batch, given in the order of inputs() or by name, and returns the results in the order of
+  // results(). Throws OutOfRangeError if the package's schedule has no learning rate for this update. `building` is
+  // locked during compilation, for programs in which other threads add to the same graph.
   std::vector<double> run(const std::vector<NDArray>& batch, std::mutex* building = nullptr);
   std::vector<double> run(const std::map<std::string, NDArray>& batch);
 
-  // The results of a batch in inference mode, by the package's function "evaluate": UnsupportedError without it. Those
-  // that only training has, such as "loss_scale", are NaN.
+  // Returns the results for a batch in inference mode, without a step, by running the package's function "evaluate".
+  // Throws UnsupportedError if there is none. Results that exist only in training, such as "loss_scale", are NaN.
   std::vector<double> evaluate(const std::vector<NDArray>& batch, std::mutex* building = nullptr);
 
-  int64_t step();  // how many were made
-  std::vector<double> learning_rates();  // of the next step: one, unless groups or several optimizers have their own
-  void set_learning_rate(double rate);  // from the next step on; UnsupportedError where there are several
+  int64_t step();  // number of completed steps
+  // The rates of the next step: a single one, unless parameter groups or several optimizers have rates of their own.
+  std::vector<double> learning_rates();
+  void set_learning_rate(double rate);  // from the next step on; throws UnsupportedError if there are several rates
 
  private:
   std::vector<NDArray> rates_and_step();
