@@ -78,7 +78,7 @@ void retain(void* handle) {
 
 void release(void* handle) {
   if (!handle) return;
-  // destroyed after the lock is released, because its destructor may forget other handles
+  // Destroyed after the lock is released, because its destructor may forget other handles.
   std::shared_ptr<Object> last;
   Registry& all = registry();
   const std::unique_lock lock(all.mutex);

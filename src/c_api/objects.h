@@ -48,10 +48,10 @@ struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   runtime::PackageContents contents;
   runtime::DeviceGraph on_device;
   size_t control_scopes = 0;
-  // blocks that are being built, each with the number of blocks that had ended before it began
+  // The blocks that are being built, each with the number of blocks that had ended before it began.
   std::vector<std::pair<Block*, size_t>> begun;
   std::vector<std::unique_ptr<Block>> ended;     // finished blocks, to be taken by operations
-  // index of the first block that ended inside the innermost one
+  // The index of the first block that ended inside the innermost one.
   size_t first_ended() const { return begun.empty() ? 0 : begun.back().second; }
 
  private:

@@ -362,7 +362,7 @@ class ChannelsLast {
     Dims dims = tensor->type.shape.dims();
     const auto missing = static_cast<size_t>(rank) - dims.size();
     if (element_count(dims) == 1 && missing > 0) return now;  // a single element broadcasts in any layout
-    // integer kernels must not have a transpose between them and the rounding
+    // Integer kernels must not have a transpose between them and the rounding.
     if (missing == 0 && rounds_alike(*tensor->operation)) {
       const Operation* made = with(r, *tensor->operation, tensor->operation->attributes);
       return turn(tensor, rank, made->output());

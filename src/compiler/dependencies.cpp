@@ -21,7 +21,7 @@ void for_each_operand(const Operation& operation, const std::function<void(Tenso
 
 Dependencies::Dependencies(const Block& block) : before_(block.operations.size()) {
   State state;
-  // read value that aliases the variable's memory -> the variable
+  // Maps each read value that aliases a variable's memory to that variable.
   std::unordered_map<const Tensor*, const Tensor*> variable_of;
   for (int i = 0; i < static_cast<int>(block.operations.size()); i++) {
     const Operation& operation = *block.operations[i];

@@ -79,7 +79,7 @@ class Remembered {
  private:
   struct Made {
     std::string kind;
-    // weak, because another object may get the address once an operand is gone
+    // Weak, because another object may get the address once an operand is gone.
     std::vector<std::weak_ptr<const ConstantData>> operands;
     Attributes attributes;
     std::weak_ptr<const ConstantData> result;

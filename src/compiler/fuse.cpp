@@ -113,7 +113,7 @@ class Fuser {
       const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
       if (other == fusion.tail->output()) break;
       if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
-      // with channels second, oneDNN would use slow reference loops
+      // With channels second, oneDNN would use slow reference loops.
       else if (channels_from_end == 1 && !fusion.residual && other->type == type)
         fusion.residual = other;
       else

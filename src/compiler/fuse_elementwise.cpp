@@ -67,7 +67,7 @@ class BlockPlan {
       for (int d : dependencies_.before(i))
         if (node[d] != node[i]) users[node[d]].push_back(node[i]), waiting[node[i]]++;
     }
-    // ordered by the original position of the last member, to stay close to the user's order
+    // Ordered by the original position of the last member, to stay close to the user's order.
     using Entry = std::pair<int, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
     for (int i = 0; i < n; i++)

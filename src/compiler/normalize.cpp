@@ -86,7 +86,7 @@ struct Backward {
   int64_t axis;
   const Operation* tail;  // root, or the cast of its result
   const Operation* relu = nullptr;  // the relu_gradient; null if none can be absorbed
-  // the normalization from which the mask is recomputed; null: the mask is relu's result
+  // The normalization from which the mask is recomputed. If null, the mask is relu's result.
   const Operation* normalized = nullptr;
   const Operation* sum = nullptr;  // the addition before the relu_gradient, absorbed if the mask is given
 };

@@ -20,7 +20,7 @@ void quantize(Program&);  // turns dequantize, convolution or matmul, and quanti
 void widen(Program&);     // computes half-precision sums and multi-step operations in float32, rounding once
 void finite(Program&);    // with check_finite: adds checks that name the operation producing a NaN or an infinity
 void normalize(Program&);  // fuses batch normalization with residual and relu, and its gradients, into a few operations
-// part of normalize: fuses layer normalization into one operation, and its gradients into another
+// Part of normalize: fuses layer normalization into one operation, and its gradients into another.
 void normalize_layers(Program&);
 void indices(Program&);  // clips out-of-range indices, or checks them before all effects
 void expand(Program&);  // replaces composites and convenience operations by operations that backends have kernels for
@@ -32,7 +32,7 @@ void fuse_sparse(Program&);  // part of fuse: matmuls with sparse tensors
 void fuse_rotary(Program&);  // part of fuse: rotary embeddings and their gradients
 void fuse_softmax(Program&);  // part of fuse: softmax and its gradient, losses by class indices
 void fuse_elementwise(Program&);  // merges regions of element-wise operations into one kernel each
-// runs operations that free more memory than they allocate, such as variable updates, as early as possible
+// Runs operations that free more memory than they allocate, such as variable updates, as early as possible.
 void schedule(Program&);
 
 // Adds the check_indices of a condition, which ends a run with a CheckError of this message if an element is false.

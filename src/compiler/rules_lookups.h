@@ -12,7 +12,7 @@ Tensor* moved_gradient(Site&);  // for gather_gradient
 // If a table has fewer rows than are looked up in it, the table's rows are multiplied instead.
 Tensor* product_of_lookup(Site&);  // for matrix_multiplication: the looked-up rows times weights
 Tensor* bias_of_lookup(Site&);  // for addition
-// for matrix_multiplication: the looked-up rows times their incoming gradients
+// For matrix_multiplication: the looked-up rows times their incoming gradients.
 Tensor* weights_gradient_of_lookup(Site&);
 Tensor* gradient_of_product(Site&);  // for gather_gradient
 

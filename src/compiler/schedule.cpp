@@ -24,7 +24,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// bytes; below this, another kernel launch costs more than the memory is worth
+// In bytes. Below this size, another kernel launch costs more than the memory is worth.
 constexpr int64_t worthwhile = int64_t{256} << 10;
 constexpr int64_t negligible = 1024;
 
@@ -184,15 +184,15 @@ class Schedule {
   const Dependencies dependencies_;
   const std::vector<std::vector<int>> users_;
   std::unordered_map<const Operation*, int> place_;
-  // operations that read its results; users_ also includes those that must run after it
+  // Operations that read the results of each operation. users_ also includes those that must run after it.
   std::vector<std::vector<int>> readers_;
   std::unordered_map<const Tensor*, int> memory_;  // value -> index into memories_
   std::vector<Memory> memories_;
   std::vector<std::vector<int>> touched_;  // by operation, each memory once
-  // values available when a run starts, and small ones computed from these: rates, corrections
+  // Values available when a run starts, and small ones computed from these, such as rates and corrections.
   std::vector<bool> early_;
   std::vector<bool> hasty_;  // calls without results, and cheap operations that lead to nothing else
-  // for calls that wait for others, and the cheap operations and assigns after them: the last such call
+  // For calls that wait for others, and the cheap operations and assigns after them: the last such call.
   std::vector<int> late_;
   std::vector<Waiting> waiting_;
   std::vector<bool> done_;

@@ -15,7 +15,7 @@ struct CustomRegistry {
 };
 
 CustomRegistry& custom_registry() {
-  // never destroyed, because kernels may be dropped after static objects
+  // Never destroyed, because kernels may be destroyed after static objects.
   static CustomRegistry& one = *new CustomRegistry;
   return one;
 }
@@ -87,7 +87,8 @@ CustomOperationPtr custom_operation(std::string_view name, std::string_view key,
   const std::string code = key.empty() ? "" : cat(" with the key '", key, "'");
   throw GraphError(cat("custom operation '", name, "'", code, " is not defined in this process",
                        others.empty() ? "" : cat(" (it is defined with the key ", others, ")"),
-                       "; define it from the same source, or load its library, before its graph", where));
+                       "; define it from the same source, or load its library, before you build or load its graph",
+                       where));
 }
 
 std::vector<CustomOperationPtr> custom_operations() {

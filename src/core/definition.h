@@ -129,7 +129,7 @@ struct OperationDefinition {
   bool gradient_is_zero = false;  // e.g. sign, floor, comparisons: differentiable, with gradient zero
   int block_count = 0;  // for control flow and fused kernels
   bool has_effect = false;  // assign: never pruned if it is a target, never merged
-  // boolean attribute that says whether an operation has an effect; see is_effect()
+  // The boolean attribute that says whether an operation has an effect; see is_effect().
   std::string_view effect_attribute = {};
   // read, assign: operand 0 is a variable; variables in other positions are read implicitly
   bool takes_variables = false;

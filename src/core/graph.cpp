@@ -362,7 +362,7 @@ Tensor* Graph::resolve(Tensor* tensor) const {
     const auto found = std::find_if(substitutions_.begin(), substitutions_.end(),
                                     [&](const auto& s) { return s.first == tensor->operation->parent; });
     if (found == substitutions_.end()) break;
-    // a copy, because the call may add operations whose operands are substituted in turn
+    // A copy, because the call may add operations whose operands are substituted in turn.
     tensor = Substitute(found->second)(tensor);
   }
   return tensor;

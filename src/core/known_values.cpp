@@ -22,7 +22,7 @@ using Element = std::optional<int64_t>;
 using Operands = std::vector<const KnownValues*>;
 using Rule = std::function<KnownValues(const Operation&, int result, const Operands&)>;
 
-// returned by rules that cannot determine the result; expanded to the right number of unknown elements
+// Returned by rules that cannot determine the result. It is expanded to the right number of unknown elements.
 const KnownValues unknown;
 
 Element wrap(DType dtype, Element x) {

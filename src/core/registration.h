@@ -35,7 +35,7 @@ class Registration {
     Say say;
   };
   static std::vector<Entry>& all() {
-    // created by the first file that registers, whatever the order of static initialization
+    // Created by the first file that registers, whatever the order of static initialization.
     static std::vector<Entry> entries;
     return entries;
   }

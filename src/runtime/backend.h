@@ -69,7 +69,7 @@ class CompiledProgram {
   }
   virtual size_t arena_bytes() const = 0;             // planned intermediates
   virtual size_t own_arena_bytes() const { return arena_bytes(); }
-  // the part of the planned intermediates that lies in arenas shared between programs
+  // The part of the planned intermediates that lies in arenas shared between programs.
   virtual size_t shared_bytes() const { return 0; }
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order

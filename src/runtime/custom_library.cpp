@@ -228,7 +228,7 @@ std::vector<std::pair<std::string, std::string>> load_custom_library(const std::
   using Describe = const mpsgraph_custom_library* (*)();
   const auto describe = reinterpret_cast<Describe>(dlsym(handle, "mpsgraph_custom_operations"));
   const auto refuse = [&](const auto&... words) {
-    // copied first, because the words may point into the library
+    // Copied first, because the words may point into the library.
     const std::string message = cat("[custom] ", shown, " ", words...);
     dlclose(handle);
     throw GraphError(message);

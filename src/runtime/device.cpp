@@ -144,7 +144,7 @@ const DeviceLimits& Device::limits() {
 }
 
 void Device::check_usable() const {
-  // checked by every run, so the message is built only on failure
+  // Every run checks this, so the message is built only on failure.
   if (guard_.forked()) guard_.check(cat("device ", name_));
 }
 

@@ -15,7 +15,7 @@ namespace {
 std::atomic<uint64_t> copies{0};
 
 bool is_contiguous(const Dims& dims, const Dims& strides) {
-  // an empty array is contiguous whatever its strides are
+  // An empty array is contiguous whatever its strides are.
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return true;
   int64_t expected = 1;
   for (size_t axis = dims.size(); axis-- > 0;) {

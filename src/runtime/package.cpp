@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// format version 1 has only inputs and outputs; version 2 adds functions
+// Packages of format version 1 have only inputs and outputs; version 2 adds functions.
 constexpr int64_t plain_version = 1, functions_version = 2;
 constexpr std::string_view manifest_name = "package.json", graph_name = "graph.txt",
                            weights_name = "weights.safetensors";

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t forms_version = 1;
 constexpr std::string_view folder_name = "prepared", forms_format = "mpsgraph prepared weights";
-// the size limit of a file of forms in bytes; forms are aligned to a cache line
+// The size limit of a file of forms in bytes, and the alignment of each form, a cache line.
 constexpr size_t largest_forms = size_t{1} << 48, form_alignment = 64;
 constexpr size_t piece = size_t{8} << 20;  // The file of forms has one checksum per piece of this many bytes.
 

@@ -34,9 +34,9 @@ class Substitutes {
   Substitutes& operator=(const Substitutes&) = delete;
 
  protected:
-  // makes the block keep the tensor and returns it in the current block
+  // Makes the block keep the tensor and returns it in the current block.
   virtual Tensor* save(Tensor* inner) = 0;
-  // whether to recompute the operation instead of saving its result
+  // Whether to recompute the operation instead of saving its result.
   virtual bool repeatable(const Operation& origin);
 
   Graph& graph() const { return *hidden_.graph; }

@@ -13,7 +13,7 @@ namespace mpsgraph::ops {
 
 // Throws ShapeError if the axis is longer than int32 can count; operations return positions along an axis as int32.
 void require_countable(const InferContext& context, const Shape& shape, int axis);
-// throws DTypeError unless the operand has an integer dtype
+// Throws DTypeError unless the operand has an integer dtype.
 void require_indices(const InferContext& context, size_t input);
 // The shape of gathering from `updates`, unranked or partly unknown if the operands are. Throws ShapeError if the
 // indices do not fit. Reads the attribute batch_dimensions.
