@@ -17,7 +17,7 @@ def test_digits_demo_prints_accuracy_and_draws_picture(tmp_path, capsys):
 
     assert main(["demo", "digits", "--iterations", "12", "--seed", "3", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "1,438 for training, 359 for the test" in printed and "accuracy" in printed
+    assert "1,438 for training, 359 for testing" in printed and "accuracy" in printed
     picture = (tmp_path / "digits.png").read_bytes()
     assert picture.startswith(b"\x89PNG") and len(picture) > 50_000
     tensors, metadata = mg.checkpoint.load(tmp_path / "digits.safetensors")

@@ -50,9 +50,9 @@ def test_trainer_with_several_inputs_outputs_and_losses(as_tuple):
 
 def test_mismatched_inputs_labels_and_losses_raise():
     trainer = two()
-    with pytest.raises(mg.GraphError, match="labels for sum, classes are needed"):
+    with pytest.raises(mg.GraphError, match="labels are needed for sum, classes"):
         trainer.train_step({"a": X, "b": X}, {"sum": Y})
-    with pytest.raises(mg.GraphError, match=r"Two.forward takes a, b, the inputs have c, too"):
+    with pytest.raises(mg.GraphError, match=r"Two.forward takes a, b, but the inputs also contain c"):
         two().train_step({"a": X, "b": X, "c": X}, {"sum": Y, "classes": Y})
     with pytest.raises(mg.GraphError, match="there are losses for other"):
         mg.Trainer(Two(), {"other": "mse"}).train_step((X, X), {"other": Y})
@@ -78,12 +78,12 @@ def test_changed_input_structure_raises():
     trainer = two()
     before = float(trainer.train_step({"a": X, "b": X}, labels))
     for other in ({"a": X, "c": X}, (X, X), [X, X]):
-        with pytest.raises(mg.GraphError, match="inputs have another structure now: expected a dict of 'a', 'b'"):
+        with pytest.raises(mg.GraphError, match="structure of inputs differs from that of earlier batches: expected a dict with keys 'a', 'b'"):
             trainer.train_step(other, labels)
     assert float(trainer.train_step({"a": X, "b": X}, labels)) < before
     alone = mse()
     alone.train_step(X, Y)
-    with pytest.raises(mg.GraphError, match="labels have another structure now"):
+    with pytest.raises(mg.GraphError, match="structure of labels differs from that of earlier batches"):
         alone.train_step(X, (Y,))
     with pytest.raises(mg.DTypeError, match="float64"):
         alone.train_step(X.astype(np.float64), Y)
@@ -177,7 +177,7 @@ def test_float16_gradient_accumulation_resumes_between_updates(tmp_path):
 
 def test_averaged_weights():
     trainer = mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.1), seed=3, ema_decay=0.75)
-    with pytest.raises(mg.GraphError, match="there are no averages"), trainer.averaged_weights():
+    with pytest.raises(mg.GraphError, match="there are no averaged weights"), trainer.averaged_weights():
         pass
     average = None
     for _ in range(4):
@@ -243,9 +243,9 @@ def test_fit_accepts_arguments_of_keras():
 
     trainer.fit(endless(), epochs=3, steps_per_epoch=5, validation_data=(X, Y), progress=False)
     assert trainer.step == 6 + 15 and history.epoch == 5
-    with pytest.raises(mg.GraphError, match="two names for one thing"):
+    with pytest.raises(mg.GraphError, match="validation_data is an alias of validation"):
         trainer.fit(X, Y, validation=(X, Y), validation_data=(X, Y), progress=False)
-    with pytest.raises(mg.GraphError, match="leaves nothing"):
+    with pytest.raises(mg.GraphError, match="empty: use another fraction"):
         trainer.fit(X[:1], Y[:1], validation_split=0.5, progress=False)
 
 
@@ -322,7 +322,7 @@ def test_predict_and_custom_step_may_take_different_inputs(tmp_path):
         trainer.fit(Y, epochs=2, progress=False)
         found = trainer.predict(X)
         assert found.shape == (24, 1) and (trainer.predict(X) == found).all(), "predictions must not draw random inputs"
-        with pytest.raises(mg.ShapeError, match="those before had 2 axes"):
+        with pytest.raises(mg.ShapeError, match="must have 2 axes as in earlier batches"):
             trainer.predict(X[None])
         trainer.fit(Y[:5], progress=False)
         assert np.isfinite(trainer.predict(X[:7])).all()

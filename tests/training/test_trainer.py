@@ -203,11 +203,11 @@ def test_trainer_remains_usable_after_errors(dataset):
     for counts in ({"epochs": 0}, {"iterations": 0}):
         with pytest.raises(mg.GraphError, match="at least 1"):
             trainer.fit(dataset, **counts, progress=False)
-    with pytest.raises(mg.GraphError, match="no data"):
+    with pytest.raises(mg.GraphError, match="data contains no batches"):
         trainer.evaluate(iter(()))
-    with pytest.raises(mg.GraphError, match="no batch left"):
+    with pytest.raises(mg.GraphError, match="data contains no more batches"):
         trainer.fit(iter([(images, labels)]), epochs=2, progress=False)
-    with pytest.raises(mg.GraphError, match="there is no loss 'hubris'"):
+    with pytest.raises(mg.GraphError, match="there is no loss named 'hubris'"):
         mg.Trainer(network(), loss="hubris")
     with pytest.raises(mg.GraphError, match="rank 0"):
         mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
@@ -217,9 +217,9 @@ def test_lists_as_inputs_and_invalid_counts_raise(dataset):
     x, y = dataset[0][:8], dataset[1][:8]
     trainer = make()
     for call in (trainer.train_step, lambda x, y: trainer.evaluate([(x, y)]), lambda x, y: trainer.predict(x)):
-        with pytest.raises(mg.DTypeError, match=r"inputs are an array, got a list: convert them with np\.asarray"):
+        with pytest.raises(mg.DTypeError, match=r"inputs must be an array, got a list: convert it with np\.asarray"):
             call(x.tolist(), y)
-    with pytest.raises(mg.DTypeError, match="labels are an array, got a list"):
+    with pytest.raises(mg.DTypeError, match="labels must be an array, got a list"):
         trainer.train_step(x, y.tolist())
     for wrong in ({"epochs": 1.5}, {"epochs": 0}, {"iterations": 0}, {"iterations": "many"}):
         with pytest.raises(mg.GraphError, match=f"{next(iter(wrong))} must be an int of at least 1"):
@@ -233,9 +233,9 @@ def test_wrong_dtype_raises_before_compiling_a_new_batch_size(dataset):
     trainer.train_step(images[:10], labels[:10]).wait()
     compiled = trainer.graph.cache.compiles
     for use in (trainer.predict, lambda x: trainer.train_step(x, labels[:12])):
-        with pytest.raises(mg.DTypeError, match=r"inputs are float64, this trainer works in float32"):
+        with pytest.raises(mg.DTypeError, match=r"inputs are float64, but this trainer works in float32"):
             use(images[:12].astype(float))
-    with pytest.raises(mg.DTypeError, match=rf"labels are int64, those before were {labels.dtype}"):
+    with pytest.raises(mg.DTypeError, match=rf"labels are int64, but were {labels.dtype} in earlier batches"):
         trainer.train_step(images[:12], labels[:12].astype(np.int64))
     with pytest.raises(mg.DTypeError, match="labels are int64"):
         trainer.evaluate((images, labels.astype(np.int64)))
@@ -247,18 +247,18 @@ def test_invalid_data_models_optimizers_and_metrics_raise(dataset):
     for data in ((images, labels, labels, labels), images, [(images,)], [(images, labels, labels, labels)]):
         with pytest.raises(mg.GraphError, match=r"pair of arrays \(inputs, labels\)"):
             make().fit(data, iterations=1, progress=False)
-    with pytest.raises(mg.GraphError, match="pair of arrays.*4 values"):
+    with pytest.raises(mg.GraphError, match="pair of arrays.*4"):
         make().evaluate([(images, labels, labels, labels)])
     with pytest.raises(mg.GraphError, match=r"model must be a module of mpsgraph\.nn"):
         mg.Trainer(lambda x: x)
-    with pytest.raises(mg.GraphError, match=r"optimizer must be one of mpsgraph\.optim.*'adam'"):
+    with pytest.raises(mg.GraphError, match=r"optimizer must be an optimizer of mpsgraph\.optim.*'adam'"):
         mg.Trainer(network(), optimizer="adam")
 
     def loss(outputs, labels):
         return mg.nn.losses.mean_of_all(outputs)
 
     for metrics in ((loss,), ("accuracy", "accuracy")):
-        with pytest.raises(mg.GraphError, match="a name of its own"):
+        with pytest.raises(mg.GraphError, match="different names"):
             mg.Trainer(network(), metrics=metrics)
 
 
@@ -341,7 +341,7 @@ def test_loading_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
     trainer.fit(dataset, iterations=2, progress=False)
     trainer.save(path)
     others = {
-        "unknown": mg.Trainer(nn.Sequential(nn.Flatten(), nn.Linear(3)), optimizer=mg.optim.Adam(0.01)),
+        "unexpected": mg.Trainer(nn.Sequential(nn.Flatten(), nn.Linear(3)), optimizer=mg.optim.Adam(0.01)),
         "optimizer": mg.Trainer(network(), optimizer=mg.optim.SGD(0.01)),
         "shapes": mg.Trainer(nn.Sequential(*network().layers[:-1], nn.Linear(4)), optimizer=mg.optim.Adam(0.01)),
         "belongs": mg.Trainer(nn.Linear(3), optimizer=mg.optim.Adam(0.01)),

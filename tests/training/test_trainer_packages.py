@@ -184,9 +184,9 @@ def test_package_with_structured_inputs_and_several_outputs(tmp_path):
     predicted = model.predict(inputs)
     for name, value in trainer.predict(inputs).items():
         np.testing.assert_array_equal(predicted[name], value)
-    with pytest.raises(mg.GraphError, match="takes weights"):
+    with pytest.raises(mg.GraphError, match="needs weights"):
         model.train_step(inputs, labels)
-    with pytest.raises(mg.GraphError, match="another structure"):
+    with pytest.raises(mg.GraphError, match="structure of inputs differs from that of the trainer"):
         model.train_step(X, labels, weights)
     assert model.step == trainer.step
 
@@ -287,7 +287,7 @@ def test_unsupported_trainers_cannot_be_packaged(tmp_path):
         def train_step(self, x, y=None, sample_weight=None, *, copy=False):
             return super().train_step(x, y, sample_weight, copy=copy)
 
-    with pytest.raises(mg.GraphError, match="no training step to save yet"):
+    with pytest.raises(mg.GraphError, match="no training step to save"):
         mg.save(tmp_path / "p", mg.Trainer(perceptron()))
     own = Own(perceptron())
     own.train_step(X, Y).wait()
@@ -299,7 +299,7 @@ def test_unsupported_trainers_cannot_be_packaged(tmp_path):
         mg.save(tmp_path / "p", trainer)
     with pytest.raises(mg.UnsupportedError, match="check_finite"):
         mg.save(tmp_path / "p", trainer, leave_out=["confusion_matrix"])
-    with pytest.raises(mg.GraphError, match="'history' is not there"):
+    with pytest.raises(mg.GraphError, match="leave_out has 'history'"):
         mg.save(tmp_path / "p", trainer, leave_out=["history"])
     with pytest.raises(mg.GraphError, match="inputs and outputs do not apply to a trainer"):
         mg.save(tmp_path / "p", trainer, [])

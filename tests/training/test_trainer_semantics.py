@@ -76,7 +76,7 @@ def test_regression_losses_have_no_accuracy(loss):
 
 def test_metrics_incompatible_with_the_loss_raise():
     x = np.zeros((4, 3), np.float32)
-    with pytest.raises(mg.ShapeError, match="two classes or more"):
+    with pytest.raises(mg.ShapeError, match="at least two classes"):
         mg.Trainer(nn.Linear(1)).evaluate((x, np.zeros(4, np.int32)))
     with pytest.raises(mg.GraphError, match="'binary_accuracy' does not fit the loss cross_entropy"):
         mg.Trainer(nn.Linear(2), metrics=("binary_accuracy",))
@@ -85,7 +85,7 @@ def test_metrics_incompatible_with_the_loss_raise():
     for labels in (g.placeholder((-1, 4)), g.placeholder((5, 2), mg.int32), g.placeholder((-1,))):
         with pytest.raises(mg.ShapeError):
             nn.metrics.accuracy(outputs, labels)
-    with pytest.raises(mg.ShapeError, match="one shape"):
+    with pytest.raises(mg.ShapeError, match="labels must have the shape of outputs"):
         nn.metrics.binary_accuracy(outputs, g.placeholder((-1,), mg.int32))
     custom = mg.Trainer(nn.Linear(2), lambda o, y: losses.mean_squared_error(o, y))
     assert custom.evaluate((x, np.zeros((4, 2), np.float32))).keys() == {"loss"}

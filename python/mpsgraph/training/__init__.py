@@ -1,7 +1,7 @@
-"""Training: the Trainer, what its steps give, the history that it keeps, callbacks and checkpoints.
+"""Training: the Trainer, results of its steps, the history, callbacks, and checkpoints.
 
-People import `Trainer`, `History`, `StepResult` and `checkpoint` from mpsgraph itself, which loads each at its first
-use; here only the room of callbacks is, `mpsgraph.training.callbacks`.
+Import `Trainer`, `History`, `StepResult`, and `checkpoint` from mpsgraph itself, which loads each on first use. This
+package only exports `mpsgraph.training.callbacks`.
 """
 
 from . import callbacks

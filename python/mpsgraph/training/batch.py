@@ -1,7 +1,7 @@
-"""Batches: what data give to training, evaluation and prediction, and what people may give as data.
+"""Batches for training, evaluation, and prediction, and conversion of the accepted forms of data to them.
 
-A batch is inputs, labels and weights of the samples, each a structure of arrays; data are whole arrays, or an iterable
-of batches.
+A batch consists of inputs, labels, and sample weights, each a structure of arrays. Data are whole arrays, or an
+iterable of batches.
 """
 
 from __future__ import annotations
@@ -24,62 +24,67 @@ ARRAYS = (np.ndarray, NDArray)
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs, labels and weights of one step; without labels and weights these are None."""
+    """Inputs, labels, and sample weights of one step; labels and weights may be None."""
 
     inputs: Any
     labels: Any = None
     weights: Any = None
 
     def __len__(self) -> int:
-        """Samples in it."""
+        """Return the number of samples."""
         return int(leaves(self.inputs)[0].shape[0])
 
     @property
     def parts(self) -> tuple[Any, Any, Any]:
-        """The three structures as one."""
+        """Inputs, labels, and weights as one structure."""
         return self.inputs, self.labels, self.weights
 
     def shapes(self) -> tuple[Any, Any, Any]:
-        """Those of its arrays, in its structure: what a step is compiled for."""
+        """Return the shapes of the arrays in the structure of the batch, for which a step is compiled."""
         inputs, labels, weights = (mapped(lambda array: tuple(array.shape), part) for part in self.parts)
         return inputs, labels, weights
 
     def arrays(self) -> list[Any]:
-        """All arrays, in the order in which a step is fed."""
+        """Return all arrays in the order in which a step is fed."""
         return leaves(self.parts)
 
     def copy(self) -> Batch:
-        """The same with arrays of its own."""
+        """Return a batch with copies of the arrays."""
         return Batch(*(mapped(lambda array: array.copy(), part) for part in self.parts))
 
 
 def checked_batch(inputs: Any, labels: Any = None, weights: Any = None) -> Batch:
-    """A batch of arrays, dictionaries in the order of their keys: what comes in another order is the same batch.
+    """Check the parts of a batch and sort the keys of its dicts, so that their order does not matter.
 
-    Errors: DTypeError for what is no array of numbers; GraphError for inputs that are nothing; ShapeError.
+    Raises:
+        DTypeError: If a leaf is not a numeric array.
+        GraphError: If there are no inputs.
+        ShapeError: If an array has no batch axis.
     """
     for name, structure in (("inputs", inputs), ("labels", labels), ("weights", weights)):
         if _is_list_of_numbers(structure):
-            raise DTypeError(f"Trainer: {name} are an array, got a list: convert them with np.asarray(..., dtype)")
+            raise DTypeError(f"Trainer: {name} must be an array, got a list: convert it with np.asarray({name}, dtype)")
         for path, array in named_leaves(structure):
             what = f"{name} '{path}'" if path else name
             if not isinstance(array, ARRAYS):
                 kind = type(array).__name__
                 raise DTypeError(
-                    f"Trainer: {what} are an array, got a {kind}: convert them with np.asarray(..., dtype)"
+                    f"Trainer: {what} must be an array, got {kind}: convert it with np.asarray(..., dtype)"
                 )
             if isinstance(array, np.ndarray) and array.dtype.kind in "OUSMm":
-                raise DTypeError(f"Trainer: {what} are numbers, got an array of {array.dtype}")
+                raise DTypeError(f"Trainer: {what} must be numeric, got an array of {array.dtype}")
     if not leaves(inputs):
-        raise GraphError("Trainer: a batch without inputs: give an array, or a tuple or dict of arrays")
+        raise GraphError("Trainer: a batch needs inputs: pass an array, or a tuple or dict of arrays")
     for _, array in named_leaves((inputs, labels, weights)):
         if array.ndim == 0:
-            raise ShapeError("Trainer: arrays of a batch have the batch as their first axis, got one of rank 0")
+            raise ShapeError(
+                "Trainer: the first axis of inputs, labels and weights must be the batch, got an array of rank 0"
+            )
     return Batch(in_order(inputs), in_order(labels), in_order(weights))
 
 
 def as_batch(value: Any) -> Batch:
-    """A batch as an iterable gives it: (inputs, labels), (inputs, labels, weights), or inputs that stand alone."""
+    """Convert an item of an iterable to a batch: (inputs, labels), (inputs, labels, weights), or inputs alone."""
     if isinstance(value, Batch):
         return value
     if isinstance(value, Mapping) or isinstance(value, ARRAYS):
@@ -87,14 +92,15 @@ def as_batch(value: Any) -> Batch:
     if not isinstance(value, (tuple, list)) or not 1 <= len(value) <= 3:
         what = f"{len(value)} values" if isinstance(value, (tuple, list)) else shown(value)
         raise GraphError(
-            "a batch is a pair of arrays (inputs, labels), or of structures of them, and may have weights of the "
-            f"samples as a third; the data gave {what}"
+            "Trainer: a batch must be a pair of arrays (inputs, labels), or of structures of arrays, with sample "
+            "weights as "
+            f"an optional third item, got {what}"
         )
     return checked_batch(*value)
 
 
 def is_whole(value: Any) -> bool:
-    """Is it an array, or a structure of whole arrays: neither a list of batches nor an iterable?"""
+    """Return whether a value is an array or a structure of arrays, and not a list of batches or another iterable."""
     if isinstance(value, ARRAYS):
         return True
     if isinstance(value, Mapping):
@@ -103,7 +109,7 @@ def is_whole(value: Any) -> bool:
 
 
 class WholeArrays:
-    """Arrays of one length as batches in an order of their own: Batches, with the structure put back."""
+    """Arrays of equal length as an iterable of batches in the original structure."""
 
     def __init__(self, batch: Batch, batch_size: int, shuffle: bool, seed: int) -> None:
         self._parts = batch.parts
@@ -119,77 +125,106 @@ class WholeArrays:
 
 
 def as_source(data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bool, seed: int) -> Iterable[Any]:
-    """Whole arrays become batches; anything else is taken for an iterable of batches. GraphError, DTypeError."""
+    """Convert whole arrays to batches; take anything else as an iterable of batches. Raise GraphError or DTypeError."""
     if labels is not None:
         return WholeArrays(checked_batch(data, labels, weights), batch_size, shuffle, seed)
     if isinstance(data, (tuple, list)) and data and all(isinstance(array, np.ndarray) for array in data):
         return WholeArrays(_whole_batch(tuple(data)), batch_size, shuffle, seed)
     if isinstance(data, tuple) and any(_is_list_of_numbers(array) for array in data):
-        raise DTypeError(f"data are a pair of arrays, got {shown(data)}: convert them with np.asarray(..., dtype)")
+        raise DTypeError(
+            f"Trainer: data must be a pair of arrays, got {shown(data)}: convert the lists with np.asarray(..., dtype)"
+        )
     if is_whole(data):
         whole = _whole_batch(data) if isinstance(data, tuple) else checked_batch(data)
         return WholeArrays(whole, batch_size, shuffle, seed)
     if weights is not None:
-        raise GraphError("weights beside data that are batches already: give them as the third part of each batch")
+        raise GraphError(
+            "Trainer: sample_weight needs data as arrays: for an iterable of batches, pass the weights as the third "
+            "item "
+            "of each batch"
+        )
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
-        raise GraphError(f"Trainer: data are arrays (inputs, labels) or an iterable of such batches, got {shown(data)}")
+        raise GraphError(
+            f"Trainer: data must be arrays (inputs, labels) or an iterable of such batches, got {shown(data)}"
+        )
     return data
 
 
 def _whole_batch(data: tuple[Any, ...]) -> Batch:
     if len(data) > 3:
-        raise GraphError(f"data are a pair of arrays (inputs, labels), with weights as a third; got {len(data)} values")
+        raise GraphError(
+            "Trainer: data must be a pair of arrays (inputs, labels), with sample weights as an optional third item, "
+            f"got a tuple of {len(data)} items"
+        )
     return checked_batch(*data)
 
 
 def with_class_weights(batch: Batch, class_weights: Mapping[int, float] | np.ndarray) -> Batch:
-    """The batch with each sample's weight times that of its class. GraphError, ShapeError for labels of no class.
+    """Multiply each sample's weight by that of its class.
 
-    Labels are class numbers (batch,) or (batch, 1), or one number for each class (batch, classes).
+    Labels are class indices (batch,) or (batch, 1), or one number for each class (batch, classes).
+
+    Raises:
+        GraphError: If labels is not a single array.
+        ShapeError: If there is not one class per sample, or a class has no weight.
+        DTypeError: If class_weights is not numeric.
     """
     if not isinstance(batch.labels, ARRAYS):
-        raise GraphError("class_weight is for labels that are one array of classes: give weights of samples instead")
+        raise GraphError("Trainer.fit: class_weight needs labels in a single array: pass sample_weight instead")
     labels = np.asarray(batch.labels)
     if labels.ndim == 2 and labels.shape[1] > 1:
         labels = labels.argmax(axis=1)
     labels = labels.reshape(len(labels), -1)
     if labels.shape[1] != 1:
-        raise ShapeError(f"class_weight is for one class a sample, the labels have shape {batch.labels.shape}")
+        raise ShapeError(
+            f"Trainer.fit: class_weight needs one class per sample, got labels of shape {batch.labels.shape}"
+        )
     numbers = labels[:, 0].astype(np.int64)
     if isinstance(class_weights, Mapping):
         found = np.array([class_weights.get(int(number), 1.0) for number in numbers], np.float32)
     else:
         given = np.asarray(class_weights)
         if given.dtype.kind not in "biuf":
-            raise DTypeError(f"class_weight are numbers, got an array of {given.dtype}")
+            raise DTypeError(f"Trainer.fit: class_weight must be numeric, got an array of {given.dtype}")
         table = given.astype(np.float32)
         if table.ndim != 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(table)):
-            raise ShapeError(f"class_weight has {table.size} numbers, the labels need one for each class")
+            raise ShapeError(
+                f"Trainer.fit: class_weight must be 1-D with an entry for each class, got shape {table.shape} for "
+                "labels from "
+                f"{numbers.min(initial=0)} to {numbers.max(initial=0)}"
+            )
         found = table[numbers]
     return Batch(batch.inputs, batch.labels, found if batch.weights is None else batch.weights * found)
 
 
 def split_off(data: Any, labels: Any, weights: Any, share: float) -> tuple[Batch, Batch]:
-    """Whole arrays without their last share, and that share, as Keras's validation_split takes it.
+    """Split the last share of whole arrays off for validation, like Keras's validation_split.
 
-    Errors: GraphError for data that are batches, and where one of the parts would be empty.
+    Raises:
+        GraphError: If data is not whole arrays, or one of the parts would be empty.
     """
     if labels is None and isinstance(data, tuple) and is_whole(data):
         whole = _whole_batch(data)
     elif is_whole(data):
         whole = checked_batch(data, labels, weights)
     else:
-        raise GraphError("validation_split is for arrays; of batches, set some apart and give them as validation")
+        raise GraphError(
+            "Trainer.fit: validation_split needs data as arrays: for an iterable of batches, pass other batches as "
+            "validation"
+        )
     length = len(whole)
     first = int(length * (1 - share))
     if not 0 < first < length:
-        raise GraphError(f"validation_split {share} leaves nothing of {length} samples for one of the parts")
+        raise GraphError(
+            f"Trainer.fit: validation_split={share} leaves one part of {length} samples empty: use another fraction or "
+            "more samples"
+        )
     parts = [mapped(lambda a, s=where: a[s], whole.parts) for where in (slice(None, first), slice(first, None))]
     return Batch(*parts[0]), Batch(*parts[1])
 
 
 def _is_list_of_numbers(value: Any) -> bool:
-    """Or of such lists? Its first items tell."""
+    """Return whether a value is a list of numbers, or of such lists, judging by the first items."""
     if not isinstance(value, (list, tuple)):
         return False
     while isinstance(value, (list, tuple)) and value:

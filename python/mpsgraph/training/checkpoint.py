@@ -1,9 +1,9 @@
-"""Checkpoints: tensors and strings in one safetensors file that is either wholly there and intact, or an error.
+"""Checkpoints: tensors and strings in a safetensors file that is either complete and intact, or reported as an error.
 
-A file is written beside its place, flushed to the disk and renamed, so that a crash leaves the old one. A SHA-256 over
-header and data, kept in the metadata, tells a truncated or altered file from a good one before anything is used. The
-format is that of the safetensors library, which reads these files too; bfloat16, which numpy does not have, is uint16
-bits in memory and BF16 in the file.
+A file is written under a temporary name in the same folder, flushed to disk, and renamed, so a crash leaves the old
+file. A SHA-256 checksum of header and data in the metadata detects truncated or altered files before anything is used.
+The safetensors library can read these files too. bfloat16, which numpy lacks, is uint16 bits in memory and BF16 in the
+file.
 """
 
 from __future__ import annotations
@@ -51,38 +51,46 @@ def save(
     metadata: Mapping[str, str] | None = None,
     dtypes: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a checkpoint; the file is complete or the old one is still there.
+    """Write a checkpoint atomically: the new file is complete, or the old one is still there.
 
-    Args: path, by habit ending in .safetensors; tensors by name; metadata, strings; dtypes, names of element types
-    where the array's own does not say it ("bfloat16" for uint16 bits). Errors: CheckpointError when it cannot be
-    written.
+    Args:
+        path: Path of the file, by convention ending in .safetensors.
+        tensors: Arrays by name.
+        metadata: Strings by name. Defaults to none.
+        dtypes: Element types by name, where they differ from the arrays': "bfloat16" for uint16 bits. Defaults to none.
 
-    >>> import tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
-    >>> mg.checkpoint.save(path, {"w": np.ones(2, np.float32)}, {"note": "first"})
-    >>> tensors, metadata = mg.checkpoint.load(path)
-    >>> tensors["w"].tolist(), metadata["note"]
-    ([1.0, 1.0], 'first')
+    Raises:
+        CheckpointError: If the file cannot be written, or a name, metadata, or an element type is not supported.
+
+    Example:
+        >>> import tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+        >>> mg.checkpoint.save(path, {"w": np.ones(2, np.float32)}, {"note": "first"})
+        >>> tensors, metadata = mg.checkpoint.load(path)
+        >>> tensors["w"].tolist(), metadata["note"]
+        ([1.0, 1.0], 'first')
     """
     if "__metadata__" in tensors:
-        raise CheckpointError("a tensor cannot be called '__metadata__', the format keeps that name for itself")
+        raise CheckpointError("a tensor cannot be named '__metadata__', which the safetensors format reserves")
     for key, text in (metadata or {}).items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise CheckpointError(f"metadata are strings by name, got {shown(key)}: {shown(text)}")
+            raise CheckpointError(f"metadata must map strings to strings, got {shown(key)}: {shown(text)}")
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))  # so that every tensor is aligned
+    # Sort by element size so that every tensor is aligned.
+    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     arrays = {name: arrays[name] for name in order}
     entries: dict[str, Any] = {}
     offset = 0
     for name, array in arrays.items():
         dtype = (dtypes or {}).get(name, str(array.dtype))
         if dtype not in _NAMES:
-            raise CheckpointError(f"'{name}' is {dtype}, which a checkpoint cannot hold")
+            raise CheckpointError(f"tensor '{name}' has dtype {dtype}, which checkpoints do not support")
         entries[name] = _entry(_NAMES[dtype], array.shape, offset, array.nbytes)
         offset += array.nbytes
     buffers = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
     own = {"format": "mpsgraph", "format_version": FORMAT_VERSION, "sha256": _BLANK}
-    described = {"sha256": _BLANK, **(metadata or {}), **own}  # the checksum stands first, where it is replaced
+    # The checksum comes first because it is replaced by its first occurrence.
+    described = {"sha256": _BLANK, **(metadata or {}), **own}
     header = json.dumps({"__metadata__": described, **entries}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     header = header.replace(_BLANK.encode(), _checksum(header, buffers).encode(), 1)
@@ -91,41 +99,56 @@ def save(
 
 @checked
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads a checkpoint whole and checks it.
+    """Read a checkpoint and verify its checksum.
 
-    Result: tensors by name, and the metadata. Errors: CheckpointError for a file that is missing, truncated, altered,
-    of a newer format or not a checkpoint.
+    Args:
+        path: Path of the file.
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
-    >>> mg.checkpoint.save(path, {"w": np.float32([1, 2])}, {"note": "two numbers"})
-    >>> tensors, about = mg.checkpoint.load(path)
-    >>> tensors["w"].tolist(), about["note"]
-    ([1.0, 2.0], 'two numbers')
+    Returns:
+        The arrays by name, and the metadata.
+
+    Raises:
+        CheckpointError: If the file is missing, truncated, altered, of a newer format, or not a checkpoint of mpsgraph.
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+        >>> mg.checkpoint.save(path, {"w": np.float32([1, 2])}, {"note": "two numbers"})
+        >>> tensors, about = mg.checkpoint.load(path)
+        >>> tensors["w"].tolist(), about["note"]
+        ([1.0, 2.0], 'two numbers')
     """
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     if len(data) < 8:
-        raise CheckpointError(f"{path} is truncated: {len(data)} bytes")
+        raise CheckpointError(f"{path} is truncated: it has only {len(data)} bytes")
     length = struct.unpack("<Q", data[:8])[0]
     if length > len(data) - 8:
-        raise CheckpointError(f"{path} is truncated or no checkpoint: its header of {length} bytes is not there")
+        raise CheckpointError(
+            f"{path} is truncated or not a checkpoint: it should have a header of {length} bytes, but has {len(data)} "
+            "bytes in all"
+        )
     header, body = data[8 : 8 + length], memoryview(data)[8 + length :]
     try:
         entries = json.loads(header)
         metadata = entries.pop("__metadata__", {})
         stated = metadata.pop("sha256", "") if metadata.get("format") == "mpsgraph" else ""
     except (ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} is no checkpoint: its header cannot be read ({error})") from error
+        raise CheckpointError(f"{path} is not a checkpoint: its header cannot be read ({error})") from error
     if not stated:
-        raise CheckpointError(f"{path} was not written by mpsgraph: it has no checksum")
+        raise CheckpointError(
+            f"{path} was not written by mpsgraph: it has no checksum; load weights of other programs with "
+            "mg.nn.load_safetensors"
+        )
     if _checksum(header.replace(str(stated).encode(), _BLANK.encode(), 1), [body]) != stated:
         raise CheckpointError(f"{path} is truncated or altered: its checksum does not match")
     if metadata["format_version"] != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path} has format version {metadata['format_version']}, this mpsgraph reads {FORMAT_VERSION}: update it"
+            f"{path} has format version {metadata['format_version']}, but this version of mpsgraph reads "
+            f"{FORMAT_VERSION}: "
+            "update mpsgraph"
         )
     tensors = {name: _array(entry, body) for name, entry in entries.items()}
     return tensors, metadata
@@ -141,7 +164,7 @@ def _array(entry: dict[str, Any], body: memoryview) -> np.ndarray:
 
 
 def _checksum(header: bytes, buffers: list[memoryview]) -> str:
-    """Of the whole file, with blanks where the checksum itself stands."""
+    """Return the checksum of the file, with zeros in place of the checksum itself."""
     digest = hashlib.sha256(header)
     for buffer in buffers:
         digest.update(buffer)
@@ -150,7 +173,7 @@ def _checksum(header: bytes, buffers: list[memoryview]) -> str:
 
 def _write_atomically(path: Path, parts: list[Any]) -> None:
     if not path.name:
-        raise CheckpointError(f"'{path}' cannot be written: it names no file")
+        raise CheckpointError(f"'{path}' cannot be written: it has no file name")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "xb") as file:
@@ -160,7 +183,7 @@ def _write_atomically(path: Path, parts: list[Any]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _flush_directory(path.parent)
-    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character.
         raise CheckpointError(f"{path} cannot be written: {error}") from error
     finally:
         with suppress(OSError, ValueError):
@@ -168,7 +191,7 @@ def _write_atomically(path: Path, parts: list[Any]) -> None:
 
 
 def _flush_directory(directory: Path) -> None:
-    """The rename itself reaches the disk; only POSIX systems can open a directory for that."""
+    """Flush the rename itself to disk. Only POSIX systems can open a directory for that."""
     if os.name == "posix":
         descriptor = os.open(directory, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
-"""What a trainer's checkpoint holds, and how a trainer continues from it.
+"""Contents of a trainer's checkpoint, and how a trainer continues from it.
 
-Variables go by names that do not depend on what else is in the graph, so that a second phase, which shares its graph
-with the first, can be resumed by a process that makes the second phase alone.
+Variables are stored under names that do not depend on what else is in the graph, so that a second trainer that shares
+its graph with a first one can be resumed by a process that only creates the second.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .step import example_of
 from .trainer_type import Trainer
 from .variables import variables_of
 
-_FIT = "fit"  # what names of its arrays begin with; those of variables are paths, or names behind one
+_FIT = "fit"  # Prefix of the names of its arrays. Variables are stored under paths, or names after a path.
 _NEEDED = {"structure", "step", "forms", "data"}
 
 
 def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
-    """See Trainer.save."""
+    """Save a trainer; see Trainer.save."""
     if not trainer._specs:
-        raise GraphError("there is nothing to save yet: train or evaluate first")
+        raise GraphError("Trainer.save: there is nothing to save yet: train or evaluate first")
     trainer.wait()
     arrays: dict[str, np.ndarray] = {}
     fit = trainer._resumed if trainer._fit is None else trainer._fit.state_dict()
@@ -65,7 +65,7 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
 
 
 def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
-    """See Trainer.load."""
+    """Load a trainer; see Trainer.load."""
     partnership = trainer._partnership
     if partnership is None:
         values, metadata = checkpoint.load(path)
@@ -90,14 +90,14 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     if metadata["structure"] != _structure(trainer) or values.keys() != variables.keys():
         missing, unknown = sorted(variables.keys() - values.keys()), sorted(values.keys() - variables.keys())
         raise CheckpointError(
-            f"{path} belongs to another model or optimizer: missing {missing}, unknown {unknown}"
+            f"{path} belongs to another model or optimizer: missing variables {missing}, unexpected variables {unknown}"
             if missing or unknown
-            else f"{path} belongs to another model: shapes or element types differ"
+            else f"{path} belongs to another model: shapes or dtypes of its variables differ"
         )
     trainer.wait()
     if partnership is not None:
         values |= partnership.states(together, _states(trainer, variables, values))
-        if not partnership.is_first:  # whose sums are those of all
+        if not partnership.is_first:  # The first process already has the sums of all.
             values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
     for name, variable in variables.items():
         trainer.graph.set_variable(variable, values[name], device=trainer.device)
@@ -111,7 +111,7 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
 
 
 def _optimizers(trainer: Trainer) -> list[Optimizer]:
-    """Those that have rates: the trainer's, then others that its steps minimise by."""
+    """Return the optimizers that have rates: the trainer's, then others used in its steps."""
     outer = [trainer.optimizer, *(m.optimizer for built in trainer._builts.values() for m in built.minimized)]
     return list({id(each): each for one in outer for each in one._innermost()}.values())
 
@@ -119,19 +119,19 @@ def _optimizers(trainer: Trainer) -> list[Optimizer]:
 def _states(
     trainer: Trainer, variables: Mapping[str, Tensor], values: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The random states by name."""
+    """Return the values of the random states by name."""
     own = set(trainer._random_states)
     return {name: values[name] for name, v in variables.items() if v in own}
 
 
 def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
-    """The names of the sums of gradients that wait for further batches: each process has those of its own."""
+    """Return the names of gradient sums that wait for further batches; each process has its own."""
     own = {v for sums in trainer._sums.values() for v in sums.values()}
     return [name for name, v in variables.items() if v in own]
 
 
 def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
-    """Builds what was built when the checkpoint was written, in its order: random states are as many."""
+    """Build what had been built when the checkpoint was written, in the same order, so that random states match."""
     batch = Batch(*(example_of(described.get(what)) for what in ("inputs", "labels", "weights")))
     if trainer._take(batch):
         trainer._forget()
@@ -145,21 +145,24 @@ def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
 
 
 def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
-    """Goes on in the precision that the checkpoint was written in."""
+    """Continue in the precision of the checkpoint."""
     precision = metadata.get("precision", "float32")
     if precision != trainer.precision:
         raise CheckpointError(
-            f"{path} was trained in {precision}, this trainer works in {trainer.precision}: make one with "
-            f"precision='{precision}', or take the weights alone with model.load_state_dict"
+            f"{path} was trained with precision='{precision}', but this trainer has precision='{trainer.precision}': "
+            "create "
+            f"it with precision='{precision}', or load only the weights with model.load_state_dict"
         )
     choices = as_choices(json.loads(metadata.get("precision_choices", "{}")))
     if not trainer._specs:
         trainer._take_choices(choices)
     elif {p: c.precision for p, c in choices.items()} != {p: c.precision for p, c in trainer.precision_choices.items()}:
-        raise CheckpointError(f"{path} chose other precisions than this trainer: load it before the first step")
+        raise CheckpointError(
+            f"{path} has other layer precisions than this trainer has chosen: load it before the first step"
+        )
 
 
 def _structure(trainer: Trainer) -> str:
-    """A hash of what must agree between a checkpoint and a trainer: names, types and shapes of all variables."""
+    """Return a hash of what a checkpoint and a trainer must agree on: names, dtypes, and shapes of all variables."""
     described = [[name, str(v.dtype), list(v.shape or ())] for name, v in sorted(variables_of(trainer).items())]
     return hashlib.sha256(json.dumps([type(trainer.optimizer).__name__, described]).encode()).hexdigest()

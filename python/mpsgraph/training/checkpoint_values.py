@@ -1,4 +1,4 @@
-"""Values of callbacks and metrics as a checkpoint keeps them: numbers and words in JSON, arrays beside the weights."""
+"""Values of callbacks and metrics in a checkpoint: numbers and strings as JSON, arrays among the tensors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ _ARRAY = "array of the checkpoint"
 
 
 def packed(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
-    """The value as JSON can hold it; its arrays are added to `arrays` under names that begin with `name`.
+    """Convert a value to JSON types, adding its arrays to `arrays` under names that start with `name`.
 
-    Errors: CheckpointError for what is no number, string, array, None, or list, tuple or dict by strings of such.
+    Raises:
+        CheckpointError: If the value contains anything but numbers, strings, arrays, None, and lists, tuples, and dicts
+            of them.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -29,24 +31,29 @@ def packed(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
         return [packed(item, arrays, f"{name}/{i}") for i, item in enumerate(value)]
     if isinstance(value, Mapping) and all(isinstance(key, str) and key != _ARRAY for key in value):
         return {key: packed(item, arrays, f"{name}/{key}") for key, item in value.items()}
-    raise CheckpointError(f"a checkpoint cannot keep {name}, which is {shown(value)}: give numbers, strings and arrays")
+    raise CheckpointError(
+        f"a checkpoint cannot store {name}, got {shown(value)}: use numbers, strings, arrays, and lists and dicts of "
+        "them"
+    )
 
 
 def unpacked(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """What `packed` was given; tuples are lists. CheckpointError where an array is not there."""
+    """Restore a value converted by `packed`; tuples become lists. Raise CheckpointError if an array is missing."""
     if isinstance(value, list):
         return [unpacked(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value
     if _ARRAY in value:
         if value[_ARRAY] not in arrays:
-            raise CheckpointError(f"the checkpoint has no array {shown(value[_ARRAY])}, which it names")
+            raise CheckpointError(
+                f"the checkpoint refers to the array {shown(value[_ARRAY])}, which it does not contain"
+            )
         return arrays[value[_ARRAY]]
     return {key: unpacked(item, arrays) for key, item in value.items()}
 
 
 def names_in(value: Any) -> set[str]:
-    """The names of the arrays that a packed value has beside it."""
+    """Return the names of the arrays that a converted value refers to."""
     if isinstance(value, list):
         return {name for item in value for name in names_in(item)}
     if not isinstance(value, dict):

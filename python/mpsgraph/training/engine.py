@@ -1,8 +1,8 @@
-"""What a Trainer asks of an engine that is no device of the package: mpsgraph.jax.Engine is one.
+"""Protocols of engines, which run a Trainer's steps elsewhere than on mpsgraph's devices, such as mpsgraph.jax.Engine.
 
-An engine gives a `Runner` for a graph. The runner has the variables' values while it works, and gives them back to the
-graph when somebody looks there: `Graph.on` asks whoever is the graph's guest. So checkpoints, `state_dict` and
-`variable_value` see the values that training has made, wherever they were.
+An engine returns a `Runner` for a graph. The runner holds the values of the variables while it works, and returns them
+to the graph when they are accessed there (see `Graph.on`). Checkpoints, `state_dict`, and `variable_value` therefore
+see the values that training has produced, wherever they are stored.
 """
 
 from __future__ import annotations
@@ -15,29 +15,44 @@ from ..graph import Graph
 
 
 class Started(Protocol):
-    """A run that has been started, as an `Execution` of the package is."""
+    """Protocol of a run that has been started, like `Execution`."""
 
     @property
     def done(self) -> bool:
-        """Has it finished? Never waits."""
+        """Whether the run has finished. Never waits."""
 
     @property
     def results(self) -> Any:
-        """Arrays in the order of the targets; waits. Errors: whatever the run raised."""
+        """Arrays in the order of the targets. Waits, and raises whatever the run raised."""
 
     def wait(self, timeout: float | None = None) -> Any:
-        """Waits, at most so many seconds. Errors: TimeoutError, and whatever the run raised."""
+        """Wait for the run to finish.
+
+        Args:
+            timeout: Maximum time in seconds. None, the default, means no limit.
+
+        Raises:
+            TimeoutError: If the run has not finished in time.
+            Error: Whatever the run raised.
+        """
 
 
 class Prepared(Protocol):
-    """Targets and operations, made ready for one type of each feed, as an `Executable` of the package is."""
+    """Protocol of targets and operations compiled for one type of each feed, like `Executable`."""
 
     def run_async(self, inputs: Sequence[Any]) -> Started:
-        """Starts a run on arrays in the order of the feeds, which stay unchanged until it is done."""
+        """Start a run.
+
+        Args:
+            inputs: Arrays in the order of the feeds, which must stay unchanged until the run has finished.
+
+        Returns:
+            The started run.
+        """
 
 
 class Runner(Protocol):
-    """A graph on an engine, as a `DeviceGraph` is one on a device."""
+    """Protocol of a graph on an engine, like `DeviceGraph` for a device."""
 
     def compile(
         self,
@@ -46,17 +61,39 @@ class Runner(Protocol):
         target_operations: Sequence[Operation],
         batched: Sequence[Tensor],
     ) -> Prepared:
-        """Feeds are placeholders with (dtype, shape); `batched` are those whose first axis is a batch."""
+        """Compile targets and operations.
+
+        Args:
+            feeds: Data type and shape of each placeholder.
+            targets: Tensors to compute.
+            target_operations: Operations to run.
+            batched: Placeholders whose first axis is the batch.
+
+        Returns:
+            The compiled program.
+        """
 
     def run(self, feeds: Mapping[Tensor, Any], targets: Sequence[Tensor]) -> list[NDArray]:
-        """Runs on batches, and waits."""
+        """Run on one batch and wait.
+
+        Args:
+            feeds: Arrays by placeholder.
+            targets: Tensors to compute.
+
+        Returns:
+            Arrays in the order of the targets.
+        """
 
     def give_back(self) -> None:
-        """Gives the graph the values that its variables have here, once all that was started is over."""
+        """Return the values of the variables to the graph, once all started runs have finished."""
 
 
 class Engine(Protocol):
-    """What runs graphs elsewhere."""
+    """Protocol of engines, which run graphs elsewhere."""
 
     def on(self, graph: Graph) -> Runner:
-        """The graph on this engine."""
+        """Return the runner of a graph.
+
+        Args:
+            graph: The graph.
+        """

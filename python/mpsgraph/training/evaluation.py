@@ -1,4 +1,4 @@
-"""Evaluation and prediction: a trainer's model in inference mode over data."""
+"""Evaluation and prediction: running a trainer's model in inference mode over data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from .trainer_type import Trainer
 
 
 def build(trainer: Trainer, built: Built, objective: Objective | None = None) -> tuple[list[Term], list[Part]]:
-    """Adds losses and metrics of the inference form to what was built; for other metrics it gives them alone."""
+    """Build losses and metrics of the inference form. Store those of the trainer's objective in `built`; return others
+    only.
+    """
     outputs = trainer._inference(built.inputs)
     objective = objective or trainer.objective
     parts = objective.parts(outputs, built.labels)
@@ -30,13 +32,14 @@ def build(trainer: Trainer, built: Built, objective: Objective | None = None) ->
 
 
 def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size: int, metrics: Any) -> dict[str, float]:
-    """See Trainer.evaluate."""
+    """Evaluate a trainer; see Trainer.evaluate."""
     trainer._require_model()
     objective = None
     if metrics is not None:
         if not isinstance(metrics, (Sequence, Mapping)) or isinstance(metrics, str):
             raise GraphError(
-                f"Trainer.evaluate: metrics must be a list of them, or a dict by output, got {shown(metrics)}"
+                "Trainer.evaluate: metrics must be a list of metrics, or a dict of them by output, got "
+                f"{shown(metrics)}"
             )
         objective = Objective(trainer.loss, trainer.objective.loss_weights, metrics)
     sums: dict[str, float] = {}
@@ -57,7 +60,7 @@ def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size:
             terms, parts = built.evaluation, built.evaluated
         _add(trainer, batch, built, terms, parts, sums, counts, accumulated)
     if not sums:
-        raise GraphError("there is no data to evaluate on")
+        raise GraphError("Trainer.evaluate: data contains no batches")
     means = {name: total / max(counts[name], 1) for name, total in sums.items()}
     return means | {name: metric.result() for name, metric in accumulated.items()}
 
@@ -72,7 +75,7 @@ def _add(
     counts: dict[str, float],
     accumulated: dict[str, Any],
 ) -> None:
-    """One batch's results, in the sums and the metrics that accumulate."""
+    """Add the results of one batch to the sums and the accumulated metrics."""
     counted = list({id(t.counted): t.counted for t in terms if t.counted is not None}.values())
     given = [(f"{p.name}_" if p.name else "", p) for p in parts if p.accumulated]
     targets = [*(t.value for t in terms), *counted, *(p.output for _, p in given)]
@@ -94,14 +97,14 @@ def _add(
 
 
 def labels_of(part: Part, arrays: Mapping[int, Any]) -> np.ndarray:
-    """The array of a part's labels. GraphError for labels that are a structure."""
+    """Return the array of a part's labels. Raise GraphError if the labels are a structure."""
     if not isinstance(part.labels, Tensor):
-        raise GraphError("metrics that accumulate are of one output and its labels")
+        raise GraphError("accumulated metrics need labels in a single array for each output, got a structure of arrays")
     return np.asarray(arrays[id(part.labels)])
 
 
 def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
-    """See Trainer.predict."""
+    """Predict with a trainer; see Trainer.predict."""
     trainer._require_model()
     outputs: Any = None
     parts: list[list[np.ndarray]] = []
@@ -126,7 +129,7 @@ def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
         for value in data:
             run(as_batch(value).inputs)
     if not parts:
-        raise GraphError("there is no batch to predict from")
+        raise GraphError("Trainer.predict: data contains no batches")
     joined = [np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in zip(*parts, strict=True)]
     return refilled(outputs, joined)
 
@@ -136,7 +139,7 @@ def _is_numbers(data: Any) -> bool:
 
 
 def model_of(trainer: Trainer) -> Model:
-    """The model with names for its inputs and outputs."""
+    """Return the model with names for its inputs and outputs."""
     inputs = trainer._inputs if trainer._prediction_inputs is None else trainer._prediction_inputs
     outputs = trainer._inference(inputs)
 

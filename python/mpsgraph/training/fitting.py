@@ -1,4 +1,4 @@
-"""Fitting: the loop over epochs and batches, what it records, and whom it tells."""
+"""The loop over epochs and batches of Trainer.fit: recording, callbacks, validation, and resuming."""
 
 from __future__ import annotations
 
@@ -39,24 +39,25 @@ class Fit:
     ) -> None:
         if validation_split:
             if validation is not None:
-                raise GraphError("validation data and validation_split: give one of them")
+                raise GraphError("Trainer.fit: pass only one of validation and validation_split")
             part, rest = split_off(data, labels, weights, validation_split)
             (data, labels, weights), validation = part.parts, [rest] if rest.labels is None else rest.parts
         self.trainer, self.validation, self.class_weights = trainer, validation, class_weights
         source = as_source(data, labels, weights, batch_size, shuffle=True, seed=trainer.seed)
         self.partnership = trainer._partnership
-        self.alike = self.partnership is None  # have all processes as many batches?
+        self.alike = self.partnership is None  # Whether all processes have the same number of batches.
         if self.partnership is not None:
             source = self.partnership.sharded(source)
             self.alike = self.partnership.options.shard and isinstance(source, (Batches, WholeArrays))
         self.source = self._resumed(source, data)
         self.pending: deque[tuple[StepResult, Built, Batch]] = deque()
-        self.untold: deque[tuple[int, dict[str, float]]] = deque()  # steps, by number, that callbacks do not know yet
+        # Steps, by number, that callbacks have not been notified of yet.
+        self.untold: deque[tuple[int, dict[str, float]]] = deque()
         self.told: list[Callback] = []
         self.sums: dict[str, float] = {}
         self.steps = 0
-        self.within = False  # an epoch that has begun and not ended
-        self.given = False  # all batches of this epoch, of which there may be some that are not recorded
+        self.within = False  # Whether an epoch has started and not ended.
+        self.given = False  # Whether all batches of this epoch have been taken; some may not be recorded yet.
 
     def run(
         self,
@@ -84,11 +85,12 @@ class Fit:
             self._epochs(epochs, iterations, steps_per_epoch, copy)
             self._record(keep=0)
         finally:
-            with suppress(Error):  # what ends the training early, Ctrl-C for one, does not undo the steps in flight
+            with suppress(Error):  # Record steps in flight also when training is interrupted, for example by Ctrl-C.
                 self._record(keep=0)
             for callback in self.told:
                 callback.on_fit_end(trainer)
-            self.source = self.validation = ()  # the trainer keeps what callbacks and the epoch know, not data
+            # The trainer keeps this object for the state of callbacks and epoch, not for the data.
+            self.source = self.validation = ()
         history: History = trainer.history
         return history
 
@@ -124,7 +126,7 @@ class Fit:
                 callback.on_step_end(self.trainer, step, values)
 
     def _take_in(self) -> None:
-        """The oldest step's values become part of the history and of the epoch's means."""
+        """Move the values of the oldest pending step into the history and the sums of the epoch."""
         result, built, batch = self.pending.popleft()
         values, history = result.values, self.trainer.history
         history.append(values)
@@ -135,7 +137,7 @@ class Fit:
         self.untold.append((len(history.loss), values))
 
     def _accumulate(self, result: StepResult, built: Built, batch: Batch) -> None:
-        """Metrics that accumulate take in a step's outputs."""
+        """Update accumulated metrics with the outputs of a step."""
         given = [part for part in built.parts if part.accumulated]
         if not given:
             return
@@ -147,7 +149,7 @@ class Fit:
                 metric.update(output.numpy(), labels_of(part, arrays))
 
     def _begin_epoch(self) -> None:
-        """An epoch that a checkpoint has half of goes on with its sums."""
+        """Start an epoch. If a checkpoint was made in its middle, continue with its sums."""
         trainer, epoch = self.trainer, self.trainer._resumed.pop("epoch", None)
         self.sums, self.steps, self.given = {}, 0, False
         if epoch is not None:
@@ -159,12 +161,12 @@ class Fit:
             callback.on_epoch_begin(trainer, trainer.history.epoch)
 
     def _metrics(self) -> list[Accumulated]:
-        """Those that accumulate, of all that was built for training."""
+        """Return the accumulated metrics of everything built for training."""
         parts = [part for built in self.trainer._builts.values() for part in built.parts]
         return list({id(m): m for part in parts for m in part.accumulated.values()}.values())
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the fit: what callbacks know, and the epoch that is under way. Waits for steps."""
+        """Return what a checkpoint stores of the fit: states of callbacks, and the current epoch. Waits for steps."""
         while self.pending:
             self._take_in()
         order = self.trainer._data
@@ -175,7 +177,7 @@ class Fit:
         return {"callbacks": [c for c in told if c["state"]], "epoch": epoch if self.within else None}
 
     def _resume_callbacks(self) -> None:
-        """Behind a checkpoint: each gets the state of the first of its class that no other has got."""
+        """After a checkpoint, pass each callback the next saved state of its class."""
         states = self.trainer._resumed.pop("callbacks", [])
         for callback in self.told:
             for i, described in enumerate(states):
@@ -202,7 +204,7 @@ class Fit:
             callback.on_epoch_end(trainer, epoch, values)
 
     def _schedule(self, epochs: int, iterations: int | None, steps: int | None) -> Iterator[tuple[bool | None, Any]]:
-        """(True, None) where an epoch begins, (None, batch) for each step to make, (False, None) where it ends."""
+        """Yield (True, None) at the start of each epoch, (None, batch) for each step, and (False, None) at the end."""
         made = 0
         batches = iter(()) if steps is None else iter(self.source)
         for _ in range(epochs) if iterations is None else itertools.count():
@@ -220,18 +222,19 @@ class Fit:
                     break
             if made == before and not self.steps:
                 raise GraphError(
-                    "the data has no batch left: give something that can be iterated again, as mg.data.batches"
+                    "Trainer.fit: data contains no more batches: pass data that can be iterated again, such as "
+                    "mg.data.batches(...)"
                 )
             yield False, None
             if made == iterations:
                 return
 
     def _more(self, batches: Iterator[Any], steps: int) -> tuple[Iterator[Any], list[Any] | Iterator[Any]]:
-        """The next batches of an epoch of so many; data that end begin anew."""
+        """Return the batches of an epoch with a given number of steps, restarting the data when it is exhausted."""
 
         def own() -> Iterator[Any]:
             nonlocal batches
-            given = self.steps  # more than 0 in an epoch that a checkpoint has half of
+            given = self.steps  # Above 0 in an epoch resumed from a checkpoint.
             while given < steps:
                 before = given
                 for batch in batches:
@@ -249,23 +252,26 @@ class Fit:
         return batches, own()
 
     def _resumed(self, source: Iterable[Any], data: Any) -> Iterable[Any]:
-        """The batches of the data; after load(), they continue where the checkpoint was saved."""
+        """Return the batches of the data, which continue where a loaded checkpoint was saved."""
         trainer = self.trainer
         order = source.batches if isinstance(source, WholeArrays) else source
         if isinstance(order, Batches):
             if order is not data and isinstance(trainer._data, Batches) and trainer._data.fits(order):
-                order.load_state_dict(trainer._data.state_dict())  # the same arrays again: go on, do not repeat
+                # The same arrays again: continue their order instead of repeating it.
+                order.load_state_dict(trainer._data.state_dict())
             if trainer._data_state is not None:
                 order.load_state_dict(trainer._data_state)
                 trainer._data_state = None
             trainer._data = order
         else:
-            trainer._resumed.pop("epoch", None)  # such data begin anew, and so does the epoch
+            trainer._resumed.pop("epoch", None)  # Other iterables start over, and so does the epoch.
         return source
 
 
 def _kept(metric: Accumulated) -> dict[str, Any]:
-    """What a metric has accumulated. What a checkpoint cannot keep, such as a function, a new one is made with."""
+    """Return what a metric has accumulated, without attributes that a checkpoint cannot store, which its constructor
+    sets.
+    """
     kept = {}
     for name, value in vars(metric).items():
         with suppress(CheckpointError):

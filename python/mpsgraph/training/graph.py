@@ -1,6 +1,7 @@
-"""TrainingGraph: what a Trainer has in its graph: the step that subclasses may override, and how it is built.
+"""TrainingGraph, the part of `Trainer` that builds the graph: the step, which subclasses may override, and its
+variables.
 
-It is the part of `Trainer` that knows about operations; the part that runs them is in `trainer.py`.
+The part that runs the graph is in `trainer.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .variables import variables_of
 
 
 class TrainingGraph:
-    """The graph of a trainer: its forms of batches, what is built for them, and the variables that steps need."""
+    """The graph of a trainer: the forms of its batches, what is built for them, and the variables that steps need."""
 
     graph: Graph
     network: Network
@@ -50,54 +51,62 @@ class TrainingGraph:
     precision: str
     precision_error: float
     precision_choices: dict[str, LayerPrecision]
-    """What "auto" has measured and chosen for each layer, by its path; what the argument stated, where it did."""
+    """Precision measured and chosen for each layer by "auto", by path, or as passed in the argument `precision`."""
 
     def __init__(self) -> None:
         self._before_us = set(self.graph.variables)
         self._scalings: dict[int, LossScaling] = {}
         self._forms: dict[str, Form] = {}
-        self._specs: list[dict[str, Any]] = []  # of all that was built, in order
+        self._specs: list[dict[str, Any]] = []  # Descriptions of everything built, in order.
         self._inputs: Any = None
         self._prediction: Any = None
-        self._prediction_of: Any = None  # the inputs that it was built for
-        self._prediction_inputs: Any = None  # placeholders, those of batches unless the step is a subclass's own
+        self._prediction_of: Any = None  # Inputs for which the prediction was built.
+        self._prediction_inputs: Any = None  # Placeholders; those of batches unless the step is custom.
         self._added: list[Tensor] = []
         self._prediction_losses: list[Tensor] = []
         self._before: dict[Tensor, Tensor] = {}
         self._building: Built | None = None
-        self._builts: dict[tuple[bool, bool], Built] = {}  # with labels, with weights
+        self._builts: dict[tuple[bool, bool], Built] = {}  # By whether there are labels, and whether there are weights.
         self._rate_of: dict[int, Tensor] = {}
         self._sums: dict[int, dict[Tensor, Tensor]] = {}
         self._averages: dict[Tensor, Tensor] = {}
         self._averages_begun: Tensor | None = None
-        self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
+        self._random_states: list[Tensor] = []  # Random states of the training form, which all its builds share.
         self._partnership: Partnership | None = None
         self._last_step: tuple[Any, Executable | Prepared, Built] | None = None
-        """Shapes and kind of step, what runs, what was built."""
+        """Shapes and kind of the last step, its executable, and what was built for it."""
         self._measures = False
-        self._clock: Any = None  # counters and tables that packages need
+        self._clock: Any = None  # Counters and tables needed by packages.
 
-    # --- what a step is: for subclasses ----------------------------------------------------------------------------
+    # --- the step, for subclasses -------------------------------------------------------------------------------------
 
     def training_step(self, inputs: Any, labels: Any, weights: Any = None) -> Mapping[str, Tensor]:
-        """Builds a step in the graph: subclasses override it for steps of their own.
+        """Build a training step in the graph. Override it for custom steps.
 
-        It is called once for each form of batches, not in each step, and adds operations to `self.graph`: losses from
-        `self.forward` or from parts of `self.model`, and a `self.minimize` for each optimizer. What is read of a
-        variable behind a `minimize` is what that has made of it. Args: placeholders in the structure of the batches;
-        labels and weights are None where batches have none. Result: what is reported, tensors of rank 0 by name.
+        It is called once for each form of batches, not for each step, and adds operations to `self.graph`: losses
+        computed from `self.forward` or from parts of `self.model`, and a call of `self.minimize` for each optimizer. A
+        variable read after `minimize` has its updated value.
 
-        >>> class Lazy(mg.Trainer):
-        ...     def training_step(self, inputs, labels, weights=None):
-        ...         outputs = self.forward(inputs)
-        ...         loss = mg.nn.losses.mean_squared_error(outputs, labels)
-        ...         slope = self.graph.gradients(loss, inputs)[inputs]
-        ...         penalty = mg.nn.losses.mean_of_all(slope * slope)
-        ...         self.minimize(loss + 0.1 * penalty)
-        ...         return {"loss": loss, "penalty": penalty}
-        >>> trainer = Lazy(mg.nn.Linear(1))
-        >>> sorted(trainer.train_step(np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)).values)
-        ['loss', 'penalty']
+        Args:
+            inputs: Placeholders in the structure of the batches' inputs.
+            labels: Placeholders in the structure of the labels, or None if batches have none.
+            weights: Placeholders in the structure of the sample weights, or None if batches have none.
+
+        Returns:
+            Results to report: tensors of rank 0 by name.
+
+        Example:
+            >>> class Lazy(mg.Trainer):
+            ...     def training_step(self, inputs, labels, weights=None):
+            ...         outputs = self.forward(inputs)
+            ...         loss = mg.nn.losses.mean_squared_error(outputs, labels)
+            ...         slope = self.graph.gradients(loss, inputs)[inputs]
+            ...         penalty = mg.nn.losses.mean_of_all(slope * slope)
+            ...         self.minimize(loss + 0.1 * penalty)
+            ...         return {"loss": loss, "penalty": penalty}
+            >>> trainer = Lazy(mg.nn.Linear(1))
+            >>> sorted(trainer.train_step(np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)).values)
+            ['loss', 'penalty']
         """
         outputs = self.forward(inputs)
         results = self.results(outputs, labels, weights)
@@ -105,18 +114,29 @@ class TrainingGraph:
         return results
 
     def forward(self, inputs: Any) -> Any:
-        """The model's outputs in training mode, in float32 where products are computed in less."""
+        """Return the outputs of the model in training mode, for use in `training_step`.
+
+        Args:
+            inputs: Inputs of the model.
+
+        Returns:
+            The outputs in the model's structure, cast to float32 under mixed precision.
+
+        Raises:
+            DTypeError: If the model's layers do not accept the dtype of the inputs.
+        """
         if not self._scales:
             return self._outputs(inputs)
-        self._inference(inputs)  # makes the variables, which can then be read before training changes them
+        self._inference(inputs)  # Creates the variables, so that they can be read before training changes them.
         while True:
             self._before = {buffer: self.graph.read(buffer) for buffer in self.network.buffers()}
             outputs = self._outputs(inputs)
             if set(self.network.buffers()) == self._before.keys():
-                return outputs  # else a module that only training calls has just been built: read its, too
+                # Otherwise, a module that is only called in training has just been built; read its buffers as well.
+                return outputs
 
     def _outputs(self, inputs: Any) -> Any:
-        """DTypeError with advice where integers came that the model's layers do not take."""
+        """Return the outputs in training mode. If layers reject integer inputs, raise DTypeError with advice."""
         together = nullcontext() if self._partnership is None else self._partnership.one_batch()
         try:
             with together:
@@ -126,13 +146,26 @@ class TrainingGraph:
             if not whole:
                 raise
             raise DTypeError(
-                f"inputs are {whole[0]}, which the model's layers do not take: convert them with "
-                f"x.astype('{self.dtype}'); {error}"
+                f"inputs are {whole[0]}, which the model's layers do not accept: convert them with "
+                f"x.astype('{self.dtype}'); "
+                f"{error}"
             ) from error
         return outputs
 
     def results(self, outputs: Any, labels: Any, weights: Any = None) -> dict[str, Tensor]:
-        """The loss, with what modules have added, and the metrics that the trainer was made with, by name."""
+        """Return the loss and metrics that the trainer was created with, for use in `training_step`.
+
+        Args:
+            outputs: Outputs of the model.
+            labels: Labels of the batch.
+            weights: Sample weights, or None, the default.
+
+        Returns:
+            Tensors of rank 0 by name. "loss" includes the losses added by modules.
+
+        Raises:
+            GraphError: If losses, labels, and outputs do not match.
+        """
         parts = self.objective.parts(outputs, labels)
         if self._building is not None:
             self._building.parts = parts
@@ -147,14 +180,19 @@ class TrainingGraph:
     def minimize(
         self, loss: Tensor, parameters: Sequence[Tensor] | None = None, optimizer: Optimizer | None = None
     ) -> None:
-        """Makes an optimizer's step part of the training step.
+        """Add an optimizer's step to the training step. Call it in `training_step`.
 
-        Args: loss, of rank 0; parameters, by default all of the model that are not frozen; optimizer, by default the
-        trainer's; each has its state and its learning rate. Errors: GraphError outside of `training_step`, where
-        nothing trains, and for parameters that the loss does not depend on.
+        Args:
+            loss: Tensor of rank 0.
+            parameters: Variables to update. Defaults to all parameters of the model that are not frozen.
+            optimizer: Optimizer to use, with its own state and learning rate. Defaults to the trainer's.
+
+        Raises:
+            GraphError: If called outside `training_step`, if there is nothing to train, or if the loss does not depend
+                on one of the parameters.
         """
         if self._building is None:
-            raise GraphError("minimize is called in training_step, which is where a step is built")
+            raise GraphError("Trainer.minimize can only be called in training_step, in which the step is built")
         g, optimizer = self.graph, optimizer or self.optimizer
         self._adopt()
         free = [v for _, v in self.network.named_parameters() if not optimizer.freezes(v)]
@@ -189,10 +227,10 @@ class TrainingGraph:
         made.updates += emptying + self._averaging(variables)
         self._building.minimized.append(made)
 
-    # --- building --------------------------------------------------------------------------------------------------
+    # --- building -----------------------------------------------------------------------------------------------------
 
     def _weighing(self, built: Built) -> Weighing | None:
-        """What the step says to the other processes that train together with this one."""
+        """Return what the step communicates to other processes in distributed training, or None."""
         if self._partnership is None:
             return None
         counted = built.counted if isinstance(built.labels, Tensor) else None
@@ -212,7 +250,7 @@ class TrainingGraph:
         return self._partnership.weighing(self.graph, name, samples, wide, counted, results, buffers)
 
     def _means(self, built: Built, reported: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What a step reports, as means over all processes."""
+        """Replace the results of a step by their means over all processes."""
         known = {number: mean for weighing in built.weighings for number, mean in weighing.averages.items()}
         rest = {name: value for name, value in reported.items() if id(value) not in known}
         if rest:
@@ -235,13 +273,13 @@ class TrainingGraph:
         return self._scalings[id(optimizer)]
 
     def _restored(self, scaling: LossScaling, gradients: Mapping[Tensor, Tensor]) -> list[Operation]:
-        """Buffers keep what they held where a batch that is only added to the sums overflows."""
+        """Restore buffers if a batch that is only added to the gradient sums overflows."""
         g = self.graph
         finite = g.equal(scaling.not_finite(gradients), 0.0)
         return [g.assign(buffer, g.select(finite, g.read(buffer), old)) for buffer, old in self._before.items()]
 
     def _rate_for(self, optimizer: Optimizer) -> Tensor:
-        """The placeholder of its rates: one number, or as many as it has groups."""
+        """Return the placeholder of an optimizer's rates: a scalar, or a vector with one rate per parameter group."""
         if id(optimizer) not in self._rate_of:
             count = len(optimizer.rates())
             name = "learning_rate"
@@ -249,7 +287,9 @@ class TrainingGraph:
         return self._rate_of[id(optimizer)]
 
     def _averaging(self, variables: list[Tensor]) -> list[Operation]:
-        """The moving averages behind an update. The first one makes them the weights."""
+        """Return the operations that update the moving averages after an update; the first one sets them to the
+        weights.
+        """
         if self.ema_decay is None:
             return []
         g = self.graph
@@ -274,7 +314,10 @@ class TrainingGraph:
             adopt(self.model, self.graph)
 
     def _take(self, batch: Batch) -> bool:
-        """Learns the batch's form; true where what was built does not take it. Errors leave everything as it was."""
+        """Adapt the forms to a batch; return whether they were widened, so that everything must be rebuilt.
+
+        If the batch does not fit, raise an error and leave the forms unchanged.
+        """
         require_dtype(batch.inputs, self.dtype)
         widened = False
         for what, structure in zip(("inputs", "labels", "weights"), batch.parts, strict=True):
@@ -287,7 +330,7 @@ class TrainingGraph:
         return widened
 
     def _inputs_for(self, inputs: Any) -> Any:
-        """The placeholders that take them. DTypeError for what they do not take, before it is compiled for."""
+        """Return placeholders for inputs. Raise DTypeError, before compilation, if the inputs do not fit."""
         if self._take(Batch(inputs)):
             self._forget()
         if self._inputs is None:
@@ -296,8 +339,11 @@ class TrainingGraph:
         return self._inputs
 
     def _prediction_inputs_for(self, inputs: Any) -> Any:
-        """The placeholders for predictions. Where the step is a subclass's own, what the model takes need not be what
-        batches have, and has a form of its own. Errors as _inputs_for's."""
+        """Return placeholders for predictions.
+
+        With a custom step, the inputs of the model need not be those of the batches, so they have a form of their own.
+        Errors are those of _inputs_for.
+        """
         if not self._has_own_step:
             self._prediction_inputs = self._inputs_for(inputs)
             return self._prediction_inputs
@@ -316,7 +362,7 @@ class TrainingGraph:
 
     @contextmanager
     def _undone_by_errors(self) -> Iterator[None]:
-        """What was learned of batches and built for them is kept only if there is no error."""
+        """Within a `with` block, undo changes to forms and builds if an error occurs."""
         shapes = {name: form.shapes for name, form in self._forms.items()}
         before = self._inputs, self._prediction, self._last_step, dict(self._builts), list(self._specs)
         predicted = self._prediction_of, self._prediction_inputs
@@ -331,12 +377,14 @@ class TrainingGraph:
             raise
 
     def _forget(self) -> None:
-        """What was built is for batches of fewer sizes than there are: it is built anew over the same variables."""
+        """Discard what was built, after forms were widened. It is rebuilt over the same variables."""
         self._inputs = self._prediction = self._prediction_inputs = self._last_step = None
         self._builts = {}
 
     def _built_for(self, batch: Batch, training: bool = True) -> Built:
-        """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
+        """Return what is built for a batch, building it at first use. Raise DTypeError, before compilation, if the
+        batch does not fit.
+        """
         if self._take(batch):
             self._forget()
         key = batch.labels is not None, batch.weights is not None
@@ -345,7 +393,7 @@ class TrainingGraph:
         return self._builts[key]
 
     def _build(self, batch: Batch) -> Built:
-        """The training step and its inference form: one graph, the same variables, in all processes."""
+        """Build the training step and its inference form over the same variables, identically in all processes."""
         if self._partnership is None:
             return self._build_here(batch)
         facts = {
@@ -354,22 +402,24 @@ class TrainingGraph:
             "optimizer": type(self.optimizer).__name__,
             "precision": self.precision,
             "dtype": self.dtype,
-            "number of accumulated batches": self.accumulation,
-            "decay of averages": self.ema_decay,
-            "way to work together": self._partnership.options,
+            "gradient_accumulation_steps": self.accumulation,
+            "ema_decay": self.ema_decay,
+            "distributed options": self._partnership.options,
         }
         with self._partnership.building(facts, len(batch), self._shared_variables):
             return self._build_here(batch)
 
     def _shared_variables(self) -> tuple[Graph, Any, dict[str, Tensor], list[Tensor]]:
-        """The graph, the device, all variables that steps use by name, and which hold random states."""
+        """Return the graph, the device, the variables that steps use, by name, and those that hold random states."""
         return self.graph, self.device, variables_of(self), self._random_states
 
     def _build_here(self, batch: Batch) -> Built:
         if self._measures:
             if not isinstance(batch.inputs, np.ndarray) or not callable(self.loss):
-                raise GraphError("precision='auto' measures models of one input and one loss")
-            self._prediction = None  # what was made before there were labels was float32
+                raise GraphError(
+                    "Trainer: precision='auto' supports only models with one input array and one loss: name a precision"
+                )
+            self._prediction = None  # Anything built before there were labels used float32.
             task = Task(self.model, self.loss, self.seed, self.device, self.precision_error)  # type: ignore[arg-type]
             self._take_choices(choose(task, batch.inputs, batch.labels))
         g, inputs = self.graph, self._inputs_for(batch.inputs)
@@ -386,11 +436,11 @@ class TrainingGraph:
             self._building, g._repeated_states = None, []
         self._random_states += g._own_states[states:]
         if not built.minimized:
-            raise GraphError(f"{type(self).__name__}.training_step minimises nothing: call self.minimize(loss) in it")
+            raise GraphError(f"{type(self).__name__}.training_step minimized nothing: call self.minimize(loss) in it")
         for name, value in reported.items():
             if not isinstance(value, Tensor) or value.shape not in ((), None):
                 got = f"shape {value.shape}" if isinstance(value, Tensor) else shown(value)
-                raise GraphError(f"{name} must be a tensor of rank 0, it has {got}")
+                raise GraphError(f"training_step: result '{name}' must be a tensor of rank 0, got {got}")
         if self._partnership is not None:
             reported = self._means(built, reported)
         first = built.minimized[0]
@@ -414,9 +464,12 @@ class TrainingGraph:
         return self._prediction
 
     def _take_choices(self, choices: dict[str, LayerPrecision]) -> None:
-        """Layers are called in these precisions from now on. GraphError for a path that is no module's."""
+        """Use these precisions for layers from now on. Raise GraphError if a path is not that of a module."""
         paths = [path for path, _ in self.model.named_modules()] if isinstance(self.model, Module) else []
         unknown = choices.keys() - set(paths)
         if unknown:
-            raise GraphError(f"there are no layers {sorted(unknown)}; those of this model are {paths}")
+            raise GraphError(
+                f"Trainer: precision names layers that the model does not have, {sorted(unknown)}; its layers are "
+                f"{paths}"
+            )
         self.precision_choices, self._measures = choices, False

@@ -1,4 +1,4 @@
-"""History: loss and metrics of every step, validation results, and a picture of them."""
+"""History: loss and metrics of every step, validation results, and a plot of them."""
 
 from __future__ import annotations
 
@@ -13,55 +13,78 @@ from .._optional import require
 
 @checked
 class History:
-    """What training has recorded. `steps[name][i]` belongs to step i; `validation` holds (step, results) pairs.
+    """Record of training: values of steps, epochs, and validations.
 
-    >>> history = mg.History()
-    >>> history.append({"loss": 2.0})
-    >>> history.loss
-    [2.0]
+    Attributes:
+        steps: Lists of values by name; steps[name][i] belongs to step i.
+        validation: (step, results) pairs.
+        epochs: Values of each epoch by name: means over its steps, accumulated metrics, and "val_..." results.
+
+    Example:
+        >>> history = mg.History()
+        >>> history.append({"loss": 2.0})
+        >>> history.loss
+        [2.0]
     """
 
     def __init__(self) -> None:
         self.steps: dict[str, list[float]] = {"loss": []}
         self.validation: list[tuple[int, dict[str, float]]] = []
         self.epochs: list[dict[str, float]] = []
-        """Of each epoch the means over its steps, metrics that accumulate, and "val_..." of validation."""
+        """For each epoch, means over its steps, accumulated metrics, and "val_..." results of the validation."""
 
     @property
     def loss(self) -> list[float]:
-        """The mean loss of each step's batch."""
+        """Mean loss over the batch, for each step."""
         return self.steps["loss"]
 
     def append(self, values: dict[str, float]) -> None:
-        """Records one step."""
+        """Record the values of a step.
+
+        Args:
+            values: Values by name.
+        """
         for name, value in values.items():
             self.steps.setdefault(name, []).append(value)
 
     def append_validation(self, step: int, values: dict[str, float]) -> None:
-        """Records an evaluation made after `step` steps."""
+        """Record the results of a validation.
+
+        Args:
+            step: Number of steps made before it.
+            values: Results by name.
+        """
         self.validation.append((step, values))
 
     @property
     def epoch(self) -> int:
-        """How many epochs have ended."""
+        """Number of epochs completed."""
         return len(self.epochs)
 
     def append_epoch(self, values: dict[str, float]) -> None:
-        """Records an epoch."""
+        """Record the values of an epoch.
+
+        Args:
+            values: Values by name.
+        """
         self.epochs.append(dict(values))
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it, in what JSON can hold; checkpoints keep it."""
+        """Return the record in JSON types, as checkpoints store it."""
         return {"steps": self.steps, "validation": self.validation, "epochs": self.epochs}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what state_dict gave.
+        """Replace the record by a stored one.
 
-        >>> history, other = mg.History(), mg.History()
-        >>> history.append({"loss": 2.0})
-        >>> other.load_state_dict(history.state_dict())
-        >>> other.loss
-        [2.0]
+        Args:
+            state: Result of `state_dict`.
+
+        Example:
+            >>> history, other = mg.History(), mg.History()
+            >>> history.append({"loss": 2.0})
+            >>> other.load_state_dict(history.state_dict())
+            >>> other.loss
+            [2.0]
         """
         self.steps = {name: list(values) for name, values in state.get("steps", {"loss": []}).items()}
         self.steps.setdefault("loss", [])
@@ -73,7 +96,7 @@ class History:
         return f"<History of {len(self.loss)} steps and {self.epoch} epochs, last {last}>"
 
     def _repr_html_(self) -> str:
-        """A table of the epochs, for notebooks."""
+        """Return a table of the epochs for notebooks."""
         names = list(dict.fromkeys(name for epoch in self.epochs for name in epoch))
         head = "".join(f"<th>{escape(name)}</th>" for name in ["epoch", *names])
         rows = "".join(
@@ -85,10 +108,17 @@ class History:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def plot(self, axes: Any = None, smoothing: float = 0.9) -> Any:
-        """Draws the loss by step, smoothed over the raw values, and validation points; accuracy on a second scale.
+        """Plot the loss by step, raw and smoothed, and validation losses; accuracy, if any, on a second axis.
 
-        Args: axes of matplotlib, None: a new figure; smoothing, of the running mean, 0 for none. Result: the axes.
-        Errors: ImportError without matplotlib.
+        Args:
+            axes: Matplotlib axes to draw into. None, the default, creates a new figure.
+            smoothing: Weight of the past in the running mean, or 0 for none. Defaults to 0.9.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
         """
         if axes is None:
             axes = require("matplotlib.pyplot", "train", "plotting").subplots(figsize=(8, 4.5), layout="constrained")[1]
@@ -102,7 +132,7 @@ class History:
             lines += axes.plot(
                 *zip(*points, strict=True), "o", color="#1b3a6b", markersize=6, clip_on=False, label="validation loss"
             )
-        axes.set(ylim=(0, None))  # after all points, which it has to hold
+        axes.set(ylim=(0, None))  # After all points are drawn, so that the limit includes them.
         if "accuracy" in self.steps:
             lines += self._plot_accuracy(axes.twinx(), steps, smoothing)
         axes.legend(handles=lines, loc="center right", frameon=False)
@@ -129,7 +159,7 @@ class History:
 
 
 def smoothed(values: Any, smoothing: float) -> np.ndarray:
-    """The running mean s = smoothing * s + (1 - smoothing) * value, corrected for its start."""
+    """Return the running mean s = smoothing * s + (1 - smoothing) * value, corrected for its zero start."""
     result, mean, weight = np.empty(len(values)), 0.0, 0.0
     for i, value in enumerate(values):
         mean = smoothing * mean + (1 - smoothing) * value

@@ -1,7 +1,7 @@
-"""Networks: what a Trainer trains, seen from one side. A module that makes its variables, or an imported Model.
+"""Networks, the trainer's uniform view of a model: a module that creates its variables, or an imported Model.
 
-Both have parameters by path, buffers, placeholders for inputs, and outputs in training and in inference mode; an
-imported model has one form, which serves as both.
+Both have parameters by path, buffers, placeholders for inputs, and outputs in training and inference mode. An imported
+model has a single form, which serves as both.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from .structure import mapped
 
 
 class Network:
-    """A module, in a trainer's graph."""
+    """A module in a trainer's graph."""
 
     def __init__(self, module: Module, seed: int) -> None:
         self.module = module
         self.graph: Graph = module._graph if is_built(module) else Graph(seed=seed)  # type: ignore[assignment]
 
     def placeholders(self, like: Any) -> Any | None:
-        """Placeholders that the network has itself; None: they are made by what is fed."""
+        """Return the network's own placeholders, or None if they are created from the inputs."""
         return None
 
     def outputs(
         self, inputs: Any, training: bool, precision: str, choices: Mapping[str, LayerPrecision]
     ) -> tuple[Any, list[Tensor]]:
-        """The structure of outputs, in float32 where products are computed in less, and the losses that modules add."""
+        """Return the structure of outputs, cast to float32 under mixed precision, and the losses added by modules."""
         with ExitStack() as scopes:
             scopes.enter_context(in_precision(precision))
             scopes.enter_context(chosen_precisions(self.module, choices))
@@ -50,47 +50,53 @@ class Network:
         return mapped(wide, outputs), added
 
     def _called(self, inputs: Any) -> Any:
-        """Tuples are arguments by place, dictionaries by name."""
+        """Call the module with the items of a tuple as positional arguments, and those of a dict as keyword ones."""
         if isinstance(inputs, Mapping):
             names = list(inspect.signature(self.module.forward).parameters)
             if unknown := [name for name in inputs if name not in names]:
                 kind = type(self.module).__name__
-                raise GraphError(f"{kind}.forward takes {', '.join(names)}, the inputs have {', '.join(unknown)}, too")
+                raise GraphError(
+                    f"{kind}.forward takes {', '.join(names)}, but the inputs also contain {', '.join(unknown)}"
+                )
             if names and names[0] not in inputs:
-                raise GraphError(f"{type(self.module).__name__}.forward needs '{names[0]}', the inputs have it not")
+                raise GraphError(
+                    f"{type(self.module).__name__}.forward needs '{names[0]}', which the inputs do not contain"
+                )
             first, *rest = names
             return self.module(inputs[first], **{name: inputs[name] for name in rest if name in inputs})
         return self.module(*inputs) if isinstance(inputs, (tuple, list)) else self.module(inputs)
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """What can be trained, by path, without frozen modules'."""
+        """Return the trainable parameters by path, without those of frozen modules."""
         return self.module.named_trainable_parameters()
 
     def buffers(self) -> list[Tensor]:
-        """Variables that calls change and that are not trained."""
+        """Return variables that are not trained but may change when the module is called."""
         return self.module.buffers()
 
     def named_variables(self) -> dict[str, Tensor]:
-        """Parameters and buffers by path."""
+        """Return parameters and buffers by path."""
         return {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
 
 
 class ImportedNetwork(Network):
-    """A Model of an ONNX file or a package: its graph has all there is."""
+    """A Model imported from an ONNX file or a package, with a complete graph."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.graph = model, model.graph
 
     def placeholders(self, like: Any) -> Any:
-        """The model's inputs, in the structure that is fed: one alone, a tuple in their order, or a dict by name."""
+        """Return the model's inputs in the structure of `like`: one, a tuple in order, or a dict by name."""
         inputs = self.model.inputs
         if isinstance(like, Mapping):
             if like.keys() != inputs.keys():
-                raise GraphError(f"the model's inputs are {', '.join(inputs)}, got {shown(list(like))}")
+                raise GraphError(
+                    f"the model's inputs are {', '.join(inputs)}, got a dict with the keys {shown(list(like))}"
+                )
             return {name: inputs[name] for name in like}
         given = len(like) if isinstance(like, (tuple, list)) else 1
         if given != len(inputs):
-            raise GraphError(f"the model's inputs are {', '.join(inputs)}: give {len(inputs)} arrays, got {given}")
+            raise GraphError(f"the model needs {len(inputs)} input arrays ({', '.join(inputs)}), got {given}")
         return tuple(inputs.values()) if isinstance(like, (tuple, list)) else next(iter(inputs.values()))
 
     def outputs(

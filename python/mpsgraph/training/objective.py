@@ -1,7 +1,7 @@
-"""The objective: what a step minimises and reports, for one output or a structure of them.
+"""The objective: what a step minimizes and reports, for one output or a structure of outputs.
 
-Each output has a loss, a weight and metrics; the loss of the whole is the weighted sum and what modules add. Results of
-several outputs are named after them, "left_loss" and "left_accuracy" for the output "left".
+Each output has a loss, a weight, and metrics. The total loss is the weighted sum plus the losses added by modules.
+Results of several outputs are named after them: "left_loss" and "left_accuracy" for the output "left".
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ Metrics = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Term:
-    """One reported number: its name, a tensor of rank 0, and how many labels it is the mean of where some do not count.
+    """One reported number.
 
-    `share` is its part in the whole loss, None for what is no loss.
+    Attributes:
+        name: Name of the number.
+        value: Tensor of rank 0.
+        counted: Number of labels of which value is the mean, if some labels are ignored.
+        share: Weight in the total loss, or None if the number is not a loss.
     """
 
     name: str
@@ -41,7 +45,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Part:
-    """An output with its labels, loss and metrics; the name is empty where there is one output only."""
+    """An output with its labels, loss, and metrics. The name is empty if there is only one output."""
 
     name: str
     output: Any
@@ -53,28 +57,28 @@ class Part:
 
 
 class Objective:
-    """Losses, their weights and metrics, as they were asked for. GraphError for names that there are not."""
+    """Losses, their weights, and metrics, as requested. Raises GraphError for unknown names."""
 
     def __init__(self, loss: Losses, loss_weights: Any, metrics: Metrics | None) -> None:
         self.loss: Any = _named(loss)
         self.loss_weights, self.asked = loss_weights, metrics
         single = callable(self.loss)
-        self.metrics: dict[str, Metric] = {}  # of every output, where they are not said by output
+        self.metrics: dict[str, Metric] = {}  # Metrics of every output, if they are not given by output.
         self.accumulated: dict[str, Accumulated] = {}
         if single and not isinstance(metrics, Mapping):
             self.metrics, self.accumulated = _metrics(metrics, self.loss)
         self.by_labels = single and metrics is None and default_metrics(self.loss) is None
 
     def parts(self, outputs: Any, labels: Any) -> list[Part]:
-        """The outputs that have a loss. GraphError where losses, labels and outputs do not go together."""
+        """Return the outputs that have a loss. Raise GraphError if losses, labels, and outputs do not match."""
         found, given = dict(named_leaves(outputs)), dict(named_leaves(labels))
         if callable(self.loss):
             alone = not isinstance(outputs, (Mapping, tuple, list)) and not isinstance(labels, (Mapping, tuple, list))
             if alone or not _is_ours(self.loss):
                 if labels is None and _is_ours(self.loss):
                     raise GraphError(
-                        "there are no labels: a batch is a pair of arrays (inputs, labels); an autoencoder's are its "
-                        "inputs again"
+                        "the batch has no labels, which the loss needs: pass a pair of arrays (inputs, labels); for an "
+                        "autoencoder, pass the inputs as labels"
                     )
                 return [self._part("", outputs, labels, self.loss, self.asked)]
             losses = dict.fromkeys(found, self.loss)
@@ -82,11 +86,16 @@ class Objective:
             losses = dict(self.loss)
             if unknown := [name for name in losses if name not in found]:
                 raise GraphError(
-                    f"there are losses for {', '.join(unknown)}, the outputs are {', '.join(found) or 'one'}"
+                    f"loss has entries for {', '.join(unknown)}, but the outputs are "
+                    f"{', '.join(found) or 'a single tensor'}"
                 )
         else:
             if len(self.loss) != len(found):
-                raise GraphError(f"there are {len(self.loss)} losses and {len(found)} outputs: {', '.join(found)}")
+                raise GraphError(
+                    f"loss must have one entry for each output ({', '.join(found)}), or None for outputs without a "
+                    "loss, got "
+                    f"{len(self.loss)} entries"
+                )
             losses = dict(zip(found, self.loss, strict=True))
         losses = {name: loss for name, loss in losses.items() if loss is not None}
         if given.keys() >= losses.keys():
@@ -94,7 +103,9 @@ class Objective:
         elif len(given) == len(losses):
             targets = dict(zip(losses, given.values(), strict=True))
         else:
-            raise GraphError(f"labels for {', '.join(losses)} are needed, the batch has {', '.join(given) or 'none'}")
+            raise GraphError(
+                f"labels are needed for {', '.join(losses)}, but the batch has {', '.join(given) or 'none'}"
+            )
         return [self._part(name, found[name], targets[name], loss, self._asked(name)) for name, loss in losses.items()]
 
     def _asked(self, name: str) -> Any:
@@ -118,11 +129,11 @@ class Objective:
         names = list(self.loss) if isinstance(self.loss, Mapping) else None
         place = names.index(name) if names else int(name or 0)
         if not 0 <= place < len(weights):
-            raise GraphError(f"loss_weights has {len(weights)} numbers, none for output '{name}'")
+            raise GraphError(f"loss_weights must have a number for output '{name}', got only {len(weights)} numbers")
         return float(weights[place])
 
     def terms(self, parts: list[Part], weights: Any, added: list[Tensor]) -> list[Term]:
-        """The whole loss first, then each output's loss where there are several, and metrics."""
+        """Return the total loss, then the losses of several outputs, then metrics."""
         by_name = dict(named_leaves(weights))
         several = len(parts) > 1
         of_losses: list[Term] = []
@@ -146,7 +157,7 @@ class Objective:
         result = [Term("loss", total, counted), *shown_losses, *others]
         names = [term.name for term in result]
         if len(set(names)) < len(names):
-            raise GraphError(f"each result needs a name of its own, got {', '.join(names)}")
+            raise GraphError(f"results of a step must have different names, got {', '.join(names)}")
         return result
 
 
@@ -165,12 +176,14 @@ def _metrics(asked: Any, loss: Loss) -> tuple[dict[str, Metric], dict[str, Accum
     metrics = dict(metric_named(m, loss) for m in wanted if not isinstance(m, Accumulated))
     names = [*metrics, *accumulated]
     if len(names) < len(wanted) or {"loss", "loss_scale", "skipped"} & set(names):
-        raise GraphError(f"each metric needs a name of its own besides loss, loss_scale and skipped, got {names}")
+        raise GraphError(
+            f"metrics must have different names, other than loss, loss_scale and skipped, got {', '.join(names)}"
+        )
     return metrics, accumulated
 
 
 def _is_ours(loss: Any) -> bool:
-    """Is it a loss of this package, which knows one output only?"""
+    """Return whether a loss belongs to this package, whose losses take a single output."""
     while isinstance(loss, functools.partial):
         loss = loss.func
     return loss in LOSSES.values()
@@ -185,12 +198,12 @@ def _wide(outputs: Any) -> Any:
 def _rank_zero(name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor) or value.shape not in ((), None):
         got = f"shape {value.shape}" if isinstance(value, Tensor) else shown(value)
-        raise GraphError(f"{name} must be a tensor of rank 0, it has {got}")
+        raise GraphError(f"{name} must be a tensor of rank 0, got {got}")
     return value
 
 
 def _counted(part: Part) -> Tensor | None:
-    """How many labels a batch has that the loss does not ignore, where it ignores some."""
+    """Return the number of labels of a batch that the loss does not ignore, or None if it ignores none."""
     ignored = ignored_label(part.loss)
     if ignored is None or not isinstance(part.labels, Tensor):
         return None
@@ -199,7 +212,7 @@ def _counted(part: Part) -> Tensor | None:
 
 
 def _weights_of(part: Part, place: int, by_name: Mapping[str, Tensor], several: bool) -> Tensor | None:
-    """The weights of a part's samples: those of its name, or those that count for all."""
+    """Return the sample weights of a part: those under its name, or those for all parts."""
     if not by_name:
         return None
     if "" in by_name:
@@ -208,7 +221,7 @@ def _weights_of(part: Part, place: int, by_name: Mapping[str, Tensor], several: 
 
 
 def _loss(part: Part, weights: Tensor | None, counted: Tensor | None) -> Tensor:
-    """The mean loss; with weights, of the losses times the weights of their samples, by their number as Keras's."""
+    """Return the mean loss. With sample weights, weighted losses are divided by their number, as in Keras."""
     name = f"{part.name}_loss" if part.name else "loss"
     if weights is None:
         return _rank_zero(name, part.loss(part.output, part.labels))
@@ -217,13 +230,17 @@ def _loss(part: Part, weights: Tensor | None, counted: Tensor | None) -> Tensor:
         inner = inner.func
     if "reduction" not in inspect.signature(inner).parameters:
         raise GraphError(
-            f"{name}: weights of samples need a loss with the argument `reduction`, which gives each sample's: "
-            "mpsgraph.nn.losses have it"
+            f"{name}: sample weights need a loss with the argument `reduction`, which returns the loss of each sample: "
+            "use a "
+            "loss of mpsgraph.nn.losses"
         )
     each = part.loss(part.output, part.labels, reduction="none")  # type: ignore[call-arg]
     g = graph_of(each)
     if each.shape is None or weights.shape is None or len(weights.shape) > len(each.shape):
-        raise ShapeError(f"{name}: weights {weights.shape} do not fit losses {each.shape}, the samples first")
+        raise ShapeError(
+            f"{name}: sample weights must match the first axes of the losses, got weights of shape {weights.shape} and "
+            f"losses of shape {each.shape}"
+        )
     factor = weights if weights.dtype == each.dtype else g.cast(weights, each.dtype)
     if missing := len(each.shape) - len(weights.shape):
         factor = g.expand_dims(factor, list(range(len(weights.shape), len(weights.shape) + missing)))

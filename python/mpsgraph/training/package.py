@@ -1,8 +1,8 @@
-"""Packages of trainers: the training step as functions of the graph, and all of its state as variables.
+"""Saving trainers as packages: the training step as functions of the graph, and all state as variables.
 
-A step in a package is the program that the trainer runs, fed in the same way, so that whoever goes on with it gets the
-same bits. What Python decides for a trainer is in the graph: how many steps there were, and the learning rates of the
-updates to come, a row of a table each, since a schedule may be any function. `trainable_model.py` reads them.
+A step in a package is the program that the trainer runs, with the same inputs, so whatever continues with it gets the
+same bits. What Python decides for a trainer is stored in the graph: the number of steps made, and a table with the
+learning rates of future updates, because a schedule can be any function. `trainable_model.py` reads packages.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from .trainer import Trainer
 from .variables import variables_of
 
 UPDATES = 100_000
-"""How many updates a schedule without an end has rates for, unless somebody says another number."""
+"""Default number of updates for which the rates of a schedule without an end are stored."""
 _NEVER = np.iinfo(np.int32).max
 _OURS = ("train_step", "fit", "evaluate", "predict", "wait")
 
 
 @dataclass
 class Clock:
-    """Counters and tables that a package needs in a trainer's graph: made once, and set whenever it is saved."""
+    """Counters and tables that a package needs in a trainer's graph, created once and set at each save."""
 
     step: Tensor
     first_update: Tensor
     last_row: Tensor
     count: Operation
     tables: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
-    """By place and length: the variable, and the row of the next update."""
+    """By index and length: the variable, and the row for the next update."""
 
     @classmethod
     def of(cls, trainer: Trainer) -> Clock:
@@ -49,7 +49,7 @@ class Clock:
             g = trainer.graph
             names = ("training/step", "training/first_update", "training/last_row")
             step, first, last = (g.variable(0, int32, name, trainable=False) for name in names)
-            trainer._before_us |= {step, first, last}  # a checkpoint has its own way to say these
+            trainer._before_us |= {step, first, last}  # Checkpoints store these in another form.
             trainer._clock = cls(step, first, last, g.assign(step, g.read(step) + 1))
         clock: Clock = trainer._clock
         return clock
@@ -70,7 +70,7 @@ class Clock:
 def save(
     trainer: Trainer, path: str | os.PathLike[str], updates: int | None, leave_out: Collection[str], locations: bool
 ) -> None:
-    """See mpsgraph.save."""
+    """Save a trainer as a package; see mpsgraph.save."""
     built = _built_of(trainer)
     _refuse(trainer, built, leave_out)
     trainer.wait()
@@ -117,44 +117,50 @@ def save(
 
 
 def _built_of(trainer: Trainer) -> Built:
-    """What was trained with last, or what a checkpoint has rebuilt."""
+    """Return what was last trained with, or rebuilt from a checkpoint."""
     if trainer._last_step is not None:
         return trainer._last_step[2]
     if not trainer._builts:
-        raise GraphError("there is no training step to save yet: train or evaluate first, or load a checkpoint")
+        raise GraphError("there is no training step to save: train or evaluate first, or load a checkpoint")
     return list(trainer._builts.values())[-1]
 
 
 def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
-    """UnsupportedError for what happens in Python, and so in no package, unless it may be left out."""
+    """Raise UnsupportedError for anything that runs in Python and so cannot be packaged, unless it may be left out."""
     if trainer._partnership is not None:
         raise UnsupportedError(
-            "a package's step is one process's, this one speaks to others: trainer.save(path) writes a checkpoint, "
-            "which a trainer without distributed loads, and can be packaged"
+            "a distributed trainer cannot be saved as a package, whose step runs in one process: write a checkpoint "
+            "with "
+            "trainer.save(path), load it into a trainer without distributed, and save that one"
         )
     overridden = [name for name in _OURS if getattr(type(trainer), name) is not getattr(Trainer, name)]
     if overridden:
         raise UnsupportedError(
-            f"a package cannot hold {type(trainer).__name__}.{overridden[0]}, which is written in Python: what a step "
-            "computes is written in training_step, and becomes part of the graph"
+            f"a package cannot contain {type(trainer).__name__}.{overridden[0]}, which runs in Python: move what a "
+            "step "
+            "computes to training_step, which becomes part of the graph"
         )
     parts = [*built.parts, *built.evaluated]
     inside = {name: "a metric that accumulates in Python" for part in parts for name in part.accumulated}
     if trainer.check_finite:
-        inside["check_finite"] = "which a step is compiled with"
+        inside["check_finite"] = "which is an option of compilation"
     for name in leave_out:
         if name not in inside:
-            known = ", ".join(map(repr, inside)) or "nothing that would have to be"
-            raise GraphError(f"leave_out: '{name}' is not there to be left out; there is {known}")
+            known = ", ".join(map(repr, inside)) or "nothing"
+            raise GraphError(f"leave_out has '{name}', but the parts of this trainer that can be left out are: {known}")
     for name, what in inside.items():
         if name not in leave_out:
-            raise UnsupportedError(f"a package cannot hold '{name}', {what}: leave it out with leave_out=['{name}']")
+            raise UnsupportedError(
+                f"a package cannot contain '{name}', {what}: pass leave_out=['{name}'] to save without it"
+            )
 
 
 def _rates(
     trainer: Trainer, built: Built, clock: Clock, updates: int | None
 ) -> tuple[dict[str, tuple[Tensor, Tensor]], list[Tensor]]:
-    """The placeholders of learning rates by name, each with what the tables have for the next update."""
+    """Return the placeholders of learning rates by name, each with the rate of the next update from the tables, and the
+    tables.
+    """
     g = trainer.graph
     by_placeholder = {m.rate: m.optimizer.rates() for m in built.minimized}
     rows, ends = _rows([s for schedules in by_placeholder.values() for s in schedules], updates)
@@ -173,10 +179,10 @@ def _rates(
 
 
 def _rows(schedules: list[Schedule], updates: int | None) -> tuple[int, bool]:
-    """How many rows the tables have, and whether the last one is that of all later updates.
+    """Return the number of rows of the tables, and whether the last row applies to all later updates.
 
-    Schedules with an end are in them from their beginning, so that each package of a trainer has tables of one length,
-    and takes the state of another.
+    Schedules with an end are stored from the beginning, so that all packages of a trainer have tables of the same
+    length and can exchange their state.
     """
     ends = [end_of(schedule) for schedule in schedules]
     if any(end is None for end in ends):
@@ -185,11 +191,11 @@ def _rows(schedules: list[Schedule], updates: int | None) -> tuple[int, bool]:
 
 
 def _rate(schedule: Schedule, update: int) -> float:
-    return as_rate(f"the schedule's rate of update {update}", schedule(update))
+    return as_rate(f"the schedule's rate for update {update}", schedule(update))
 
 
 def _batch_of(trainer: Trainer, built: Built) -> dict[str, Tensor]:
-    """The placeholders of a batch by name, in the order in which they are fed."""
+    """Return the placeholders of a batch by name, in the order in which they are fed."""
     found = {}
     for what, structure in (("inputs", built.inputs), ("labels", built.labels), ("weights", built.weights)):
         for path, tensor in named_leaves(structure):
@@ -197,12 +203,14 @@ def _batch_of(trainer: Trainer, built: Built) -> dict[str, Tensor]:
     if isinstance(trainer.model, Model):
         found |= {tensor: name for name, tensor in trainer.model.inputs.items() if tensor in found}
     if len(set(found.values())) < len(found) or any(name.startswith("learning_rate") for name in found.values()):
-        raise GraphError(f"inputs, labels and learning rates need names of their own, got {', '.join(found.values())}")
+        raise GraphError(
+            f"inputs, labels and learning rates must have different names, got {', '.join(found.values())}"
+        )
     return {name: tensor for tensor, name in found.items()}
 
 
 def _model_of(trainer: Trainer) -> Model:
-    """What a package gives without training: the model in inference mode."""
+    """Return the model in inference mode, which the package contains besides training."""
     if isinstance(trainer.model, Model):
         return trainer.model
     return evaluation.model_of(trainer)
@@ -211,9 +219,9 @@ def _model_of(trainer: Trainer) -> Model:
 def _evaluation(
     trainer: Trainer, built: Built, batch: Mapping[str, Tensor], functions: dict[str, Any]
 ) -> dict[str, str]:
-    """Adds the function "evaluate". Result: for each of its numbers that is no mean over samples, what it is one of.
+    """Add the function "evaluate", and return, for each result that is not a mean over samples, the name of its count.
 
-    A training step of one's own has none until the trainer has evaluated: who knows what would be its loss?
+    A custom training step has none until the trainer has evaluated, because its loss is not known before.
     """
     if not built.evaluation:
         return {}

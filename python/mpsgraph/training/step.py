@@ -1,8 +1,8 @@
 """What a trainer has built: placeholders for batches of one form, the step over them, and its inference form.
 
-The form of a batch is its structure, element types and ranks, and which axes keep their size. Where a later batch has
-another size on such an axis, the form is widened and the operations are added once more, over the same variables; from
-then on each size is only another executable.
+The form of a batch is its structure, dtypes, ranks, and which axes have a fixed size. If a later batch has another size
+on such an axis, the form is widened and the operations are added again, over the same variables. After that, each size
+only needs another executable.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .structure import leaves, mapped, named_leaves
 
 @dataclass
 class Minimized:
-    """An optimizer's part in a step: where its rates are fed, and the operations of its two kinds of steps."""
+    """An optimizer's part of a step: the placeholder of its rates, and its operations that update or accumulate."""
 
     optimizer: Optimizer
     rate: Tensor
     updates: list[Operation]
     accumulating: list[Operation] = field(default_factory=list)
     scale: Tensor | None = None
-    """What the loss was multiplied by, where it was."""
+    """Factor of the loss, if loss scaling is used."""
 
 
 @dataclass
@@ -42,31 +42,31 @@ class Built:
     targets: list[Tensor] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
-    """Those that accumulating metrics are given, behind the targets."""
+    """Outputs for accumulated metrics, computed after the targets."""
     parts: list[Part] = field(default_factory=list)
     minimized: list[Minimized] = field(default_factory=list)
     evaluation: list[Term] = field(default_factory=list)
     evaluated: list[Part] = field(default_factory=list)
     counted: Tensor | None = None
-    """How many labels of a batch count, where the loss ignores some."""
+    """Number of labels of a batch that count, if the loss ignores some."""
     results: dict[str, Tensor] = field(default_factory=dict)
-    """What the loss and the metrics gave, by name."""
+    """Loss and metrics by name."""
     weighings: list[Weighing] = field(default_factory=list)
 
     @property
     def placeholders(self) -> list[Tensor]:
-        """In the order in which arrays of a batch are fed."""
+        """Placeholders in the order in which the arrays of a batch are fed."""
         return leaves((self.inputs, self.labels, self.weights))
 
     def operations(self, applying: bool) -> list[Operation]:
-        """The target operations of a step that applies gradients, or only adds them up."""
+        """Return the target operations of a step that applies gradients, or only accumulates them."""
         kinds = [m.updates if applying else m.accumulating for m in self.minimized]
         kinds += [w.always + (w.gives if applying else []) for w in self.weighings]
         return [operation for kind in kinds for operation in kind]
 
 
 class Form:
-    """What is known of the arrays at one place of batches: of inputs, labels or weights."""
+    """Structure, dtypes, and shapes of the inputs, labels, or weights of batches."""
 
     def __init__(self, what: str, structure: Any) -> None:
         self.what = what
@@ -75,35 +75,47 @@ class Form:
         self.structure = mapped(lambda _: 0, structure)
 
     def widen(self, structure: Any) -> bool:
-        """Takes in another batch's arrays; true where an axis had to lose its size.
+        """Adapt the form to another batch; return whether an axis lost its fixed size.
 
-        Errors: GraphError for another structure; DTypeError for another dtype; ShapeError for another rank.
+        Raises:
+            GraphError: If the structure differs.
+            DTypeError: If a dtype differs.
+            ShapeError: If a rank differs.
         """
-        mapped(lambda _, array: array, self.structure, structure, what=f"{self.what} have another structure now")
+        mapped(
+            lambda _, array: array,
+            self.structure,
+            structure,
+            what=f"Trainer: the structure of {self.what} differs from that of earlier batches",
+        )
         shapes = list(self.shapes)
         for i, (path, array) in enumerate(named_leaves(structure)):
             what = f"{self.what} '{path}'" if path else self.what
             if dtype_of(array) != self.dtypes[i]:
                 raise DTypeError(
-                    f"Trainer: {what} are {dtype_of(array)}, those before were {self.dtypes[i]}: "
-                    f"convert them with array.astype('{self.dtypes[i]}')"
+                    f"Trainer: {what} are {dtype_of(array)}, but were {self.dtypes[i]} in earlier batches: convert "
+                    "them with "
+                    f"array.astype('{self.dtypes[i]}')"
                 )
             shape, known = tuple(array.shape), shapes[i]
             if len(shape) != len(known):
-                raise ShapeError(f"{what} have shape {shape}, those before had {len(known)} axes: {known}")
+                raise ShapeError(
+                    f"Trainer: {what} must have {len(known)} axes as in earlier batches, whose shape was {known}, got "
+                    f"shape {shape}"
+                )
             shapes[i] = tuple(k if k == n else -1 for k, n in zip(known, shape, strict=True))
         widened = shapes != self.shapes
         self.shapes = shapes
         return widened
 
     def placeholders(self, g: Graph) -> Any:
-        """Placeholders for it, in its structure."""
+        """Create placeholders for the form, in its structure."""
         names = [f"{self.what}.{path}" if path else self.what for path, _ in named_leaves(self.structure)]
         made = iter([g.placeholder(s, d, n) for s, d, n in zip(self.shapes, self.dtypes, names, strict=True)])
         return mapped(lambda _: next(made), self.structure)
 
     def described(self) -> dict[str, Any]:
-        """As a checkpoint keeps it."""
+        """Return a description of the form for checkpoints."""
         return {
             "structure": as_json(self.structure),
             "dtypes": [str(dtype) for dtype in self.dtypes],
@@ -112,7 +124,7 @@ class Form:
 
 
 def example_of(described: dict[str, Any] | None) -> Any:
-    """Empty arrays of a form, from which a trainer learns it. Axes that lost their size are 1 long."""
+    """Return empty arrays of a form, from which a trainer infers it. Axes without a fixed size have size 1."""
     if described is None:
         return None
     types = zip(described["dtypes"], described["shapes"], strict=True)
@@ -121,7 +133,7 @@ def example_of(described: dict[str, Any] | None) -> Any:
 
 
 def as_json(structure: Any) -> Any:
-    """A structure in what JSON can hold, tuples and lists told apart."""
+    """Convert a structure to JSON types, distinguishing tuples and lists."""
     if isinstance(structure, dict):
         return {"dict": {key: as_json(value) for key, value in structure.items()}}
     if isinstance(structure, (tuple, list)):
@@ -130,7 +142,7 @@ def as_json(structure: Any) -> Any:
 
 
 def from_json(described: Any) -> Any:
-    """The structure that `as_json` made this of."""
+    """Restore a structure converted by `as_json`."""
     if not isinstance(described, dict):
         return described
     kind, inside = next(iter(described.items()))
@@ -140,22 +152,26 @@ def from_json(described: Any) -> Any:
 
 
 def require_dtype(inputs: Any, dtype: Any) -> None:
-    """DTypeError for floats of another precision than the trainer's; integers, such as tokens, may be any."""
+    """Raise DTypeError if floating-point inputs have another dtype than the trainer's. Integers, such as tokens, may
+    have any.
+    """
     for path, array in named_leaves(inputs):
         found = dtype_of(array)
         if found == dtype or (not found.is_float and dtype.is_float and (path or found.is_integer)):
             continue
         what = f"inputs '{path}'" if path else "inputs"
-        other = f", or make the trainer with dtype='{found}'" if found.is_float else ""
+        other = f", or create the trainer with dtype='{found}'" if found.is_float else ""
         raise DTypeError(
-            f"{what} are {found}, this trainer works in {dtype}: convert them with x.astype('{dtype}'){other}"
+            f"{what} are {found}, but this trainer works in {dtype}: convert them with x.astype('{dtype}'){other}"
         )
 
 
 def accumulated(
     g: Graph, gradients: dict[Tensor, Tensor], steps: int, sums: dict[Tensor, Tensor]
 ) -> tuple[dict[Tensor, Tensor], list[Operation], list[Operation]]:
-    """The mean gradients over some steps, what adds a step's to the sums, and what empties these behind an update."""
+    """Return mean gradients over some steps, the operations that add to the sums, and those that reset them after an
+    update.
+    """
     means, adding, emptying = {}, [], []
     for variable, gradient in gradients.items():
         if variable not in sums:
@@ -169,6 +185,6 @@ def accumulated(
 
 
 def require_trainable(found: list[Any]) -> None:
-    """GraphError for a model of which nothing trains."""
+    """Raise GraphError if nothing can be trained."""
     if not found:
         raise GraphError("there is nothing to train: the model has no parameters, or all of them are frozen")

@@ -1,4 +1,4 @@
-"""StepResult: the loss and the metrics of a training step, which may still be running."""
+"""StepResult: loss and metrics of a training step, which may still be running."""
 
 from __future__ import annotations
 
@@ -8,30 +8,45 @@ from .engine import Started
 
 
 class StepResult:
-    """The outcome of a training step that may still be running: `float(result)` waits for the loss.
+    """Loss and metrics of a training step that may still be running. `float(result)` waits for the loss.
 
-    >>> trainer = mg.Trainer(mg.nn.Linear(2))
-    >>> result = trainer.train_step(np.eye(2, dtype=np.float32), np.int32([0, 1]))
-    >>> sorted(result.values)
-    ['accuracy', 'loss']
-    >>> float(result) == result.values["loss"]
-    True
+    Returned by Trainer.train_step.
+
+    Example:
+        >>> trainer = mg.Trainer(mg.nn.Linear(2))
+        >>> result = trainer.train_step(np.eye(2, dtype=np.float32), np.int32([0, 1]))
+        >>> sorted(result.values)
+        ['accuracy', 'loss']
+        >>> float(result) == result.values["loss"]
+        True
     """
 
     __slots__ = ("_ended", "_execution", "_names", "raised")
 
     def __init__(self, execution: Execution | Started, names: list[str]) -> None:
         self._execution, self._names = execution, names
-        self._ended = False  # as far as somebody has seen it: each look at the execution takes microseconds
-        self.raised = False  # its error has been seen, and is not that of a later step
+        self._ended = False  # Whether the step is known to have ended; each query of the execution takes microseconds.
+        # Whether the error of this step has been raised, so that later steps do not raise it again.
+        self.raised = False
 
     @property
     def done(self) -> bool:
-        """Has the step finished? Never waits."""
+        """Whether the step has finished. Never waits."""
         return self._execution.done
 
     def wait(self, timeout: float | None = None) -> StepResult:
-        """Waits, at most `timeout` seconds. Errors: mg.TimeoutError, and whatever the step raised."""
+        """Wait for the step to finish.
+
+        Args:
+            timeout: Maximum time in seconds. None, the default, means no limit.
+
+        Returns:
+            This object.
+
+        Raises:
+            TimeoutError: If the step has not finished in time (mg.TimeoutError).
+            Error: Whatever the step raised.
+        """
         if not self._ended:
             try:
                 self._execution.wait(timeout)
@@ -43,20 +58,20 @@ class StepResult:
 
     @property
     def values(self) -> dict[str, float]:
-        """Loss and metrics by name; waits."""
+        """Loss and metrics by name. Waits for the step."""
         if not self._ended:
             self.wait()
         return {name: float(array) for name, array in zip(self._names, self._execution.results, strict=False)}
 
     @property
     def outputs(self) -> list[NDArray]:
-        """What metrics that accumulate are given of the model's outputs; waits."""
+        """Outputs of the model that accumulated metrics need. Waits for the step."""
         self.wait()
         return list(self._execution.results)[len(self._names) :]
 
     @property
     def loss(self) -> float:
-        """The mean loss over the batch; waits."""
+        """Mean loss over the batch. Waits for the step."""
         return float(self)
 
     def __float__(self) -> float:

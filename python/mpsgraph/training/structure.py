@@ -1,7 +1,7 @@
-"""Structures: arrays and tensors in nested tuples, lists and dictionaries, as models take and give them.
+"""Structures: arrays or tensors in nested tuples, lists, and dicts, as models take and return them.
 
-A structure is one leaf, or a tuple, a list or a dictionary of structures. Leaves have names by which errors, results
-and placeholders speak of them: the keys and places on the way, joined by dots; a leaf that stands alone has none.
+A structure is a leaf, or a tuple, list, or dict of structures. The name of a leaf, used in errors, results, and
+placeholders, joins the keys and indices that lead to it by dots; a single leaf has no name.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from ..errors import GraphError
 
 
 def named_leaves(structure: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """The leaves in order, with their names. None is no leaf.
+    """Return the leaves in order, with their names. None is not a leaf.
 
-    >>> from mpsgraph.training.structure import named_leaves
-    >>> named_leaves({"image": 1, "words": (2, 3)})
-    [('image', 1), ('words.0', 2), ('words.1', 3)]
+    Example:
+        >>> from mpsgraph.training.structure import named_leaves
+        >>> named_leaves({"image": 1, "words": (2, 3)})
+        [('image', 1), ('words.0', 2), ('words.1', 3)]
     """
     if structure is None:
         return []
@@ -31,18 +32,26 @@ def named_leaves(structure: Any, prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def leaves(structure: Any) -> list[Any]:
-    """The leaves in order."""
+    """Return the leaves in order."""
     return [leaf for _, leaf in named_leaves(structure)]
 
 
 def mapped(function: Callable[..., Any], structure: Any, *others: Any, what: str = "structures") -> Any:
-    """The structure with a function's result for each leaf; `others` have the same structure, and give more arguments.
+    """Return the structure with a function's result for each leaf.
 
-    Errors: GraphError where they have another one.
+    Args:
+        function: Function of a leaf and the corresponding leaves of the others.
+        structure: The structure.
+        others: Further structures of the same form.
+        what: Start of the error message.
 
-    >>> from mpsgraph.training.structure import mapped
-    >>> mapped(lambda a, b: a + b, (1, {"x": 2}), (10, {"x": 20}))
-    (11, {'x': 22})
+    Raises:
+        GraphError: If another structure has a different form.
+
+    Example:
+        >>> from mpsgraph.training.structure import mapped
+        >>> mapped(lambda a, b: a + b, (1, {"x": 2}), (10, {"x": 20}))
+        (11, {'x': 22})
     """
     if structure is None:
         return None
@@ -59,16 +68,17 @@ def mapped(function: Callable[..., Any], structure: Any, *others: Any, what: str
         return type(structure)(parts)
     for other in others:
         if other is None or isinstance(other, (Mapping, tuple, list)):
-            raise GraphError(f"{what}: expected one, got {_words(other)}")
+            raise GraphError(f"{what}: expected a single array, got {_words(other)}")
     return function(structure, *others)
 
 
 def in_order(structure: Any) -> Any:
-    """The structure with the keys of its dictionaries in order, so that equal ones have their leaves in one order.
+    """Return the structure with the keys of dicts sorted, so that equal structures have their leaves in the same order.
 
-    >>> from mpsgraph.training.structure import in_order
-    >>> in_order(({"words": 1, "image": 2}, 3))
-    ({'image': 2, 'words': 1}, 3)
+    Example:
+        >>> from mpsgraph.training.structure import in_order
+        >>> in_order(({"words": 1, "image": 2}, 3))
+        ({'image': 2, 'words': 1}, 3)
     """
     if isinstance(structure, Mapping):
         return {key: in_order(structure[key]) for key in sorted(structure, key=str)}
@@ -78,14 +88,14 @@ def in_order(structure: Any) -> Any:
 
 
 def refilled(structure: Any, values: list[Any]) -> Any:
-    """The structure with other leaves, given in order."""
+    """Return the structure with other leaves, given in order."""
     rest = iter(values)
     return mapped(lambda _: next(rest), structure)
 
 
 def _words(structure: Any) -> str:
     if isinstance(structure, Mapping):
-        return f"a dict of {', '.join(map(repr, structure)) or 'nothing'}"
+        return f"a dict with keys {', '.join(map(repr, structure))}" if structure else "an empty dict"
     if isinstance(structure, (tuple, list)):
-        return f"a {type(structure).__name__} of {len(structure)}"
-    return "nothing" if structure is None else "one"
+        return f"a {type(structure).__name__} of length {len(structure)}"
+    return "None" if structure is None else "a single array"

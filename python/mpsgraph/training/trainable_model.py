@@ -1,7 +1,7 @@
-"""TrainableModel: a package of a trainer, opened: it goes on training where that one was saved, bit for bit.
+"""TrainableModel: an opened package of a trainer, which continues training where the trainer was saved, bit for bit.
 
-It has the graph and no modules, so that nothing of the program that made it is needed. What it holds is said in
-`package.py`.
+It contains the graph but no modules, so nothing of the program that created it is needed. `package.py` defines its
+contents.
 """
 
 from __future__ import annotations
@@ -36,21 +36,26 @@ IN_FLIGHT = 2
 
 
 class TrainableModel(Model):
-    """A model with its training step, as mpsgraph.load opens the package of a Trainer.
+    """A model with its training step, returned by mpsgraph.load for the package of a Trainer.
 
-    Its inputs and outputs are those of the model in inference mode. Steps run behind the caller as a Trainer's, and
-    what they are given must stay unchanged as long. `step`, the learning rates, optimizer states, random states and
-    moving averages are in the package; the order of data and the history of training stay in checkpoints.
+    Inputs and outputs are those of the model in inference mode. As with Trainer, steps run asynchronously, and their
+    arrays must stay unchanged meanwhile. The package contains the step count, learning rates, optimizer state, random
+    states, and moving averages; the order of data and the training history are only in checkpoints.
 
-    >>> import os, tempfile
-    >>> x, y = np.eye(2, dtype=np.float32), np.array([0, 1], np.int32)
-    >>> trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(4), mg.nn.Dropout(0.5), mg.nn.Linear(2)))
-    >>> _ = trainer.fit(x, y, iterations=3, progress=False)
-    >>> path = os.path.join(tempfile.mkdtemp(), "trained.mpsgraph")
-    >>> mg.save(path, trainer)
-    >>> model = mg.load(path)
-    >>> [float(model.train_step(x, y)) for _ in range(3)] == [float(trainer.train_step(x, y)) for _ in range(3)]
-    True
+    Attributes:
+        history: History of the steps made with this object.
+        stopped: Reason why the current or last `fit` was stopped, or None.
+
+    Example:
+        >>> import os, tempfile
+        >>> x, y = np.eye(2, dtype=np.float32), np.array([0, 1], np.int32)
+        >>> trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(4), mg.nn.Dropout(0.5), mg.nn.Linear(2)))
+        >>> _ = trainer.fit(x, y, iterations=3, progress=False)
+        >>> path = os.path.join(tempfile.mkdtemp(), "trained.mpsgraph")
+        >>> mg.save(path, trainer)
+        >>> model = mg.load(path)
+        >>> [float(model.train_step(x, y)) for _ in range(3)] == [float(trainer.train_step(x, y)) for _ in range(3)]
+        True
     """
 
     def __init__(self, graph: Graph, contents: _core.PackageContents) -> None:
@@ -58,14 +63,14 @@ class TrainableModel(Model):
         self._functions: dict[str, Any] = dict(contents.functions(graph))
         self._training: dict[str, Any] = dict(contents.training(graph))
         self.history = History()
-        """Of the steps that were made with this object."""
+        """History of the steps made with this object."""
         self.stopped: str | None = None
         self._last_step: tuple[Any, Executable, Built] | None = None
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
-        self._partnership = None  # it trains in one process
+        self._partnership = None  # It trains in a single process.
         self._fit: Any = None
-        self._builts: dict[Any, Built] = {}  # it has its step from the package
+        self._builts: dict[Any, Built] = {}  # Its step comes from the package.
         self._resumed: dict[str, Any] = {}
         self._data_state: dict[str, int] | None = None
         self._every: int = self._training["every"]
@@ -76,7 +81,7 @@ class TrainableModel(Model):
         self._read_clock()
 
     def _understand(self, described: Mapping[str, Any]) -> None:
-        """What only Python wants to know of a package."""
+        """Read the part of a package that only Python uses."""
         self.seed: int = described["seed"]
         variables = self.parameters
         self._weights = {path: variables[path] for path in described["weights"]}
@@ -90,7 +95,7 @@ class TrainableModel(Model):
     def _as_built(
         self, described: Mapping[str, Any], placeholders: list[Tensor], outputs: Mapping[str, Tensor]
     ) -> Built:
-        """The step in the form in which evaluation and fitting know a trainer's."""
+        """Return the step in the form that evaluation and fitting use for a trainer's."""
         structures = [from_json(part) for part in described["batch"]]
         rest = iter(placeholders)
         inputs, labels, weights = (mapped(lambda _: next(rest), structure) for structure in structures)
@@ -105,10 +110,10 @@ class TrainableModel(Model):
             ]
         return built
 
-    # --- the clock -------------------------------------------------------------------------------------------------
+    # --- step count and learning rates --------------------------------------------------------------------------------
 
     def _read_clock(self) -> None:
-        """Counters and tables as they are in the graph."""
+        """Read counters and tables from the graph."""
         value = self.graph.variable_value
         self._step, self._first, self._last = (
             int(value(self._training[name])) for name in ("step", "first_update", "last_row")
@@ -117,15 +122,17 @@ class TrainableModel(Model):
 
     @property
     def step(self) -> int:
-        """Training steps that were made, a batch each, those of the trainer included."""
+        """Number of training steps made, one per batch, including those of the trainer."""
         self._forget_failed_steps()
         return self._step
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step; what it is set to counts from then on.
+        """Rate of the next step. Setting it replaces the rates of all further steps.
 
-        Errors: OutOfRangeError where the package has none for it; UnsupportedError to set one of several.
+        Raises:
+            OutOfRangeError: If the package has no rate for the next step.
+            UnsupportedError: If it is set although there are several rates.
         """
         return float(self._rates_now()[0].flat[0])
 
@@ -133,7 +140,9 @@ class TrainableModel(Model):
     def learning_rate(self, rate: float) -> None:
         rate = as_rate("learning_rate", rate)
         if len(self._tables) != 1 or self._tables[0].ndim != 1:
-            raise UnsupportedError("there are several learning rates, of groups or optimizers: which is meant?")
+            raise UnsupportedError(
+                "learning_rate cannot be set: the package has several rates, for parameter groups or optimizers"
+            )
         self.wait()
         self.graph.set_variable(self._training["tables"][0], np.full_like(self._tables[0], rate))
         self.graph.set_variable(self._training["last_row"], np.int32(0))
@@ -143,18 +152,33 @@ class TrainableModel(Model):
         row = min(self._step // self._every - self._first, self._last)
         if any(not 0 <= row < len(table) for table in self._tables):
             raise OutOfRangeError(
-                f"the package has no learning rate for update {self._step // self._every}: its schedule was written "
-                f"for {len(self._tables[0])} from {self._first} on; set one, or save the trainer with more updates"
+                f"the package has no learning rate for update {self._step // self._every}: it stores "
+                f"{len(self._tables[0])} "
+                f"rates from update {self._first}: set learning_rate, or save the trainer with a larger number of "
+                "updates"
             )
         return [table[row] if table.ndim > 1 else np.asarray(table[row]) for table in self._tables]
 
-    # --- training --------------------------------------------------------------------------------------------------
+    # --- training -----------------------------------------------------------------------------------------------------
 
     def train_step(self, x: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = False) -> StepResult:
-        """One step of training on a batch, as Trainer.train_step.
+        """Train on one batch, like Trainer.train_step. Returns at once; `float(result)` waits for the loss.
 
-        Errors: GraphError for another structure than the trainer's batches had, ShapeError for a size that they never
-        had another of, DTypeError; OutOfRangeError behind the last learning rate of the package.
+        Args:
+            x: Inputs, an array (batch, ...) or a structure of arrays, as the trainer took.
+            y: Labels, an array (batch, ...) or a structure of arrays. Defaults to none.
+            sample_weight: Weights (batch,), or a structure with weights for each output. Defaults to none.
+            copy: Whether to copy the arrays; otherwise, they must stay unchanged until the step is done. Defaults to
+                False.
+
+        Returns:
+            The StepResult.
+
+        Raises:
+            GraphError: If the structure differs from that of the trainer's batches.
+            ShapeError: If an axis that always had the same size has another one.
+            DTypeError: If a dtype differs.
+            OutOfRangeError: If the package has no learning rate for the step.
         """
         if not isinstance(copy, bool):
             refuse("TrainableModel.train_step: copy", bool, copy)
@@ -184,7 +208,7 @@ class TrainableModel(Model):
         return self._last_step[1]
 
     def wait(self) -> None:
-        """Waits until no step is in flight. Errors: whatever a step raised."""
+        """Wait until no step is running. Raise whatever a step raised."""
         while self._in_flight:
             self._wait_for_oldest()
 
@@ -199,7 +223,7 @@ class TrainableModel(Model):
             self._in_flight.popleft()
 
     def _forget_failed_steps(self) -> None:
-        """A step that failed has changed nothing, and was none: the graph counts, this object follows."""
+        """Discard steps that failed, which have changed nothing, and read the step count from the graph again."""
         if any(result.raised for result, _ in self._in_flight):
             self._in_flight = deque(pair for pair in self._in_flight if not pair[0].raised)
             self._read_clock()
@@ -220,43 +244,101 @@ class TrainableModel(Model):
         progress: bool = True,
         copy: bool | None = None,
     ) -> History:
-        """Trains for some epochs or a number of iterations. Args, result and errors: Trainer.fit.
+        """Train for some epochs or iterations, like Trainer.fit.
 
-        Data are shuffled with the trainer's seed, from the beginning of their order.
+        Data is shuffled with the trainer's seed, from the beginning of its order.
+
+        Args:
+            data: Arrays of inputs, with labels in the next argument; a tuple (inputs, labels) or (inputs, labels,
+                weights); or an iterable of such batches, for example mg.data.batches(...). Inputs, labels, and weights
+                may be tuples or dicts of arrays.
+            labels: Labels, if data are arrays.
+            epochs: Number of epochs. Defaults to 1.
+            iterations: Number of steps, instead of epochs.
+            validation: Data to evaluate after each epoch, in the same forms. Defaults to none.
+            steps_per_epoch: Number of batches per epoch, for iterables without an end.
+            batch_size: Number of samples per batch, for arrays. Defaults to 64.
+            sample_weight: Weights (samples,), if data are arrays. Defaults to none.
+            callbacks: Callbacks of mpsgraph.training.callbacks.
+            progress: Whether to show a progress bar. Defaults to True.
+            copy: Whether each step gets copies of its arrays; see Trainer.fit.
+
+        Returns:
+            The history, including earlier steps made with this object.
+
+        Raises:
+            GraphError: If the structure differs from that of the trainer's batches, or there is no data.
+            ShapeError: If an axis that always had the same size has another one.
+            DTypeError: If a dtype differs.
+            OutOfRangeError: If the package has no learning rate for a step.
+            ImportError: If progress is True and tqdm is not installed.
         """
         fit = Fit(self, data, labels, sample_weight, None, batch_size, validation, None)
         return fit.run(epochs or 1, iterations, steps_per_epoch, callbacks, progress, copy)
 
     @checked
     def stop(self, reason: str = "asked to") -> None:
-        """Ends the present `fit` behind the step that is being made; callbacks call it."""
+        """Stop the current `fit` after the step being made. Callbacks call this.
+
+        Args:
+            reason: Reason, stored in `stopped`. Defaults to "asked to".
+        """
         self.stopped = reason
 
     @property
     def optimizer(self) -> Any:
-        """UnsupportedError: a package holds what an optimizer does, and no optimizer."""
-        raise UnsupportedError("a package holds no optimizer to change: set learning_rate instead")
+        """Raises UnsupportedError: a package contains an optimizer's operations, but no optimizer object."""
+        raise UnsupportedError("a package contains no optimizer object to change: set learning_rate instead")
 
-    # --- evaluation ------------------------------------------------------------------------------------------------
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
     @checked
     def evaluate(
         self, data: Any, labels: Any = None, batch_size: Size = 256, *, sample_weight: Any = None
     ) -> dict[str, float]:
-        """Mean loss and metrics over data, in inference mode. Args and errors: Trainer.evaluate; UnsupportedError where
-        the trainer had a step of its own and had never evaluated."""
+        """Return the mean loss and metrics over data, in inference mode.
+
+        Args:
+            data: Arrays of inputs, with labels in the next argument; a tuple (inputs, labels) or (inputs, labels,
+                weights); or an iterable of such batches, for example mg.data.batches(...). Inputs, labels, and weights
+                may be tuples or dicts of arrays.
+            labels: Labels, if data are arrays.
+            batch_size: Number of samples per batch, for arrays. Defaults to 256.
+            sample_weight: Weights (samples,), if data are arrays. Defaults to none.
+
+        Returns:
+            Numbers by name.
+
+        Raises:
+            UnsupportedError: If the trainer had a custom training step and was saved before it had evaluated.
+            GraphError: If there is no data, or its structure differs from that of the trainer's batches.
+        """
         if not self._built.evaluation:
-            raise UnsupportedError("the package holds no evaluation: the trainer's own step had none when it was saved")
+            raise UnsupportedError(
+                "the package contains no evaluation: its trainer had a custom training_step and was saved before "
+                "evaluating"
+            )
         return evaluation.evaluate(self, data, labels, sample_weight, batch_size, None)
 
     @checked
     def predict(self, data: Any, batch_size: Size = 256) -> Any:
-        """The model's outputs, in inference mode, in their structure. Args and errors: Trainer.predict."""
+        """Return the outputs of the model in inference mode.
+
+        Args:
+            data: Inputs as an array, or a tuple or dict of arrays; or an iterable of batches, whose labels are ignored.
+            batch_size: Number of samples per batch, for arrays. Defaults to 256.
+
+        Returns:
+            Arrays (samples, ...) in the structure of the model's outputs.
+
+        Raises:
+            GraphError: If there is no data, or its structure differs from that of the trainer's batches.
+        """
         return evaluation.predict(self, data, batch_size)
 
     @property
     def device(self) -> None:
-        """The default one, where a package's graph runs."""
+        """None, the default device, on which the graph of a package runs."""
         return None
 
     @property
@@ -265,19 +347,25 @@ class TrainableModel(Model):
 
     @contextmanager
     def averaged_weights(self) -> Iterator[None]:
-        """Meanwhile the weights are their moving averages, as in Trainer.averaged_weights. Errors: GraphError.
+        """Replace the weights by their moving averages within a `with` block, like Trainer.averaged_weights.
 
-        >>> import os, tempfile
-        >>> trainer, x = mg.Trainer(mg.nn.Linear(1), "mse", ema_decay=0.5), np.ones((4, 2), np.float32)
-        >>> _ = trainer.fit(x, x[:, :1], progress=False)
-        >>> path = os.path.join(tempfile.mkdtemp(), "trained.mpsgraph")
-        >>> mg.save(path, trainer)
-        >>> model = mg.load(path)
-        >>> with model.averaged_weights():
-        ...     found = model.evaluate(x, x[:, :1])
+        Raises:
+            GraphError: If the trainer had no ema_decay, or had not trained yet.
+
+        Example:
+            >>> import os, tempfile
+            >>> trainer, x = mg.Trainer(mg.nn.Linear(1), "mse", ema_decay=0.5), np.ones((4, 2), np.float32)
+            >>> _ = trainer.fit(x, x[:, :1], progress=False)
+            >>> path = os.path.join(tempfile.mkdtemp(), "trained.mpsgraph")
+            >>> mg.save(path, trainer)
+            >>> model = mg.load(path)
+            >>> with model.averaged_weights():
+            ...     found = model.evaluate(x, x[:, :1])
         """
         if not self._has_averages:
-            raise GraphError("there are no averages of weights: the trainer had no ema_decay, or had not trained yet")
+            raise GraphError(
+                "there are no averaged weights: the trainer was created without ema_decay, or had not trained yet"
+            )
         self.wait()
         own = {v: self.graph.variable_value(v) for v in self._averages}
         for v, average in self._averages.items():
@@ -288,25 +376,41 @@ class TrainableModel(Model):
             for v, value in own.items():
                 self.graph.set_variable(v, value)
 
-    # --- what is kept ----------------------------------------------------------------------------------------------
+    # --- saving and restoring -----------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Copies of the values of the model's parameters and buffers, by path."""
+        """Return copies of the values of the model's parameters and buffers, by path."""
         self.wait()
         return {path: self.graph.variable_value(v) for path, v in self._weights.items()}
 
     @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
-        """Gives the model what `weights` gave. Errors: GraphError for other paths, ShapeError, DTypeError."""
+        """Set the values of the model's parameters and buffers.
+
+        Args:
+            values: Arrays by path, as returned by `weights`.
+
+        Raises:
+            GraphError: If the paths differ from the model's.
+            ShapeError: If a shape differs.
+            DTypeError: If a dtype differs.
+        """
         if values.keys() != self._weights.keys():
-            raise GraphError(f"weights are by path: {', '.join(self._weights)}; got {', '.join(values)}")
+            raise GraphError(
+                f"set_weights: values must have the paths {', '.join(self._weights)}, got {', '.join(values) or 'none'}"
+            )
         self.wait()
         for path, value in values.items():
             self.graph.set_variable(self._weights[path], value)
 
     @checked
     def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
-        """Writes the package with the state of now; see mpsgraph.save."""
+        """Save the package with its current state; see mpsgraph.save.
+
+        Args:
+            path: Path of the package.
+            locations: Whether to store where operations were created in the source. Defaults to False.
+        """
         self.wait()
         g = self.graph
         _core.save_package(
@@ -317,7 +421,7 @@ class TrainableModel(Model):
     def __repr__(self) -> str:
         return f"<TrainableModel ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), step {self.step}>"
 
-    # --- what evaluation asks a trainer for ------------------------------------------------------------------------
+    # --- what evaluation needs of a trainer ---------------------------------------------------------------------------
 
     def _undone_by_errors(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -347,7 +451,16 @@ def _parts(built: Built) -> tuple[Any, Any, Any]:
 
 
 def _require_structure(what: str, known: Any, given: Any) -> None:
-    """GraphError where a batch has another structure than the step's placeholders."""
+    """Raise GraphError if a batch does not have the structure of the step's placeholders."""
     if (known is None) != (given is None):
-        raise GraphError(f"the package's training step {'takes no' if known is None else 'takes'} {what}")
-    mapped(lambda placeholder, array: None, known, given, what=f"{what} have another structure than the trainer's")
+        raise GraphError(
+            f"the package's training step {'does not take' if known is None else 'needs'} {what}: pass the batches "
+            "that the "
+            "trainer took"
+        )
+    mapped(
+        lambda placeholder, array: None,
+        known,
+        given,
+        what=f"the structure of {what} differs from that of the trainer's batches",
+    )

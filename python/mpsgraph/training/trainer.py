@@ -1,12 +1,13 @@
-"""Trainer: trains a model in one graph that holds its training step, evaluation and prediction.
+"""Trainer: trains a model in one graph that holds its training step, evaluation, and prediction.
 
-The first batch fixes structure and element types and builds everything; other sizes are further executables. Steps run
-behind the caller: at most two are in flight, and a third waits for the first, so the next batch is prepared while the
-last one is computed. `fit` copies arrays that their source may fill anew meanwhile. What `train_step` is given must
-stay unchanged until the step is done (`result.wait()`, or two steps later); the trainer holds references to it so long.
+The first batch determines structure and dtypes, and everything is built for it; other sizes only need further
+executables. Steps run asynchronously: at most two are in flight, and a third waits for the first, so the next batch is
+prepared while the previous one is computed. `fit` copies arrays that their source may overwrite meanwhile. Arrays
+passed to `train_step` must stay unchanged until the step is done (`result.wait()`, or two steps later); the trainer
+holds references to them until then.
 
-What a step is stands in `step.py`, what it minimises in `objective.py`, the loop in `fitting.py`, what is saved in
-`saved.py`.
+`step.py` defines what a step consists of, `objective.py` what it minimizes, `fitting.py` the training loop, and
+`checkpoint_state.py` what is saved.
 """
 
 from __future__ import annotations
@@ -53,36 +54,58 @@ _MODEL = "a module of mpsgraph.nn, such as Sequential(Linear(10)), or a Model"
 
 
 class Trainer(TrainingGraph):
-    """Trains a model.
+    """Trains, evaluates, and runs a model.
 
     Args:
-        model: a module, called as model(inputs), model(*inputs) for a tuple and model(**inputs) for a dict; or a
-            `Model`, as mpsgraph.onnx.load(path, trainable=True) gives it. A module that another trainer has trained is
-            trained on: the variables are the same ones.
-        loss: a name of mpsgraph.nn.losses, or a function (outputs, labels) that gives a tensor of rank 0. For several
-            outputs a tuple or a dict of them, None for outputs without one; a name alone counts for each output.
-        optimizer: of mpsgraph.optim; None: SGD with learning rate 0.01.
-        metrics: names of mpsgraph.nn.metrics, metrics that accumulate such as nn.metrics.AUC(), or functions as for
-            loss; a dict of such by output; None: "accuracy" where the loss is of classes, by its kind: of the largest
-            output, or of a probability above 0.5, a logit above 0, without labels that the loss ignores; for a
-            function as the loss where labels are the numbers of classes; else nothing.
-        loss_weights: numbers by output, which their losses are multiplied by in the sum.
-        gradient_accumulation_steps: after how many batches the optimizer moves, by the mean of their gradients.
-        ema_decay: of exponential moving averages of the weights, which `averaged_weights` and `fit`'s validation use.
-        check_finite: whether a step that makes a NaN or an infinity stops with CheckError before anything changes, and
-            names the first operation that did, with the line that made it. Slow: for looking for a fault.
-        device: None for the default one. seed: of first values and of dropout. dtype: of inputs that are floats.
-        engine: what steps run on instead of a device, such as mpsgraph.jax.Engine(mesh); see mpsgraph.training.engine.
-        precision: what products are computed in, "float32", "bfloat16" or "float16", with weights in float32; "auto":
-            what is faster of float32 and bfloat16 for each layer on this machine, where bfloat16's relative error stays
-            within `precision_error`; or such choices by the layers' paths; None: as the global policy says.
+        model: Module, called as model(inputs), model(*inputs) for a tuple, or model(**inputs) for a dict; or a `Model`,
+            as returned by mpsgraph.onnx.load(path, trainable=True). If another trainer has already trained the module,
+            training continues with the same variables.
+        loss: Name of a loss in mpsgraph.nn.losses, or a function (outputs, labels) that returns a tensor of rank 0. For
+            several outputs, a tuple or dict of these, with None for outputs without a loss; a single name applies to
+            each output. Defaults to "cross_entropy".
+        optimizer: Optimizer of mpsgraph.optim. None, the default, means SGD with a learning rate of 0.01.
+        metrics: List of names of mpsgraph.nn.metrics, accumulated metrics such as nn.metrics.AUC(), or functions
+            (outputs, labels); or a dict of lists by output. None, the default, means "accuracy" for losses of classes,
+            in the form that fits the loss and without labels it ignores, and for custom losses whose labels are class
+            indices; otherwise none.
+        loss_weights: Factors of the losses in the total loss, by output or in order. Defaults to 1 for each.
+        gradient_accumulation_steps: Number of batches whose mean gradient is used for one optimizer step. Defaults to
+            1.
+        ema_decay: Decay of exponential moving averages of the weights, used by `averaged_weights` and the validation in
+            `fit`. None, the default, means no averages.
+        check_finite: Whether a step that produces NaN or infinity raises CheckError, which names the first operation
+            that did and the line that created it, before anything changes. Slow; for debugging. Defaults to False.
+        device: Device to run on. None, the default, means the default device.
+        engine: Engine to run steps on instead of a device, such as mpsgraph.jax.Engine(mesh); see
+            mpsgraph.training.engine. Defaults to none.
+        seed: Seed of initial values, dropout, and the order of data. Defaults to 0.
+        dtype: Element type of floating-point inputs. Defaults to "float32".
+        precision: Precision of matrix products and convolutions, "float32", "bfloat16", or "float16", with weights in
+            float32; "auto" to measure, for each layer, which of float32 and bfloat16 is faster within precision_error;
+            or a dict of choices by layer path. None, the default, follows the global policy.
+        precision_error: Largest relative error of bfloat16 that "auto" accepts. Defaults to 0.02.
+        distributed: Whether to train together with the other MPI processes, or a DataParallel with options. Defaults to
+            False.
 
-    >>> model = mg.nn.Sequential(mg.nn.Linear(2))
-    >>> trainer = mg.Trainer(model, optimizer=mg.optim.SGD(0.5), metrics=())
-    >>> x, y = np.eye(2, dtype=np.float32), np.array([0, 1], np.int32)
-    >>> first = float(trainer.train_step(x, y))
-    >>> float(trainer.train_step(x, y)) < first
-    True
+    Attributes:
+        model: The model.
+        optimizer: The optimizer.
+        step: Number of training steps made, one per batch.
+        history: History of all steps, epochs, and validations.
+        stopped: Reason why the current or last `fit` was stopped, or None.
+
+    Raises:
+        GraphError: If an argument is invalid, or arguments cannot be combined.
+        DeviceError: If the device does not exist.
+        UnsupportedError: If distributed training is requested on another device than the CPU.
+
+    Example:
+        >>> model = mg.nn.Sequential(mg.nn.Linear(2))
+        >>> trainer = mg.Trainer(model, optimizer=mg.optim.SGD(0.5), metrics=())
+        >>> x, y = np.eye(2, dtype=np.float32), np.array([0, 1], np.int32)
+        >>> first = float(trainer.train_step(x, y))
+        >>> float(trainer.train_step(x, y)) < first
+        True
     """
 
     @checked
@@ -90,7 +113,7 @@ class Trainer(TrainingGraph):
         self,
         model: Annotated[Module | Model, Named(_MODEL)],
         loss: str | Loss | Mapping[str, Any] | Sequence[Any] = "cross_entropy",
-        optimizer: Annotated[Optimizer, Named("one of mpsgraph.optim, such as Adam(1e-3)")] | None = None,
+        optimizer: Annotated[Optimizer, Named("an optimizer of mpsgraph.optim, such as Adam(1e-3)")] | None = None,
         metrics: Sequence[str | Metric | Accumulated] | Mapping[str, Any] | None = None,
         *,
         loss_weights: Mapping[str, float] | Sequence[float] | None = None,
@@ -106,7 +129,7 @@ class Trainer(TrainingGraph):
         distributed: bool | DataParallel = False,
     ) -> None:
         if isinstance(device, str):
-            Device(device)  # DeviceError for one that is not here
+            Device(device)  # Raises DeviceError if the device does not exist.
         self.objective = Objective(loss, loss_weights, metrics)
         self.model, self.loss, self.optimizer = model, self.objective.loss, optimizer or SGD()
         self.metrics = dict(self.objective.metrics)
@@ -118,53 +141,59 @@ class Trainer(TrainingGraph):
         self.engine = engine
         self._on_engine = None if engine is None else self._elsewhere(engine, precision)
         self.step = 0
-        """Training steps that were made, a batch each."""
+        """Number of training steps made, one per batch."""
         self.history = History()
         self.stopped: str | None = None
-        """Why `stop` was called in the present or last `fit`."""
+        """Reason why the current or last `fit` was stopped, or None."""
         self.precision, self.precision_error = _precision(precision), precision_error
         self.precision_choices = {}
-        self._measures = self.precision == "auto"  # until there are choices, of which there may be none
+        self._measures = self.precision == "auto"  # Until choices have been made, which may be empty.
         if isinstance(precision, Mapping):
             self._take_choices(as_choices(precision))
         if self.precision != "float32" and isinstance(model, Model):
-            raise GraphError(f"an imported model's operations have their precision: {self.precision} cannot be chosen")
+            raise GraphError(
+                "Trainer: an imported model computes in the precision of its operations, got "
+                f"precision='{self.precision}': pass "
+                "precision='float32'"
+            )
         self.distributed = DataParallel() if distributed is True else distributed
         self._join(device)
         self._last_rates: tuple[list[float], list[np.ndarray]] | None = None
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
         self._data_state: dict[str, int] | None = None
-        self._fit: Fit | None = None  # the present or last one
-        self._resumed: dict[str, Any] = {}  # what a checkpoint knows of its fit, until the next one begins
+        self._fit: Fit | None = None  # The current or last one.
+        self._resumed: dict[str, Any] = {}  # State of the fit in a loaded checkpoint, until the next fit starts.
 
     def _join(self, device: Device | str | None) -> None:
-        """Becomes a partner of the other processes' trainers, where there are any."""
+        """Join the trainers of the other processes, if there are any."""
         if not isinstance(self.distributed, DataParallel) or everyone().size == 1:
             return
         if self.engine is not None:
-            raise GraphError("a trainer is distributed by MPI or has an engine, which distributes by itself, not both")
+            raise GraphError("Trainer: distributed and engine cannot be combined, as an engine distributes by itself")
         if self.check_finite:
             raise GraphError(
-                "check_finite looks at the steps of one process: train without distributed to find a fault"
+                "Trainer: check_finite cannot be combined with distributed: train in one process to find the fault"
             )
         if self.precision == "auto":
             raise GraphError(
-                "precision='auto' measures one process, and others might choose otherwise: name a precision"
+                "Trainer: precision='auto' cannot be combined with distributed, as processes might choose differently: "
+                "name a "
+                "precision"
             )
         used = Device.default() if device is None else device if isinstance(device, Device) else Device(device)
         if used.name != "cpu":
-            raise UnsupportedError("several processes train on Device('cpu'): make the trainer with device='cpu'")
+            raise UnsupportedError("Trainer: distributed training runs only on the CPU: pass device='cpu'")
         self._partnership = Partnership(self.distributed)
         everyone().at_exit(_waiting(self))
 
-    # --- training --------------------------------------------------------------------------------------------------
+    # --- training -----------------------------------------------------------------------------------------------------
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step, by the optimizer's schedule. What it is set to counts from the next step on.
+        """Rate of the next step, according to the optimizer's schedule. Setting it affects all further steps.
 
-        Schedules count updates: with gradient accumulation, a step of several batches is one.
+        Schedules count updates: with gradient accumulation, several batches make one update.
         """
         return float(self.optimizer.learning_rate(self.step // self.accumulation))
 
@@ -174,21 +203,37 @@ class Trainer(TrainingGraph):
 
     @checked
     def stop(self, reason: str = "asked to") -> None:
-        """Ends the present `fit` behind the step that is being made; callbacks call it."""
+        """Stop the current `fit` after the step being made. Callbacks call this.
+
+        Args:
+            reason: Reason, stored in `stopped`. Defaults to "asked to".
+        """
         self.stopped = reason
 
     def train_step(self, x: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = False) -> StepResult:
-        """One step of training on a batch. Returns at once; `float(result)` waits for the loss.
+        """Train on one batch. Returns at once; `float(result)` waits for the loss.
 
-        Args: x, inputs (batch, ...), or a tuple or dict of such; y, labels (batch, ...), likewise, None where a step of
-        your own needs none; sample_weight, (batch,), or one for each output, which losses are multiplied by; all must
-        stay unchanged until the step is done, unless copy: then the step has arrays of its own, and these may be filled
-        anew at once. Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
+        Args:
+            x: Inputs, an array (batch, ...), or a tuple or dict of arrays.
+            y: Labels in the same forms. None, the default, is for custom steps that need no labels.
+            sample_weight: Factors of the losses, (batch,), or a structure with weights for each output. Defaults to
+                none.
+            copy: Whether to copy the arrays. Otherwise, they must stay unchanged until the step is done. Defaults to
+                False.
+
+        Returns:
+            The StepResult, which raises errors that occur during the run.
+
+        Raises:
+            DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
+            ShapeError: If the shapes do not match the model, each other, or earlier batches.
+            GraphError: If the structures do not match the model, the loss, or earlier batches.
         """
         if not isinstance(copy, bool):
             refuse("Trainer.train_step: copy", bool, copy)
         if type(x) is type(y) is np.ndarray and sample_weight is None and not copy:
-            arrays, shapes = [x, y], (x.shape, y.shape, None)  # a small network's step would wait for a look into both
+            # Skip the checks of both arrays, which small networks would notice.
+            arrays, shapes = [x, y], (x.shape, y.shape, None)
         else:
             batch = checked_batch(x, y, sample_weight)
             if copy:
@@ -207,8 +252,10 @@ class Trainer(TrainingGraph):
         return result
 
     def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
-        """The executable of a step on a batch of these shapes, in their structure; the last one is at hand, others may
-        be in the cache."""
+        """Return the executable of a step for these shapes, in their structure.
+
+        The last one is reused directly; others may be in the graph's cache.
+        """
         applying = (self.step + 1) % self.accumulation == 0
         key = shapes, self.device, applying
         if self._last_step is None or self._last_step[0] != key:
@@ -231,27 +278,29 @@ class Trainer(TrainingGraph):
         return self.graph.on(self.device).compile(feeds, targets, operations, options)
 
     def _runner(self) -> DeviceGraph | Runner:
-        """The graph where its steps run."""
+        """Return the graph on the device or engine that runs its steps."""
         return self.graph.on(self.device) if self._on_engine is None else self._on_engine
 
     def _elsewhere(self, engine: Engine, precision: Any) -> Runner:
-        """The graph on an engine. GraphError for what only devices of the package do."""
+        """Return the graph on an engine. Raise GraphError for options that only the package's devices support."""
         if not callable(getattr(engine, "on", None)):
             raise GraphError(f"Trainer: engine must be an engine, such as mpsgraph.jax.Engine(), got {shown(engine)}")
         for what, given in (("a device", self.device), ("check_finite", self.check_finite)):
             if given:
-                raise GraphError(f"a trainer has an engine or {what}, not both")
+                raise GraphError(f"Trainer: engine cannot be combined with {what}: pass only one of them")
         if precision == "auto":
-            raise GraphError("precision='auto' measures devices of the package, not engines: state the precision")
+            raise GraphError("Trainer: precision='auto' cannot be combined with an engine: name a precision")
         return engine.on(self.graph)
 
     def _rates(self, built: Built) -> list[np.ndarray]:
-        """What is fed as learning rates; another array for other rates: earlier steps may still read theirs."""
+        """Return the learning rates to feed. Changed rates are put into a new array, because earlier steps may still
+        read the old one.
+        """
         update = self.step // self.accumulation
         rates = [rate(update) for m in built.minimized for rate in m.optimizer.rates()]
         if self._last_rates is None or self._last_rates[0] != rates:
             for rate in rates:
-                as_rate(f"the schedule's rate of step {update}", rate)
+                as_rate(f"the schedule's rate for step {update}", rate)
             groups, rest = [], iter(rates)
             for m in built.minimized:
                 own = np.array([next(rest) for _ in m.optimizer.rates()], np.float32)
@@ -260,12 +309,12 @@ class Trainer(TrainingGraph):
         return self._last_rates[1]
 
     def wait(self) -> None:
-        """Waits until no step is in flight. Errors: whatever a step raised."""
+        """Wait until no step is running. Raise whatever a step raised."""
         while self._in_flight:
             self._wait_for_oldest()
 
     def _wait_for_oldest(self) -> None:
-        """The oldest step in flight is over. Errors: what it raised, unless somebody has seen that."""
+        """Wait for the oldest step in flight. Raise its error, unless it has been raised already."""
         oldest = self._in_flight.popleft()[0]
         if not oldest.raised:
             oldest.wait()
@@ -289,57 +338,89 @@ class Trainer(TrainingGraph):
         progress: bool = True,
         copy: bool | None = None,
     ) -> History:
-        """Trains for some epochs (1 by default) or a number of iterations.
+        """Train for some epochs or a number of steps.
 
         Args:
-            data: arrays, tuples or dicts of arrays, that are shuffled into batches of batch_size: fit(x, y), or both as
-                one pair, fit((x, y)); or mg.data.batches(...) or any iterable of batches (inputs, labels) or (inputs,
-                labels, weights). labels: beside arrays. A number in their place is that of epochs.
-            validation: data likewise, evaluated after each epoch and at the end, or validation_data, Keras's name; or
-                validation_split, the last share of the arrays.
-            steps_per_epoch: batches that an epoch has, for iterables without an end; the next epoch goes on in them.
-            sample_weight: (samples,), or one for each output, beside arrays. class_weight: factors by class number.
-            callbacks: of mpsgraph.training.callbacks, told of what happens. progress: a tqdm bar.
-            copy: whether each step gets copies of its arrays, so that it sees them as they were when the data gave
-                them, though steps run behind: a generator may fill the same arrays again and again. None: they are
-                copied unless they come from arrays, mg.data.batches, a list or a tuple; False: nothing is, and the
-                arrays must stay unchanged for two steps more.
-        Result: the history, which also holds what came before. Errors: as train_step; ImportError when tqdm is asked
-        for and missing.
+            data: Arrays of inputs, which are shuffled into batches, with labels in the next argument; a tuple (inputs,
+                labels) or (inputs, labels, weights); or an iterable of such batches, for example mg.data.batches(...).
+                Inputs, labels, and weights may be tuples or dicts of arrays.
+            labels: Labels, if data are arrays. A number is taken as epochs: fit(data, 5).
+            epochs: Number of epochs. Defaults to 1.
+            iterations: Number of steps, instead of epochs.
+            validation: Data to evaluate after each epoch, in the same forms. Defaults to none.
+            validation_data: Alias of validation, as in Keras.
+            validation_split: Fraction at the end of the arrays to use for validation instead. Defaults to none.
+            steps_per_epoch: Number of batches per epoch, for iterables without an end; the next epoch continues with
+                the next batch. Defaults to all batches.
+            batch_size: Number of samples per batch, for arrays. Defaults to 64.
+            sample_weight: Factors of the losses, (samples,), or a structure with weights for each output, if data are
+                arrays. Defaults to none.
+            class_weight: Factors by class index, as a dict or array. Defaults to none.
+            callbacks: Callbacks of mpsgraph.training.callbacks.
+            progress: Whether to show a progress bar, which needs tqdm. Defaults to True.
+            copy: Whether each step gets copies of its arrays, because the data may overwrite them while the step runs,
+                as a generator that reuses its arrays does. None, the default, copies unless data are arrays,
+                mg.data.batches, a list, or a tuple. If False, arrays must stay unchanged for two more steps.
 
-        >>> x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
-        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", mg.optim.SGD(0.3))
-        >>> history = trainer.fit(x, 3 * x - 1, epochs=40, validation_split=0.25, progress=False)
-        >>> history.validation[-1][1]["loss"] < 0.01
-        True
+        Returns:
+            The history, including earlier fits.
+
+        Raises:
+            DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
+            ShapeError: If the shapes do not match the model, each other, or earlier batches.
+            GraphError: If the structures do not match the model, the loss, or earlier batches; arguments cannot be
+                combined; or there is no data.
+            ImportError: If progress is True and tqdm is not installed.
+
+        Example:
+            >>> x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+            >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", mg.optim.SGD(0.3))
+            >>> history = trainer.fit(x, 3 * x - 1, epochs=40, validation_split=0.25, progress=False)
+            >>> history.validation[-1][1]["loss"] < 0.01
+            True
         """
         if isinstance(labels, (int, float)) and not isinstance(labels, bool):
             labels, epochs, iterations = None, labels, epochs
             if not isinstance(epochs, int) or epochs < 1:
                 raise GraphError(f"Trainer.fit: epochs must be an int of at least 1, got {shown(epochs)}")
         if validation is not None and validation_data is not None:
-            raise GraphError("validation and validation_data are two names for one thing: give one of them")
+            raise GraphError("Trainer.fit: validation_data is an alias of validation: pass only one of them")
         fit = Fit(
             self, data, labels, sample_weight, class_weight, batch_size,
             validation if validation is not None else validation_data, validation_split,
         )  # fmt: skip
         return fit.run(epochs or 1, iterations, steps_per_epoch, callbacks, progress, copy)
 
-    # --- evaluation ------------------------------------------------------------------------------------------------
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
     @checked
     def evaluate(
         self, data: Any, labels: Any = None, batch_size: Size = 256, *, sample_weight: Any = None, metrics: Any = None
     ) -> dict[str, float]:
-        """Mean loss and metrics over data, in inference mode; of the labels that count, where the loss ignores some.
+        """Return the mean loss and metrics over data, in inference mode. Labels that the loss ignores are not counted.
 
-        Args: data, labels and sample_weight as fit's; a number in the labels' place is the batch size; metrics, others
-        than the trainer's. Errors: as train_step; GraphError without data.
+        Args:
+            data: Arrays of inputs, with labels in the next argument; a tuple (inputs, labels) or (inputs, labels,
+                weights); or an iterable of such batches, for example mg.data.batches(...). Inputs, labels, and weights
+                may be tuples or dicts of arrays.
+            labels: Labels, if data are arrays. A number is taken as batch_size.
+            batch_size: Number of samples per batch, for arrays. Defaults to 256.
+            sample_weight: Factors of the losses, (samples,), if data are arrays. Defaults to none.
+            metrics: Metrics to use instead of the trainer's. Defaults to the trainer's.
 
-        >>> model = mg.nn.Sequential(mg.nn.Linear(2))
-        >>> trainer = mg.Trainer(model)
-        >>> sorted(trainer.evaluate((np.eye(2, dtype=np.float32), np.array([0, 1], np.int32))))
-        ['accuracy', 'loss']
+        Returns:
+            Numbers by name.
+
+        Raises:
+            DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
+            ShapeError: If the shapes do not match the model, each other, or earlier batches.
+            GraphError: If the structures do not match the model, the loss, or earlier batches, or there is no data.
+
+        Example:
+            >>> model = mg.nn.Sequential(mg.nn.Linear(2))
+            >>> trainer = mg.Trainer(model)
+            >>> sorted(trainer.evaluate((np.eye(2, dtype=np.float32), np.array([0, 1], np.int32))))
+            ['accuracy', 'loss']
         """
         if isinstance(labels, int):
             labels, batch_size = None, labels
@@ -347,34 +428,48 @@ class Trainer(TrainingGraph):
 
     @checked
     def predict(self, data: Any, batch_size: Size = 256) -> Any:
-        """The model's outputs, in inference mode: arrays (samples, ...) in the structure of its outputs.
+        """Return the outputs of the model in inference mode.
 
-        Args: data, an array, a tuple or a dict of arrays, of which batches are made; or an iterable of batches, of
-        which labels are left aside. With a training_step of your own they are what the model takes, which may be
-        something else than the batches of the step. Errors: as train_step; GraphError for an iterable without a batch.
+        Args:
+            data: Inputs as an array, or a tuple or dict of arrays, which are divided into batches; or an iterable of
+                batches, whose labels are ignored. With a custom training_step, these are the inputs of the model, which
+                may differ from those of the step.
+            batch_size: Number of samples per batch, for arrays. Defaults to 256.
 
-        >>> trainer = mg.Trainer(mg.nn.Linear(3))
-        >>> trainer.predict(np.zeros((5, 2), np.float32)).shape
-        (5, 3)
-        >>> trainer.predict(np.zeros((n, 2), np.float32) for n in (4, 1)).shape
-        (5, 3)
+        Returns:
+            Arrays (samples, ...) in the structure of the model's outputs.
+
+        Raises:
+            DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
+            ShapeError: If the shapes do not match the model or earlier batches.
+            GraphError: If the structure does not match the model or earlier batches, or there is no data.
+
+        Example:
+            >>> trainer = mg.Trainer(mg.nn.Linear(3))
+            >>> trainer.predict(np.zeros((5, 2), np.float32)).shape
+            (5, 3)
+            >>> trainer.predict(np.zeros((n, 2), np.float32) for n in (4, 1)).shape
+            (5, 3)
         """
         return evaluation.predict(self, data, batch_size)
 
     @contextmanager
     def averaged_weights(self) -> Iterator[None]:
-        """Meanwhile the weights are their moving averages: for evaluation, prediction and saving of the model.
+        """Replace the weights by their moving averages within a `with` block, for evaluation, prediction, or saving the
+        model.
 
-        Errors: GraphError without ema_decay, and before the first update.
+        Raises:
+            GraphError: If the trainer has no ema_decay, or has not made an update yet.
 
-        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", ema_decay=0.9)
-        >>> x = np.ones((4, 2), np.float32)
-        >>> _ = trainer.fit(x, x[:, :1], progress=False)
-        >>> with trainer.averaged_weights():
-        ...     found = trainer.evaluate(x, x[:, :1])
+        Example:
+            >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", ema_decay=0.9)
+            >>> x = np.ones((4, 2), np.float32)
+            >>> _ = trainer.fit(x, x[:, :1], progress=False)
+            >>> with trainer.averaged_weights():
+            ...     found = trainer.evaluate(x, x[:, :1])
         """
         if not self._has_averages:
-            raise GraphError("there are no averages of weights: make the trainer with ema_decay, and train first")
+            raise GraphError("there are no averaged weights: create the trainer with ema_decay, and train first")
         self.wait()
         g = self.graph
         own = {v: g.variable_value(v, device=self.device) for v in self._averages}
@@ -387,44 +482,72 @@ class Trainer(TrainingGraph):
                 g.set_variable(v, value, device=self.device)
 
     def optimize_for_inference(self) -> Model:
-        """The trained model alone, with its weights as constants and batch normalization folded; see
-        Model.optimize_for_inference. Its input is "inputs", its output "outputs"; of several, their names. Errors:
-        GraphError before the first step, evaluation or prediction, when there is no model yet.
+        """Return the trained model with its weights as constants and batch normalization folded.
 
-        >>> trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(3), mg.nn.Dropout(0.5)))
-        >>> x = np.zeros((5, 2), np.float32)
-        >>> expected = trainer.predict(x)
-        >>> bool((trainer.optimize_for_inference()(x).numpy() == expected).all())
-        True
+        See Model.optimize_for_inference. The input is named "inputs" and the output "outputs"; several have their own
+        names.
+
+        Returns:
+            The model, without training.
+
+        Raises:
+            GraphError: If there was no step, evaluation, or prediction yet, so that there is no model.
+
+        Example:
+            >>> trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(3), mg.nn.Dropout(0.5)))
+            >>> x = np.zeros((5, 2), np.float32)
+            >>> expected = trainer.predict(x)
+            >>> bool((trainer.optimize_for_inference()(x).numpy() == expected).all())
+            True
         """
         return self._model().optimize_for_inference()
 
     def quantize(self, calibration: Iterable[Any], **options: Any) -> Model:
-        """The trained model with 8-bit integers inside. Args and errors: Model.quantize."""
+        """Return the trained model with 8-bit integer arithmetic; see Model.quantize.
+
+        Args:
+            calibration: Inputs from which value ranges are measured.
+            **options: Options of Model.quantize.
+
+        Returns:
+            The quantized model.
+
+        Raises:
+            GraphError: If there was no step, evaluation, or prediction yet, so that there is no model.
+        """
         return self._model().quantize(calibration, **options)
 
     def _model(self) -> Model:
         if self._inputs is None and self._prediction_inputs is None:
-            raise GraphError("there is no model yet: train, evaluate or predict first")
+            raise GraphError("Trainer: there is no model yet: train, evaluate or predict first")
         self.wait()
         return evaluation.model_of(self)
 
-    # --- checkpoints -----------------------------------------------------------------------------------------------
+    # --- checkpoints --------------------------------------------------------------------------------------------------
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes weights, moving averages, optimizer state, random states, step, history, data order, and what
-        callbacks know.
+        """Write a checkpoint: weights, moving averages, optimizer state, random states, step, history, data order, and
+        callbacks.
 
-        Errors: CheckpointError; GraphError before the first step or evaluation, when there is nothing to save.
+        Args:
+            path: Path of the file.
+
+        Raises:
+            CheckpointError: If the file cannot be written.
+            GraphError: If there was no step or evaluation yet, so that there is nothing to save.
         """
         checkpoint_state.save(self, path)
 
     @checked
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Continues from a checkpoint, bit for bit: the same model, loss and optimizer must have been made.
+        """Continue from a checkpoint, bit for bit. The trainer must have the same model, loss, and optimizer.
 
-        Errors: CheckpointError for a file that is damaged or of another model; then nothing has changed.
+        Args:
+            path: Path of the file.
+
+        Raises:
+            CheckpointError: If the file is damaged or belongs to another model; nothing has changed then.
         """
         checkpoint_state.load(self, path)
 
@@ -434,22 +557,38 @@ class Trainer(TrainingGraph):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise GraphError(
-            "a trainer cannot be pickled or copied, as it has steps in flight and a graph for each form of batches: "
-            "save(path) and load(path) carry its state, copy.deepcopy(trainer.model) its model"
+            "a trainer cannot be pickled or copied, because it has steps in flight and compiled programs: use "
+            "save(path) and "
+            "load(path) for its state, and copy.deepcopy(trainer.model) for its model"
         )
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Copies of the values of the model's parameters and buffers, by path. Errors: GraphError before the first
-        batch."""
+        """Return copies of the values of the model's parameters and buffers, by path.
+
+        Raises:
+            GraphError: If there was no batch yet, so that the model has no variables.
+        """
         variables = self.network.named_variables()
         return {path: self.graph.variable_value(v, device=self.device) for path, v in variables.items()}
 
     @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
-        """Gives the model what `weights` gave. Errors: GraphError for other paths, ShapeError, DTypeError."""
+        """Set the values of the model's parameters and buffers.
+
+        Args:
+            values: Arrays by path, as returned by `weights`.
+
+        Raises:
+            GraphError: If the paths differ from the model's.
+            ShapeError: If a shape differs.
+            DTypeError: If a dtype differs.
+        """
         variables = self.network.named_variables()
         if values.keys() != variables.keys():
-            raise GraphError(f"weights are by path: {', '.join(variables)}; got {', '.join(values)}")
+            raise GraphError(
+                f"Trainer.set_weights: values must have the paths {', '.join(variables)}, got "
+                f"{', '.join(values) or 'none'}"
+            )
         for path, value in values.items():
             self.graph.set_variable(variables[path], value, device=self.device)
 
@@ -458,13 +597,16 @@ class Trainer(TrainingGraph):
         return self.ema_decay is not None and bool(self._averages) and self.step >= self.accumulation
 
     def _require_model(self) -> None:
-        """GraphError where the module was taken to another graph meanwhile."""
+        """Raise GraphError if the module has been built in another graph meanwhile."""
         if isinstance(self.model, Module) and is_built(self.model) and self.model._graph is not self.graph:
-            raise GraphError("the model was built in another graph than this trainer's: make a new Trainer of it")
+            raise GraphError("the model was built in another graph than this trainer's: create a new Trainer for it")
 
 
 def _waiting(trainer: Trainer) -> Callable[[], None]:
-    """Waits for a trainer's steps, if it is still there: what they say to others must be said before this one ends."""
+    """Return a function that waits for a trainer's steps, if it still exists.
+
+    Their messages to other processes must be sent before this process ends.
+    """
     reference = weakref.ref(trainer)
 
     def wait() -> None:
@@ -477,11 +619,14 @@ def _waiting(trainer: Trainer) -> Callable[[], None]:
 
 
 def _precision(precision: str | Mapping[str, Any] | None) -> str:
-    """The name of a precision that was asked for."""
+    """Return the name of the requested precision."""
     if precision is None:
         return str(POLICIES[global_policy()] or "float32")
     if isinstance(precision, Mapping):
         return "auto"
     if precision not in PRECISIONS:
-        raise GraphError(f"a precision is one of {', '.join(PRECISIONS)}, or choices by layer, got {shown(precision)}")
+        raise GraphError(
+            f"Trainer: precision must be one of {', '.join(PRECISIONS)}, or a dict of choices by layer, got "
+            f"{shown(precision)}"
+        )
     return precision

@@ -1,6 +1,6 @@
-"""The name under which what the trainer is made of takes it: its class would be an import in a circle."""
+"""The type of trainers in modules that Trainer imports, which cannot import its class."""
 
 from typing import Any, TypeAlias
 
 Trainer: TypeAlias = Any
-"""A mpsgraph.Trainer."""
+"""An mpsgraph.Trainer."""

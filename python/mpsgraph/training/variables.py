@@ -1,4 +1,4 @@
-"""The variables that a trainer's steps use, by names that do not depend on what else is in the graph."""
+"""The variables that a trainer's steps use, under names that do not depend on what else is in the graph."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .trainer_type import Trainer
 
 
 def variables_of(trainer: Trainer) -> dict[str, Tensor]:
-    """All that a trainer's steps use: the model's variables by path, its own by name in the order of their making.
+    """Return the variables that a trainer's steps use: the model's by path, others by name in order of creation.
 
-    A graph makes names its own by a number behind them; here the numbers count this trainer's variables alone.
+    A graph makes names unique by appending a number; here, the numbers only count this trainer's variables.
     """
     own = {v: path for path, v in trainer.network.named_variables().items()}
     found = {path: v for v, path in own.items()}

@@ -94,7 +94,9 @@ def loss_named(loss: str | Loss) -> Loss:
     if callable(loss):
         return loss
     if loss not in LOSSES:
-        raise GraphError(f"loss must be a function (outputs, labels) or one of {', '.join(LOSSES)}, got {shown(loss)}")
+        raise GraphError(
+            f"there is no loss named {shown(loss)}: pass one of {', '.join(LOSSES)}, or a function (outputs, labels)"
+        )
     return LOSSES[loss]
 
 

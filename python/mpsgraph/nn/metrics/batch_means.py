@@ -192,7 +192,8 @@ def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, M
         return getattr(metric, "__name__", "metric"), metric
     if metric not in METRICS:
         raise GraphError(
-            f"metric must be a function (outputs, labels) or one of {', '.join(METRICS)}, got {shown(metric)}"
+            f"there is no metric named {shown(metric)}: pass one of {', '.join(METRICS)}, or a function (outputs, "
+            "labels)"
         )
     if loss is None or metric not in ("accuracy", "binary_accuracy"):
         return metric, METRICS[metric]

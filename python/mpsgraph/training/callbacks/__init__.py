@@ -1,7 +1,8 @@
-"""Callbacks: what is told of a fit's epochs and steps, and may end it, save, or change its rates.
+"""Callbacks, which are notified of the epochs and steps of a fit and can stop it, save the trainer, or change its
+rates.
 
-The protocol is `Callback`'s five methods. Steps run behind the caller, so a step is told of when its values are known,
-which is up to two steps after it was begun.
+The protocol is the five methods of `Callback`. Steps run asynchronously, so a callback is notified of a step when its
+values are available, up to two steps after it started.
 """
 
 from .callback import Callback

@@ -1,4 +1,4 @@
-"""Callback: the protocol, and what those that watch one number share."""
+"""Callback, the base class of callbacks, and the base of those that monitor one value."""
 
 from __future__ import annotations
 
@@ -12,57 +12,95 @@ from ..trainer_type import Trainer
 
 
 class Callback:
-    """What is told of a fit; override what you need.
+    """Base class of callbacks. Override the methods you need.
 
-    `trainer.stop(reason)` ends the fit. `values` are by name: "loss", metrics, and behind an epoch "val_loss" and
-    others of the validation. What `state_dict` gives is saved with the trainer, and `load_state_dict` gets it in the
-    first fit behind `Trainer.load`, where a callback of the same class is given.
+    `trainer.stop(reason)` ends the fit. `values` maps names to numbers: "loss", metrics, and, at the end of an epoch,
+    validation results such as "val_loss". The result of `state_dict` is saved with the trainer. In the first fit after
+    `Trainer.load`, it is passed to `load_state_dict` of a callback of the same class.
 
-    >>> class Shout(mg.training.callbacks.Callback):
-    ...     def on_epoch_end(self, trainer, epoch, values):
-    ...         print("epoch", epoch, sorted(values))
-    >>> x = np.ones((8, 1), np.float32)
-    >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, callbacks=[Shout()], progress=False)
-    epoch 0 ['loss']
+    Attributes:
+        saves: Whether the callback saves the trainer. Such callbacks are called last, so that they save the effects of
+            the others.
+        first_process_only: Whether, in distributed training, only the first process calls it.
+
+    Example:
+        >>> class Shout(mg.training.callbacks.Callback):
+        ...     def on_epoch_end(self, trainer, epoch, values):
+        ...         print("epoch", epoch, sorted(values))
+        >>> x = np.ones((8, 1), np.float32)
+        >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, callbacks=[Shout()], progress=False)
+        epoch 0 ['loss']
     """
 
     saves = False
-    """Does it save the trainer? Such are told last, so that what they save has what the others made of an epoch."""
+    """Whether the callback saves the trainer. Such callbacks are called last, so that they save the effects of the
+    others.
+    """
 
     first_process_only = False
-    """Of several processes that train together, is only the first told? For those that write files or print; not for
-    those that call the trainer."""
+    """Whether, in distributed training, only the first process calls it. For callbacks that write files or print, not
+    for those that act on the trainer.
+    """
 
     def state_dict(self) -> dict[str, Any]:
-        """What the callback has to know after a resume: numbers, strings, arrays, and lists and dicts of them."""
+        """Return what the callback needs after a resume: numbers, strings, arrays, and lists and dicts of them."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what state_dict gave, behind on_fit_begin; a tuple has become a list."""
+        """Restore a state, after on_fit_begin.
+
+        Args:
+            state: Result of `state_dict`; tuples in it have become lists.
+        """
 
     def on_fit_begin(self, trainer: Trainer) -> None:
-        """Before the first epoch of a fit."""
+        """Called before the first epoch of a fit.
+
+        Args:
+            trainer: The trainer.
+        """
 
     def on_epoch_begin(self, trainer: Trainer, epoch: int) -> None:
-        """Before the first step of an epoch; epochs count from 0, over all fits of the trainer."""
+        """Called before the first step of an epoch.
+
+        Args:
+            trainer: The trainer.
+            epoch: Index of the epoch, counted from 0 over all fits of the trainer.
+        """
 
     def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
-        """When a step's values are known; steps count from 1."""
+        """Called when the values of a step are available.
+
+        Args:
+            trainer: The trainer.
+            step: Number of the step, counted from 1.
+            values: Loss and metrics of the step, by name.
+        """
 
     def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
-        """Behind an epoch and its validation; values are the means over its steps, and those of the validation."""
+        """Called after an epoch and its validation.
+
+        Args:
+            trainer: The trainer.
+            epoch: Index of the epoch, counted from 0 over all fits of the trainer.
+            values: Means over the steps of the epoch, and validation results, by name.
+        """
 
     def on_fit_end(self, trainer: Trainer) -> None:
-        """Behind the last epoch, also where an error ends the fit."""
+        """Called after the last epoch, also if an error ends the fit.
+
+        Args:
+            trainer: The trainer.
+        """
 
 
 class Watching(Callback):
-    """The base of those that watch one of an epoch's values, and whether it gets better."""
+    """Base of the callbacks that monitor whether one of an epoch's values improves."""
 
     @checked
     def __init__(self, monitor: str = "val_loss", mode: Literal["auto", "min", "max"] = "auto", min_delta: float = 0.0):
         if not 0 <= min_delta < math.inf:
-            raise GraphError(f"{type(self).__name__}: min_delta must be at least 0, got {min_delta}")
+            raise GraphError(f"{type(self).__name__}: min_delta must be finite and at least 0, got {min_delta}")
         lower = "loss" in monitor or "error" in monitor or "perplexity" in monitor
         self.monitor, self.min_delta = monitor, min_delta
         self.mode = ("min" if lower else "max") if mode == "auto" else mode
@@ -75,16 +113,16 @@ class Watching(Callback):
         self.best = state["best"]
 
     def value_of(self, values: Mapping[str, float]) -> float:
-        """The watched number. GraphError that lists the names."""
+        """Return the monitored value. Raise GraphError that lists the available names if there is none."""
         if self.monitor not in values:
             raise GraphError(
-                f"{type(self).__name__} watches '{self.monitor}', an epoch has {', '.join(values)}: give fit "
-                "validation data, or another monitor"
+                f"{type(self).__name__}: an epoch has no value '{self.monitor}', only {', '.join(values)}: pass "
+                "validation data to fit, or another monitor"
             )
         return values[self.monitor]
 
     def improves(self, value: float) -> bool:
-        """Is it better than the best so far, by min_delta at least? Then it is the best from now on."""
+        """Return whether a value is better than the best so far by more than min_delta, and if so, make it the best."""
         if math.isnan(value):
             return False
         gain = math.inf if self.best is None else (self.best - value if self.mode == "min" else value - self.best)

@@ -1,4 +1,4 @@
-"""Callbacks that save the trainer, from which `Trainer.load` continues bit for bit."""
+"""Callbacks that save the trainer, so that `Trainer.load` can continue bit for bit."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from .callback import Callback, Watching
 
 
 class BestCheckpoint(Watching):
-    """Saves the trainer behind each epoch whose value is the best so far.
+    """Save the trainer after each epoch whose monitored value is the best so far. Keras's
+    ModelCheckpoint(save_best_only=True).
 
-    Args: path, which may have {epoch} and {value} in it; monitor and mode as EarlyStopping's. Keras's ModelCheckpoint
-    with save_best_only.
+    Args:
+        path: Path of the checkpoint, which may contain {epoch} and {value}.
+        monitor: Name of the value. Defaults to "val_loss".
+        mode: "min", "max", or "auto", the default, which means "min" for losses, errors, and perplexity, and "max"
+            otherwise.
 
-    >>> import tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "best.safetensors")
-    >>> x = np.ones((8, 1), np.float32)
-    >>> best = mg.training.callbacks.BestCheckpoint(path, "loss")
-    >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, epochs=2, callbacks=[best], progress=False)
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
-    >>> trainer.load(path)
-    >>> trainer.step
-    2
+    Raises:
+        GraphError: At the end of an epoch, if it has no value of that name.
+
+    Example:
+        >>> import tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "best.safetensors")
+        >>> x = np.ones((8, 1), np.float32)
+        >>> best = mg.training.callbacks.BestCheckpoint(path, "loss")
+        >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, epochs=2, callbacks=[best], progress=False)
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
+        >>> trainer.load(path)
+        >>> trainer.step
+        2
     """
 
     saves = True
@@ -45,18 +53,29 @@ class BestCheckpoint(Watching):
 
 
 class PeriodicCheckpoint(Callback):
-    """Saves the trainer every so many epochs or steps, and keeps the last few.
+    """Save the trainer every few epochs or steps, and optionally keep only the latest files.
 
-    Args: path with {step} or {epoch} in it; every_epochs or every_steps, one of them; keep, how many files stay, None
-    for all. A step's file is of the steps that were begun by then, up to two more. Errors: GraphError.
+    A checkpoint made at the end of a step also contains up to two later steps that have already started.
 
-    >>> import tempfile, os
-    >>> folder = tempfile.mkdtemp()
-    >>> x = np.ones((8, 1), np.float32)
-    >>> save = mg.training.callbacks.PeriodicCheckpoint(os.path.join(folder, "{epoch}.safetensors"), keep=2)
-    >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, epochs=4, callbacks=[save], progress=False)
-    >>> sorted(os.listdir(folder))
-    ['2.safetensors', '3.safetensors']
+    Args:
+        path: Path of the checkpoints, which may contain {step} and {epoch}, and must contain one of them if keep is
+            given.
+        every_epochs: Number of epochs between checkpoints. Defaults to 1 if every_steps is not given.
+        every_steps: Number of steps between checkpoints, instead of epochs.
+        keep: Number of files to keep. None, the default, keeps all.
+
+    Raises:
+        GraphError: If both every_epochs and every_steps are given, or path contains neither {step} nor {epoch} although
+            keep is given.
+
+    Example:
+        >>> import tempfile, os
+        >>> folder = tempfile.mkdtemp()
+        >>> x = np.ones((8, 1), np.float32)
+        >>> save = mg.training.callbacks.PeriodicCheckpoint(os.path.join(folder, "{epoch}.safetensors"), keep=2)
+        >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, epochs=4, callbacks=[save], progress=False)
+        >>> sorted(os.listdir(folder))
+        ['2.safetensors', '3.safetensors']
     """
 
     saves = True
@@ -71,10 +90,11 @@ class PeriodicCheckpoint(Callback):
     ) -> None:
         self.path, self.keep = os.fspath(path), keep
         if every_epochs is not None and every_steps is not None:
-            raise GraphError("PeriodicCheckpoint: every_epochs and every_steps, give one of them")
+            raise GraphError("PeriodicCheckpoint: pass only one of every_epochs and every_steps")
         if keep is not None and "{epoch" not in self.path and "{step" not in self.path:
             raise GraphError(
-                "PeriodicCheckpoint: files to keep need names of their own, with {epoch} or {step} in them"
+                "PeriodicCheckpoint: with keep, path must contain {epoch} or {step}, so that each file has a different "
+                "name"
             )
         self.every_epochs = 1 if every_steps is None and every_epochs is None else every_epochs
         self.every_steps = every_steps

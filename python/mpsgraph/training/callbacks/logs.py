@@ -1,4 +1,4 @@
-"""Callbacks that write what happens: tables in CSV, and events for TensorBoard."""
+"""Callbacks that log training: CSV tables and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from .callback import Callback
 
 
 class CSVLog(Callback):
-    """A row for each epoch in a CSV file: epoch, step, learning_rate, and the values in the order of their names.
+    """Write a CSV file with a row for each epoch: epoch, step, learning_rate, and the epoch's values.
 
-    Rows go into a file that is there already where append says so; a new name in a later epoch writes the table anew.
-    Rows are saved with the trainer: behind Trainer.load the table goes on where the checkpoint was made.
+    If a later epoch has a value with a new name, the table is rewritten with another column. Rows are saved with the
+    trainer: after Trainer.load, the table continues from the checkpoint.
 
-    >>> import tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "log.csv")
-    >>> x = np.ones((8, 1), np.float32)
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
-    >>> _ = trainer.fit(x, x, epochs=2, callbacks=[mg.training.callbacks.CSVLog(path)], progress=False)
-    >>> with open(path) as file:
-    ...     lines = file.read().splitlines()
-    >>> lines[0], len(lines)
-    ('epoch,step,learning_rate,loss', 3)
+    Args:
+        path: Path of the file.
+        append: Whether to keep the rows of an existing file. Defaults to False.
+
+    Example:
+        >>> import tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "log.csv")
+        >>> x = np.ones((8, 1), np.float32)
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
+        >>> _ = trainer.fit(x, x, epochs=2, callbacks=[mg.training.callbacks.CSVLog(path)], progress=False)
+        >>> with open(path) as file:
+        ...     lines = file.read().splitlines()
+        >>> lines[0], len(lines)
+        ('epoch,step,learning_rate,loss', 3)
     """
 
     first_process_only = True
@@ -66,16 +71,24 @@ class CSVLog(Callback):
 
 
 class TensorBoard(Callback):
-    """Events for TensorBoard, by tensorboardX, or by PyTorch's writer over tensorboard where that is installed.
+    """Write events for TensorBoard with tensorboardX, or with PyTorch's writer if tensorboard is installed.
 
-    Tags are "train/loss" by step, "epoch/loss" and "validation/loss" by the steps that were made, and "learning_rate".
-    Of a training that goes on from a checkpoint, events of later steps that are in the folder are hidden. Args: folder;
-    every, how many steps lie between two that are written. Errors: ImportError without tensorboardX.
+    Tags are "train/loss" by step, "epoch/loss" and "validation/loss" by the number of steps at the end of the epoch,
+    and "learning_rate". If training continues from a checkpoint, events of later steps already in the folder are
+    hidden.
 
-    >>> import tempfile
-    >>> log = mg.training.callbacks.TensorBoard(tempfile.mkdtemp())
-    >>> isinstance(log, mg.training.callbacks.Callback)
-    True
+    Args:
+        folder: Folder of the events.
+        every: Number of steps between "train" events. Defaults to 1.
+
+    Raises:
+        ImportError: At the start of a fit, if neither tensorboardX nor PyTorch's writer is available.
+
+    Example:
+        >>> import tempfile
+        >>> log = mg.training.callbacks.TensorBoard(tempfile.mkdtemp())
+        >>> isinstance(log, mg.training.callbacks.Callback)
+        True
     """
 
     first_process_only = True
@@ -107,7 +120,9 @@ class TensorBoard(Callback):
 
 
 def _writer(folder: str, step: int) -> Any:
-    """A writer of what comes behind a step. Files begun in one second would have one name without that in it."""
+    """Create a writer of events after a step. The file name includes the step, so that writers created within one
+    second differ.
+    """
     try:
         module = import_module("torch.utils.tensorboard")
     except ImportError:

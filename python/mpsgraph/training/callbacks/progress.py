@@ -1,4 +1,4 @@
-"""The progress bar: tqdm's, in notebooks the notebook's own."""
+"""The progress bar, drawn by tqdm, as a widget in notebooks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from .callback import Callback
 
 
 class ProgressBar(Callback):
-    """A bar over all steps with the last step's values and the last validation's. Args: total steps, None: unknown.
+    """Show a progress bar over all steps, with the values of the last step and the last validation.
 
-    >>> x = np.ones((8, 1), np.float32)
-    >>> bar = mg.training.callbacks.ProgressBar()
-    >>> history = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, callbacks=[bar], progress=False)
-    >>> history.epoch
-    1
+    Args:
+        total: Total number of steps. None, the default, means unknown.
+
+    Raises:
+        ImportError: At the start of a fit, if tqdm is not installed.
+
+    Example:
+        >>> x = np.ones((8, 1), np.float32)
+        >>> bar = mg.training.callbacks.ProgressBar()
+        >>> history = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, callbacks=[bar], progress=False)
+        >>> history.epoch
+        1
     """
 
     first_process_only = True
@@ -28,7 +35,7 @@ class ProgressBar(Callback):
         self._validation: dict[str, str] = {}
 
     def on_fit_begin(self, trainer: Trainer) -> None:
-        tqdm = require("tqdm.auto", "train", "the progress bar (progress=False does without)")
+        tqdm = require("tqdm.auto", "train", "the progress bar (progress=False turns it off)")
         self._bar = tqdm.tqdm(total=self.total, unit="step")
 
     def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""Callbacks that end a fit or lower its rates."""
+"""Callbacks that stop a fit or lower its learning rates."""
 
 from __future__ import annotations
 
@@ -12,18 +12,28 @@ from .callback import Callback, Watching
 
 
 class EarlyStopping(Watching):
-    """Ends the fit when a value has not got better for so many epochs, and gives the model its best weights back.
+    """Stop the fit when a monitored value has not improved for some epochs, and restore the best weights.
 
-    Args: monitor, such as "val_loss"; patience in epochs; min_delta, what counts as better; mode, "min", "max" or
-    "auto": "min" for losses, errors and perplexity; restore_best_weights. The best value and weights and the epochs
-    without a better one are saved with the trainer, until it has ended a fit. Keras's EarlyStopping. Errors: GraphError
-    for a monitor that epochs do not have.
+    The best value, the best weights, and the number of epochs waited are saved with the trainer until the callback has
+    stopped a fit. Keras's EarlyStopping.
 
-    >>> x = np.ones((8, 1), np.float32)
-    >>> stopping = mg.training.callbacks.EarlyStopping("loss", patience=2, min_delta=10.0)
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
-    >>> trainer.fit(x, x, epochs=50, callbacks=[stopping], progress=False).epoch, trainer.stopped
-    (3, 'loss has not got better for 2 epochs')
+    Args:
+        monitor: Name of the value. Defaults to "val_loss".
+        patience: Number of epochs without improvement after which to stop. Defaults to 10.
+        min_delta: Change that an improvement must exceed. Defaults to 0.
+        mode: "min", "max", or "auto", the default, which means "min" for losses, errors, and perplexity, and "max"
+            otherwise.
+        restore_best_weights: Whether to restore the weights of the best epoch at the end of the fit. Defaults to True.
+
+    Raises:
+        GraphError: At the end of an epoch, if it has no value of that name.
+
+    Example:
+        >>> x = np.ones((8, 1), np.float32)
+        >>> stopping = mg.training.callbacks.EarlyStopping("loss", patience=2, min_delta=10.0)
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
+        >>> trainer.fit(x, x, epochs=50, callbacks=[stopping], progress=False).epoch, trainer.stopped
+        (3, 'loss has not improved for 2 epochs')
     """
 
     def __init__(
@@ -57,7 +67,7 @@ class EarlyStopping(Watching):
             return
         self.waited += 1
         if self.waited >= self.patience:
-            trainer.stop(f"{self.monitor} has not got better for {self.patience} epochs")
+            trainer.stop(f"{self.monitor} has not improved for {self.patience} epochs")
 
     def on_fit_end(self, trainer: Trainer) -> None:
         if self._weights is not None:
@@ -68,19 +78,31 @@ class EarlyStopping(Watching):
 
 
 class ReduceRateOnPlateau(Watching):
-    """Multiplies all learning rates by a factor when a value has not got better for so many epochs.
+    """Multiply all learning rates by a factor when a monitored value has not improved for some epochs.
 
-    Schedules go on beneath it. Args: monitor, factor, patience in epochs, min_delta, mode as EarlyStopping's; cooldown,
-    epochs after a change in which it does not wait; min_rate, below which it does not bring the trainer's learning
-    rate. What it has seen and the rates that it made are saved with the trainer. Keras's and PyTorch's
-    ReduceLROnPlateau, whose patience of p lets p epochs pass: it is patience=p + 1 here, as in Keras.
+    Schedules continue and are scaled. The state of the callback and the changed rates are saved with the trainer.
+    Keras's and PyTorch's ReduceLROnPlateau; PyTorch's patience of p corresponds to patience=p + 1 here, as in Keras.
 
-    >>> x = np.ones((8, 1), np.float32)
-    >>> plateau = mg.training.callbacks.ReduceRateOnPlateau("loss", factor=0.5, patience=1, min_delta=10.0)
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", mg.optim.SGD(0.25))
-    >>> _ = trainer.fit(x, x, epochs=3, callbacks=[plateau], progress=False)
-    >>> trainer.learning_rate
-    0.0625
+    Args:
+        monitor: Name of the value. Defaults to "val_loss".
+        factor: Factor of the rates, from 0 to 1. Defaults to 0.1.
+        patience: Number of epochs without improvement after which to lower the rates. Defaults to 10.
+        min_delta: Change that an improvement must exceed. Defaults to 1e-4.
+        mode: "min", "max", or "auto", the default, which means "min" for losses, errors, and perplexity, and "max"
+            otherwise.
+        cooldown: Number of epochs after a change before waiting starts again. Defaults to 0.
+        min_rate: Lower bound of the trainer's learning rate. Defaults to 0.
+
+    Raises:
+        GraphError: At the end of an epoch, if it has no value of that name.
+
+    Example:
+        >>> x = np.ones((8, 1), np.float32)
+        >>> plateau = mg.training.callbacks.ReduceRateOnPlateau("loss", factor=0.5, patience=1, min_delta=10.0)
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", mg.optim.SGD(0.25))
+        >>> _ = trainer.fit(x, x, epochs=3, callbacks=[plateau], progress=False)
+        >>> trainer.learning_rate
+        0.0625
     """
 
     def __init__(
@@ -121,13 +143,14 @@ class ReduceRateOnPlateau(Watching):
 
 
 class TerminateOnNaN(Callback):
-    """Ends the fit when a step's loss is NaN or infinite.
+    """Stop the fit when the loss of a step is NaN or infinite.
 
-    >>> x = np.full((8, 1), np.nan, np.float32)
-    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
-    >>> _ = trainer.fit(x, x, epochs=9, callbacks=[mg.training.callbacks.TerminateOnNaN()], progress=False)
-    >>> trainer.stopped
-    'the loss of step 1 is nan'
+    Example:
+        >>> x = np.full((8, 1), np.nan, np.float32)
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
+        >>> _ = trainer.fit(x, x, epochs=9, callbacks=[mg.training.callbacks.TerminateOnNaN()], progress=False)
+        >>> trainer.stopped
+        'the loss of step 1 is nan'
     """
 
     def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
