@@ -1,6 +1,6 @@
 """Cases of tests/cases that do not go out to XLA, each with its reason: by case id or operation, where * is any text.
 
-What is here must raise an error of the package: tests/jax_and_xla/test_out_cases.py holds it to that.
+What is here must raise an error of the package: tests/jax_and_xla/test_export_cases.py holds it to that.
 """
 
 from __future__ import annotations

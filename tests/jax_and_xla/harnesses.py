@@ -1,11 +1,11 @@
-"""JAX's own harnesses of its primitives, run through mpsgraph.jax.jit and compared with jax.jit: a summary of all.
+"""Run JAX's own primitive harnesses through mpsgraph.jax.jit, compare with jax.jit, and print a summary.
 
-    python tests/jax_and_xla/harnesses.py                     all of them, in as many processes as there are processors
-    python tests/jax_and_xla/harnesses.py --only 'svd|qr'     those whose names a pattern finds
-    python tests/jax_and_xla/harnesses.py --every 20          each twentieth
+    python tests/jax_and_xla/harnesses.py                     all harnesses, in one process per processor
+    python tests/jax_and_xla/harnesses.py --only 'svd|qr'     harnesses whose name matches a pattern
+    python tests/jax_and_xla/harnesses.py --every 20          every twentieth harness
 
-A harness passes when all results are equal within its tolerance, refused when mpsgraph names what it cannot say, and is
-wrong else. The exit status is not 0 when one is wrong that WRONG does not list, with its reason.
+A harness passes if all results are equal within its tolerance, is refused if mpsgraph names an unsupported feature, and
+is wrong otherwise. The exit status is nonzero if a wrong harness is not listed in WRONG, with its reason.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import warnings
 
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# What is compared is compiled quickly.
+# Compile the reference results quickly.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
-# and kept for the next time.
+# Cache the compiled reference for later runs.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path(__file__).parents[2] / "build" / "jax-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
@@ -34,11 +34,11 @@ import jax
 import mpsgraph as mg
 import numpy as np
 
-# The tolerances, absolute and relative, by the type of the numbers.
+# Absolute and relative tolerances by dtype.
 TOLERANCES = {"float64": 1e-12, "complex128": 1e-12, "float32": 1e-5, "complex64": 1e-5, "float16": 2e-3}
 TOLERANCES |= {"bfloat16": 2e-2}
 
-# More for some groups, each with its reason: (pattern of names, factor, reason).
+# Wider tolerances: (name pattern, factor, reason).
 WIDER = [
     (r"^(svd|eigh|eig_|qr|lu|cholesky|custom_linear_solve|triangular_solve)", 100, "sums in another order"),
     (
@@ -46,22 +46,25 @@ WIDER = [
         20,
         "sums in another order",
     ),
-    (r"^(lgamma|digamma|igamma|igammac|regularized_incomplete_beta|random_gamma)", 20, "other approximations"),
+    (r"^(lgamma|digamma|igamma|igammac|regularized_incomplete_beta|random_gamma)", 20, "different approximations"),
     (r"^(tan|atanh|acosh|asinh|pow|exp|cosh|sinh|erf_inv)_", 10, "other approximations"),
 ]
 
-# What differs from JAX, each with its reason: (pattern of names, reason).
+# Harnesses allowed to differ from JAX: (name pattern, reason).
 WRONG = [
     (
         r"^sort_multiple_arrays_.*_isstable_False_num_keys_[12]$",
-        "the order of equal keys, which is open; ours is stable",
+        "the order of equal keys, which JAX leaves unspecified; mpsgraph keeps it stable",
     ),
     (
         r"^approx_top_k_large_.*(bfloat16|float16)",
-        "which of equal elements comes first, which is open; ours is the first",
+        "which of equal elements comes first, which JAX leaves unspecified; mpsgraph takes the first",
     ),
     (r"^conv_general_dilated_preferred_lhs_complex64_.*preferred_complex128", "XLA multiplies in complex64 and widens"),
-    (r"^top_k_sort_inf_nan", "XLA puts one of two NaNs first and the other last; ours puts NaN before all numbers"),
+    (
+        r"^top_k_sort_inf_nan",
+        "XLA sorts one of two NaNs first and the other last; mpsgraph sorts NaN before all numbers",
+    ),
 ]
 
 
@@ -79,7 +82,7 @@ def tolerance(name: str, dtype) -> float:
 
 
 def differs(found, expected, tol: float) -> str:
-    """How two arrays differ; "" where they do not."""
+    """Describe how two arrays differ; return "" if they are equal."""
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype}{found.shape}, not {expected.dtype}{expected.shape}"
@@ -101,7 +104,7 @@ def adjoint(x):
 
 
 def same_decomposition(group: str, params: dict, operand, found, expected, tol: float) -> str:
-    """Decompositions that have a choice of signs, or of vectors: the values, and that they make the matrix again."""
+    """Compare decompositions whose signs or vectors are not unique: their values and the reconstructed matrix."""
     found, expected = [np.asarray(x) for x in found], [np.asarray(x) for x in expected]
     if group == "svd":
         if (why := differs(found[0], expected[0], tol)) or len(found) == 1:
@@ -123,7 +126,7 @@ def same_decomposition(group: str, params: dict, operand, found, expected, tol: 
         if one.size:
             nearest = np.abs(one[..., :, None] - other[..., None, :]).min(-1).max()
             if nearest > tol * max(1, np.abs(one).max()):
-                return f"an eigenvalue is {nearest} away"
+                return f"an eigenvalue is off by {nearest}"
     vectors = found[1:]
     if params["compute_left_eigenvectors"] and values.size:
         left = adjoint(vectors[0])
@@ -137,11 +140,11 @@ def same_decomposition(group: str, params: dict, operand, found, expected, tol: 
 
 
 def outcome(harness) -> tuple[str, str]:
-    """ "passed", "refused" or "wrong", and why."""
+    """Return "passed", "refused", "skipped", or "wrong", and the reason."""
     arguments = harness.dyn_args_maker(np.random.RandomState(0))
     try:
         expected = jax.jit(harness.dyn_fun)(*arguments)
-    except Exception as error:  # what JAX itself cannot
+    except Exception as error:  # JAX itself cannot run the harness.
         return "skipped", f"{type(error).__name__}: {error}".splitlines()[0]
     try:
         found = mg.jax.jit(harness.dyn_fun)(*arguments)
@@ -151,7 +154,7 @@ def outcome(harness) -> tuple[str, str]:
         return "wrong", f"{type(error).__name__}: {error}".splitlines()[0]
     ours, theirs = jax.tree.leaves(found), jax.tree.leaves(expected)
     if jax.tree.structure(found) != jax.tree.structure(expected):
-        return "wrong", "another structure"
+        return "wrong", "the results have a different structure"
     if any(jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended) for x in theirs):
         ours, theirs = ([jax.random.key_data(x) for x in side] for side in (ours, theirs))
     tol = tolerance(harness.fullname, theirs[0].dtype if theirs else np.float32)
@@ -164,7 +167,7 @@ def outcome(harness) -> tuple[str, str]:
 
 
 def run_part(only: str, every: int, part: int, parts: int) -> None:
-    """Prints a line of JSON for each harness of a part."""
+    """Print one line of JSON for each harness of a part."""
     chosen = [h for h in harnesses() if re.search(only, h.fullname)][::every][part::parts]
     for number, harness in enumerate(chosen):
         kind, why = outcome(harness)
@@ -177,11 +180,11 @@ def run_part(only: str, every: int, part: int, parts: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="a regular expression of names")
+    parser.add_argument("--only", default="", help="run only harnesses whose name matches this regular expression")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--part", type=int, default=-1, help=argparse.SUPPRESS)
-    parser.add_argument("--verbose", action="store_true", help="every harness that does not pass")
+    parser.add_argument("--verbose", action="store_true", help="print every harness that does not pass")
     options = parser.parse_args()
     if options.part >= 0:
         warnings.simplefilter("ignore")
@@ -198,7 +201,7 @@ def main() -> int:
     for part in parts:
         text = part.communicate()[0]
         if part.returncode:
-            print(f"a part ended with status {part.returncode}")
+            print(f"a worker process exited with status {part.returncode}")
             return 2
         results += [json.loads(line) for line in text.splitlines() if line.startswith("[")]
     counts = collections.Counter(kind for _, _, kind, _ in results)

@@ -188,8 +188,8 @@ def test_loss_gradients_of_labels_and_weights(loss: str):
     """Compare with central differences of the summed loss."""
     rng = np.random.default_rng(5)
     feeds = {name: rng.uniform(0.2, 0.8, (2, 2, 3, 4)).astype(np.float32) for name in ("y", "t", "w")}
-    feeds["t"] /= feeds["t"].sum(-1, keepdims=True)  # The softmax formula assumes that the labels sum to 1,
-    feeds["w"][...] = feeds["w"][..., :1]  # and uses one weight for all channels of a pixel.
+    feeds["t"] /= feeds["t"].sum(-1, keepdims=True)  # The softmax formula assumes that the labels sum to 1.
+    feeds["w"][...] = feeds["w"][..., :1]  # The softmax formula uses one weight for all channels of a pixel.
     images = [nn.ImageNode(name) for name in feeds]
     node = nn.ForwardLossNode(*images, loss_descriptor=nn.LossDescriptor(loss, "sum"))
     backward = node.gradient_filters(nn.InitialGradientNode(node.result_image).result_image)

@@ -1,9 +1,9 @@
-"""Models of torchvision and transformers, small, with random weights, and a batch for each, which train as in PyTorch.
+"""Train small models of torchvision and transformers with random weights, and compare their losses with PyTorch's.
 
-Both packages are optional: a model whose package is not there is skipped. torchvision's wheels from PyPI hold kernels
-for one version of PyTorch's libraries; where those do not load, its Python runs without them.
+Both packages are optional; models of a missing package are skipped. torchvision's wheels on PyPI contain kernels for
+one version of PyTorch; where they do not load, its Python part runs without them.
 
-    python tests/pytorch/models.py             trains all, by the backend and by compile_step, and prints what differs
+    python tests/pytorch/models.py             train all models, with the backend and compile_step; print differences
     python tests/pytorch/models.py --only bert
 """
 
@@ -25,10 +25,10 @@ import torch
 
 STEPS = 5
 TOLERANCE = 1e-3
-"""Of losses, relative."""
+"""Relative tolerance of losses."""
 
 Made = tuple[torch.nn.Module, Callable[..., Any], tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]
-"""A module, its loss (outputs, *labels), inputs and labels."""
+"""A module, its loss (outputs, *labels), its inputs, and its labels."""
 
 MODELS: dict[str, Callable[[], Made]] = {}
 
@@ -46,14 +46,14 @@ _library: Any = None
 
 
 def torchvision() -> Any:
-    """The package, without its compiled part where that does not load: two operators are then declared for it."""
+    """Import torchvision, declaring two operators by hand where its compiled part does not load."""
     global _library
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             import torchvision as found
         except RuntimeError:
-            # Declared beforehand, they would end the process where the compiled part declares them, too.
+            # Declaring them in advance would end the process if the compiled part declares them as well.
             for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
                 del sys.modules[name]
             _library = torch.library.Library("torchvision", "FRAGMENT")
@@ -64,7 +64,7 @@ def torchvision() -> Any:
 
 
 def transformers() -> Any:
-    """The package, which imports torchvision where that is installed."""
+    """Import transformers, which imports torchvision if that is installed."""
     with contextlib.suppress(ImportError):
         torchvision()
     import transformers as found
@@ -81,12 +81,12 @@ def vision(name: str, size: int, **options: Any) -> None:
     @model(name)
     def make() -> Made:
         module = getattr(torchvision().models, name)(num_classes=10, **options)
-        for part in module.modules():  # its random numbers are another sequence here
+        for part in module.modules():  # Dropout is disabled because its random numbers differ from PyTorch's.
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
             if type(part).__name__ == "StochasticDepth":
                 part.p = 0.0
-        # In float32 the gradients of a batch this small differ by percents from float64's, in PyTorch as here.
+        # In float32, the gradients of a batch this small differ from float64 by several percent, in PyTorch as well.
         loss, (images,), labels = classified(size)
         return module.double(), loss, (images.double(),), labels
 
@@ -101,9 +101,9 @@ vision("convnext_tiny", 64)
 
 
 class Detector(torch.nn.Module):
-    """RetinaNet's network: features of several sizes, and for each place classes and boxes of its anchors.
+    """RetinaNet's network: features of several sizes, and the classes and boxes of the anchors at each position.
 
-    Which anchors are an object's depends on values: that is the data's part here, as labels for each anchor.
+    Assigning anchors to objects depends on values, so the data provides labels for each anchor instead.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ def retinanet() -> Made:
 
 # --- transformers -----------------------------------------------------------------------------------------------------
 class Model(torch.nn.Module):
-    """A model of transformers, from tensors to its loss or its outputs, by name."""
+    """A transformers model as a module that takes its named inputs as tensors and returns its loss."""
 
     def __init__(self, inner: torch.nn.Module, names: tuple[str, ...], **fixed: Any) -> None:
         super().__init__()
@@ -246,7 +246,11 @@ def optimizer_of(module: torch.nn.Module) -> torch.optim.Optimizer:
 
 
 def trained(name: str) -> dict[str, Any]:
-    """The losses of eager, of the backend and of compile_step, what fell to PyTorch, and seconds of first steps."""
+    """Train the model in eager mode, with the backend, and with compile_step.
+
+    Returns:
+        The losses by mode, the calls that fell back to PyTorch and why, the number of graphs, and the time in seconds.
+    """
     module, loss, inputs, labels = made(name)
     module.train()
     by_backend, by_step = copy.deepcopy(module), copy.deepcopy(module)
@@ -268,7 +272,7 @@ def trained(name: str) -> dict[str, Any]:
 
 
 def differs(found: dict[str, Any]) -> str:
-    """What is wrong with it; "" where nothing is."""
+    """Return what differs from eager mode or fell back to PyTorch, or "" if nothing did."""
     parts = []
     for side in ("backend", "step"):
         if side in found and not np.allclose(found[side], found["eager"], rtol=TOLERANCE, atol=0):
@@ -282,7 +286,7 @@ def differs(found: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="a regular expression of names")
+    parser.add_argument("--only", default="", help="train only models whose name matches this regular expression")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     bad = 0

@@ -1,12 +1,13 @@
-"""PyTorch's own samples of its operators (op_db, float32), forward and backward through the backend: a summary of all.
+"""Run PyTorch's own operator samples (op_db, float32) forward and backward through the backend, and print a summary.
 
-    python tests/pytorch/operators.py                    all of them, in as many processes as there are processors
-    python tests/pytorch/operators.py --only 'linalg'    those whose names a pattern finds
-    python tests/pytorch/operators.py --every 20         each twentieth
+    python tests/pytorch/operators.py                    all samples, in one process per processor
+    python tests/pytorch/operators.py --only 'linalg'    samples whose name matches a pattern
+    python tests/pytorch/operators.py --every 20         every twentieth sample
 
-A sample passes when nothing of it falls to PyTorch, and results and gradients are eager's within the tolerance. It is
-refused when a call falls to PyTorch, which is named with its reason, and wrong else. What Dynamo does not capture
-whole, or PyTorch itself cannot, is no sample. The exit status is not 0 when one is wrong that WRONG does not list.
+A sample passes if nothing falls back to PyTorch and its results and gradients equal those of eager mode within the
+tolerance. It is refused if a call falls back to PyTorch, which is listed with its reason, and wrong otherwise. Samples
+that Dynamo does not capture as a whole, or that PyTorch itself cannot run, are not counted. The exit status is nonzero
+if a wrong sample is not listed in WRONG.
 """
 
 from __future__ import annotations
@@ -33,37 +34,37 @@ import torch
 import torch.utils._pytree as tree
 
 PER = 2
-"""How many samples of each operator: the first and the last."""
+"""Samples per operator: the first and the last."""
 
 TOLERANCE = 1e-4
-"""Relative to the largest number of a result, or to 1 where that is smaller."""
+"""Relative to the largest number of a result, or to 1 if that is larger."""
 
-# More for some, each with its reason: (pattern of names, factor, reason).
+# Wider tolerances: (name pattern, factor, reason).
 WIDER: list[tuple[str, float, str]] = []
 
-# What falls to PyTorch, each with its reason: (pattern of names, reason). Others that do are an error of ours.
-SIZES = "the size of a result, or a place, depends on values, and graphs of PyTorch are specialised by sizes"
+# Calls allowed to fall back to PyTorch: (name pattern, reason). Any other fallback counts as an error.
+SIZES = "the size of a result, or an index, depends on values, and PyTorch graphs are specialized by size"
 REFUSED: list[tuple[str, str]] = [
     (r"^(argwhere|nonzero|masked_select|combinations|unique|unique_consecutive)\.", SIZES),
     (r"^(index_fill\.1|index_put\.1|narrow\.1|repeat_interleave\.1|tensor_split\.0)$", SIZES),
-    (r"^chalf\.", "complex numbers of two halves are no element type here"),
-    (r"^linalg\.ldl_", "the pivots of LAPACK's LDL, in blocks of two"),
-    (r"^hash_tensor\.", "bits of all elements, in uint64"),
-    (r"^nn\.functional\.embedding_bag\.", "embeddings in bags: rows are renormed in place"),
-    (r"^nn\.functional\.linear_cross_entropy\.chunked", "an operator of Python's, not ATen's"),
+    (r"^chalf\.", "complex numbers of two float16 values are not a supported dtype"),
+    (r"^linalg\.ldl_", "LAPACK's LDL pivots in 2 x 2 blocks"),
+    (r"^hash_tensor\.", "hashes the bits of all elements in uint64"),
+    (r"^nn\.functional\.embedding_bag\.", "embedding bags renormalize rows in place"),
+    (r"^nn\.functional\.linear_cross_entropy\.chunked", "implemented in Python, not in ATen"),
 ]
 
-# What differs from PyTorch, each with its reason: (pattern of names, reason).
+# Samples allowed to differ from PyTorch: (name pattern, reason).
 WRONG: list[tuple[str, str]] = []
 
-DRAWN = "drawn: shape and type alone can be compared"
+DRAWN = "random: only shape and dtype can be compared"
 
-# Results that say nothing: what memory held.
+# Operators whose results are uninitialized memory.
 UNWRITTEN = re.compile(r"^(new_)?empty(_|\.|$)")
 
 
 class Sample:
-    """An operator with its arguments fixed but the tensors, and what eager makes of it."""
+    """An operator with all arguments fixed except its tensors."""
 
     def __init__(self, info: Any, sample: Any) -> None:
         self.leaves, self.spec = tree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
@@ -87,7 +88,7 @@ class Sample:
         return tuple(x for x in tree.tree_leaves(found) if isinstance(x, torch.Tensor))
 
     def run(self, function: Callable[..., Any], seed: int = 0) -> tuple[list[Any], list[Any]]:
-        """Results, and the gradients of their sums with fixed factors."""
+        """Return the results, and the gradients of a fixed weighted sum of them."""
         torch.manual_seed(seed)
         tensors = self.tensors()
         results = function(*tensors)
@@ -105,7 +106,9 @@ class Sample:
 
 
 def _in_order(found: Any) -> Any:
-    """Eigenvalues in an order of their own, which PyTorch leaves open, and the sizes of their vectors' elements."""
+    """Sort eigenvalues, whose order PyTorch leaves open, and return the magnitudes of eigenvector elements in that
+    order.
+    """
     values, *vectors = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     places = torch.argsort(values.detach().real + 0.37 * values.detach().imag, dim=-1)
     ordered = [torch.gather(v.abs(), -1, places.unsqueeze(-2).expand(v.shape)) for v in vectors]
@@ -113,7 +116,7 @@ def _in_order(found: Any) -> Any:
 
 
 def samples() -> Iterator[tuple[str, Callable[[], Sample]]]:
-    """The name of each, and how it is made."""
+    """Yield the name of each sample and a function that creates it."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     for info in op_db:
@@ -135,15 +138,15 @@ def _sample(info: Any, number: int) -> Sample:
     given = _found[info.full_name]
     places = np.linspace(0, len(given) - 1, min(PER, len(given)))
     if number >= len(places):
-        raise LookupError("the operator has fewer samples")
+        raise LookupError(f"{info.full_name} has only {len(places)} samples")
     return Sample(info, given[int(places[number])])
 
 
 def differs(found: Any, expected: Any, tolerance: float) -> str:
-    """How two tensors differ; "" where they do not."""
-    if found is None or expected is None:  # no gradient is a gradient of zero
+    """Describe how two tensors differ; return "" if they are equal."""
+    if found is None or expected is None:  # A missing gradient counts as zero.
         other = found if expected is None else expected
-        return "" if other is None or not other.count_nonzero() else "a gradient where there is none, or none"
+        return "" if other is None or not other.count_nonzero() else "only one of the two has a gradient"
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype}{tuple(found.shape)}, not {expected.dtype}{tuple(expected.shape)}"
     if not (found.is_floating_point() or found.is_complex()):
@@ -161,15 +164,15 @@ def differs(found: Any, expected: Any, tolerance: float) -> str:
 
 
 def outcome(name: str, make: Callable[[], Sample]) -> tuple[str, str]:
-    """ "passed", "refused", "wrong" or "none", and why."""
+    """Return "passed", "refused", "wrong", or "none", and the reason."""
     try:
         sample = make()
         expected, gradients = sample.run(sample)
         again, _ = sample.run(sample, seed=1)
-    except Exception as error:  # what PyTorch itself cannot
+    except Exception as error:  # PyTorch itself cannot run the sample.
         return "none", f"PyTorch: {type(error).__name__}"
     if not expected:
-        return "none", "it gives no tensor"
+        return "none", "returns no tensor"
     torch._dynamo.reset()
     try:
         with mg.torch.explaining() as seen:
@@ -186,10 +189,10 @@ def outcome(name: str, make: Callable[[], Sample]) -> tuple[str, str]:
         return "refused", "; ".join(f"{call}: {seen.reasons[call]}" for call in seen.fallen)
     tolerance = TOLERANCE * next((factor for pattern, factor, _ in WIDER if re.search(pattern, name)), 1)
     drawn = UNWRITTEN.match(name) or any(differs(a, b, tolerance) for a, b in zip(expected, again, strict=True))
-    if drawn:  # other numbers of the same distribution
+    if drawn:  # The random numbers differ but have the same distribution.
         same = [x.shape for x in found] == [x.shape for x in expected]
         same = same and [x.dtype for x in found] == [x.dtype for x in expected]
-        return ("passed", DRAWN) if same else ("wrong", "another form")
+        return ("passed", DRAWN) if same else ("wrong", "different shapes or dtypes")
     each = {f"result {n}": differs(a, b, tolerance) for n, (a, b) in enumerate(zip(found, expected, strict=True))}
     each |= {f"gradient {n}": differs(a, b, tolerance) for n, (a, b) in enumerate(zip(ours, gradients, strict=True))}
     why = "; ".join(f"{place}: {w}" for place, w in each.items() if w)
@@ -197,7 +200,7 @@ def outcome(name: str, make: Callable[[], Sample]) -> tuple[str, str]:
 
 
 def _captured(sample: Sample) -> bool:
-    """Whether PyTorch's own backend can, which compiles nothing."""
+    """Return whether Dynamo captures the sample with a backend that compiles nothing."""
     torch._dynamo.reset()
     try:
         sample.run(torch.compile(sample, backend="aot_eager", fullgraph=True))
@@ -207,7 +210,7 @@ def _captured(sample: Sample) -> bool:
 
 
 def run_part(only: str, every: int, part: int, parts: int) -> None:
-    """Prints a line of JSON for each sample of a part. Those of one operator stay together."""
+    """Print one line of JSON for each sample of a part; the samples of an operator stay together."""
     chosen = [(name, make) for name, make in samples() if re.search(only, name)]
     for number, (name, make) in enumerate(chosen):
         if number % every == 0 and number // PER % parts == part:
@@ -227,11 +230,11 @@ def quiet() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="a regular expression of names")
+    parser.add_argument("--only", default="", help="run only samples whose name matches this regular expression")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--part", type=int, default=-1, help=argparse.SUPPRESS)
-    parser.add_argument("--verbose", action="store_true", help="every sample that does not pass")
+    parser.add_argument("--verbose", action="store_true", help="print every sample that does not pass")
     options = parser.parse_args()
     if options.part >= 0:
         quiet()
@@ -248,7 +251,7 @@ def main() -> int:
     for part in parts:
         text = part.communicate()[0]
         if part.returncode:
-            print(f"a part ended with status {part.returncode} after {text.splitlines()[-1:]}")
+            print(f"a worker process exited with status {part.returncode} after {text.splitlines()[-1:]}")
         results += [json.loads(line) for line in text.splitlines() if line.startswith("[")]
     for name, kind, why in sorted(results):
         if kind in ("wrong", "refused") or options.verbose and kind != "passed":
@@ -257,9 +260,9 @@ def main() -> int:
     captured, drawn = counts.total() - counts["none"], sum(why == DRAWN for _, _, why in results)
     share = counts["passed"] / max(captured, 1)
     print(
-        f"{captured} samples that Dynamo captures: {counts['passed']} pass ({share:.1%}), of which {drawn} are drawn "
-        f"at random and compared by shape and type; {counts['refused']} refused, {counts['listed']} differ with a "
-        f"reason, {counts['wrong']} wrong. {counts['none']} are no samples. {time.monotonic() - began:.0f} s"
+        f"{captured} samples captured by Dynamo: {counts['passed']} pass ({share:.1%}), of which {drawn} are random "
+        f"and compared by shape and dtype; {counts['refused']} refused, {counts['listed']} differ for a known "
+        f"reason, {counts['wrong']} wrong. {counts['none']} not counted. {time.monotonic() - began:.0f} s"
     )
     return 1 if counts["wrong"] or any(part.returncode for part in parts) else 0
 

@@ -1,4 +1,4 @@
-"""torch.compile with the backend beside eager: losses, gradients, what falls to PyTorch, sizes that change."""
+"""Compare torch.compile with the mpsgraph backend to eager mode: losses, gradients, fallbacks, and dynamic sizes."""
 
 import copy
 import doctest
@@ -7,11 +7,11 @@ import warnings
 import numpy as np
 import pytest
 
-# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+# PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
 nn, F = torch.nn, torch.nn.functional
 
 
@@ -45,7 +45,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("training", [True, False])
-def test_gradients_are_those_of_eager_and_nothing_falls_to_pytorch(name: str, training: bool):
+def test_backend_gradients_match_eager_without_fallbacks(name: str, training: bool):
     make, size = MODELS[name]
     module = make().double().train(training)
     x, labels = torch.randn(size).double().requires_grad_(), torch.randint(0, 5, (4,))
@@ -61,7 +61,7 @@ def test_gradients_are_those_of_eager_and_nothing_falls_to_pytorch(name: str, tr
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
 
 
-def test_what_has_no_translation_falls_to_pytorch_and_is_named_once():
+def test_untranslated_operation_falls_back_and_is_reported_once():
     def function(x):
         return torch.linalg.ldl_factor_ex(x * 2)[0] + torch.linalg.ldl_factor_ex(x * 3)[0] * 4
 
@@ -75,8 +75,8 @@ def test_what_has_no_translation_falls_to_pytorch_and_is_named_once():
     assert "mpsgraph does not support this operation" in str(explained)
 
 
-def test_tensors_on_another_device_stay_pytorchs():
-    """Here a device without memory; a graphics card's and MPS' are the same to us."""
+def test_tensors_on_other_devices_fall_back_to_pytorch():
+    """Uses the meta device, which has no memory; CUDA and MPS are handled in the same way."""
     module, x = torch.nn.Linear(4, 3, device="meta"), torch.randn(2, 4, device="meta")
     with pytest.warns(UserWarning, match="2 of 2 calls"):
         result = mg.torch.compile(module)(x)
@@ -88,13 +88,13 @@ def test_tensors_on_another_device_stay_pytorchs():
     assert mixed.translated == {"aten.mul.Tensor": 1} and mixed.fallen.total() == 2
 
 
-def test_open_sizes_are_compiled_for_each_that_comes():
+def test_dynamic_sizes_are_compiled_per_size():
     compiled = mg.torch.compile(lambda x: (x * 2).sum(0) + x.shape[0], dynamic=True)
     for count in (3, 4, 5, 3):
         assert compiled(torch.ones(count, 2)).tolist() == [3.0 * count] * 2
 
 
-def test_graphs_that_break_and_sizes_that_are_marked_go_on_here():
+def test_graph_breaks_and_dynamic_sizes_need_no_fallback():
     class Broken(nn.Module):
         def __init__(self):
             super().__init__()
@@ -119,7 +119,7 @@ def test_graphs_that_break_and_sizes_that_are_marked_go_on_here():
     assert found.graphs >= 4 and not found.fallen
 
 
-def test_a_singular_matrix_ends_the_run():
+def test_solve_with_singular_matrix_raises():
     solve = mg.torch.compile(torch.linalg.solve)
     x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
     torch.testing.assert_close(solve(x, torch.ones(2)), torch.linalg.solve(x, torch.ones(2)))
@@ -127,7 +127,7 @@ def test_a_singular_matrix_ends_the_run():
         solve(torch.ones(2, 2), torch.ones(2))
 
 
-def test_results_are_their_own_memory():
+def test_results_do_not_share_memory():
     compiled = mg.torch.compile(lambda x: (x.reshape(-1), x + 1, x + 1))
     x = torch.zeros(2, 2)
     view, *sums = compiled(x)
@@ -137,7 +137,7 @@ def test_results_are_their_own_memory():
     assert sums[0].tolist() == [[6, 6], [6, 6]] and again[1].tolist() == [[1, 1], [1, 1]]
 
 
-def test_random_numbers_differ_from_call_to_call():
+def test_dropout_differs_between_calls():
     module = mg.torch.compile(nn.Dropout(0.5))
     x = torch.ones(1000)
     first, second = module(x), module(x)
@@ -156,14 +156,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_numbers_are_pytorchs(name: str):
+def test_float64_results_match_pytorch(name: str):
     function, values = CASES[name]
     x = torch.from_numpy(values)
     torch.testing.assert_close(mg.torch.compile(function)(x), function(x), rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("module", ["backend", "trainer"])
-def test_examples_run(module: str):
+def test_docstring_examples_run(module: str):
     from importlib import import_module
 
     found = import_module(f"mpsgraph.torch.{module}")
@@ -175,7 +175,7 @@ def test_examples_run(module: str):
     assert tests and not said, "".join(said)
 
 
-def test_a_graph_may_run_again_backward_and_in_several_threads():
+def test_compiled_graph_supports_repeated_and_interleaved_backward():
     module = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
     compiled = torch.compile(module, backend="mpsgraph")
     x = torch.randn(4, 6).double()
@@ -187,7 +187,8 @@ def test_a_graph_may_run_again_backward_and_in_several_threads():
             torch.testing.assert_close(ours, theirs)
     with pytest.raises(RuntimeError, match="second time"):
         torch.autograd.grad(found, list(module.parameters()))
-    first, second = compiled(x).square().sum(), compiled(2 * x).square().sum()  # both before either goes back
+    # Two forward passes before either backward pass.
+    first, second = compiled(x).square().sum(), compiled(2 * x).square().sum()
     second.backward()
     first.backward()
     both = module(x).square().sum() + module(2 * x).square().sum()
@@ -195,8 +196,8 @@ def test_a_graph_may_run_again_backward_and_in_several_threads():
         torch.testing.assert_close(p.grad, theirs)
 
 
-def test_gradients_are_taken_over_and_not_copied():
-    """What a gradient is made in becomes the parameter's: a copy would cost as much as the optimizer's reading."""
+def test_gradients_are_handed_over_without_a_copy():
+    """The memory of a gradient becomes that of param.grad; copying would cost as much as the optimizer's read."""
     module = nn.Linear(300, 200)
     compiled = torch.compile(module, backend="mpsgraph")
     compiled(torch.ones(2, 300)).sum().backward()

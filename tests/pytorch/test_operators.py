@@ -1,4 +1,4 @@
-"""A part of PyTorch's own samples of its operators through the backend; `operators.py` runs and counts all of them."""
+"""Run part of PyTorch's own operator samples through the backend; `operators.py` runs and counts all of them."""
 
 import contextlib
 import io
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+# PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 pytest.importorskip("expecttest", reason="PyTorch's own tests need expecttest: make test-torch")
 from pytorch import operators  # noqa: E402
@@ -14,7 +14,7 @@ from pytorch import operators  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 EVERY = 37
-"""Samples stand two by two, so that an odd step takes first and last ones."""
+"""Samples come in pairs, so an odd step selects first and last ones."""
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +25,20 @@ def outcomes() -> dict[str, tuple[str, str]]:
     return {name: (kind, why) for name, kind, why in map(json.loads, text.getvalue().splitlines())}
 
 
-def test_samples_run_here_and_agree(outcomes):
+def test_operator_samples_pass_or_are_refused_with_reason(outcomes):
     assert {name: why for name, (kind, why) in outcomes.items() if kind == "wrong"} == {}
     kinds = [kind for kind, _ in outcomes.values()]
-    # What is refused is listed with its reason, or it would be wrong; few of a part are.
+    # A refused sample without a listed reason counts as wrong; few samples are refused.
     assert kinds.count("passed") >= 25 and kinds.count("refused") <= 3, outcomes
 
 
 @pytest.mark.parametrize("name", ["linalg.solve.0", "special.airy_ai.0", "nn.functional.grid_sample.1", "cumprod.1"])
-def test_samples_of_families_that_are_compositions(name: str):
+def test_samples_of_composite_operators_pass(name: str):
     (make,) = (make for known, make in operators.samples() if known == name)
     assert operators.outcome(name, make) == ("passed", "")
 
 
-def test_what_depends_on_values_falls_to_pytorch_and_says_so():
+def test_data_dependent_size_falls_back_and_is_reported():
     (make,) = (make for known, make in operators.samples() if known == "masked_select.0")
     kind, why = operators.outcome("masked_select.0", make)
     assert kind == "refused" and "masked_select" in why

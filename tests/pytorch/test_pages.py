@@ -1,10 +1,12 @@
-"""Code on the pages that needs PyTorch, or Keras on top of it: each library's side of two is a program of its own, and
-so is what of a page needs PyTorch beside ours. tests/pages runs the rest and compiles this.
+"""Run the code on pages that needs PyTorch, or Keras on top of it.
+
+Where a page compares two libraries, each side is a separate program. tests/pages runs the remaining code and compiles
+this code.
 """
 
 import os
 
-os.environ["KERAS_BACKEND"] = "torch"  # before anybody imports Keras
+os.environ["KERAS_BACKEND"] = "torch"  # Must be set before Keras is imported.
 
 from pathlib import Path
 
@@ -15,7 +17,10 @@ pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
 
 def programs() -> list[tuple[str, list[Block]]]:
-    """By page and package: the other side alone, and a page's own blocks with those that need the package."""
+    """Return the programs of all pages by page and package.
+
+    The other library's side runs alone; a page's own blocks run with those that need the package.
+    """
     found = []
     for page in pages():
         own = [block for block in blocks(page) if block.language == "python"]
@@ -27,12 +32,12 @@ def programs() -> list[tuple[str, list[Block]]]:
     return found
 
 
-def test_there_are_such_pages():
+def test_expected_pages_have_programs():
     names = {name for name, _ in programs()}
     assert {"docs/torch.md", "docs/from_pytorch.md, torch", "docs/from_keras.md, keras"} <= names
 
 
-@pytest.mark.filterwarnings("ignore")  # what other libraries warn of is theirs
+@pytest.mark.filterwarnings("ignore")  # Warnings of other libraries are not tested here.
 @pytest.mark.parametrize(("name", "program"), programs(), ids=[name for name, _ in programs()])
 def test_program_runs(name: str, program: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for package in {block.needs for block in program if block.needs}:

@@ -1,11 +1,13 @@
-"""What the backend keeps between forward and backward: no views, nothing that gradients do not read, channels last."""
+"""Test which values the backend saves for the backward pass: no views, nothing that gradients do not read, channels
+last.
+"""
 
 import copy
 import importlib
 
 import pytest
 
-# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+# PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 
@@ -15,7 +17,9 @@ backend = importlib.import_module("mpsgraph.torch.backend")
 
 
 class Seen:
-    """Of a graph, before it is cut into parts: what it is given beside tangents, by name, and what it calls."""
+    """Information about a graph before partitioning: the shapes and dtypes of its inputs except tangents, and its
+    calls.
+    """
 
     def __init__(self, graph) -> None:
         given = [node for node in graph.nodes if node.op == "placeholder" and not node.name.startswith("tangents")]
@@ -26,7 +30,7 @@ class Seen:
 
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch):
-    """The graphs that come to be compiled, forward ones before backward ones."""
+    """Return a list that collects the compiled graphs, forward graphs before backward graphs."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     found, compiled = [], backend._compiled
@@ -40,7 +44,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch):
 
 
 def agree(module, function, *inputs):
-    """Losses and gradients are eager's, twice, because the second call finds everything compiled."""
+    """Compare losses and gradients with eager mode, twice, as the second call uses the compiled graphs."""
     reference = copy.deepcopy(module)
     for _ in range(2):
         expected = torch.autograd.grad(reference(*inputs).square().sum(), list(reference.parameters()))
@@ -49,19 +53,19 @@ def agree(module, function, *inputs):
             torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
-def test_images_are_kept_once_with_their_channels_last(graphs: list):
+def test_activations_are_saved_once_with_channels_last(graphs: list):
     module = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.Flatten(),
         nn.Linear(16, 5),
     )  # fmt: skip
     agree(module, mg.torch.compile(module), torch.randn(2, 3, 8, 8))
     images = [size for size in graphs[1].kept.values() if len(size) == 4 and size[0] == 2]
-    # the first convolution, its maxima above zero, their maxima, the second convolution, and the batch itself
+    # The first convolution, its ReLU, the pooled maxima, the second convolution, and the batch itself.
     assert sorted(images) == [(2, 2, 2, 4), (2, 3, 8, 8), (2, 4, 4, 8), (2, 8, 8, 8), (2, 8, 8, 8)]
-    assert torch.int64 not in graphs[1].dtypes  # no places of maxima
+    assert torch.int64 not in graphs[1].dtypes  # No indices of maxima are saved.
 
 
-def test_a_result_that_the_caller_sees_has_the_strides_of_eager(graphs: list):
+def test_results_have_the_strides_of_eager(graphs: list):
     module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
     result = mg.torch.compile(module)(torch.randn(2, 3, 8, 8))
     assert result.is_contiguous() and result.shape == (2, 8, 6, 6)
@@ -69,7 +73,7 @@ def test_a_result_that_the_caller_sees_has_the_strides_of_eager(graphs: list):
     assert module[0].weight.grad.shape == module[0].weight.shape
 
 
-def test_parameters_are_kept_as_they_are_and_not_turned(graphs: list):
+def test_parameters_are_saved_without_transposing(graphs: list):
     module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     agree(module, mg.torch.compile(module), torch.randn(6, 8))
     assert sorted(graphs[1].kept.values()) == [(4, 16), (6, 8), (6, 16)]
@@ -95,7 +99,7 @@ class Sliced(nn.Linear):
 
 
 @pytest.mark.parametrize("name", SLICED)
-def test_gradients_of_slices_are_slices_and_no_gathering(name: str, graphs: list):
+def test_slice_gradients_use_slices_instead_of_gathers(name: str, graphs: list):
     module = Sliced(name)
     agree(module, mg.torch.compile(module), torch.randn(5, 7))
     called = [call for graph in graphs for call in graph.called]
@@ -114,7 +118,7 @@ class Attention(nn.Module):
         return self.outer(y.transpose(1, 2).flatten(-2))
 
 
-def test_attention_keeps_no_sums_of_exponentials(graphs: list):
+def test_short_attention_saves_no_logsumexp(graphs: list):
     module = Attention()
     agree(module, mg.torch.compile(module), torch.randn(3, 5, 8))
     assert "aten::_scaled_dot_product_flash_attention_for_cpu_backward" in graphs[1].called
@@ -122,7 +126,7 @@ def test_attention_keeps_no_sums_of_exponentials(graphs: list):
 
 
 class Masked(Attention):
-    """The second query of each text sees nothing, the last key is seen by none."""
+    """Attention in which the second query sees no key, and the last key is seen by no query."""
 
     def forward(self, x):
         q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.inner(x).chunk(3, -1))
@@ -132,7 +136,7 @@ class Masked(Attention):
 
 
 @pytest.mark.parametrize("kind", [Attention, Masked])
-def test_the_gradient_of_long_attention_takes_what_the_forward_pass_has_found(kind: type, graphs: list):
+def test_long_attention_gradient_reuses_saved_logsumexp(kind: type, graphs: list):
     module, x = kind(), torch.randn(3, 130, 8)
     agree(module, compiled := mg.torch.compile(module), x)
     assert {(3, 2, 130), (3, 130, 2)} & set(graphs[1].kept.values()), graphs[1].kept
@@ -145,7 +149,7 @@ def test_the_gradient_of_long_attention_takes_what_the_forward_pass_has_found(ki
 
 
 @pytest.mark.parametrize("length", [5, 130])
-def test_sums_of_attention_are_pytorchs_also_of_a_query_that_sees_nothing(length: int):
+def test_attention_logsumexp_matches_pytorch_for_queries_without_keys(length: int):
     query, mask = torch.randn(1, 2, length, 8), torch.zeros(length, length)
     mask[1], mask[3, 2:] = -torch.inf, -torch.inf
 
@@ -156,7 +160,7 @@ def test_sums_of_attention_are_pytorchs_also_of_a_query_that_sees_nothing(length
         torch.testing.assert_close(ours, theirs)
 
 
-def test_cheap_steps_between_others_are_done_again(graphs: list):
+def test_cheap_intermediate_values_are_recomputed(graphs: list):
     class Squares(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -168,11 +172,11 @@ def test_cheap_steps_between_others_are_done_again(graphs: list):
 
     module = Squares()
     agree(module, mg.torch.compile(module), torch.randn(5, 7))
-    # x and scale are there anyway, and what the sine was taken of is what they give
+    # x and scale exist anyway, and the input of the sine is computed from them.
     assert sorted(graphs[1].kept.values()) == [(5, 7), (7,)]
 
 
-def test_a_buffer_that_changes_has_in_the_backward_pass_its_value_of_before(graphs: list):
+def test_backward_pass_sees_buffer_value_before_update(graphs: list):
     class Counted(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -188,7 +192,7 @@ def test_a_buffer_that_changes_has_in_the_backward_pass_its_value_of_before(grap
     assert module.count.tolist() == [3, 3, 3]
 
 
-def test_what_checkpoint_computes_again_stays_so(graphs: list):
+def test_activation_checkpointing_is_preserved(graphs: list):
     module = nn.Sequential(nn.Linear(6, 6), nn.Sigmoid(), nn.Linear(6, 6), nn.Sigmoid())
 
     def function(x):
@@ -197,7 +201,7 @@ def test_what_checkpoint_computes_again_stays_so(graphs: list):
     agree(module, mg.torch.compile(function), torch.randn(4, 6))
 
 
-def test_sizes_that_change_are_kept_too(graphs: list):
+def test_dynamic_sizes_are_saved(graphs: list):
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3))
     compiled = mg.torch.compile(module, dynamic=True)
     for batch in (2, 5):
@@ -205,8 +209,8 @@ def test_sizes_that_change_are_kept_too(graphs: list):
     assert len(graphs) == 2
 
 
-def test_many_views_of_views_are_done_again_in_their_order(graphs: list):
-    """Of torch.gradient's graph a step behind reads several of them, and they read each other."""
+def test_nested_views_are_recomputed_in_order(graphs: list):
+    """In the graph of torch.gradient, a later call reads several views, which in turn read each other."""
     x = torch.randn(3, 3, 3, requires_grad=True)
     spacing = [torch.tensor([1.0, 3.0, 2.0], requires_grad=True), torch.tensor([8.0, 6.0, 1.0], requires_grad=True)]
 

@@ -1,14 +1,14 @@
-"""LSTM, GRU and RNN through torch.compile: values and gradients beside eager, and what stays PyTorch's."""
+"""Compare LSTM, GRU, and RNN modules under torch.compile with eager mode, and test which calls stay with PyTorch."""
 
 import copy
 
 import pytest
 
-# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+# PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
 nn = torch.nn
 IN, H, T, N = 5, 6, 7, 4
 KINDS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
@@ -21,7 +21,7 @@ def fresh():
 
 
 class Recurrent(nn.Module):
-    """A network with a head behind it; gives its states, too."""
+    """A recurrent network followed by a linear head that also returns its states."""
 
     def __init__(self, kind: str, **options):
         super().__init__()
@@ -44,7 +44,7 @@ def states_of(kind: str, layers: int, dtype=torch.float64):
 
 
 def everything(function, module, inputs):
-    """Results and gradients, with the states' part in the loss."""
+    """Return results and gradients; the loss includes the states."""
     found = leaves(function(*inputs))
     loss = sum((y * torch.linspace(0.5, 2, y.numel(), dtype=y.dtype).reshape(y.shape)).square().mean() for y in found)
     return [*found, *torch.autograd.grad(loss, [*module.parameters(), *leaves(inputs)])]
@@ -59,8 +59,8 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", [*KINDS, "rnn of relu"])
-def test_values_and_gradients_are_those_of_eager_and_nothing_falls_to_pytorch(kind: str, form: str):
-    given = form.startswith("deep")  # states to begin with
+def test_recurrent_values_and_gradients_match_eager_without_fallbacks(kind: str, form: str):
+    given = form.startswith("deep")  # Initial states.
     options = FORMS[form] | ({"nonlinearity": "relu"} if kind == "rnn of relu" else {})
     kind = kind.partition(" ")[0]
     module = Recurrent(kind, **options).double()
@@ -79,7 +79,7 @@ def test_values_and_gradients_are_those_of_eager_and_nothing_falls_to_pytorch(ki
     assert explained.translated[f"mpsgraph.{kind}_layer_backward.default"] == layers
 
 
-def test_training_goes_as_with_eager():
+def test_recurrent_training_matches_eager():
     module = Recurrent("lstm", num_layers=2)
     reference = copy.deepcopy(module)
     x, labels = torch.randn(T, N, IN), torch.randint(0, 3, (T * N,))
@@ -98,8 +98,8 @@ def test_training_goes_as_with_eager():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_loss_of_the_last_states_alone(kind: str):
-    """Then nothing arrives at some of the results: of an LSTM's cells, or of its states."""
+def test_loss_of_only_the_last_states(kind: str):
+    """Some results, an LSTM's cells or its outputs, then receive no gradient."""
     module = KINDS[kind](IN, H).double()
     x = torch.randn(T, N, IN).double().requires_grad_()
     for place in range(2 if kind == "lstm" else 1):
@@ -112,7 +112,7 @@ def test_a_loss_of_the_last_states_alone(kind: str):
         torch.testing.assert_close(end(mg.torch.compile(module)), end(module), rtol=1e-9, atol=1e-11)
 
 
-def test_inference_sizes_that_change_and_one_sequence_without_a_batch():
+def test_recurrent_inference_with_changing_sizes_and_unbatched_input():
     module = Recurrent("gru", num_layers=2, dropout=0.5).double().eval()
     with mg.torch.explaining() as explained, torch.no_grad():
         compiled = mg.torch.compile(module)
@@ -123,18 +123,18 @@ def test_inference_sizes_that_change_and_one_sequence_without_a_batch():
     assert not explained.fallen and explained.translated["mpsgraph.gru_layer.default"] >= 4
 
 
-def test_dropout_stands_between_layers():
+def test_dropout_applies_between_layers():
     module = Recurrent("lstm", num_layers=2, dropout=0.5)
     compiled, x = mg.torch.compile(module), torch.randn(T, N, IN)
     first, second = compiled(x)[0], compiled(x)[0]
-    assert not torch.equal(first, second), "each call draws anew"
+    assert not torch.equal(first, second), "each call must draw a new mask"
     module.eval()
     torch.testing.assert_close(compiled(x)[0], module(x)[0])
     only = mg.torch.compile(Recurrent("lstm", dropout=0.0))
     assert torch.equal(only(x)[0], only(x)[0])
 
 
-def test_functions_that_call_a_network_are_captured_too():
+def test_function_calling_a_recurrent_module_is_captured():
     module = nn.LSTM(IN, H)
     x = torch.randn(T, N, IN)
     with mg.torch.explaining() as explained:
@@ -143,7 +143,7 @@ def test_functions_that_call_a_network_are_captured_too():
     assert explained.translated["mpsgraph.lstm_layer.default"] == 1 and not explained.fallen
 
 
-def test_the_name_of_the_backend_leaves_networks_to_pytorch_unless_dynamo_is_told():
+def test_backend_by_name_leaves_recurrent_modules_to_pytorch_without_allow_rnn():
     module, x = Recurrent("lstm"), torch.randn(T, N, IN)
     expected = module(x)[0]
     with mg.torch.explaining() as explained:
@@ -156,7 +156,7 @@ def test_the_name_of_the_backend_leaves_networks_to_pytorch_unless_dynamo_is_tol
     assert torch._dynamo.config.allow_rnn is False
 
 
-def test_projections_run_step_by_step():
+def test_lstm_with_projections_is_unrolled():
     module, x = Recurrent("lstm", proj_size=3), torch.randn(T, N, IN).requires_grad_()
     expected = everything(module, module, (x,))
     with mg.torch.explaining() as explained:
@@ -167,7 +167,7 @@ def test_projections_run_step_by_step():
     assert explained.translated["aten.sigmoid.default"] >= 3 * T
 
 
-def test_packed_sequences_are_right():
+def test_packed_sequences_match_eager():
     module, lengths = nn.LSTM(IN, H).double(), torch.tensor([7, 5, 2])
     x = torch.randn(T, 3, IN).double()
 
@@ -179,8 +179,8 @@ def test_packed_sequences_are_right():
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_operations_themselves_are_pytorchs_layers(reverse: bool):
-    """What runs where a call is not translated: on sizes that depend on values, for one."""
+def test_recurrent_operations_run_in_pytorch_directly(reverse: bool):
+    """PyTorch runs them where a call is not translated, for example because sizes depend on values."""
     x, h, c = (torch.randn(s).double().requires_grad_() for s in ((T, N, IN), (N, H), (N, H)))
     weights = {n: [torch.randn(n * H, k).double().requires_grad_() for k in (IN, H)] for n in (4, 3, 1)}
     biases = {n: torch.randn(n * H).double().requires_grad_() for n in (4, 3, 1)}

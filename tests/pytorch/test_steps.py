@@ -1,4 +1,4 @@
-"""mpsgraph.torch.compile_step beside PyTorch's own steps: losses, weights and state, which stay PyTorch's."""
+"""Compare mpsgraph.torch.compile_step with PyTorch's own steps: losses, weights, and state, which stay in PyTorch."""
 
 import copy
 import doctest
@@ -6,11 +6,11 @@ import doctest
 import numpy as np
 import pytest
 
-# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+# PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
 nn, F = torch.nn, torch.nn.functional
 
 OPTIMIZERS = {
@@ -29,7 +29,7 @@ def eager(module, optimizer, x, labels):
 
 
 class Tied(nn.Module):
-    """One weight under two names, a buffer that moves, and a parameter that the loss does not depend on."""
+    """A module with a weight under two names, a changing buffer, and a parameter that the loss does not depend on."""
 
     def __init__(self):
         super().__init__()
@@ -42,7 +42,7 @@ class Tied(nn.Module):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_all_stays_pytorchs_between_steps(name: str):
+def test_weights_and_optimizer_state_stay_in_pytorch(name: str):
     torch.manual_seed(0)
     module = Tied().double()
     reference = copy.deepcopy(module)
@@ -59,7 +59,7 @@ def test_all_stays_pytorchs_between_steps(name: str):
     for a, b in zip(module.parameters(), reference.parameters(), strict=True):
         for key, value in theirs.state[b].items():
             torch.testing.assert_close(ours.state[a][key], value, rtol=1e-6, atol=1e-9)
-    # PyTorch's own step goes on, and so does this one behind it.
+    # PyTorch's own step continues from here, and the compiled step continues after it.
     x, labels = torch.randint(0, 7, (9, 3)), torch.randint(0, 7, (9,))
     for way in (lambda: eager(module, ours, x, labels), lambda: float(step(x, labels))):
         assert way() == pytest.approx(eager(reference, theirs, x, labels), rel=1e-6)
@@ -68,7 +68,7 @@ def test_all_stays_pytorchs_between_steps(name: str):
     assert float(step(x, labels)) == pytest.approx(eager(reference, theirs, x, labels), rel=1e-6)
 
 
-def test_what_holds_a_parameter_sees_its_steps():
+def test_existing_references_to_parameters_see_updates():
     module = nn.Linear(3, 2)
     held = module.weight
     step = mg.torch.compile_step(module, lambda y: y.sum(), torch.optim.SGD([held], lr=1.0))
@@ -79,7 +79,7 @@ def test_what_holds_a_parameter_sees_its_steps():
     assert module.bias.grad is None and held.grad is None
 
 
-def test_what_cannot_be_stepped_is_refused():
+def test_unsupported_modules_losses_and_optimizers_raise():
     module = nn.Linear(2, 3)
     sgd = torch.optim.SGD(module.parameters(), lr=0.1)
     with pytest.raises(mg.UnsupportedError, match="does not support the optimizer Adagrad: use"):
@@ -100,7 +100,7 @@ def test_what_cannot_be_stepped_is_refused():
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
 
-def test_examples_run():
+def test_docstring_examples_run():
     import mpsgraph.torch.steps as found
 
     said: list[str] = []

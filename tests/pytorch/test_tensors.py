@@ -1,4 +1,4 @@
-"""Tensors in and out of an executable in one call: what is shared, what is copied first, and who holds the memory."""
+"""Test passing tensors into and out of an executable: what is shared, what is copied, and who owns the memory."""
 
 import gc
 import os
@@ -9,16 +9,16 @@ import weakref
 
 import pytest
 
-# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+# PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 from mpsgraph.torch import tensors  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
 
 
 def doubling(shape, dtype="float32"):
-    """An executable that gives twice its feed, and the feed and one."""
+    """Build an executable that returns x + x and x + 1."""
     g = mg.Graph()
     x = g.placeholder(shape, dtype)
     return g.compile({x: (shape, dtype)}, [x + x, x + 1])
@@ -26,11 +26,11 @@ def doubling(shape, dtype="float32"):
 
 @pytest.fixture(params=["in C", "one by one"], autouse=True)
 def way(request, monkeypatch):
-    """As PyTorch has it, and as it is where there are no functions in C."""
+    """Run each test with PyTorch's C exchange functions and without them."""
     if request.param == "one by one":
         monkeypatch.setattr(tensors, "_EXCHANGE", None)
     elif tensors._EXCHANGE is None:
-        pytest.skip("this PyTorch has no functions in C")
+        pytest.skip("this PyTorch has no C functions for tensor exchange")
 
 
 WAYS = {
@@ -47,7 +47,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_numbers_go_in_as_pytorch_sees_them(name: str):
+def test_tensors_of_any_layout_are_read_correctly(name: str):
     x = WAYS[name]()
     before = x.detach().clone()
     double, more = tensors.run(doubling((2, 3)), ["no tensor", x], [1])
@@ -58,20 +58,20 @@ def test_numbers_go_in_as_pytorch_sees_them(name: str):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "int64", "int32", "uint8", "complex64"])
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 0, 3), (2, 3)])
-def test_types_and_shapes_come_back(dtype: str, shape: tuple[int, ...]):
+def test_dtypes_and_shapes_are_preserved(dtype: str, shape: tuple[int, ...]):
     x = torch.ones(shape, dtype=getattr(torch, dtype))
     double, _ = tensors.run(doubling(shape, dtype), (x,), [0])
     assert double.dtype == x.dtype and double.is_contiguous()
     torch.testing.assert_close(double, x + x)
 
 
-def test_conjugates_are_resolved():
+def test_conjugate_tensors_are_resolved():
     x = torch.complex(torch.ones(3), torch.arange(3.0)).conj()
     double, _ = tensors.run(doubling((3,), "complex64"), [x], [0])
     torch.testing.assert_close(double, (x + x).resolve_conj())
 
 
-def test_results_are_tensors_of_their_own_and_outlive_everything():
+def test_results_own_their_memory_and_outlive_the_executable():
     executable, x = doubling((4,)), torch.ones(4)
     first, other = tensors.run(executable, [x], [0])
     assert not first._is_view() and not first.requires_grad and first._version == 0
@@ -86,7 +86,7 @@ def test_results_are_tensors_of_their_own_and_outlive_everything():
     assert first.tolist() == [20.0] * 4 and other.tolist() == [2.0] * 4
 
 
-def test_inputs_are_let_go():
+def test_inputs_are_released_after_the_run():
     executable, x = doubling((4,)), torch.ones(4)
     gone = weakref.ref(x)
     results = tensors.run(executable, [x], [0])
@@ -95,7 +95,7 @@ def test_inputs_are_let_go():
     assert gone() is None and results[0].tolist() == [2.0] * 4
 
 
-def test_what_is_wrong_is_an_error_and_changes_nothing():
+def test_invalid_tensors_raise_and_change_nothing():
     executable = doubling((2, 3))
     with pytest.raises(mg.ShapeError, match=r"must have shape \(2,3\).*got \(3,2\)"):
         tensors.run(executable, [torch.ones(3, 2)], [0])
@@ -103,16 +103,16 @@ def test_what_is_wrong_is_an_error_and_changes_nothing():
         tensors.run(executable, [torch.ones(2, 3).double()], [0])
     with pytest.raises(
         (IndexError, mg.GraphError), match="indices of the 0 tensors, got 0|out of range"
-    ):  # one by one: a list's
+    ):  # Without the C functions, indexing the list raises.
         tensors.run(executable, [], [0])
     with pytest.raises(mg.GraphError, match="feeds"):
         tensors.run(executable, [torch.ones(2, 3)], [])
-    with pytest.raises(TypeError, match="meta device"):  # PyTorch's own
+    with pytest.raises(TypeError, match="meta device"):  # Raised by PyTorch.
         tensors.run(executable, [torch.ones(2, 3, device="meta")], [0])
     assert tensors.run(executable, [torch.ones(2, 3)], [0])[0].sum() == 12
 
 
-def test_threads_run_the_same_executable():
+def test_threads_share_an_executable():
     executable, wrong = doubling((64,)), []
 
     def work(number: int) -> None:
@@ -129,7 +129,7 @@ def test_threads_run_the_same_executable():
     assert not wrong
 
 
-def test_only_types_with_functions_in_c():
+def test_tensor_types_without_c_functions_raise():
     with pytest.raises(mg.UnsupportedError, match="__dlpack_c_exchange_api__"):
         mg._core.TensorExchange((float,), [], float)
     with pytest.raises(mg.GraphError, match="at least one tensor type"):
@@ -156,16 +156,19 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
-def test_a_forked_child_does_not_wait_for_its_parents_threads():
+@pytest.mark.skipif(sys.platform != "linux", reason="uses os.fork")
+def test_forked_child_does_not_wait_for_parent_threads():
     environment = os.environ | {"OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", FORKED], timeout=60, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_short_runs_use_the_threads_that_pytorch_has():
-    """A product that two threads share, behind a loop of PyTorch's: the numbers are right, whoever took part, and
-    numbers too small for a full mantissa are PyTorch's own affair afterwards."""
+def test_short_runs_use_pytorch_threads():
+    """Run a matmul on two threads after a parallel loop of PyTorch.
+
+    Results must be correct whichever threads take part, and PyTorch must still compute with subnormal numbers
+    afterwards.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -1,16 +1,18 @@
-"""mpsgraph.torch.Trainer beside PyTorch's own steps, in float64 where numbers shall be the same: losses, weights, the
-optimizer's state."""
+"""Compare mpsgraph.torch.Trainer with PyTorch's own steps: losses, weights, and optimizer state.
+
+Uses float64 where values must be equal.
+"""
 
 import copy
 
 import numpy as np
 import pytest
 
-# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+# PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
 nn, F = torch.nn, torch.nn.functional
 STEPS = 5
 
@@ -36,7 +38,7 @@ def assert_trains_alike(module, loss, make, x, *labels, tolerance=1e-9):
     for name, value in module.state_dict().items():
         torch.testing.assert_close(ours.state_dict()[name], value, rtol=tolerance, atol=tolerance)
         torch.testing.assert_close(trainer.state_dict()[name], value, rtol=tolerance, atol=tolerance)
-    # PyTorch's step goes on from the state that came back.
+    # PyTorch's own step continues from the returned state.
     assert np.allclose(
         pytorch_steps(ours, loss, ours_optimizer, x, *labels),
         pytorch_steps(module, loss, theirs_optimizer, x, *labels),
@@ -62,10 +64,10 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizers_move_as_pytorchs(name: str):
+def test_optimizer_steps_match_pytorch(name: str):
     module = perceptron()
     x, labels = torch.randn(16, 8).double(), torch.randint(0, 5, (16,))
-    # The step's number and bias corrections are float32 in the graph, as PyTorch's step is.
+    # The step count and bias corrections are float32 in the graph, as in PyTorch.
     assert_trains_alike(module, F.cross_entropy, OPTIMIZERS[name], x, labels, tolerance=1e-6)
 
 
@@ -137,7 +139,7 @@ def test_modules_train_as_in_pytorch(name: str):
     assert_trains_alike(module, F.cross_entropy, lambda p: torch.optim.SGD(p, lr=0.05), x, labels, tolerance=1e-8)
 
 
-def test_another_batch_size_and_rate_go_on_with_the_same_weights():
+def test_batch_size_and_learning_rate_can_change_between_steps():
     module = perceptron()
     reference = copy.deepcopy(module)
     ours, theirs = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (module, reference))
@@ -153,7 +155,7 @@ def test_another_batch_size_and_rate_go_on_with_the_same_weights():
         assert float(trainer.step(x, labels)) == pytest.approx(loss.item(), rel=1e-6)
 
 
-def test_a_state_that_pytorch_has_goes_in():
+def test_existing_optimizer_state_is_used():
     module = perceptron()
     x, labels = torch.randn(16, 8).double(), torch.randint(0, 5, (16,))
     reference = copy.deepcopy(module)
@@ -170,7 +172,7 @@ def test_a_state_that_pytorch_has_goes_in():
     assert np.allclose([float(trainer.step(x, labels)) for _ in range(STEPS)], expected[:STEPS], rtol=1e-6)
 
 
-def test_dropout_draws_anew_each_step_and_repeats_with_the_seed():
+def test_dropout_differs_per_step_and_repeats_by_seed():
     def losses(seed):
         module = nn.Sequential(nn.Dropout(0.5), nn.Linear(100, 1, bias=False))
         nn.init.ones_(module[1].weight)
@@ -183,7 +185,7 @@ def test_dropout_draws_anew_each_step_and_repeats_with_the_seed():
     assert np.mean(first) == pytest.approx(100, rel=0.1)
 
 
-def test_what_cannot_be_trained_is_refused():
+def test_unsupported_modules_losses_and_optimizers_raise():
     module = nn.Linear(2, 3)
     sgd = torch.optim.SGD(module.parameters(), lr=0.1)
     with pytest.raises(mg.UnsupportedError, match="does not support the optimizer Adagrad: use"):

@@ -1,8 +1,9 @@
-"""Weights of PyTorch's layers and models here: the same results from the same inputs, and back again bit for bit.
+"""Load the weights of PyTorch's layers and models: results must be equal, and exported weights must be equal bit for
+bit.
 
-Each layer of docs/layers.md that has parameters or buffers, and each without that knows where the channels are, beside
-PyTorch's own in inference mode. With channels in front inputs and results have PyTorch's shapes; with channels last
-they are turned before they are compared.
+Covers each layer of docs/layers.md with parameters or buffers, and each other layer with a data layout, in inference
+mode. With channels first, inputs and results have PyTorch's shapes; with channels last, they are transposed before the
+comparison.
 """
 
 import re
@@ -10,18 +11,18 @@ import re
 import numpy as np
 import pytest
 
-# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+# PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 from mpsgraph import nn  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
+pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
 FRONT = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 
 
 def filled(module, seed=0):
-    """The module with numbers everywhere, so that nothing is equal by chance."""
+    """Fill the module with random numbers so that nothing is equal by coincidence."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in module.state_dict().items():
@@ -42,10 +43,17 @@ def turned(x, last):
 
 
 def agree(ours, theirs, *inputs, last=False, back=None, before=False, call=None, result=lambda y: y):
-    """ours(inputs) is theirs(inputs), with their weights, which come back as they were.
+    """Check that ours equals theirs on the inputs with their weights, and that the exported weights are unchanged.
 
-    last: inputs are turned to channels last, and so is what is compared, unless `back` says otherwise. before: the
-    weights come before the first call. call, result: how theirs is called, and what of its result is compared.
+    Args:
+        ours: Module of this package.
+        theirs: Module of PyTorch.
+        inputs: Arrays for both modules.
+        last: Whether to transpose inputs and results to channels last.
+        back: Whether to transpose the results; None means as `last`.
+        before: Whether to load the weights before the first call.
+        call: How to call theirs.
+        result: Selects which part of their result to compare.
     """
     theirs = filled(theirs)
     state = theirs.state_dict()
@@ -80,7 +88,7 @@ def tokens(*shape, highest):
     return np.random.default_rng(1).integers(0, highest, size=shape).astype(np.int32)
 
 
-# --- layers with features at the end ----------------------------------------------------------------------------------
+# --- layers with features last ----------------------------------------------------------------------------------------
 PLAIN = {
     "Linear": (lambda: nn.Linear(5), lambda: torch.nn.Linear(7, 5), numbers(4, 7)),
     "Linear_rank_3": (lambda: nn.Linear(5, bias=False), lambda: torch.nn.Linear(7, 5, bias=False), numbers(2, 4, 7)),
@@ -107,7 +115,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("before", [False, True], ids=["after the call", "before the call"])
 @pytest.mark.parametrize("name", PLAIN)
-def test_layers_of_features(name, before):
+def test_feature_layers_match_pytorch(name, before):
     ours, theirs, x = PLAIN[name]
     agree(ours(), theirs(), x, before=before)
 
@@ -170,7 +178,7 @@ CHANNELS = {
     },
     "InstanceNorm_plain": (lambda layout: nn.InstanceNorm(data_layout=layout), lambda: torch.nn.InstanceNorm2d(6), 4),
     **{f"PReLU_{r}": (lambda layout: nn.PReLU(6, data_layout=layout), lambda: torch.nn.PReLU(6), r) for r in (3, 4, 5)},
-    # without parameters
+    # Layers without parameters.
     **{
         f"MaxPool{r - 2}d": (
             lambda layout, r=r: getattr(nn, f"MaxPool{r - 2}d")(3, stride=2, padding=1, data_layout=layout),
@@ -220,12 +228,12 @@ CHANNELS = {
 
 @pytest.mark.parametrize("layouts", [FRONT, LAST], ids=["channels in front", "channels last"])
 @pytest.mark.parametrize("name", CHANNELS)
-def test_layers_of_channels(name, layouts):
+def test_channel_layers_match_pytorch(name, layouts):
     ours, theirs, rank = CHANNELS[name]
     made = agree(ours(layouts[rank]), theirs(), numbers(*sizes(rank)), last=layouts is LAST)
     if layouts is FRONT and name != "DepthwiseConv2d" and made.state_dict():
         shapes = sorted(tuple(v.shape) for v in theirs().state_dict().values() if v.dtype != torch.int64)
-        assert sorted(v.shape for v in made.state_dict().values()) == shapes, "parameters have PyTorch's shapes"
+        assert sorted(v.shape for v in made.state_dict().values()) == shapes, "parameters must have PyTorch's shapes"
 
 
 FRONT_ONLY = {
@@ -247,7 +255,7 @@ FRONT_ONLY = {
 
 
 @pytest.mark.parametrize("name", FRONT_ONLY)
-def test_shapes_with_channels_in_front_are_those_of_torch(name):
+def test_channels_first_layers_have_pytorch_shapes(name):
     ours, theirs, shape = FRONT_ONLY[name]
     agree(ours(), theirs(), numbers(*shape))
 
@@ -264,19 +272,19 @@ KINDS = {
 @pytest.mark.parametrize("how", KINDS)
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 @pytest.mark.parametrize("batch_first", [True, False], ids=["batch first", "time first"])
-def test_recurrent_layers(kind, how, batch_first):
+def test_recurrent_layers_match_pytorch(kind, how, batch_first):
     ours = getattr(nn, kind)(5, batch_first=batch_first, **KINDS[how])
     theirs = getattr(torch.nn, kind)(4, 5, batch_first=batch_first, **KINDS[how])
     agree(ours, theirs, numbers(3, 6, 4), result=lambda y: y[0])
 
 
-def test_relu_cells():
+def test_relu_rnn_matches_pytorch():
     theirs = torch.nn.RNN(4, 5, nonlinearity="relu", batch_first=True)
     agree(nn.RNN(5, activation="relu"), theirs, numbers(3, 6, 4), result=lambda y: y[0])
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
-def test_a_single_bias_holds_both(kind):
+def test_single_bias_equals_sum_of_pytorch_biases(kind):
     theirs = filled(getattr(torch.nn, kind)(4, 5, batch_first=True))
     if kind == "GRU":
         with torch.no_grad():
@@ -291,7 +299,7 @@ def test_a_single_bias_holds_both(kind):
     np.testing.assert_allclose(theirs(torch.from_numpy(x))[0].detach().numpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_projections_are_named_as_not_there():
+def test_projection_weights_are_reported_as_unexpected():
     ours = nn.LSTM(5)
     ours(mg.Graph().placeholder((2, 3, 4)))
     with pytest.raises(mg.errors.GraphError, match="unexpected weight_hr_l0"):
@@ -299,7 +307,7 @@ def test_projections_are_named_as_not_there():
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_attention_to_itself(bias):
+def test_self_attention_matches_pytorch(bias):
     theirs = torch.nn.MultiheadAttention(8, 2, bias=bias, batch_first=True)
     agree(
         nn.MultiheadAttention(8, 2, bias=bias), theirs, numbers(2, 5, 8),
@@ -308,14 +316,14 @@ def test_attention_to_itself(bias):
 
 
 @pytest.mark.parametrize("sizes", [(8, 8), (6, 5)], ids=["packed", "apart"])
-def test_attention_to_others(sizes):
+def test_cross_attention_matches_pytorch(sizes):
     theirs = torch.nn.MultiheadAttention(8, 2, kdim=sizes[0], vdim=sizes[1], batch_first=True)
     inputs = numbers(2, 5, 8), numbers(2, 7, sizes[0], seed=2), numbers(2, 7, sizes[1], seed=3)
     agree(nn.MultiheadAttention(8, 2), theirs, *inputs, result=lambda y: y[0])
 
 
-def test_attention_of_four_maps():
-    """What most programs have instead of PyTorch's packed matrix."""
+def test_attention_with_separate_projections_matches_pytorch():
+    """Most programs use separate weights instead of PyTorch's packed matrix."""
     packed = filled(torch.nn.MultiheadAttention(8, 2, batch_first=True)).state_dict()
     parted = {}
     for kind in ("weight", "bias"):
@@ -333,7 +341,7 @@ def test_attention_of_four_maps():
 
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("bias", [True, False])
-def test_transformer_encoders(norm_first, bias):
+def test_transformer_encoders_match_pytorch(norm_first, bias):
     how = {"norm_first": norm_first, "bias": bias}
     layer = nn.TransformerEncoderLayer(8, 2, 16, activation="gelu", **how)
     other = torch.nn.TransformerEncoderLayer(8, 2, 16, activation="gelu", batch_first=True, **how)
@@ -344,7 +352,7 @@ def test_transformer_encoders(norm_first, bias):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_transformer_decoders(norm_first):
+def test_transformer_decoders_match_pytorch(norm_first):
     layer = nn.TransformerDecoderLayer(8, 2, 16, norm_first=norm_first)
     other = torch.nn.TransformerDecoderLayer(8, 2, 16, norm_first=norm_first, batch_first=True)
     inputs = numbers(2, 5, 8), numbers(2, 7, 8, seed=2)
@@ -372,13 +380,13 @@ def their_network():
 
 @pytest.mark.parametrize("before", [False, True], ids=["after the call", "before the call"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_a_network_that_flattens(layout, before):
-    """With channels last, the rows of the first Linear stand in another order."""
+def test_network_that_flattens_images_matches_pytorch(layout, before):
+    """With channels last, the rows of the first Linear weight are in another order."""
     agree(our_network(layout), their_network(), numbers(2, 3, 15, 19), last=layout == "NHWC", before=before)
 
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
-def test_a_network_that_flattens_signals(layout):
+def test_network_that_flattens_signals_matches_pytorch(layout):
     ours = nn.Sequential(
         nn.Conv1d(6, 3, data_layout=layout), nn.ReLU(), nn.Flatten(), nn.BatchNorm(eps=1e-5), nn.Linear(4)
     )
@@ -389,7 +397,7 @@ def test_a_network_that_flattens_signals(layout):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_a_network_that_makes_images(layout):
+def test_network_that_unflattens_images_matches_pytorch(layout):
     shape = (6, 4, 5) if layout == "NCHW" else (4, 5, 6)
     ours = nn.Sequential(
         nn.Linear(120), nn.BatchNorm(eps=1e-5), nn.ReLU(), nn.Unflatten(shape),
@@ -402,8 +410,8 @@ def test_a_network_that_makes_images(layout):
     agree(ours, theirs, numbers(2, 7), back=layout == "NHWC")
 
 
-def test_a_network_that_trains_has_the_same_orders():
-    """Gradients and updates in the graph say nothing about features."""
+def test_weights_load_correctly_after_training_steps():
+    """Gradients and updates in the graph must not confuse the detection of feature orders."""
     theirs = filled(their_network())
     ours, x = our_network("NHWC"), numbers(8, 3, 15, 19)
     trainer = mg.Trainer(ours, optimizer=mg.optim.SGD(0.0))
@@ -453,7 +461,7 @@ class TheirBlock(torch.nn.Module):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_a_residual_network(layout):
+def test_residual_network_matches_pytorch(layout):
     ours = nn.Sequential(
         Block(6, layout, False), Block(8, layout, True), nn.GlobalAveragePooling2d(data_layout=layout), nn.Linear(5)
     )
@@ -465,7 +473,7 @@ def test_a_residual_network(layout):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
-def test_other_types(dtype):
+def test_weights_of_other_dtypes_round_trip(dtype):
     theirs = filled(torch.nn.Linear(4, 3)).to(getattr(torch, dtype))
     g = mg.Graph()
     ours = nn.Linear(3)
@@ -481,7 +489,7 @@ def test_other_types(dtype):
     assert torch.equal(nn.to_torch(wide)["weight"], theirs.weight.float())
 
 
-def test_what_is_no_state_is_refused():
+def test_invalid_states_raise():
     ours = nn.Linear(2)
     ours(mg.Graph().placeholder((1, 3)))
     with pytest.raises(mg.errors.GraphError, match=r"load_torch: state_dict must be .* give module.state_dict\(\)"):
@@ -493,7 +501,7 @@ def test_what_is_no_state_is_refused():
     nn.load_torch(ours, {name: torch.nn.Parameter(value) for name, value in state.items()})
 
 
-def test_files_of_pytorch(tmp_path):
+def test_safetensors_files_of_pytorch_are_loaded(tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
     theirs = filled(their_network())
     safetensors.save_file(theirs.state_dict(), tmp_path / "model.safetensors")
@@ -508,8 +516,8 @@ def test_files_of_pytorch(tmp_path):
     assert all(torch.equal(back[name], value) for name, value in theirs.state_dict().items())
 
 
-def test_the_page(repository, tmp_path, monkeypatch):
-    """All code of docs/weights.md runs as it stands there."""
+def test_weights_page_code_runs(repository, tmp_path, monkeypatch):
+    """All code of docs/weights.md runs unchanged."""
     blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "weights.md").read_text(), re.DOTALL)
     assert sum("import torch" in block for block in blocks) == 1
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""docs/xla.md: its programs run as they stand there."""
+"""Run the programs of docs/xla.md."""
 
 import pytest
 from harness.pages import blocks, run
@@ -6,7 +6,7 @@ from harness.pages import blocks, run
 pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
 
 
-def test_the_pages_programs_run(repository, tmp_path, monkeypatch):
+def test_xla_page_programs_run(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = [block for block in blocks(repository / "docs" / "xla.md") if block.language == "python"]
     assert len(program) >= 2

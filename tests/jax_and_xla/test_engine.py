@@ -1,5 +1,7 @@
-"""Trainers on mpsgraph.jax.Engine: losses and weights of the CPU device, on one device and on two virtual ones, and
-checkpoints from one engine to the other."""
+"""Test trainers on mpsgraph.jax.Engine, on one device and on two virtual ones, against the CPU device.
+
+Checkpoints move from one engine to the other.
+"""
 
 import os
 import subprocess
@@ -45,7 +47,7 @@ def on_cpu() -> tuple[mg.Trainer, list[float]]:
 
 def mesh(count: int, *names: str) -> jax.sharding.Mesh:
     if jax.device_count() < count:
-        pytest.skip(f"JAX has {jax.device_count()} devices: it was imported before")
+        pytest.skip(f"JAX was imported earlier with {jax.device_count()} devices")
     return jax.sharding.Mesh(np.array(jax.devices()[:count]).reshape([-1] + [1] * (len(names) - 1)), names)
 
 
@@ -55,19 +57,19 @@ def assert_alike(made: mg.Trainer, losses: list[float], on_cpu: tuple[mg.Trainer
         np.testing.assert_allclose(made.weights()[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def test_one_device(on_cpu):
+def test_engine_on_one_device_matches_cpu(on_cpu):
     made, losses = trained(engine=mg.jax.Engine())
     assert_alike(made, losses, on_cpu)
     np.testing.assert_allclose(made.predict(X), on_cpu[0].predict(X), rtol=1e-3, atol=1e-3)
     assert made.evaluate((X, Y))["loss"] == pytest.approx(on_cpu[0].evaluate((X, Y))["loss"], rel=1e-3)
 
 
-def test_two_devices_share_each_batch(on_cpu):
+def test_batches_sharded_over_two_devices_match_cpu(on_cpu):
     made, losses = trained(engine=mg.jax.Engine(mesh(2, "data")))
     assert_alike(made, losses, on_cpu)
 
 
-def test_two_devices_share_the_weights(on_cpu):
+def test_weights_sharded_over_two_devices_match_cpu(on_cpu):
     parts = jax.sharding.PartitionSpec
     engine = mg.jax.Engine(
         mesh(2, "model", "data"), data_axis="data", shardings={"*": parts()} | {"5.weight*": parts(None, "model")}
@@ -75,7 +77,7 @@ def test_two_devices_share_the_weights(on_cpu):
     engine.shardings = {"5.weight*": parts(None, "model")}
     made, losses = trained(engine=engine)
     value = made._on_engine._values["5.weight"]
-    assert not value.is_fully_replicated, "the weight lies divided"
+    assert not value.is_fully_replicated, "the weight must be sharded"
     assert_alike(made, losses, on_cpu)
 
 
@@ -93,17 +95,17 @@ def test_checkpoints_move_between_engines(tmp_path, on_cpu):
     np.testing.assert_allclose([*losses, float(inside.train_step(X, Y))], expected, rtol=2e-5)
 
 
-def test_whoever_looks_at_the_graph_sees_what_training_made():
+def test_graph_and_engine_share_the_current_weights():
     made = trainer(engine=mg.jax.Engine())
     made.train_step(X, Y)
     before = made.model.state_dict()["8.bias"]
     made.train_step(X, Y)
     assert not np.array_equal(made.model.state_dict()["8.bias"], before)
     made.set_weights({name: np.zeros_like(value) for name, value in made.weights().items()})
-    assert not made.predict(X).any(), "what is set is what the engine goes on with"
+    assert not made.predict(X).any(), "the engine must use the weights that were set"
 
 
-def test_fit_accumulates_and_averages():
+def test_accumulation_and_weight_averages_match_cpu():
     options = {"gradient_accumulation_steps": 2, "ema_decay": 0.9}
     histories = []
     for engine in (None, mg.jax.Engine()):
@@ -113,7 +115,7 @@ def test_fit_accumulates_and_averages():
     assert histories[0].validation[-1][1]["loss"] == pytest.approx(histories[1].validation[-1][1]["loss"], rel=1e-3)
 
 
-def test_a_label_outside_is_said_and_changes_nothing():
+def test_label_out_of_range_raises_and_changes_nothing():
     made = trainer(engine=mg.jax.Engine())
     made.train_step(X, Y).wait()
     before = made.weights()
@@ -124,7 +126,7 @@ def test_a_label_outside_is_said_and_changes_nothing():
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_a_trainers_step_as_a_function(on_cpu):
+def test_training_step_as_a_function_matches_cpu(on_cpu):
     made = trainer()
     step = mg.jax.function(made, example=(X, Y))
     state, run, losses = step.state(), jax.jit(step, donate_argnums=0), []
@@ -134,7 +136,7 @@ def test_a_trainers_step_as_a_function(on_cpu):
     np.testing.assert_allclose(losses, on_cpu[1], rtol=2e-5)
 
 
-def test_what_does_not_go_together_is_refused():
+def test_incompatible_engine_options_raise():
     engine = mg.jax.Engine()
     for options in ({"device": "cpu"}, {"check_finite": True}, {"precision": "auto"}):
         with pytest.raises(mg.GraphError):

@@ -1,4 +1,4 @@
-"""mpsgraph.jax.function: names and structures, state, order, loops, random numbers, refusals."""
+"""Test mpsgraph.jax.function: names and structures, state, order, loops, random numbers, and errors."""
 
 import mpsgraph as mg
 import numpy as np
@@ -14,17 +14,17 @@ def counting() -> tuple[mg.Graph, mg.Tensor, mg.Tensor, mg.Operation]:
     return g, x, v, g.assign(v, v + 1.0)
 
 
-def test_state_goes_in_and_comes_out():
+def test_state_is_passed_in_and_returned():
     g, x, v, add = counting()
     step = jax.jit(mg.jax.function(g, {"product": x * v}, [add]))
     state = {"v": np.float32([2])}
-    for expected in (6.0, 8.0):  # the product stands behind the assign
+    for expected in (6.0, 8.0):  # The product is computed after the assignment.
         made, state = step(state, {"x": np.float32([2])})
         assert made["product"].tolist() == [expected]
-    assert g.variable_value(v).tolist() == [2], "the graph's own variable stays"
+    assert g.variable_value(v).tolist() == [2], "the variable of the graph must not change"
 
 
-def test_a_read_sees_the_assigns_before_it():
+def test_read_sees_earlier_assignments():
     g = mg.Graph()
     v = g.variable(np.float32([1]), name="v")
     before = g.read(v)
@@ -35,7 +35,7 @@ def test_a_read_sees_the_assigns_before_it():
     assert (first.tolist(), second.tolist(), state["v"].tolist()) == ([1], [10], [10])
 
 
-def test_store_gives_the_graph_a_state():
+def test_store_writes_state_to_the_graph():
     g, x, v, add = counting()
     function = mg.jax.function(g, x * v, [add])
     _, state = function(function.state(), {"x": np.float32([1])})
@@ -45,7 +45,7 @@ def test_store_gives_the_graph_a_state():
         function.store({})
 
 
-def test_a_model_and_other_sizes():
+def test_exported_model_accepts_dynamic_sizes():
     g = mg.Graph()
     x = g.placeholder((-1, 2), name="x")
     model = mg.Model(g, {"points": x}, {"sums": g.reduction_sum(x, axes=1)})
@@ -55,7 +55,7 @@ def test_a_model_and_other_sizes():
         assert made["sums"].shape == (rows, 1)
 
 
-def test_it_has_jax_derivatives_too():
+def test_jax_grad_of_exported_function_matches_graph_gradients():
     g = mg.Graph()
     x = g.placeholder((3,), name="x")
     loss = g.reshape(g.reduction_sum(g.tanh(x) * x), ())
@@ -66,7 +66,7 @@ def test_it_has_jax_derivatives_too():
     np.testing.assert_allclose(theirs, g.run({x: fed["x"]}, ours).numpy(), rtol=1e-6)
 
 
-def test_names_that_do_not_fit_are_refused():
+def test_mismatched_names_dtypes_and_arguments_raise():
     g, x, v, add = counting()
     function = mg.jax.function(g, x * v, [add])
     with pytest.raises(mg.GraphError, match=r"missing \['x'\]"):
@@ -83,7 +83,7 @@ def test_names_that_do_not_fit_are_refused():
         mg.jax.function(3)
 
 
-def test_types_of_64_bits_want_a_jax_that_has_them():
+def test_64_bit_types_require_x64_mode():
     g = mg.Graph()
     x = g.placeholder((2,), mg.float64, name="x")
     function, fed = mg.jax.function(g, x * 2.0), {"x": np.array([1.0, 1e-9])}
@@ -93,7 +93,7 @@ def test_types_of_64_bits_want_a_jax_that_has_them():
         assert function({}, fed)[0].dtype == np.float64
 
 
-def test_all_kinds_that_are_missing_are_named_at_once(monkeypatch):
+def test_error_lists_all_unsupported_operation_kinds(monkeypatch):
     from mpsgraph.jax.lax import _table
 
     g = mg.Graph()
@@ -106,7 +106,7 @@ def test_all_kinds_that_are_missing_are_named_at_once(monkeypatch):
     assert "  sin 'sin'" in str(error.value) and "  cos 'cos'" in str(error.value)
 
 
-def test_custom_operations_are_named_each():
+def test_error_lists_each_custom_operation():
     soft, hard = (mg.python_operation(f"own.{name}", lambda x: x) for name in ("softshrink", "hardshrink"))
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
@@ -117,7 +117,7 @@ def test_custom_operations_are_named_each():
     assert "  custom own.hardshrink 'hardshrink'" in str(error.value)
 
 
-def test_an_index_outside_makes_nan_and_changes_nothing():
+def test_index_out_of_range_gives_nan_and_skips_updates():
     g = mg.Graph()
     x, i = g.variable(np.float32([1, 2, 3]), name="x"), g.placeholder((1,), mg.int32, name="i")
     y = g.gather(x, i, axis=0, out_of_range="error")
@@ -137,19 +137,19 @@ def powers(g: mg.Graph, x: mg.Tensor, count: mg.Tensor) -> mg.Tensor:
     return g.for_(0, count, 1, [x], lambda i, y: [y * x])[0]
 
 
-def test_a_loop_whose_end_is_data_keeps_values_as_far_as_it_is_told():
+def test_gradient_of_dynamic_loop_needs_loop_limit():
     g = mg.Graph()
     x, count = g.placeholder((), name="x"), g.placeholder((), mg.int32, name="count")
     d = g.gradients(powers(g, x, count), [x])[x]
     fed = {"x": np.float32(2), "count": np.int32(3)}
-    with jax.enable_x64(True):  # in which the core counts iterations
+    with jax.enable_x64(True):  # The core counts iterations in 64 bits.
         with pytest.raises(mg.UnsupportedError, match="loop_limit"):
             mg.jax.function(g, d)({}, fed)
         assert float(jax.jit(mg.jax.function(g, d, loop_limit=8))({}, fed)[0]) == 32  # 4 x³
-        assert np.isnan(mg.jax.function(g, d, loop_limit=2)({}, fed)[0]), "no wrong number where it kept too few"
+        assert np.isnan(mg.jax.function(g, d, loop_limit=2)({}, fed)[0]), "a loop_limit that is too small must give NaN"
 
 
-def test_what_a_loop_assigns_is_in_the_state():
+def test_assignments_within_loops_are_returned_as_state():
     g = mg.Graph()
     v = g.variable(np.float32(1), name="v")
 
@@ -165,7 +165,7 @@ def test_what_a_loop_assigns_is_in_the_state():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "float64", "int64"])
-def test_uniform_numbers_have_the_same_bits(dtype: str):
+def test_uniform_random_numbers_are_equal_bit_for_bit(dtype: str):
     g = mg.Graph()
     state = g.variable(_state(7), mg.int32)
     made = _random(g, (3, 37), state, distribution="uniform", dtype=dtype, min=-1.5, max=2.25, max_integer=1000)
@@ -178,7 +178,7 @@ def test_uniform_numbers_have_the_same_bits(dtype: str):
 
 @pytest.mark.parametrize("distribution", ["normal", "truncated_normal"])
 @pytest.mark.parametrize("method", ["box_muller", "inverse_cdf"])
-def test_normal_numbers_agree_to_the_last_roundings(distribution: str, method: str):
+def test_normal_random_numbers_are_equal_up_to_rounding(distribution: str, method: str):
     g = mg.Graph()
     state = g.variable(_state(11), mg.int32)
     made = _random(g, (2000,), state, distribution=distribution, sampling_method=method)
@@ -190,7 +190,8 @@ def test_normal_numbers_agree_to_the_last_roundings(distribution: str, method: s
 
 
 def _state(seed: int) -> np.ndarray:
-    return np.array([1, 2**31 - 5, -1, 3, 4, seed, 99], np.int32)  # a counter whose words will carry
+    # A counter that is about to carry into its next words.
+    return np.array([1, 2**31 - 5, -1, 3, 4, seed, 99], np.int32)
 
 
 def _random(g: mg.Graph, shape: tuple[int, ...], state: mg.Tensor, **attributes: object) -> mg.Operation:
@@ -198,7 +199,7 @@ def _random(g: mg.Graph, shape: tuple[int, ...], state: mg.Tensor, **attributes:
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64])
-def test_integers_divided_several_times_by_what_is_large_in_all(dtype):
+def test_scattered_division_with_overflowing_divisor_product(dtype):
     large = int(np.sqrt(float(np.iinfo(dtype).max))) * 3
     updates = np.array([large, large, 0, 5, 3, 2], dtype)
     g = mg.Graph()

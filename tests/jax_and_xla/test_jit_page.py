@@ -1,4 +1,4 @@
-"""docs/jax.md: its programs run as they stand there, and hold their own losses against jax.jit's."""
+"""Run the programs of docs/jax.md, which compare their losses with those of jax.jit."""
 
 import re
 
@@ -9,7 +9,7 @@ pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-def test_the_pages_programs_run_as_they_stand_there(repository, capsys):
+def test_jax_page_programs_run(repository, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "jax.md").read_text(), re.DOTALL)
     assert len(blocks) == 4
     names: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""A part of JAX's own harnesses of its primitives; all of them run by tests/jax_and_xla/harnesses.py."""
+"""Run part of JAX's own primitive harnesses; tests/jax_and_xla/harnesses.py runs all of them."""
 
 import importlib.util
 import re
@@ -19,7 +19,7 @@ def load():
     return module
 
 
-def test_two_of_each_group_pass_or_are_refused_with_a_reason():
+def test_two_harnesses_per_group_pass_or_are_refused_with_reason():
     import jax
 
     runner = load()
@@ -43,7 +43,7 @@ def test_two_of_each_group_pass_or_are_refused_with_a_reason():
     assert len(refused) <= 0.03 * len(outcomes), refused
 
 
-def test_the_runner_tells_what_differs():
+def test_runner_describes_differences():
     import numpy as np
 
     runner = load()

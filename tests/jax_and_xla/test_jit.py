@@ -1,17 +1,17 @@
-"""mpsgraph.jax.jit as people use it: pytrees, static and donated arguments, the cache, errors, libraries over JAX."""
+"""Test mpsgraph.jax.jit: pytrees, static and donated arguments, the cache, errors, and libraries built on JAX."""
 
 import doctest
 
 import numpy as np
 import pytest
 
-# JAX is no requirement of these tests: `make test-jax` has an environment with it.
+# JAX is optional: `make test-jax` creates an environment with it.
 jax = pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
 import jax.numpy as jnp  # noqa: E402
 import mpsgraph as mg  # noqa: E402
 from harness import device  # noqa: E402
 
-pytestmark = [pytest.mark.both_devices, pytest.mark.filterwarnings("default")]  # JAX's parts warn of each other
+pytestmark = [pytest.mark.both_devices, pytest.mark.filterwarnings("default")]  # Parts of JAX warn about each other.
 
 
 def assert_alike(function, *arguments, tolerance=1e-6, **options):
@@ -22,7 +22,7 @@ def assert_alike(function, *arguments, tolerance=1e-6, **options):
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=tolerance, atol=tolerance)
 
 
-def test_trees_go_in_and_out():
+def test_pytrees_are_accepted_and_returned():
     def function(tree, factor):
         return {"sum": tree["a"] + tree["b"][0], "all": (tree, [factor * 2, None]), "same": tree["a"]}
 
@@ -34,7 +34,7 @@ def test_trees_go_in_and_out():
     assert found["all"][0]["b"][1].dtype == jnp.bfloat16
 
 
-def test_transformations_are_jaxs():
+def test_jax_transformations_inside_jit_match_jax():
     def loss(w, x):
         return jnp.sum(jax.nn.softplus(x @ w) ** 2)
 
@@ -47,7 +47,7 @@ def test_transformations_are_jaxs():
     assert_alike(lambda w: jax.jvp(lambda w: loss(w, x), (w,), (jnp.ones_like(w),)), w, tolerance=1e-5)
 
 
-def test_control_flow_is_the_graphs():
+def test_control_flow_matches_jax():
     assert_alike(lambda x: jax.lax.cond(x.sum() > 2, jnp.sin, jnp.cos, x), jnp.ones(3))
     assert_alike(lambda i, x: jax.lax.switch(i, [jnp.sin, jnp.cos, jnp.exp], x), jnp.int32(7), jnp.ones(3))
     assert_alike(lambda x: jax.lax.while_loop(lambda v: v[0] < 5, lambda v: (v[0] + 1, v[1] * x), (0, x)), jnp.ones(2))
@@ -59,7 +59,7 @@ def test_control_flow_is_the_graphs():
     assert {"for", "while"} & {operation.kind for operation in graph.operations}
 
 
-def test_gradients_go_through_loops():
+def test_gradients_of_loops_match_jax():
     def loss(w, x):
         def cell(h, now):
             h = jnp.tanh(now + h @ w)
@@ -80,7 +80,7 @@ def test_custom_derivatives_are_kept():
     np.testing.assert_array_equal(mg.jax.jit(jax.grad(lambda x: 10 * clipped(x).sum()))(jnp.ones(3)), np.ones(3))
 
 
-def test_random_numbers_are_jaxs_bit_for_bit():
+def test_random_numbers_equal_those_of_jax_bit_for_bit():
     for key in (jax.random.key(3), jax.random.PRNGKey(3)):
         for function in (
             lambda k: jax.random.bits(k, (5, 7)),
@@ -93,7 +93,7 @@ def test_random_numbers_are_jaxs_bit_for_bit():
     assert_alike(lambda k: jax.random.normal(k, (20,)), jax.random.key(1), tolerance=1e-5)
 
 
-def test_keys_go_in_and_out():
+def test_random_keys_are_accepted_and_returned():
     found = mg.jax.jit(lambda k: (jax.random.split(k, 3), jax.random.fold_in(k, 7)))(jax.random.key(1))
     expected = jax.random.split(jax.random.key(1), 3), jax.random.fold_in(jax.random.key(1), 7)
     for ours, theirs in zip(found, expected, strict=True):
@@ -101,7 +101,7 @@ def test_keys_go_in_and_out():
         np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(theirs))
 
 
-def test_static_arguments_are_values():
+def test_static_arguments_are_compiled_per_value():
     def power(x, n, *, add=0):
         return x**n + add if n > 1 else x
 
@@ -115,7 +115,7 @@ def test_static_arguments_are_values():
         mg.jax.jit(lambda x, n: x, static_argnums=1)(1.0, [2])
 
 
-def test_donated_arguments_are_given_up():
+def test_donated_arguments_are_deleted():
     step = mg.jax.jit(lambda state, x: jax.tree.map(lambda s: s + x, state), donate_argnums=0)
     state, x = {"a": jnp.ones(3), "b": jnp.zeros((2, 2))}, jnp.float32(1)
     new = step(state, x)
@@ -124,18 +124,18 @@ def test_donated_arguments_are_given_up():
     assert step.cache_size() == 1
 
 
-def test_what_decides_an_executable_is_structure_and_type():
+def test_executables_are_cached_by_structure_shape_and_dtype():
     jitted = mg.jax.jit(lambda x: x + 1)
     for value in (jnp.ones(3), np.ones(3, np.float32), jnp.ones(4), jnp.ones(3, jnp.int32), 1, 2, 2.5):
         jitted(value)
-    assert jitted.cache_size() == 6  # numpy's arrays and JAX's are two, for JAX's may be weakly typed
+    assert jitted.cache_size() == 6  # numpy and JAX arrays count as two, as JAX arrays may be weakly typed.
     jitted(jnp.zeros(3)), jitted(7)
     assert jitted.cache_size() == 6
     jitted.clear_cache()
     assert jitted.cache_size() == 0
 
 
-def test_arrays_that_lie_in_other_orders_and_places():
+def test_arrays_of_any_memory_layout_are_accepted():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     jitted = mg.jax.jit(lambda x: (x * 2, x.T))
     for view in (x.T, x[::2, ::-1], np.asfortranarray(x), x[:, 1]):
@@ -143,8 +143,8 @@ def test_arrays_that_lie_in_other_orders_and_places():
         np.testing.assert_array_equal(jitted(view)[1], view.T)
 
 
-@pytest.mark.skipif(device.IS_METAL, reason="results of device metal are copied to JAX's memory or not as it likes")
-def test_memory_is_shared():
+@pytest.mark.skipif(device.IS_METAL, reason="device metal may or may not copy results to JAX's memory")
+def test_results_share_memory_with_jax():
     kept = mg.jax.jit(lambda x: x + 1)(jnp.zeros(1 << 16))
     again = mg.jax.jit(lambda x: x * 2)(kept)
     del kept
@@ -159,7 +159,7 @@ def test_large_constants_are_fed_and_small_ones_folded():
     assert kinds.count("placeholder") == 2
 
 
-def test_one_inside_another_is_part_of_it():
+def test_nested_jit_is_compiled_into_the_outer_one():
     inner = mg.jax.jit(lambda x: jnp.sin(x) ** 2)
     outer = mg.jax.jit(lambda x: inner(x) + jax.grad(lambda v: inner(v).sum())(x))
     x = jnp.arange(3.0)
@@ -167,7 +167,7 @@ def test_one_inside_another_is_part_of_it():
     assert inner.cache_size() == 0
 
 
-def test_transformations_around_it_are_refused():
+def test_jax_transformations_around_jit_raise():
     jitted = mg.jax.jit(lambda x: (x**2).sum())
     for outer in (jax.grad(jitted), jax.jit(jitted), jax.vmap(jitted)):
         with pytest.raises(mg.UnsupportedError, match="put the transformation inside"):
@@ -175,20 +175,20 @@ def test_transformations_around_it_are_refused():
     assert jitted(jnp.ones(2)).item() == 2
 
 
-def test_all_missing_primitives_are_named_at_once():
+def test_error_lists_all_unsupported_primitives():
     def function(x):
         jax.debug.print("x {}", x)
         t, z = jax.lax.linalg.schur(x)
         return jax.lax.cond(x[0, 0] > 0, lambda: jax.lax.linalg.hessenberg(t)[0], lambda: z)
 
     if device.IS_METAL:
-        pytest.skip("one device says it for both")
+        pytest.skip("the error does not depend on the device")
     with pytest.raises(mg.UnsupportedError, match="debug_print|debug_callback") as caught:
         mg.jax.jit(function)(jnp.eye(3))
     assert "schur" in str(caught.value) and "hessenberg" in str(caught.value)
 
 
-def test_all_forms_that_cannot_be_said_are_named_at_once():
+def test_error_lists_all_unsupported_arguments():
     def function(x):
         some = jax.lax.linalg.svd(x, full_matrices=False, subset_by_index=(0, 1))
         return some, jax.lax.linalg.eigh(x, subset_by_index=(0, 1))
@@ -198,24 +198,24 @@ def test_all_forms_that_cannot_be_said_are_named_at_once():
     assert "singular values" in str(caught.value) and "eigenvalues" in str(caught.value)
 
 
-def test_an_element_type_that_is_none_here_is_refused():
+def test_unsupported_dtype_raises():
     with pytest.raises(mg.UnsupportedError, match="float8"):
         mg.jax.jit(lambda x: x)(jnp.ones(3, jnp.float8_e4m3fn))
 
 
-def test_what_is_no_function_is_refused():
+def test_jit_of_a_non_callable_raises():
     with pytest.raises(mg.GraphError, match="must be callable"):
         mg.jax.jit(3)
 
 
-def test_errors_of_the_function_leave_nothing_behind():
+def test_failing_function_is_not_cached():
     jitted = mg.jax.jit(lambda x: x @ x)
     with pytest.raises(TypeError):
         jitted(jnp.ones((2, 3)))
     assert jitted.cache_size() == 0 and jitted(jnp.eye(2)).shape == (2, 2)
 
 
-def test_functions_that_give_nothing_or_what_they_got():
+def test_functions_returning_nothing_or_their_inputs():
     assert mg.jax.jit(lambda x: None)(1.0) is None
     x = jnp.ones(3)
     one, two, three = mg.jax.jit(lambda x: (x, x, 5))(x)
@@ -223,7 +223,7 @@ def test_functions_that_give_nothing_or_what_they_got():
     assert int(three) == 5
 
 
-def test_optax_and_equinox_programs():
+def test_optax_and_equinox_programs_match_jax():
     equinox, optax = pytest.importorskip("equinox"), pytest.importorskip("optax")
     model = equinox.nn.MLP(4, 2, 8, 2, key=jax.random.key(0))
     parameters, rest = equinox.partition(model, equinox.is_array)
@@ -249,7 +249,7 @@ def test_optax_and_equinox_programs():
     assert losses["ours"][-1] < losses["ours"][0]
 
 
-def test_flax_programs():
+def test_flax_programs_match_jax():
     linen = pytest.importorskip("flax.linen")
     optax = pytest.importorskip("optax")
 
@@ -288,7 +288,7 @@ def test_flax_programs():
 
 
 @pytest.mark.parametrize("module", ["jitted", "primitives._table"])
-def test_examples_run(module: str):
+def test_docstring_examples_run(module: str):
     from importlib import import_module
 
     found = import_module(f"mpsgraph.jax.{module}")

@@ -1,6 +1,8 @@
-"""Every case of tests/cases as a function of JAX on its CPU: the values of the CPU device, and its gradients in the
-exact types. An operation's cases are compiled together, which takes a tenth of the time. What cannot go out stands in
-harness/not_in_xla.py with its reason, and must say so."""
+"""Run every case of tests/cases as a JAX function on the CPU and compare with the CPU device.
+
+Values are compared in all dtypes and gradients in the exact ones. The cases of an operation are compiled together,
+which takes a tenth of the time. Cases that cannot be exported are listed in harness/not_in_xla.py and must raise.
+"""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -17,11 +19,11 @@ from harness.differentiable import CHECKED
 from harness.not_in_xla import EXCLUDED, reason
 from harness.running import build, feeds
 
-# JAX is no requirement of these tests: `make test-jax` has an environment with it.
+# JAX is optional: `make test-jax` creates an environment with it.
 jax = pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
 
 pytestmark = [pytest.mark.begins_early, pytest.mark.filterwarnings("ignore")]
-LOOP_LIMIT = 16  # more iterations than a loop of the cases makes whose end only the run knows
+LOOP_LIMIT = 16  # Exceeds the iteration count of every loop with a dynamic end in the cases.
 FIRST = ("float32", "bfloat16", "complex64", "int32", "uint8", "bool")
 OTHERS = ("float64", "float16", "complex128", "int8", "int16", "int64", "uint16", "uint32", "uint64")
 GRADIENT_TOLERANCE = 1e-9
@@ -37,7 +39,7 @@ LEFT_OUT = [case for case in cases.ALL if reason(case) is not None]
 
 
 class Outside:
-    """What one case gives on the CPU device, and the function that shall give the same."""
+    """The results of one case on the CPU device, and the exported function that must return the same."""
 
     def __init__(self, name: str, built: object, arrays: list[np.ndarray], targets: list[mg.Tensor]) -> None:
         self.name = name
@@ -50,7 +52,7 @@ class Outside:
 
 
 def run(all_of_them: list[Outside]) -> list[list[np.ndarray]]:
-    """All functions as one, jitted, with types of 64 bits."""
+    """Run all functions as a single jitted one, with 64-bit types enabled."""
 
     def together(arguments: list) -> list:
         return [one.function(*given)[0] for one, given in zip(all_of_them, arguments, strict=True)]
@@ -82,7 +84,7 @@ def assert_values(operation: str, chosen: tuple[str, ...]) -> None:
                 built = build(case, dtype)
                 made.append(Outside(name, built, feeds(case.inputs, dtype), built.results))
     if not made:
-        pytest.skip("it takes none of these types")
+        pytest.skip("supports none of these dtypes")
     assert_all_equal(made, lambda one, dtype: factors[one.name] * dtypes.TOLERANCE[dtype])
 
 
@@ -93,7 +95,7 @@ def test_values(operation: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", VALUES)
-def test_values_of_other_types(operation: str):
+def test_values_of_other_dtypes(operation: str):
     assert_values(operation, OTHERS)
 
 
@@ -107,7 +109,7 @@ def test_gradients(operation: str):
 
 
 @pytest.mark.parametrize("case", LEFT_OUT, ids=lambda case: case.id)
-def test_what_is_left_out_says_so(case: Case):
+def test_excluded_cases_raise(case: Case):
     dtype = dtypes_of(case)[0]
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     function = mg.jax.function(built.graph, built.results)
@@ -117,6 +119,6 @@ def test_what_is_left_out_says_so(case: Case):
         )
 
 
-def test_every_exclusion_is_of_a_case():
+def test_every_exclusion_names_a_case():
     used = {name for name in EXCLUDED for case in LEFT_OUT if reason(case) == EXCLUDED[name]}
     assert used == set(EXCLUDED)
