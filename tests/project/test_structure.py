@@ -356,7 +356,7 @@ ROOMS = [
     ["ops"],
     ["_tensor_data", "pictures", "precision", "random"],
     ["_checks", "_dtypes"],
-    ["_core_docstrings", "_former_names", "_loader", "_optional", "_shown", "errors"],
+    ["_core_docstrings", "_display", "_loader", "_optional", "errors"],
     ["_core"],
 ]
 

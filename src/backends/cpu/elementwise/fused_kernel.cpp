@@ -426,7 +426,7 @@ std::string FusedElementwiseKernel::description() const {
   return text;
 }
 
-const Kernels fused_elementwise_kernels("fuse_elementwise", [] {
+const Kernels fused_kernel_kernels("fused_kernel", [] {
   define_kernel("fused_elementwise", lower_fused_elementwise);
   for (const OperationDefinition* definition : all_definitions())
     if (definition->elementwise) define_kernel(definition->name, lower_fused_elementwise);
