@@ -1,4 +1,7 @@
-"""Every family's cases: a module of the family's name holds its list CASES, and others named family_part hold more."""
+"""The test cases of all operation families.
+
+A module named after a family holds its list CASES; modules named family_part hold more cases of the same family.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ FAMILIES = sorted({d["family"] for d in _core.definitions()} & set(MODULES))
 
 
 def family_of(module: str) -> str:
-    """The longest family name that the module's name is or begins with."""
+    """Return the longest family name that equals the module name or is a prefix of it."""
     return max((f for f in FAMILIES if module == f or module.startswith(f + "_")), key=len)
 
 

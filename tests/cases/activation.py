@@ -1,9 +1,9 @@
-"""Cases of the family activation: rectifiers, sigmoid, soft-max along an axis, and their gradients."""
+"""Cases of the activation family: rectifiers, sigmoid, softmax along an axis, and their gradients."""
 
 import numpy as np
 from harness.case import Case, apart, values
 
-X = apart(3, 4, seed=20)  # away from the kink at 0
+X = apart(3, 4, seed=20)  # not near the kink at 0
 G = values(3, 4, seed=21)
 ALPHA = values(3, 4, seed=22, low=0.05, high=0.4)
 CUBE, CUBE_G = values(2, 3, 4, seed=23), values(2, 3, 4, seed=24)

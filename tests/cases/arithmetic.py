@@ -1,6 +1,6 @@
-"""Cases of the family arithmetic: element-wise operations on one, two and three operands.
+"""Cases of the arithmetic family: element-wise operations with one, two, and three operands.
 
-Inputs are pools of values from an operation's domain, away from jumps and kinks; the tests make other shapes of them.
+Inputs are values from the domain of an operation, away from jumps and kinks. The tests arrange them in other shapes.
 """
 
 import math
@@ -22,12 +22,13 @@ from harness.case import (
 )
 
 SHAPE = (3, 4)
-REAL = apart(*SHAPE)  # distinct, nowhere near 0
+REAL = apart(*SHAPE)  # distinct and not near 0
 POSITIVE = values(*SHAPE, low=0.3, high=3.0)
 UNIT = values(*SHAPE, seed=1, low=-0.85, high=0.85)
 ABOVE_ONE = values(*SHAPE, seed=2, low=1.15, high=3.0)
 ANGLES = values(*SHAPE, seed=3, low=-1.2, high=1.2)
-FRACTIONS = off_zero(*SHAPE, seed=4, least=0.1, most=0.4) + np.arange(-6, 6).reshape(SHAPE)  # 0.1 or more from .0, .5
+# at least 0.1 away from multiples of 0.5
+FRACTIONS = off_zero(*SHAPE, seed=4, least=0.1, most=0.4) + np.arange(-6, 6).reshape(SHAPE)
 NUMBERS_AND_NOT = np.array([[1.5, -0.0, np.inf], [-np.inf, np.nan, 0.0]])
 BITS = np.random.default_rng(5).integers(-120, 120, SHAPE)
 BOOLS = np.array([[True, False, True, False], [False, False, True, True]])
@@ -45,7 +46,7 @@ def unary(operation, oracle, x=REAL, dtypes=FLOATS, label="", **options):
 
 
 def halves(operation, oracle):
-    """Exactly between two integers, where kinds of rounding differ; no derivative there."""
+    """Build a case with values halfway between integers, where rounding modes differ and no derivative exists."""
     x = np.array([-2.5, -1.5, -0.5, -0.0, 0.5, 1.5, 2.5, 3.0])
     return unary(operation, oracle, x, label="halves", gradient=False, exact=True)
 
@@ -135,12 +136,12 @@ def binary(operation, oracle, x=LEFT, y=RIGHT, dtypes=NUMBERS, label="", **optio
 def divide(x, y):
     if x.dtype.kind in "fc":
         return x / y
-    quotient = np.abs(x.astype(object)) // np.abs(y.astype(object))  # toward zero
+    quotient = np.abs(x.astype(object)) // np.abs(y.astype(object))  # rounded toward zero
     return (quotient * np.sign(x.astype(object)) * np.sign(y.astype(object))).astype(x.dtype)
 
 
 def away_from_whole_quotients(x, y):
-    """x moved so that x / y lies well between two integers: remainders jump at whole quotients."""
+    """Move x such that x / y is not near an integer, where remainders jump."""
     quotient = np.floor(x / y) + 0.2 + 0.6 * np.abs(np.sin(np.arange(x.size))).reshape(x.shape)
     return quotient * y
 

@@ -1,4 +1,4 @@
-"""Cases of the family call: none, for feeds alone do not run it; what must hold stands in tests/core/test_call.py."""
+"""The call family has no cases, because feeds alone cannot run a call. See tests/core/test_call.py."""
 
 from harness.case import Case
 

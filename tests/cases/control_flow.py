@@ -1,4 +1,4 @@
-"""Cases of the family control_flow: both branches, nothing to repeat, several values that go around, nesting."""
+"""Cases of the control_flow family: both branches, zero iterations, several loop variables, and nesting."""
 
 import numpy as np
 from harness.case import ANY, NUMBERS, Case, apart, values
@@ -32,7 +32,7 @@ def nested_oracle(outer, inner, x):
 
 
 def double_until(graph, x, limit):
-    """Doubles while the sum is below a limit; counts the rounds."""
+    """Double x while its sum is below the limit, and count the iterations."""
 
     def before(value, rounds):
         total = graph.reshape(graph.reduction_sum(value), ())
@@ -67,7 +67,7 @@ def sum_of_range(graph, lower, upper, step):
 
 
 def newton_like(graph, x, w, limit):
-    """Something is computed in both blocks, and what comes out is not what goes around."""
+    """A while loop that computes in both blocks and whose results differ from its loop variables."""
 
     def before(value, rounds):
         image = graph.sin(value) @ w
@@ -98,7 +98,7 @@ def scaled_by_index_oracle(x, lower, upper, step):
 
 
 def recurrence(graph, x, w, count):
-    """Weights from outside, used in each iteration."""
+    """A loop that uses outer weights in each iteration."""
     return graph.for_(count, initial=[x], body=lambda i, h: graph.tanh(h @ w * 0.5 + x))
 
 
@@ -110,7 +110,7 @@ def recurrence_oracle(x, w, count):
 
 
 def nested_loops(graph, x, w, count):
-    """The inner loop's length and body use what the outer one makes."""
+    """Nested loops in which the length and body of the inner loop depend on the outer one."""
 
     def outer(i, h):
         def inner(j, u):
@@ -132,7 +132,7 @@ def nested_loops_oracle(x, w, count):
 
 
 def square_loops(graph, x, w, count):
-    """As many rounds in each round."""
+    """Nested loops of equal length."""
 
     def outer(i, h):
         scaled = graph.sin(h) * (graph.cast(i, x.dtype) * 0.5 + 1.0)
@@ -180,7 +180,7 @@ def scalar(value):
 
 
 def always(build, *constants):
-    """With bounds that are known when it is compiled."""
+    """Replace the trailing inputs by constants that are known at compile time."""
     return lambda graph, *inputs: build(graph, *inputs, *(graph.constant(c) for c in constants))
 
 

@@ -1,9 +1,9 @@
-"""Cases of the family convolution: two and three axes, strides, dilation, groups, depthwise, every padding and layout,
-the gradients, the transposed convolution, and columns of images.
+"""Cases of the convolution family: two and three axes, strides, dilations, groups, depthwise, every padding and layout,
+gradients, transposed convolution, and im2col.
 
-The oracle goes tap by tap: the source, padded, is cut once for each kernel position and multiplied with its weights.
-It works with channels last (NHWC and HWIO); other layouts are brought there and back. Numbers that torch 2.13 gave
-stand beside it where a convention could be misread.
+The numpy version computes one filter tap at a time: it slices the padded input for each kernel position and multiplies
+the slice by the weights. It works in NHWC and HWIO and converts other layouts. Cases labeled "torch" have expected
+values from torch 2.13 where a convention could be misinterpreted.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from harness.case import ALGEBRAIC, FLOATS, Case, values
 
 
 def padding_of(padding, size, kernel, stride, dilation):
-    """(before, after) of one axis."""
+    """Return (before, after) padding of one axis."""
     if not isinstance(padding, str):
         return padding
     if padding == "TF_VALID":
@@ -37,7 +37,7 @@ def from_channels_last(x, layout):
 
 
 def outputs_last(w, layout):
-    """(kernel..., I, O)."""
+    """Convert weights to the order (kernel..., I, O)."""
     return w if layout.endswith("O") else np.moveaxis(w, (0, 1), (-1, -2))
 
 
@@ -46,7 +46,7 @@ def from_outputs_last(w, layout):
 
 
 class Windows:
-    """Where each tap of a kernel reads, for all output positions at once."""
+    """The slices of the input that each filter tap reads, for all output positions at once."""
 
     def __init__(self, size, kernel, strides, dilations, padding):
         count = len(size)
@@ -70,7 +70,7 @@ class Windows:
         return x[(slice(None), *inside)]
 
     def taps(self):
-        """(the tap, the slices of the padded image that it reads)."""
+        """Yield each tap with the slices of the padded image that it reads."""
         for tap in itertools.product(*(range(k) for k in self.kernel)):
             cut = [
                 slice(t * d, t * d + (n - 1) * s + 1, s)
@@ -118,14 +118,14 @@ def weights_gradient(
 
 
 def channels(w, groups):
-    """The channels (of the source, of the result) that each group connects."""
+    """Return the slices of input and output channels of each group."""
     inputs, outputs = w.shape[-2], w.shape[-1] // max(groups, 1)
     return [(slice(k * inputs, (k + 1) * inputs), slice(k * outputs, (k + 1) * outputs)) for k in range(groups)]
 
 
-# --- depthwise: as many groups as channels ----------------------------------------------------------------------------
+# --- depthwise: one group per channel ---------------------------------------------------------------------------------
 def by_groups(w, layout):
-    """(h, w, C, M) as the weights (h, w, 1, C * M) of C groups; and C."""
+    """Convert depthwise weights (h, w, C, M) to grouped weights (h, w, 1, C * M), and return them with C."""
     w = outputs_last(w, layout)
     return w.reshape(*w.shape[:-2], 1, -1), w.shape[-2]
 
@@ -147,7 +147,9 @@ def depthwise_weights_gradient(g, x, shape, weights_layout="HWIO", **how):
 
 
 class Volumes:
-    """Depthwise in three axes: everything in front of the last four is batch, channels are at any of those."""
+    """Layout conversions for 3-D depthwise convolution: axes before the last four are batch axes, and the
+    channel axis may be any of the last four.
+    """
 
     def __init__(self, axis):
         self.axis = axis
@@ -159,7 +161,7 @@ class Volumes:
         y = np.moveaxis(y, -1, self.axis)
         return y.reshape(*shape[:-4], *y.shape[1:])
 
-    def weights(self, w, channels):  # (D, H, W, 1, C * M), as many groups as channels
+    def weights(self, w, channels):  # (D, H, W, 1, C * M), with one group per channel
         return np.moveaxis(w, self.axis, -1)[..., None, :], channels
 
 
@@ -191,11 +193,11 @@ ORACLES = {
 
 
 def three(label, source, weights, check=True, batch=(0,), dtypes=FLOATS, kind="convolution2d", unranked=True, **how):
-    """The convolution and its two gradients; shapes are given in the layouts of `how`."""
+    """Return cases of a convolution and its two gradients; shapes are in the layouts given by `how`."""
     forward, to_data, to_weights = ORACLES[kind]
     x, w = values(*source, seed=50), values(*weights, seed=51)
     g = values(*forward(x, w, **how).shape, seed=52)
-    tolerance = 4 if check else 40  # sums over hundreds of products
+    tolerance = 4 if check else 40  # for sums of hundreds of products
     common = {
         "label": label, "attributes": how, "gradient": check, "tolerance": tolerance, "dtypes": dtypes,
         "unranked": unranked,
@@ -221,7 +223,7 @@ def three(label, source, weights, check=True, batch=(0,), dtypes=FLOATS, kind="c
 
 
 def transposed(label, image, weights, **how):
-    """The transposed convolution to `image` and its two gradients."""
+    """Return cases of the transposed convolution to `image` and its two gradients."""
     w, g = values(*weights, seed=53), values(*image, seed=54)
     x = values(*convolution(g, w, **how).shape, seed=55)
     common = {"label": label, "attributes": how, "tolerance": 4, "batch": ()}
@@ -242,9 +244,9 @@ def transposed(label, image, weights, **how):
     ]  # fmt: skip
 
 
-# --- columns ----------------------------------------------------------------------------------------------------------
+# --- im2col -----------------------------------------------------------------------------------------------------------
 def patch_places(shape, kernel, strides=1, dilations=1, padding=((0, 0), (0, 0)), data_layout="NHWC"):
-    """For each element of the columns, the flat index of the pixel that it shows; -1 in the padding."""
+    """Return the flat pixel index of each im2col element, or -1 in the padding."""
     index = channels_last(np.arange(np.prod(shape)).reshape(shape), data_layout)
     windows = Windows(index.shape[1:3], pair(kernel), strides, dilations, padding)
     padded = np.pad(index, [(0, 0), *windows.pads, (0, 0)], constant_values=-1)
@@ -281,7 +283,7 @@ def columns(label, shape, batch=(0,), **how):
     ]
 
 
-# --- what torch 2.13 gives --------------------------------------------------------------------------------------------
+# --- expected values from torch 2.13 ----------------------------------------------------------------------------------
 def counted(*shape, modulo=10**6, less=0):
     return (np.arange(np.prod(shape)) % modulo - less).astype(np.float64).reshape(shape)
 
@@ -364,7 +366,7 @@ CASES = [
         "nchw_16", (2, 16, 9, 9), (32, 16, 3, 3), check=False, data_layout="NCHW", weights_layout="OIHW", strides=2,
         padding="TF_SAME", dtypes=("float32", "float64"),
     ),
-    # three axes
+    # 3-D convolutions.
     *three("plain", (2, 3, 2, 4, 2), (2, 2, 2, 2, 3), kind="convolution3d"),
     *three(
         "strides", (1, 4, 5, 3, 1), (2, 3, 1, 1, 2), kind="convolution3d", strides=(2, 1, 2), dilations=(1, 2, 1),
@@ -382,7 +384,7 @@ CASES = [
         "channels_16", (2, 5, 6, 7, 16), (3, 3, 3, 16, 16), kind="convolution3d", check=False, padding="TF_SAME",
         dtypes=("float32", "float64"),
     ),
-    # depthwise
+    # Depthwise convolutions.
     *three("plain", (2, 3, 4, 3), (2, 2, 3, 1), kind="depthwise_convolution2d"),
     *three(
         "multiplier", (1, 4, 3, 2), (2, 3, 2, 3), kind="depthwise_convolution2d", strides=(2, 1), dilations=(1, 2),
@@ -420,14 +422,14 @@ CASES = [
         "channels_32", (2, 4, 9, 8, 32), (3, 3, 3, 32), kind="depthwise_convolution3d", check=False,
         channel_dimension_index=-1, padding="TF_SAME", dtypes=("float32", "float64"),
     ),
-    # transposed
+    # Transposed convolutions.
     *transposed("plain", (2, 4, 5, 2), (3, 2, 2, 3)),
     *transposed("strides", (1, 6, 7, 2), (2, 3, 2, 2), strides=(3, 2)),
     *transposed("same", (1, 4, 6, 1), (3, 3, 1, 2), strides=2, padding="TF_SAME"),
     *transposed("groups", (2, 3, 3, 4), (2, 2, 2, 4), groups=2, dilations=(1, 2)),
     *transposed("nchw", (1, 2, 5, 4), (3, 2, 3, 2), strides=2, padding=((1, 1), (0, 1)), **NCHW),
     *transposed("no_images", (0, 4, 4, 2), (3, 3, 2, 2)),
-    # columns
+    # im2col and col2im.
     *columns("plain", (2, 3, 4, 2), kernel=2),
     *columns("strides", (1, 5, 6, 2), kernel=(2, 3), strides=(2, 3), dilations=(2, 1), padding=((1, 0), (2, 1))),
     *columns("nchw", (2, 2, 4, 3), kernel=(3, 2), padding=((1, 1), (0, 1)), data_layout="NCHW"),

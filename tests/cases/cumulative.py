@@ -1,4 +1,4 @@
-"""Cases of the family cumulative: every direction, exclusive or not, along any axis, with zeros, ties and NaN."""
+"""Cases of the cumulative family: both directions, inclusive and exclusive, any axis, with zeros, ties, and NaN."""
 
 import numpy as np
 from harness.case import ALGEBRAIC, FLOATS, NUMBERS, Case, apart, off_zero, values
@@ -19,7 +19,7 @@ def neutral(kind, dtype):
 
 
 def cumulative(kind):
-    """Element by element, as the definition says."""
+    """Compute a cumulative operation element by element."""
 
     def oracle(x, axis, exclusive=False, reverse=False):
         lanes = np.moveaxis(x, int(axis), 0)
@@ -47,7 +47,7 @@ def cases():
         options = {"dtypes": NUMBERS if exact else ALGEBRAIC, "exact": exact, "tolerance": 4}
         for flags in FLAGS:
             label = "_".join(["middle", *flags])
-            # The neutral element of an exclusive extremum is infinite, and no difference of infinities is a number.
+            # An exclusive extremum starts with an infinity, for which finite differences are NaN.
             finite = not (exact and "exclusive" in flags)
             yield Case(kind, [CUBE], oracle, {"axis": 1, **flags}, label=label, batch=(0,), gradient=finite, **options)
             yield Case(kind, [apart(11, 7, seed=141) / 8], oracle, {"axis": -1, **flags}, label=label + "_rows",

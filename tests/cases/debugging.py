@@ -1,4 +1,4 @@
-"""Cases of the family debugging: none; what print and check do beside their result stands in tests/core."""
+"""The debugging family has no cases. Printing and checking are tested in tests/core/test_debugging.py."""
 
 from harness.case import Case
 

@@ -1,6 +1,6 @@
-"""Cases of the family fourier_transform: lengths of every kind, axes of every stride, both directions, all scales.
+"""Cases of the fourier_transform family: lengths of every kind, axes of every stride, both directions, all scalings.
 
-The oracles are the definition as matrix products; that numpy's transforms say the same is checked in test_fourier.
+The numpy versions are matrix products with the DFT matrix; test_fourier.py checks them against numpy.fft.
 """
 
 import functools
@@ -13,7 +13,7 @@ REAL = ("float32", "float64")
 
 @functools.cache
 def matrix(n, inverse):
-    """exp(-+ 2 pi i j k / n)."""
+    """Return the DFT matrix exp(∓ 2 π i j k / n)."""
     turns = np.outer(np.arange(n), np.arange(n)) % n / n
     return np.exp((2j if inverse else -2j) * np.pi * turns)
 
@@ -36,7 +36,10 @@ def halved(x, axes, inverse=False, scaling="none"):
 
 
 def whole(x, axes, inverse=False, scaling="none", round_to_odd_hermitean=False):
-    """The missing points: those of the other axes mirrored, too, because all axes of a Hermitean tensor are."""
+    """Add the missing half of a Hermitian tensor and transform it back to real numbers.
+
+    The added elements are mirrored along all transformed axes.
+    """
     axes = listed(axes, x.ndim)
     *others, last = axes
     n = 2 * (x.shape[last] - 1) + round_to_odd_hermitean
@@ -69,7 +72,7 @@ SHAPES = {
     "four": ((2, 3, 2, 4), (0, 1, 2, 3)), "batched": ((2, 2, 3, 4), (2, 3)),
     "far": ((3, 1, 2, 2, 2), 0), "far_corners": ((3, 2, 1, 2, 2), (0, 4)),
 }  # fmt: skip
-MANY = {  # enough signals for all lanes and threads, and some more
+MANY = {  # enough signals for all vector lanes and threads, plus a remainder
     "many_rows": ((37, 12), 1), "many_odd_rows": ((35, 15), 1), "many_columns": ((10, 37), 0),
     "wide_columns": ((2, 8, 70), 1), "long_columns": ((300, 20), 0), "long_narrow": ((2, 300, 3), 1),
     "large_plane": ((40, 36), (0, 1)), "prime_columns": ((37, 18), 0), "many_long_rows": ((5, 576), 1),
@@ -81,7 +84,7 @@ HOW = {
 
 
 def points(operation, n):
-    """A length in points of the full signal, and in memory."""
+    """Convert the length of a signal to the length of its stored half."""
     return n // 2 + 1 if operation == "hermitean_to_real_fft" else n
 
 
@@ -119,7 +122,7 @@ CASES += [
 
 
 def given(operation, axes, **flags):
-    """Axes that are fed."""
+    """Build a case in which the axes are fed."""
     x = values(3, 4, 5, seed=210)
     oracle = {"fast_fourier_transform": transformed, "real_to_hermitean_fft": halved, "hermitean_to_real_fft": whole}
 

@@ -1,5 +1,5 @@
-"""Cases of the family gather: picking along any axis, by vectors and element by element, in batches, with indices that
-repeat or lie outside; one-hot. What out_of_range="error" refuses is in tests/operations/test_out_of_range.py.
+"""Cases of the gather family: gathering along any axis, slices and single elements, batches, repeated and
+out-of-range indices, and one-hot. out_of_range="error" is tested in tests/operations/test_out_of_range.py.
 """
 
 import numpy as np
@@ -13,12 +13,14 @@ PER_BATCH = np.array([[3, 0], [1, 1]], np.int32)
 
 
 def held(indices, lengths, out_of_range):
-    """Indices as they count: clipped to what they count along, if that is asked for."""
+    """Return the indices, clipped to the valid range if out_of_range is "clip"."""
     return np.clip(indices, 0, np.array(lengths) - 1) if out_of_range == "clip" else indices
 
 
 def gather(updates, indices, axis=0, batch_dimensions=0, out_of_range="zeros"):
-    """result[b, o, i, r] = updates[b, o, indices[b, i], r], element by element; zero where the index lies outside."""
+    """Compute result[b, o, i, r] = updates[b, o, indices[b, i], r] element by element, with zeros for
+    out-of-range indices.
+    """
     axis = axis % updates.ndim
     indices = held(indices, updates.shape[axis], out_of_range)
     batch, outer = updates.shape[:batch_dimensions], updates.shape[batch_dimensions:axis]

@@ -1,11 +1,13 @@
-"""Cases of the family linear_algebra: triangles, diagonals and bands of square and oblong matrices, in batches."""
+"""Cases of the linear_algebra family: triangles, diagonals, and bands of square and rectangular matrices, in
+batches.
+"""
 
 import numpy as np
 from harness.case import ANY, Case, apart
 
 
 def band_part(x, num_lower, num_upper):
-    """Element by element, as the definition says."""
+    """Compute band_part element by element."""
     result = x.copy()
     for at in np.ndindex(*x.shape):
         i, j = at[-2:]

@@ -1,4 +1,4 @@
-"""Cases of the family loss: soft-max cross-entropy with each reduction, along any axis, and its gradient."""
+"""Cases of the loss family: softmax cross-entropy with each reduction along any axis, and its gradient."""
 
 import numpy as np
 from harness.case import Case, values
@@ -6,7 +6,7 @@ from harness.case import Case, values
 from cases.activation import log_softmax, softmax
 
 LOGITS = values(3, 4, seed=80)
-LABELS = values(3, 4, seed=81, low=0.0, high=1.0)  # they need not sum to 1
+LABELS = values(3, 4, seed=81, low=0.0, high=1.0)  # need not sum to 1
 CUBE, CUBE_LABELS = values(2, 3, 4, seed=82), values(2, 3, 4, seed=83, low=0.0, high=1.0)
 
 

@@ -1,5 +1,5 @@
-"""Cases of the family matrix: products of matrices, batched, broadcast, thin, empty, and larger than a block; attention
-with masks, in order, with weights dropped; distances between rows of bits.
+"""Cases of the matrix family: matmuls that are batched, broadcast, thin, empty, or larger than a block;
+attention with masks, causal order, and dropout; and Hamming distances.
 """
 
 import numpy as np
@@ -15,13 +15,13 @@ def product(label, left, right, **options):
 
 
 def bytes_product(a, b, a_zero=0, b_zero=0):
-    """In integers that hold every sum."""
+    """Multiply 8-bit matrices in integers that can hold every sum."""
     wide = [np.asarray(x).astype(np.int64) for x in (a, b, a_zero, b_zero)]
     return np.matmul(wide[0] - wide[2], wide[1] - wide[3]).astype(np.int32)
 
 
 def bytes_of(label, *shapes, **options):
-    """Operands and zero points of these shapes."""
+    """Build a case with operands and zero points of these shapes."""
     rng = np.random.default_rng([47, *shapes[0]])
     operands = [rng.integers(0, 128, shape).astype(np.int64) for shape in shapes]
     options = {"batch": (), "dtypes": ("int8", "uint8")} | options
@@ -29,7 +29,7 @@ def bytes_of(label, *shapes, **options):
 
 
 def hamming(a, b, result_dtype="uint32"):
-    """Bits of the differences, counted in their binary spelling."""
+    """Count differing bits in binary notation."""
     differ = np.bitwise_xor(a[..., :, None, :], b[..., None, :, :])
     unsigned = differ.view(f"u{differ.dtype.itemsize}")
     return np.vectorize(lambda n: bin(n).count("1"), otypes=[np.int64])(unsigned).sum(-1).astype(result_dtype)
@@ -42,7 +42,7 @@ def bits(label, left, right, **how):
 
 
 def attention(query, key, value, mask=0.0, state=None, scale=None, causal=False, dropout=0.0):
-    """One query after the other; one that sees no key finds zeros."""
+    """Compute attention one query at a time; a query without keys gives zeros."""
     scores = np.einsum("...ie,...je->...ij", query, key) * (query.shape[-1] ** -0.5 if scale is None else scale)
     scores = scores + mask
     if causal:
@@ -69,9 +69,9 @@ def attend_from_state(g, query, key, value, mask, state, **how):
 
 CAUSAL = np.where(np.tri(5, dtype=bool), 0.0, -np.inf)
 BLIND = CAUSAL.copy()
-BLIND[[0, 3]] = -np.inf  # as torch 2.13 and ONNX Runtime have it
-STATE = np.int32([1, 3, 0, 0, 0, 17, 0])  # of Philox: a counter and a key
-# torch 2.13, torch.nn.functional.scaled_dot_product_attention on the operands below, in float64
+BLIND[[0, 3]] = -np.inf  # zeros for such queries, as in torch 2.13 and ONNX Runtime
+STATE = np.int32([1, 3, 0, 0, 0, 17, 0])  # counter and key of Philox
+# Operands and results of torch.nn.functional.scaled_dot_product_attention in torch 2.13, in float64.
 TORCH_OPERANDS = [
     (np.arange(6.0).reshape(1, 1, 2, 3) - 2) / 4,
     (np.arange(12.0).reshape(1, 1, 4, 3) % 5 - 2) / 3,

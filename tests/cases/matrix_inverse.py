@@ -1,6 +1,6 @@
-"""Cases of the family matrix_inverse: sizes, batches, matrices that need their rows exchanged, singular ones.
+"""Cases of the matrix_inverse family: sizes, batches, matrices that need row exchanges, and singular ones.
 
-The last numbers are PyTorch's (torch 2.13, linalg.inv).
+The expected values of the last case are from torch.linalg.inv of torch 2.13.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ from harness.case import FLOATS, Case, values
 
 
 def inverse(x):
-    """Cramer's rule: minors over the determinant."""
+    """Invert matrices by Cramer's rule."""
     n = x.shape[-1]
     result = np.zeros(x.shape)
     for at in np.ndindex(*x.shape[:-2]):
@@ -21,7 +21,7 @@ def inverse(x):
 
 
 def well(*shape, seed):
-    """Far from singular, the large elements off the diagonal."""
+    """Return well-conditioned matrices with large elements off the diagonal."""
     return values(*shape, seed=seed, low=-0.5, high=0.5) + 2 * np.roll(np.eye(shape[-1]), 1, -1)
 
 

@@ -1,6 +1,6 @@
-"""Cases of the family memory: what goes in comes out.
+"""Cases of the memory family, whose results equal their inputs.
 
-Order and lifetime of variables are in tests/core/test_control_flow.
+Execution order and lifetime of variables are tested in tests/core/test_control_flow.py.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ def beside_constant(graph, x):
 
 
 def through_variable(graph, x):
-    """Assigned, then read again."""
+    """Assign x to a variable and read it back."""
     variable = graph.variable(np.zeros(X.shape, x.dtype.numpy), dtype=x.dtype)
     return graph.control_dependency([graph.assign(variable, x)], lambda: graph.read(variable))
 

@@ -1,4 +1,6 @@
-"""Cases of the family non_maximum_suppression: every coordinate mode, classes by scores and by indices, thresholds."""
+"""Cases of the non_maximum_suppression family: every coordinate mode, classes from scores and from indices,
+thresholds.
+"""
 
 import itertools
 
@@ -29,7 +31,7 @@ def iou(one, other):
 
 def suppressed(boxes, scores, class_indices=None, iou_threshold=0.3, score_threshold=0.1, per_class_suppression=False,
                coordinate_mode="corners_height_first"):  # fmt: skip
-    """Pairs one by one, the best first; an order of the axes changes no overlap."""
+    """Select boxes one at a time in order of score. Swapping the axes of all boxes does not change overlaps."""
     rows = []
     for image in range(boxes.shape[0]):
         pairs = itertools.product(range(boxes.shape[1]), range(scores.shape[2]))

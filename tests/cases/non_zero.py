@@ -1,4 +1,6 @@
-"""Cases of the family non_zero: any rank and type, nothing and everything, what is computed from the indices."""
+"""Cases of the non_zero family: any rank and dtype, all or no elements nonzero, and operations on the
+resulting indices.
+"""
 
 import numpy as np
 from harness.case import ANY, Case, apart
@@ -18,7 +20,7 @@ def case(label, x, **options):
 
 
 def picked(g, x):
-    """The elements that are not zero, doubled: an operation behind a result whose size values decide."""
+    """Double the nonzero elements, an operation that follows a value-dependent shape."""
     return g.gather_nd(x, g.non_zero_indices(x)) * 2
 
 
@@ -32,5 +34,5 @@ CASES = [
     case("zero", np.array(0.0)),
     case("long", LONG, dtypes=("float32", "int8", "bool")),
     Case("non_zero_indices", [SPARSE], lambda x: x[x != 0] * 2, build=picked, label="used", batch=(), late=True,
-         gradient=False),  # a difference at a zero changes how many there are
+         gradient=False),  # a finite difference at a zero changes their number
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Cases of the family normalization: moments, normalization with and without scale and shift, and its gradients."""
+"""Cases of the normalization family: moments, normalization with and without scale and shift, and its gradients."""
 
 import numpy as np
 from harness.case import ANALYTIC, Case, values

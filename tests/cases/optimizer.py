@@ -1,4 +1,4 @@
-"""Cases of the family optimizer: one step of each, with the learning rate as a tensor of rank 0."""
+"""Cases of the optimizer family: one step of each optimizer, with the learning rate as a rank-0 tensor."""
 
 import numpy as np
 from harness.case import ANALYTIC, Case, apart, values
@@ -28,7 +28,7 @@ def adam(rate, beta1, beta2, epsilon, power1, power2, *rest):
 
 
 SCALARS = [RATE, BETA1, BETA2, EPSILON]
-RATES, ROW = np.array([0.1, 0.2, 0.05]), G[0]  # one for each column
+RATES, ROW = np.array([0.1, 0.2, 0.05]), G[0]  # one per column
 CASES = [
     Case("stochastic_gradient_descent", [RATE, W, G], sgd, batch=(1, 2), dtypes=ANALYTIC),
     Case("adam", [*SCALARS, *POWERS, W, M, V, G], adam, batch=(6, 7, 8, 9), tolerance=4),

@@ -1,8 +1,8 @@
-"""Cases of the family pooling: maximum, average and L2 norm over two and four axes, every padding and layout, rounding
-up, indices in every mode, and all gradients.
+"""Cases of the pooling family: maximum, average, and L2 norm over two and four axes, every padding and layout, ceil
+mode, indices in every mode, and all gradients.
 
-The oracle visits each window: images as (N, H, W, C), four axes as (N, a, b, y, x, 1). Maxima are distinct where
-derivatives are checked. Numbers that torch 2.13 gave stand beside it where a convention could be misread.
+The numpy version visits each window, with images as (N, H, W, C) and four pooled axes as (N, a, b, y, x, 1). Maxima are
+distinct where gradients are checked. Cases labeled "torch" have expected values from torch 2.13.
 """
 
 import functools
@@ -15,7 +15,7 @@ from cases.convolution import channels_last, from_channels_last, padding_of, pai
 
 
 def windows_of(size, kernel, strides, dilations, padding, ceil_mode):
-    """For each axis, for each position: the indices that its taps read; outside 0..n-1 they are padding."""
+    """Return, per axis and output position, the indices that the taps read; indices outside 0..n-1 are padding."""
     sides = (padding,) * len(size) if isinstance(padding, str) else padding
     result = []
     for n, k, s, d, side in zip(size, kernel, strides, dilations, sides, strict=True):
@@ -30,7 +30,9 @@ def windows_of(size, kernel, strides, dilations, padding, ceil_mode):
 
 @functools.cache
 def visits(size, *window):
-    """(position, the pixels inside and the taps that read them, how many taps count with zero padding), as indices."""
+    """Return (output position, [(pixel, tap) inside the image], number of taps counted with zero padding) for
+    each window.
+    """
     axes, result = windows_of(size, *window), []
     for position in itertools.product(*(range(len(positions)) for positions, _, _ in axes)):
         reads = [positions[p] for p, (positions, _, _) in zip(position, axes, strict=True)]
@@ -55,7 +57,7 @@ def described(axes, kernel, strides=None, dilations=1, padding="TF_VALID", ceil_
 
 
 class Images:
-    """Poolings of two axes: x as (N, H, W, C)."""
+    """Pooling of two axes, for x as (N, H, W, C)."""
 
     axes, stem = 2, "2d"
 
@@ -73,7 +75,7 @@ class Images:
 
 
 class Tiles:
-    """Poolings of the last four axes: x as (N, a, b, y, x, 1)."""
+    """Pooling of the last four axes, for x as (N, a, b, y, x, 1)."""
 
     axes, stem = 4, "4d"
 
@@ -104,7 +106,7 @@ def max_pooling_gradient(view, g, x, **how):
     c, d = v.canonical(x), v.canonical(g)
     result = np.zeros(c.shape)
     for position, inside, _ in visits(c.shape[1:-1], *v.window):
-        first = np.argmax([c[pixel] for pixel, _ in inside], axis=0)  # of shape (n, c)
+        first = np.argmax([c[pixel] for pixel, _ in inside], axis=0)  # shape (n, c)
         for k, (pixel, _) in enumerate(inside):
             result[pixel] += np.where(first == k, d[position], 0)
     return v.back(result, x)
@@ -171,7 +173,7 @@ def l2_norm_gradient(g, x, **how):
 
 
 def batched(view, shape):
-    """Axis 0 is the batch, unless windows go over it too."""
+    """Axis 0 is a batch axis unless windows extend over it."""
     return () if view is Tiles and len(shape) == 4 else (0, 1)
 
 
@@ -214,7 +216,11 @@ def averages(view, label, shape, check=True, **how):
 
 
 def indexed(view, label, mode, shape, x=None, check=True, located=True, **how):
-    """Maxima with indices, and the gradient from them, which the oracle finds again, where the mode tells the place."""
+    """Build cases of max pooling with indices and of the gradient from indices.
+
+    The numpy version computes the gradient from the input, which is possible where the index mode determines the
+    position.
+    """
     x = apart(*shape, seed=64) if x is None else x
     how = {**how, "return_indices_mode": mode}
     result, indices = return_indices(view, x, **how)
@@ -284,7 +290,7 @@ MODES = [f"{scope}_flatten_{axes}d" for scope in ("global", "local") for axes in
 TIES = np.array([[1.0, 2.0, 2.0, 2.0], [2.0, 2.0, 0.0, 2.0], [-1.0, -1.0, 3.0, 3.0], [-1.0, -1.0, 3.0, 3.0]])
 NAN = np.array([[1.0, np.nan, 2.0, 5.0], [np.nan, 0.0, -1.0, 5.0]])
 LOWEST = np.full((1, 2, 2, 1), -np.inf)
-# Of a pooling of 2 x 3 windows at strides (1, 2): those that tell the place, and those that do not.
+# Index modes that determine the position for 2 x 3 windows with strides (1, 2), per layout.
 NHWC_LOCATED, NCHW_LOCATED = {"3d", "4d"}, {"2d", "3d", "4d"}
 
 CASES = []
@@ -346,7 +352,7 @@ for view, name, size, how in (
     CASES += indexed(view, name, "local_flatten_4d", size, check=False, **how)
 
 
-# --- what torch 2.13 gives --------------------------------------------------------------------------------------------
+# --- expected values from torch 2.13 ----------------------------------------------------------------------------------
 PI = np.array(
     [[3.0, 1, 4, 1, 5], [9, 2, 6, 5, 3], [5, 8, 9, 7, 9], [3, 2, 3, 8, 4], [6, 2, 6, 4, 3]]
 )  # fmt: skip
@@ -371,7 +377,7 @@ CASES += [
         np.full((1, 1, 1, 2, 2), 9.0), np.array([5, 12, 12, 12]).reshape(1, 1, 1, 2, 2), kernel=(1, 2, 3, 3),
         strides=(1, 1, 2, 2), return_indices_mode="global_flatten_3d",
     ),
-    golden(  # avg_pool2d(3, 2, padding=1, count_include_pad=True), times 9
+    golden(  # avg_pool2d(3, 2, padding=1, count_include_pad=True) * 9
         "avg_pooling2d", "torch_padding", 9 * PI.reshape(1, 1, 5, 5),
         np.array([15.0, 19, 14, 29, 50, 36, 13, 25, 19]).reshape(1, 1, 3, 3), kernel=3, strides=2,
         padding=((1, 1), (1, 1)), data_layout="NCHW", include_zero_pad_to_average=True,

@@ -1,10 +1,10 @@
-"""Cases of the family quantization: per tensor, per axis and per group; tables of numbers and of vectors."""
+"""Cases of the quantization family: per tensor, per axis, and per group; lookup tables of numbers and of vectors."""
 
 import numpy as np
 from harness.case import ANALYTIC, ANY, Case, apart, values
 
 X = np.round(values(4, 6, seed=220, low=-9.0, high=9.0), 2)
-HALVES = np.array([0.25, 0.75, -0.25, -0.75, 1.25, -1.25]) * 2  # exactly between two steps of 0.5 * 2
+HALVES = np.array([0.25, 0.75, -0.25, -0.75, 1.25, -1.25]) * 2  # halfway between two steps of 0.5 * 2
 STEPS = np.random.default_rng(221).integers(-100, 100, (4, 6)).astype(np.int8)
 PER_ROW, PER_COLUMN = values(4, seed=222, low=0.1, high=0.3), values(6, seed=223, low=0.1, high=0.3)
 ZEROS = np.array([3, 0, -7, 100], np.int8)
@@ -12,7 +12,7 @@ RANGE = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1)}
 
 
 def along(parameter, x, axis):
-    """A parameter that broadcasts against x."""
+    """Reshape a parameter so that it broadcasts against x."""
     parameter = np.asarray(parameter)
     if parameter.ndim == 0:
         return parameter
@@ -89,7 +89,7 @@ CASES += [
     dequantize("scalar", np.array(-3, np.int8), np.array(0.25)),
 ]  # fmt: skip
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- lookup tables ----------------------------------------------------------------------------------------------------
 NIBBLES = np.random.default_rng(227).integers(0, 16, (4, 6)).astype(np.uint8)
 
 
@@ -133,7 +133,7 @@ CASES += [
     lookup("scalar", np.array(3, np.uint8), apart(16, seed=228)),
 ]
 
-# Differences see a step in the value where the gradient is told to see none: test_gradients checks it.
+# Finite differences see the jumps of the value, which the gradient ignores by definition; test_gradients.py checks it.
 CASES += [
     Case("straight_through", [apart(3, 4, seed=234), apart(3, 4, seed=235)], lambda x, y: x, dtypes=ANALYTIC,
          gradient=False, exact=True, batch=(0, 1)),

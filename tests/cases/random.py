@@ -1,6 +1,7 @@
-"""Cases of the family random: Philox 4x32-10 restated in numpy, and every distribution that is made of its bits.
+"""Cases of the random family: Philox 4x32-10 and all distributions, implemented in numpy.
 
-States are int32[7] = [1, c0..c3, k0, k1]; values from the state's counter on, and the state moved behind them.
+States are int32[7] = [1, c0..c3, k0, k1]. A draw returns values starting at the counter of the state, and the advanced
+state.
 """
 
 import math
@@ -13,7 +14,7 @@ SHAPE = (3, 5)
 
 
 def philox(counter: int, key: int, blocks: int) -> np.ndarray:
-    """uint32[blocks, 4]: Salmon et al. 2011, ten rounds; the counter of 128 bits goes up by one a block."""
+    """Return uint32[blocks, 4] with ten rounds (Salmon et al. 2011); the 128-bit counter increases by one per block."""
     counters = [(counter + n) % 2**128 for n in range(blocks)]
     c = np.array([[v >> 32 * w & 0xFFFFFFFF for w in range(4)] for v in counters], np.uint64).reshape(blocks, 4).T
     k0, k1 = np.uint64(key & 0xFFFFFFFF), np.uint64(key >> 32)
@@ -36,7 +37,7 @@ def packed(counter, key):
 
 
 def unit(words, dtype):
-    """Uniform in [0, 1) from random bits: a mantissa under the exponent of 1, minus 1."""
+    """Convert random bits to uniform numbers in [0, 1): the bits as mantissa of a number in [1, 2), minus 1."""
     if dtype == "float64":
         high, low = words[:, 0::2].astype(np.uint64), words[:, 1::2].astype(np.uint64)
         mantissa = (high & np.uint64(0xFFFFF)) << np.uint64(32) | low
@@ -49,7 +50,7 @@ def unit(words, dtype):
 
 
 def normals(words, dtype):
-    """Box and Muller: pairs of uniforms to pairs of normals, sine first."""
+    """Convert pairs of uniforms to pairs of normals by the Box-Muller method, sine first."""
     u = unit(words, "float64" if dtype == "float64" else "float32")
     first, angle = np.maximum(u[:, 0::2], u.dtype.type(1e-7)), u[:, 1::2]
     radius, turn = np.sqrt(-2 * np.log(first)), (2 * math.pi * angle.astype(np.float64)).astype(u.dtype)
@@ -58,7 +59,7 @@ def normals(words, dtype):
 
 
 def truncated(counter, key, count, dtype, low, high):
-    """Normals within bounds, drawn again: each group of results has its own stretch of blocks."""
+    """Draw truncated normals by rejection; each group of results uses its own range of blocks."""
     group, stretch = (2, 128) if dtype == "float64" else (4, 256)
     result = []
     for g in range(-(-count // group)):

@@ -1,6 +1,6 @@
-"""Cases of the family recurrent: every flag of the three layers, and their gradients, restated step by step in numpy.
+"""Cases of the recurrent family: every flag of the three layers, and their gradients, computed step by step in numpy.
 
-Golden numbers of PyTorch are in tests/operations/test_recurrent.
+tests/operations/test_recurrent.py contains expected values from PyTorch.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def slope(name, y):
 
 
 class Layer:
-    """A layer's operands by direction, and what its kinds share."""
+    """Operands of a layer by direction, and helpers shared by the kinds of layers."""
 
     def __init__(self, gates, given, how):
         self.gates, self.given, self.how = gates, given, how
@@ -36,12 +36,12 @@ class Layer:
         self.steps, self.batch = given["source"].shape[:2]
 
     def order(self, direction):
-        """The steps as this direction goes through them."""
+        """Return the time steps in the order of this direction."""
         backward = direction == 1 or (self.how.get("reverse") and self.directions == 1)
         return list(range(self.steps))[::-1] if backward else list(range(self.steps))
 
     def part(self, x, direction, count=1):
-        """The last axis of one direction."""
+        """Return the part of the last axis that belongs to one direction."""
         width = count * self.hidden
         return x[..., direction * width : (direction + 1) * width]
 
@@ -67,7 +67,9 @@ class Layer:
         return order.index(role)
 
     def forward(self, step, count):
-        """Results of step(state, x, recurrent weights, mask, direction) -> state, results..., for all directions."""
+        """Run step(state, x, recurrent weights, mask, direction) -> (state, results...) over all steps and
+        directions.
+        """
         results = [np.zeros((self.steps, self.batch, self.directions * w)) for w in count]
         projected = self.projected()
         for d in range(self.directions):
@@ -116,7 +118,9 @@ def gru_activations(how):
 
 
 def gru_candidate(layer, given, how, state, reset, recurrent, mask, d):
-    """c of the output gate, and what is multiplied by the reset gate when it comes after the product."""
+    """Return the recurrent part of the GRU's output gate, and the factor of the reset gate if the reset
+    follows the product.
+    """
     rows = recurrent[2 * layer.hidden :]
     if not how.get("reset_after"):
         return (state * reset * mask) @ rows.T, None
@@ -156,8 +160,11 @@ def single_gate_forward(given, how):
 
 # --- gradients --------------------------------------------------------------------------------------------------------
 def backward(layer, back, states, d_states, d_cells=None):
-    """Goes back through the steps: back(t, before, d_state, d_cell, direction) gives the gradients of the projected
-    input, of what the recurrent weights gave, of the masked state, and more of state and cell before the step."""
+    """Run the backward pass over all steps and directions.
+
+    back(t, before, d_state, d_cell, direction) returns the gradients of the projected input, of the recurrent product,
+    and of the masked state, and further gradients of state and cell before the step.
+    """
     given, shape = layer.given, (layer.steps, layer.batch, layer.directions * layer.gates * layer.hidden)
     d_projected, d_recurrent = np.zeros(shape), np.zeros(layer.recurrent.shape)
     d_initial = [np.zeros((layer.batch, layer.directions * layer.hidden)) for _ in range(2)]
@@ -185,7 +192,7 @@ def backward(layer, back, states, d_states, d_cells=None):
 
 
 def gathered(layer, d_projected, d_recurrent, d_initial, d_initial_cell, *, peephole=None, secondary=None):
-    """The results of a gradient operation, in its order."""
+    """Return the results of a gradient operation in its order."""
     given, weight = layer.given, layer.given.get("input_weight")
     flat = d_projected.reshape(-1, d_projected.shape[-1])
     results = [d_projected if weight is None else d_projected @ weight]
@@ -299,7 +306,7 @@ FORWARD = {"single_gate_rnn": single_gate_forward, "lstm": lstm_forward, "gru": 
 BACKWARD = {"single_gate_rnn": single_gate_backward, "lstm": lstm_backward, "gru": gru_backward}
 KEEPS = {"single_gate_rnn": ["training_state"], "lstm": ["training_state", "cell"], "gru": ["training_state", "state"]}
 EXTRA = {"single_gate_rnn": [], "lstm": ["initial_cell", "peephole"], "gru": ["secondary_bias"]}
-# In the order of the methods.
+# In the order of the methods' parameters.
 OPTIONAL = {
     "single_gate_rnn": ["input_weight", "bias", "initial_state", "mask"],
     "lstm": ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"],
@@ -308,7 +315,7 @@ OPTIONAL = {
 
 
 def operands(kind, wanted, directions=1, t=T, n=N, i=X, h=H, seed=0):
-    """Arrays by name: source and recurrent weight, and those of the optional ones that are wanted."""
+    """Return operands by name: source, recurrent weight, and the requested optional ones."""
     gates, wide = GATES[kind], directions * h
     both = (2,) if directions == 2 else ()
     shapes = {
@@ -329,14 +336,14 @@ def operands(kind, wanted, directions=1, t=T, n=N, i=X, h=H, seed=0):
     result = {}
     for k, name in enumerate(names):
         shape = next(shapes[p + name] for p in ("row_", "unit_", "") if p == "" or p + name in wanted)
-        # Not so large that many steps amplify every rounding.
+        # Small enough that many steps do not amplify rounding errors.
         scale = {"recurrent_weight": min(0.9, 1.6 / h**0.5), "input_weight": 0.9}.get(name, 1.2)
         result[name] = values(*shape, seed=seed + 200 + k, low=-scale, high=scale)
     return result
 
 
 def possible(wanted, how):
-    """Without the second bias of a gru whose reset comes before the product."""
+    """Remove the second GRU bias if the reset precedes the product."""
     return [w for w in wanted if w != "secondary_bias" or how.get("reset_after")]
 
 
@@ -385,7 +392,7 @@ def gradient_case(kind, label, wanted=(), directions=1, how=None, sizes=None, mo
         by_name = dict(zip(names, tensors, strict=True))
         if "training_state_gradient" not in by_name:
             return getattr(graph, f"{kind}_gradients")(**by_name, **how)
-        # What the derivative passes on and the face does not have.
+        # Operands that only automatic differentiation passes and the public method does not have.
         order = [*OPTIONAL[kind], "state_gradient", "cell_gradient", "training_state_gradient"]
         order = [name for name in order if name != "cell_gradient" or kind == "lstm"]
         return graph._recurrent(
@@ -399,9 +406,9 @@ def gradient_case(kind, label, wanted=(), directions=1, how=None, sizes=None, mo
 
 
 ODD = {"t": 2, "n": 7, "i": 5, "h": 19}
-LONG = {"t": 70, "n": 5, "i": 3, "h": 34}  # enough rows for packed weights, and for both threads
-WIDE = {"t": 3, "n": 1, "i": 2, "h": 200}  # threads share the hidden units of the one row
-MANY = {"t": 30, "n": 9, "i": 5, "h": 20}  # enough in each step for inputs to be multiplied along with the states
+LONG = {"t": 70, "n": 5, "i": 3, "h": 34}  # enough rows for packed weights and for both threads
+WIDE = {"t": 3, "n": 1, "i": 2, "h": 200}  # threads share the hidden units of a single row
+MANY = {"t": 30, "n": 9, "i": 5, "h": 20}  # enough work per step to multiply inputs and states together
 VALUES = {"gradient": False, "dtypes": ("float32", "float64", "float16")}
 PLAIN = ("input_weight", "bias")
 
@@ -477,7 +484,7 @@ GRU_FLAGS = {
 
 
 def away_from_kinks(label):
-    """The gates that a gradient takes are values of the activations, which hard ones often have at their kinks."""
+    """The operands of a gradient include gate values, which are often at the kinks of hard activations."""
     return {"gradient": label != "hard_activations"}
 
 

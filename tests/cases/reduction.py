@@ -1,4 +1,6 @@
-"""Cases of the family reduction: over all, some, the first, the last axes; ties, NaN, nothing, and long sums."""
+"""Cases of the reduction family: over all, some, the first, and the last axes; ties, NaN, empty inputs, and
+long sums.
+"""
 
 import numpy as np
 from harness.case import ALGEBRAIC, FLOATS, NUMBERS, Case, apart, values
@@ -19,7 +21,7 @@ def reduced(function, dtyped=False):
 
 
 def ignoring_nan(function):
-    """fmin and fmax of everything: NaN only where there is nothing else."""
+    """Reduce with fmin or fmax, which return NaN only if all elements are NaN."""
     return reduced(lambda x, axis, keepdims: function.reduce(x, axis=axis, keepdims=keepdims))
 
 

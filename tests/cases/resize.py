@@ -1,6 +1,7 @@
-"""Cases of the family resize: every rounding and centring, layouts, growing and shrinking, scale and offset.
+"""Cases of the resize family: every rounding and centering, layouts, growing and shrinking, scale and offset.
 
-Besides our own matrices some numbers are PyTorch's (torch 2.13, nn.functional.interpolate), under labels of that name.
+Most expected values use the matrices below; those labeled "torch" are from torch.nn.functional.interpolate of torch
+2.13.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ AXES = {"NHWC": (1, 2), "NCHW": (2, 3), "HWC": (0, 1), "CHW": (1, 2), "HW": (0, 
 
 
 def matrix(before, after, how, rounding=None, scale=None, offset=None):
-    """What each element of the result (row) takes of each element before (column)."""
+    """Return the weight of each input element (column) in each output element (row)."""
     result = np.zeros((after, before))
     for i in range(after):
         if scale is not None:
@@ -73,7 +74,7 @@ CENTRING = {
 
 
 def both(label, x, size, how, kind):
-    """Forward and gradient."""
+    """Yield the forward case and its gradient."""
     nearest = kind == "resize_nearest"
     if nearest:
         how = {"nearest_rounding_mode": "round_prefer_ceil", **how}
@@ -108,7 +109,7 @@ def cases():
             yield from both(f"{rounding}_{name}", PLANE, (6, 9), how, "resize_nearest")
 
 
-# --- places that come as tensors --------------------------------------------------------------------------------------
+# --- sizes, scales, and offsets as tensors ----------------------------------------------------------------------------
 def ints(*numbers):
     return np.array(numbers, np.int32)
 
@@ -150,7 +151,7 @@ def tensors():
         yield Case(kind, [PLANE], resized, in_one, label="scale_offset", dtypes=dtypes, batch=(), tolerance=4)
 
 
-# --- PyTorch's numbers ------------------------------------------------------------------------------------------------
+# --- expected values from PyTorch -------------------------------------------------------------------------------------
 SMALL = np.array([[1.0, 2.0, -3.0], [4.0, 0.5, 6.0]])
 TORCH = {
     "torch_bilinear": ("resize_bilinear", (3, 5), {"center_result": True},

@@ -1,6 +1,8 @@
-"""Cases of the family sample_grid: every padding, sampling and meaning of coordinates, both layouts, far places.
+"""Cases of the sample_grid family: every padding and sampling mode and coordinate convention, both layouts, and distant
+positions.
 
-Besides our own sums some numbers are PyTorch's (torch 2.13, nn.functional.grid_sample), under labels of that name.
+Most expected values are computed by the code below; those labeled "torch" are from torch.nn.functional.grid_sample of
+torch 2.13.
 """
 
 import itertools
@@ -17,7 +19,7 @@ PADDINGS = ("constant", "zero", "reflect", "symmetric", "clamp_to_edge")
 
 
 def shown(plane, y, x, padding, constant):
-    """The element that stands at a place of the padded plane: walked to, step by step."""
+    """Return the element at a position of the padded plane, moving step by step toward the plane."""
     index = []
     for i, n in ((y, plane.shape[0]), (x, plane.shape[1])):
         if padding in ("constant", "zero") and not 0 <= i < n:
@@ -69,7 +71,7 @@ def sampled(source, coordinates, layout="NHWC", normalize_coordinates=True, rela
 
 
 def case(label, source=SOURCE, grid=GRID, **how):
-    # Halves place their samples elsewhere, which neighbours of 6 in distance show.
+    # Rounded half-precision coordinates move the samples noticeably, since neighbors differ by up to 6.
     return Case("sample_grid", [source, grid], sampled, how, label=label, batch=(), tolerance=12)
 
 
@@ -85,7 +87,7 @@ def cases():
             yield case(f"{padding}_relative{suffix}", grid=GRID / 3, relative_coordinates=True, **how)
             relative = {"normalize_coordinates": False, "relative_coordinates": True}
             yield case(f"{padding}_relative_pixels{suffix}", grid=PIXELS / 2, **relative, **how)
-    halves = np.array([[[[0.5, 1.0], [1.5, 0.5]], [[2.5, 0.5], [-0.5, 1.5]]]])  # ties, which roundings tell apart
+    halves = np.array([[[[0.5, 1.0], [1.5, 0.5]], [[2.5, 0.5], [-0.5, 1.5]]]])  # ties, which reveal the rounding mode
     exact = {"normalize_coordinates": False, "align_corners": True, "padding_mode": "clamp_to_edge"}
     for rounding in ROUNDINGS:
         for layout, x in (("NHWC", SOURCE[:1]), ("NCHW", np.ascontiguousarray(np.moveaxis(SOURCE[:1], -1, 1)))):
@@ -117,7 +119,7 @@ def sampled_far(source, coordinates, **how):
     return sampled(source, np.clip(coordinates, -1e3, 1e3), **how)
 
 
-# --- PyTorch's numbers ------------------------------------------------------------------------------------------------
+# --- expected values from PyTorch -------------------------------------------------------------------------------------
 SMALL = np.array([[[[1.0, 2.0, -3.0], [4.0, 0.5, 6.0]]]])
 PLACES = np.array([[[[-1.2, -0.7], [0.1, 0.3]], [[0.9, 1.1], [-0.5, 2.5]]]])
 TORCH = {
@@ -125,8 +127,8 @@ TORCH = {
     ("zero", True): [[1.16, 1.2075], [5.1775, 0.5625]],
     ("clamp_to_edge", False): [[1.0, 1.31], [6.0, 3.125]],
     ("clamp_to_edge", True): [[1.45, 1.2075], [5.45, 2.25]],
-    ("symmetric", False): [[1.0, 1.31], [6.0, 1.25]],  # torch's reflection, about the edges
-    ("reflect", True): [[1.515, 1.2075], [5.0525, 1.6875]],  # and about the centres
+    ("symmetric", False): [[1.0, 1.31], [6.0, 1.25]],  # reflection about the edges in torch
+    ("reflect", True): [[1.515, 1.2075], [5.0525, 1.6875]],  # reflection about the centers
 }
 
 
@@ -135,7 +137,7 @@ def from_torch():
         how = {"layout": "NCHW", "padding_mode": padding, "align_corners": corners}
         oracle = lambda x, grid, numbers=numbers, **how: np.array([[numbers]])  # noqa: E731
         yield Case("sample_grid", [SMALL, PLACES], oracle, how, label=f"torch_{padding}_{corners}", batch=(),
-                   gradient=padding != "symmetric",  # one of the places is where it turns back
+                   gradient=padding != "symmetric",  # one of the positions is a turning point
                    dtypes=("float32", "float64"), tolerance=4)  # fmt: skip
 
 

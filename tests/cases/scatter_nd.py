@@ -1,4 +1,6 @@
-"""Cases of the family scatter_nd: every mode with and without data, repeated and outlying indices, batches, ties."""
+"""Cases of the scatter_nd family: every mode with and without data, repeated and out-of-range indices,
+batches, and ties.
+"""
 
 import numpy as np
 from harness.case import ALGEBRAIC, ANY, NUMBERS, Case, apart, off_zero
@@ -7,7 +9,7 @@ MODES = ("add", "sub", "mul", "div", "min", "max", "set")
 
 
 def combine(mode, a, b):
-    if mode == "div" and a.dtype.kind != "f":  # integers: toward zero, by zero gives 0
+    if mode == "div" and a.dtype.kind != "f":  # integers: rounded toward zero, and 0 for division by zero
         nonzero = np.where(b == 0, 1, b)
         magnitude = np.abs(a) // np.abs(nonzero) if a.dtype.kind == "i" else a // nonzero
         sign = np.sign(a) * np.sign(nonzero) if a.dtype.kind == "i" else 1
@@ -18,7 +20,7 @@ def combine(mode, a, b):
 
 
 def put(result, where, updates, mode):
-    """One update after another: where(position in updates) is the index in result, or None."""
+    """Apply updates one at a time; where(position in updates) returns the index in the result, or None."""
     for at in np.ndindex(*updates.shape):
         to = where(at)
         if to is not None:
@@ -31,7 +33,7 @@ def inside(index, size):
 
 
 def held(indices, lengths, out_of_range):
-    """Indices as they count: clipped to what they count along, if that is asked for."""
+    """Return the indices, clipped to the valid range if out_of_range is "clip"."""
     return np.clip(indices, 0, np.array(lengths) - 1) if out_of_range == "clip" else indices
 
 
@@ -69,7 +71,7 @@ def scatter_along_axis(axis, data, updates, indices, mode="add", out_of_range="d
     return put(data.copy(), where, updates, mode)
 
 
-# --- onto data --------------------------------------------------------------------------------------------------------
+# --- with data --------------------------------------------------------------------------------------------------------
 TABLE = off_zero(4, 3, seed=170)
 ROWS = np.array([2, 0, 2, 9, -1], np.int32)
 CUBE = off_zero(2, 4, 3, seed=171)
@@ -141,7 +143,7 @@ def other_shapes():
 
 
 def out_of_range():
-    """Clipped, in the modes whose derivatives gather; and checked, with indices that lie inside."""
+    """Yield cases with clipped indices, for modes whose gradient is a gather, and checked ones with valid indices."""
     for mode in ("add", "mul", "set"):
         options = {"dtypes": taken(mode), "batch": (), "tolerance": 4, "label": f"{mode}_clipped"}
         how = {"mode": mode, "out_of_range": "clip"}
@@ -164,7 +166,7 @@ def out_of_range():
     yield Case("scatter_along_axis", last, along, {"axis": -1, **how}, build=build_along, **options)
 
 
-# --- onto what a mode begins with -------------------------------------------------------------------------------------
+# --- with the initial value of the mode -------------------------------------------------------------------------------
 def start(mode, dtype):
     if mode in ("min", "max"):
         limits = (np.inf, -np.inf) if dtype.kind == "f" else (np.iinfo(dtype).max, np.iinfo(dtype).min)

@@ -1,6 +1,6 @@
-"""Cases of the family shape: other shapes, orders and parts of the same elements; borders and tiles; casts.
+"""Cases of the shape family: reshaping, reordering, and slicing of elements; padding and tiling; casts.
 
-Arguments that come as tensors stand in shape_slicing, blocks and places in shape_blocks.
+Cases with tensor arguments are in shape_slicing.py, and blocks and coordinates in shape_blocks.py.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ ROW = apart(5, seed=91)
 
 
 def moved(operation, inputs, oracle, label="", attributes=None, **options):
-    """An operation that moves elements and computes nothing, for every element type."""
+    """Build a case of an operation that only moves elements, for every dtype."""
     settings = {"dtypes": ANY, "exact": True, "batch": ()} | options
     return Case(operation, inputs, oracle, attributes or {}, label=label, **settings)
 
@@ -23,7 +23,7 @@ def reshaped(label, shape, x=CUBE, result=None, **options):
 
 def transposed(label, permutation):
     oracle = lambda x, permutation: x.transpose(permutation)  # noqa: E731
-    batch = (0,)  # whichever place it goes to
+    batch = (0,)  # wherever axis 0 moves to
     return moved("transpose", [CUBE], oracle, label, {"permutation": permutation}, batch=batch)
 
 
@@ -33,7 +33,7 @@ def bits(mask, axis):
 
 
 def index_of(starts, ends, strides=None, start_mask=0, end_mask=0, squeeze_mask=0):
-    """numpy's basic index of a slice."""
+    """Return the numpy index of a slice."""
     keys = []
     for axis, (start, end) in enumerate(zip(starts, ends, strict=True)):
         first, last = None if bits(start_mask, axis) else start, None if bits(end_mask, axis) else end
@@ -78,7 +78,7 @@ def slices():
         )
 
 
-# --- joining ----------------------------------------------------------------------------------------------------------
+# --- concatenation ----------------------------------------------------------------------------------------------------
 def together(method):
     return lambda graph, *tensors, **attributes: getattr(graph, method)(tensors, **attributes)
 
@@ -120,7 +120,7 @@ JOINS = [
     moved("split", [CUBE], split, "count", {"sizes_or_count": 3, "axis": -2}, batch=(0,), unranked=False),
 ]
 
-# --- borders and tiles ------------------------------------------------------------------------------------------------
+# --- padding and tiling -----------------------------------------------------------------------------------------------
 NUMPY_MODES = {
     "constant": "constant",
     "zero": "constant",
@@ -147,7 +147,7 @@ def padded(x, left, right, mode="constant", value=0.0):
 
 
 def pad_gradient(g, shape, **how):
-    """The padding is linear (its constant aside): the gradient is its matrix, transposed."""
+    """Apply the transposed matrix of the padding, which is linear apart from its constant."""
     basis = np.eye(int(np.prod(shape))).reshape(-1, *shape)
     numbers = [(padded(e, **how) * g).sum() for e in basis]
     return np.array(numbers).astype(g.dtype).reshape(shape)
@@ -200,7 +200,7 @@ TILES = [
     ),
 ]  # fmt: skip
 
-# --- the rest ---------------------------------------------------------------------------------------------------------
+# --- other operations -------------------------------------------------------------------------------------------------
 ONES = apart(1, 3, 1, seed=103)
 
 
@@ -223,7 +223,10 @@ def flattened(x, axis):
 
 
 def cast_to(dtype):
-    """From every type; the inputs lie where every type holds them. Of complex numbers the real part, but for bool."""
+    """Build a case that casts from every dtype, with values that every dtype can represent.
+
+    Complex numbers give their real part, except for bool.
+    """
     numbers = np.array([0.0, 1.0, 2.75, 100.5, 3.0])
 
     def oracle(x, dtype):

@@ -1,4 +1,4 @@
-"""Cases of the family shape, blocks and places: space to batch and depth, reversal, coordinates, bits."""
+"""Cases of the shape family, continued: space to batch and depth, reversal, coordinates, and bits."""
 
 import numpy as np
 from harness.case import Case, apart
@@ -13,9 +13,9 @@ def scalar(number):
     return np.array(number, np.int32)
 
 
-# --- blocks, place by place -------------------------------------------------------------------------------------------
+# --- blocks, element by element ---------------------------------------------------------------------------------------
 def to_blocks(x, spatial, batch, sizes, shuffle=False):
-    """Every element goes where the definition says."""
+    """Move every element to its position according to the definition."""
     spatial, batch = [a % x.ndim for a in spatial], batch % x.ndim
     n, volume = x.shape[batch], int(np.prod(sizes))
     shape = list(x.shape)
@@ -34,7 +34,7 @@ def to_blocks(x, spatial, batch, sizes, shuffle=False):
 
 
 def from_blocks(y, spatial, batch, sizes, shuffle=False):
-    """Numbers the places of what it came from, sends them the other way, and puts each element back."""
+    """Apply to_blocks to element numbers and invert the resulting permutation."""
     shape = list(y.shape)
     for axis, size in zip(spatial, sizes, strict=True):
         shape[axis] *= size
@@ -83,7 +83,9 @@ SPACE = [np.array([3, 2], np.int32), scalar(0), np.array([3, 2], np.int32)]
 
 
 def ordered(function):
-    """spatial axes in any order: the last listed one runs fastest."""
+    """Convert the tensor operands to Python integers. Spatial axes may be in any order, and the last one
+    varies fastest.
+    """
     return lambda x, axes, batch, sizes: function(x, [int(a) for a in axes], int(batch), [int(n) for n in sizes])
 
 
@@ -101,7 +103,7 @@ TENSORS = [
 ]  # fmt: skip
 
 
-# --- the rest ---------------------------------------------------------------------------------------------------------
+# --- other operations -------------------------------------------------------------------------------------------------
 def reversed_(x, axes=None):
     return np.flip(x, None if axes is None else tuple(np.atleast_1d(axes))).copy()
 

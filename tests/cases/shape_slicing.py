@@ -1,4 +1,4 @@
-"""Cases of the family shape, parts of tensors: ranges and sizes that come as tensors, and updates of a slice."""
+"""Cases of the shape family, continued: ranges and sizes as tensors, and updates of slices."""
 
 import numpy as np
 from harness.case import ANY, apart
@@ -24,7 +24,7 @@ def updates():
         yield moved("slice_update_data", [CUBE, update], updated, label, how)
 
 
-# --- ranges as tensors: from the very start, strided and backwards, with masks ----------------------------------------
+# --- ranges as tensors: from the beginning, strided and backward, with masks ------------------------------------------
 RANGES = {
     "plain": ({}, ints(0, 1, 1), ints(1, 3, 3), ints(1, 1, 1)),
     "backwards": ({"end_mask": 0b100}, ints(1, -1, 3), ints(0, 0, 0), ints(-1, -2, -2)),
@@ -55,7 +55,7 @@ def by_tensors():
 
 
 def from_to(starts, sizes):
-    """numpy's index of slices of these sizes."""
+    """Return the numpy index of slices of the given sizes."""
     return tuple(slice(a, a + n or None) if a < 0 else slice(a, a + n) for a, n in zip(starts, sizes, strict=True))
 
 

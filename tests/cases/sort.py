@@ -1,11 +1,11 @@
-"""Cases of the family sort: both directions, any axis, ties, NaN and infinities, every element type, long rows."""
+"""Cases of the sort family: both directions, any axis, ties, NaN and infinities, every dtype, and long rows."""
 
 import numpy as np
 from harness.case import FLOATS, ORDERED, Case, apart
 
 
 def arg_sorted(x, axis=-1, descending=False):
-    """numpy's stable sort, in which NaN is behind every number; equal elements keep their order either way."""
+    """Sort stably, with NaN after all numbers; equal elements keep their order in both directions."""
     x = np.flip(x, int(axis)) if descending else x
     order = np.argsort(x, int(axis), kind="stable")
     return (np.flip(x.shape[int(axis)] - 1 - order, int(axis)) if descending else order).astype(np.int32)

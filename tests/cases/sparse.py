@@ -1,4 +1,4 @@
-"""Cases of the family sparse: each storage, entries in any order, twice, outside, and none."""
+"""Cases of the sparse family: each storage format, with unordered, repeated, out-of-range, and no entries."""
 
 import numpy as np
 from harness.case import ALGEBRAIC, Case, apart
@@ -17,7 +17,7 @@ def placed(values, columns, rows, shape):
 
 
 def lines(starts, count):
-    """The line of each entry."""
+    """Return the row or column of each entry from the start positions."""
     return np.searchsorted(starts[1:], np.arange(count), side="right")
 
 
@@ -35,7 +35,7 @@ def case(label, values, index0, index1, shape, storage="COO", **options):
     )  # fmt: skip
 
 
-STARTS = np.array([0, 2, 3, 6], np.int32)  # of the three rows; the second of four columns is empty below
+STARTS = np.array([0, 2, 3, 6], np.int32)  # for three rows; of four columns, the second is empty in CSC
 CASES = [
     case("coo", VALUES, COLUMNS, ROWS, (3, 4)),
     case("csr", VALUES, COLUMNS, STARTS, (3, 4), "CSR"),

@@ -1,7 +1,7 @@
-"""Cases of the family stencil: every reduction, boundary, style of padding, offsets, strides and dilations.
+"""Cases of the stencil family: every reduction, boundary mode, padding style, offset, stride, and dilation.
 
-The oracle visits each tap, and looks up what the boundary shows there at every position. Numbers that torch 2.13 gave
-stand beside it.
+The numpy version visits each tap and looks up the value that the boundary mode gives for each position. Some expected
+values are from torch 2.13.
 """
 
 import functools
@@ -15,7 +15,9 @@ from cases.convolution import padding_of, pair
 
 
 def shown(i, n, mode):
-    """(index or None for the constant, sign) of what is at position i of an axis of n elements."""
+    """Return the index of the element at position i of an axis with n elements, or None for the constant, and
+    its sign.
+    """
     if 0 <= i < n:
         return i, 1
     if mode in ("zero", "constant"):
@@ -31,7 +33,7 @@ def shown(i, n, mode):
     return (i if i < n else period - i - (mode == "symmetric")), 1
 
 
-REDUCTIONS = {  # of two results so far: a NaN that comes first stays
+REDUCTIONS = {  # combine two partial results; a NaN that comes first is kept
     "sum": np.add, "product": np.multiply,
     "minimum": lambda a, b: np.where(b < a, b, a), "maximum": lambda a, b: np.where(b > a, b, a),
 }  # fmt: skip
@@ -120,14 +122,14 @@ for mode in ("product", "minimum", "maximum"):
              w=off_zero(1, 2, 2, 1, seed=76), reduction_mode=mode, tolerance=8),
     ]  # fmt: skip
 for mode in ("arg_minimum", "arg_maximum"):
-    exact = {"x": np.round(values(1, 2, 5, 6, seed=77)), "w": np.ones((1, 2, 2, 2))}  # ties: the first counts
+    exact = {"x": np.round(values(1, 2, 5, 6, seed=77)), "w": np.ones((1, 2, 2, 2))}  # ties, of which the first counts
     CASES += [
         case(mode, (1, 2, 5, 6), (1, 2, 2, 2), reduction_mode=mode, **exact),
         case(f"{mode}_channels", (1, 2, 5, 6), (1, 2, 2, 1), reduction_mode=mode, x=exact["x"], w=exact["w"][..., :1]),
     ]
 
 
-# --- what others give -------------------------------------------------------------------------------------------------
+# --- expected values from other libraries -----------------------------------------------------------------------------
 PI = np.array([[3.0, 1, 4, 1, 5], [9, 2, 6, 5, 3], [5, 8, 9, 7, 9]]).reshape(1, 1, 3, 5)
 CROSS = np.array([[0.0, 1, 0], [1, -4, 1], [0, 1, 0]]).reshape(1, 1, 3, 3)
 
@@ -140,7 +142,7 @@ def golden(label, w, numbers, **how):
     )  # fmt: skip
 
 
-CASES += [  # conv2d of torch 2.13 after its pad, and its max_pool2d
+CASES += [  # conv2d after padding, and max_pool2d, in torch 2.13
     golden("torch_zero", CROSS, [-2, 5, -8, 10, -16, -26, 16, -4, -3, 7, -3, -16, -15, -5, -26]),
     golden("torch_reflect", CROSS, [8, 7, -2, 15, -12, -24, 16, -4, -3, 12, 14, -14, -9, 0, -16],
            boundary_mode="reflect"),

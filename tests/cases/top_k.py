@@ -1,4 +1,4 @@
-"""Cases of the family top_k: both ends, any axis and k, ties, NaN, and the gradients of the values."""
+"""Cases of the top_k family: largest and smallest, any axis and k, ties, NaN, and the gradients of the values."""
 
 import numpy as np
 from harness.case import FLOATS, NUMBERS, ORDERED, Case, apart

@@ -32,31 +32,31 @@ LONG = 20_000  # elements of an operand; longer ones run the same loops
 # Operations that may drop a NaN that numpy propagates, because of their definition or because they do not read the
 # operand.
 DROPS = {
-    "minimum": "Apple's minimum takes the other operand; minimum_with_nan_propagation does not",
-    "maximum": "Apple's maximum takes the other operand; maximum_with_nan_propagation does not",
-    "clamp": "a bound that is NaN does not bound; x that is NaN stays",
-    "relu_gradient": "0 where the source is not above 0, which NaN is not",
-    "select": "the side that is not taken is not looked at",
+    "minimum": "Apple's minimum returns the other operand; minimum_with_nan_propagation does not",
+    "maximum": "Apple's maximum returns the other operand; maximum_with_nan_propagation does not",
+    "clamp": "a NaN bound has no effect, and a NaN in x is kept",
+    "relu_gradient": "0 wherever the source is not above 0, which includes NaN",
+    "select": "the operand that is not selected is not read",
     "power": "x^0 and 1^x are 1, as in C",
 }
 # The same for operations along axes, by prefix of their names. The numpy versions of many are matmuls with zeros, and
 # zero times NaN is NaN.
 PASSES_OVER = {
     "convolution": "taps over padding, and zeros between dilated ones, are not computed",
-    "depthwise_convolution": "likewise",
-    "resize": "a result looks at the elements that it lies between, and at no other",
-    "pad_gradient": "what the border held is not looked at",
-    "normalization_beta_gradient": "a sum of the incoming gradient, whatever the source",
-    "reduction_maximum": "Apple's maximum passes over NaN; reduction_maximum_propagate_nan does not",
-    "reduction_minimum": "Apple's minimum passes over NaN; reduction_minimum_propagate_nan does not",
-    "scaled_dot_product_attention": "what a mask or the order keeps out is not looked at; a query without keys finds 0",
-    "gru_gradients": "the slope of hard_sigmoid or relu is 0 where it is not above its bounds, which NaN is not",
-    "lstm_gradients": "likewise",
-    "single_gate_rnn_gradients": "likewise",
-    "sample_grid": "numpy's restatement takes no NaN for a place",
+    "depthwise_convolution": "as for convolution",
+    "resize": "a result depends only on the elements between which it lies",
+    "pad_gradient": "the gradient of the border is not read",
+    "normalization_beta_gradient": "sums the incoming gradient and does not read the source",
+    "reduction_maximum": "Apple's maximum ignores NaN; reduction_maximum_propagate_nan does not",
+    "reduction_minimum": "Apple's minimum ignores NaN; reduction_minimum_propagate_nan does not",
+    "scaled_dot_product_attention": "masked keys are not read, and a query without keys gives 0",
+    "gru_gradients": "the slope of hard_sigmoid or relu is 0 unless above its bounds, which NaN is not",
+    "lstm_gradients": "as for gru_gradients",
+    "single_gate_rnn_gradients": "as for gru_gradients",
+    "sample_grid": "the numpy version does not accept NaN coordinates",
 }
 # The standard library computes such elements and keeps subnormal numbers. Decision 0017 promises neither behavior.
-TAKES_SUBNORMALS = {"power": "of elements that are not above 0 and finite"}
+TAKES_SUBNORMALS = {"power": "elements that are not positive and finite"}
 # Compared with the reference kernels: neither computes taps over padding, but some kernels multiply by zeros there.
 MULTIPLIES_PADDING = ("convolution", "depthwise_convolution")
 
@@ -140,11 +140,11 @@ def test_axis_operations_propagate_nan_as_numpy_does(case: Case, dtype: str):
 
 # Operations for which an infinite operand may give another result than numpy's.
 INFINITE_DIFFERS = {
-    "gru": "numpy restates hard_sigmoid with minima, ours multiplies the infinity with a gate that is 0",
+    "gru": "numpy computes hard_sigmoid with minima; the kernel multiplies infinity by a gate of 0",
     "l2_norm_pooling4d_gradient": "infinity over an infinite norm is NaN",
-    "matrix_inverse": "elimination divides by what infinity has made of other rows",
-    "softmax_cross_entropy": "a label that is infinite times a logarithm that is 0",
-    "while": "numpy's rounds are counted in float64, where the numbers do not overflow",
+    "matrix_inverse": "elimination divides by the values that infinity produced in other rows",
+    "softmax_cross_entropy": "an infinite label times a logarithm of 0",
+    "while": "numpy counts iterations in float64, where the numbers do not overflow",
 }
 
 
