@@ -222,7 +222,7 @@ RULES = [
     Rule("gather_out_of_bounds", "", ".", r": \[10, 30, 0, 0, 0\]"),
     Rule("variables_of_executables", "", ".", r"\[2, 2, 4, 4, 4\]"),
     Rule("rank_0", "", ".", r"^3 \+ 3 = 6, with a result of 0 dimensions"),
-    Rule("memory_of_others", "", "pages shared.*malloc shared"),
+    Rule("memory_of_others", "", "pages shared.*malloc pages shared"),
 ]
 
 # Rows that no probe asks about, and why.

@@ -221,7 +221,7 @@ def test_a_branch_that_feeds_decide_is_no_block(affine):
         try:
             result = g.run({flag: np.bool_(on), x: value}, y).numpy()
         except mg.UnsupportedError as error:
-            assert device.IS_METAL and "within a block of control flow" in str(error)
+            assert device.IS_METAL and "inside a control-flow block" in str(error)
         else:
             np.testing.assert_allclose(result, expected)
 
@@ -231,7 +231,7 @@ def test_what_each_device_lacks(affine):
     only_metal = mg.custom_operation("affine", metal=AFFINE_METAL, attributes={"shift": 0.5}, version="metal-only")
     g = mg.Graph()
     x = g.placeholder((1, 2))
-    operation, words = (only_cpu, "code in Metal's language") if device.IS_METAL else (only_metal, r"code in C\+\+")
+    operation, words = (only_cpu, "in the Metal shading language") if device.IS_METAL else (only_metal, r"in C\+\+")
     with pytest.raises(mg.UnsupportedError, match=rf"has no kernel for .*{words}"):
         g.run({x: np.ones((1, 2), np.float32)}, operation(x, x[0]))
 

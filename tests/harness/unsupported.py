@@ -1,6 +1,6 @@
-"""What device metal cannot do, by kind of operation or by the id of a case (and an element type behind it), and why.
+"""Cases that device metal does not support, with the reasons.
 
-Tests expect UnsupportedError.
+Keys are kinds of operations or ids of cases, optionally followed by a dtype. Tests expect UnsupportedError for them.
 """
 
 from cases import control_flow, random
@@ -29,7 +29,7 @@ REASONS: dict[str, str] = {
     },
 }
 
-# What its derivative cannot do, by the id of a case. The same loops with constant bounds are cases, too.
+# Unsupported derivatives, by id of the case. The same loops with constant bounds are supported and tested, too.
 GRADIENTS: dict[str, str] = {
     case.id: UNCOUNTED
     for case in control_flow.CASES
@@ -37,37 +37,37 @@ GRADIENTS: dict[str, str] = {
 }
 GRADIENTS["while-both_blocks"] = UNCOUNTED
 
-# Of tests/nngraph, by the test and its parameters with * for any: what Apple's nodes do not do, or not as is known.
-UNALIGNED = "what fills channels up to a multiple of 4 between two images is not zero on a Mac"
-TURNED = "where Apple places the windows of such a transposed convolution is not documented"
-DIVERGENCE = "Apple states a gradient of this loss that is not its derivative"
+# Tests in tests/nngraph, as patterns of test ids, for which Apple's nodes have no support or undocumented behavior.
+UNALIGNED = "the padding channels between two concatenated images are not zero on a Mac"
+TURNED = "Apple does not document the window positions of such a transposed convolution"
+DIVERGENCE = "Apple documents a gradient of this loss that is not its derivative"
 NODES: dict[str, str] = {
     **{f"test_*[[]concatenation-({widths})]": UNALIGNED for widths in ("1, 1", "7, 11", "3,", "4, 2, 5")},
     **{
         f"test_*[[]convolution_transpose-{label}]": TURNED
         for label in ("stride 2,3", "same,*", "*,top_left,top_left", "*,bottom_right,top_left", "(*")
     },
-    "test_*[[]convolution-groups*]": "Apple's groups have a multiple of 4 channels each",
-    "test_*[[]convolution-depthwise twice]": "Apple's depthwise convolution gives as many channels as it takes",
-    "test_*[[]lanczos_scale-[12]x[12]]": "what Apple's kernel does where it shrinks is not known",
+    "test_*[[]convolution-groups*]": "Apple requires a multiple of 4 channels per group",
+    "test_*[[]convolution-depthwise twice]": "Apple's depthwise convolution has as many output as input channels",
+    "test_*[[]lanczos_scale-[12]x[12]]": "it is unknown how Apple's kernel shrinks images",
     "test_*loss*[[]kullback_leibler_divergence-*]": DIVERGENCE,
     **{
-        f"test_forward_loss_and_its_gradient[[]*-True-{reduction}-*]": "Apple does not say which images it gives"
+        f"test_forward_loss_and_its_gradient[[]*-True-{reduction}-*]": "Apple does not document which images then hold the loss"
         for reduction in ("sum", "mean", "sum_by_nonzero_weights")
     },
-    "test_loss_gradients_of_labels_and_weights[[]*]": "Apple has no gradient of a loss's weights",
-    "test_yolo_loss_and_gradient_match_formula[[]0-*": "Apple's boxes have classes",
-    "test_statistics_are_updated_before_gamma_and_beta": "the source trains and stands in two filters",
-    "test_training_graph_with_one_data_source_in_several_filters": "the source trains and stands in several filters",
-    "test_gradients_of_states[[]*]": "what recurrent states mean to Apple's gradient is not documented",
-    "test_weights_with_padded_rows": "how Apple lays out weights is its own affair",
-    "test_*_over_50_steps[[]*-l1]": "Apple's text on l1 pushes negative values away from zero",
+    "test_loss_gradients_of_labels_and_weights[[]*]": "Apple's nodes have no gradient with respect to a loss's weights",
+    "test_yolo_loss_and_gradient_match_formula[[]0-*": "Apple's YOLO loss requires classes",
+    "test_statistics_are_updated_before_gamma_and_beta": "a trainable data source is used by two filters",
+    "test_training_graph_with_one_data_source_in_several_filters": "a trainable data source is used by several filters",
+    "test_gradients_of_states[[]*]": "Apple does not document the meaning of recurrent states in gradients",
+    "test_weights_with_padded_rows": "Apple chooses the layout of weights",
+    "test_*_over_50_steps[[]*-l1]": "Apple's documentation of l1 pushes negative values away from zero",
 }
 
-# What Apple leaves open, so that there is no number to hold a device against.
+# Values that Apple leaves undefined, so there is no expected result for device metal.
 OPEN: dict[str, str] = {
-    "test_value[[]reduction_feature_channels_argument_*-ties]": "which of equal channels is the answer",
-    "test_gradient[[]pooling_max-ties]": "which of equal pixels has the gradient",
-    "test_gradient[[]pooling_l2_norm-zeros]": "the slope of a root at zero",
+    "test_value[[]reduction_feature_channels_argument_*-ties]": "which of several equal channels is returned",
+    "test_gradient[[]pooling_max-ties]": "which of several equal pixels receives the gradient",
+    "test_gradient[[]pooling_l2_norm-zeros]": "the derivative of a square root at zero",
     "test_logarithmic_losses_with_label_zero_are_finite": "0 times the logarithm of 0",
 }

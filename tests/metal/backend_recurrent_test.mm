@@ -206,7 +206,7 @@ TEST(images_become_rows_and_rows_images) {
                                        NDArray::allocate(DType::int32, {1, 1, 1, 1}),
                                        Matrix({.rows = 1, .columns = 1, .dtype = DType::int32}),
                                        DataLayout::height_x_width_x_feature_channels, {}),
-               "Apple's converters copy float32");
+               "images must be float32 or float16 on device metal");
 }
 
 TEST(nothing_of_layers_is_left) {

@@ -110,7 +110,7 @@ def test_batches_that_nobody_commits_are_refused_before_metal_would_wait():
     chain, x = Chained(), images(count=1)
     q = queue()
     held = [q.command_buffer() for _ in range(60)]
-    with pytest.raises(mg.DeviceError, match="commit some before more are encoded"):
+    with pytest.raises(mg.DeviceError, match="before encoding more"):
         for buffer in held:
             chain.graphs[0].encode_batch(buffer, [x])
     held.clear()
@@ -156,7 +156,7 @@ def test_an_update_encodes_optimizers_only():
     source = Halves(DESCRIPTOR, pool(4, 3, 3, 4).astype(np.float32))
     graph = training_graph(source)
     buffer = queue().command_buffer()
-    with pytest.raises(mg.UnsupportedError, match="other work than optimizers' steps"):
+    with pytest.raises(mg.UnsupportedError, match="may only encode optimizer steps"):
         graph.encode_batch(buffer, [images()], [nn.LossLabelsBatch(images(3))])
 
 
@@ -238,7 +238,7 @@ def test_a_failed_encode_changes_nothing():
 def test_images_too_large_for_a_texture():
     graph = graph_of(nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
     buffer = queue().command_buffer()
-    with pytest.raises(mg.UnsupportedError, match="8196 channels; an image of Metal has at most 16384x16384"):
+    with pytest.raises(mg.UnsupportedError, match="8196 channels, but images on device metal have at most 16384x16384"):
         graph.encode_batch(buffer, [np.zeros((1, 1, 1, 8196), np.float32)])
     with pytest.raises(mg.UnsupportedError, match="source image 'x' is 1x16385"):
         graph.encode_batch(buffer, [np.zeros((1, 1, 16385, 1), np.float32)])

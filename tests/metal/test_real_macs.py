@@ -51,7 +51,7 @@ def test_sizes_beyond_metals_limits_are_refused(what: str):
         shape = (2**15, 2**14 + 1)
     g = mg.Graph()
     x = g.placeholder(shape, dtype)
-    with pytest.raises(mg.UnsupportedError, match="beyond Metal's limits|needs macOS"):
+    with pytest.raises(mg.UnsupportedError, match="exceeds Metal's limits|requires macOS"):
         g.compile({x: (shape, dtype)}, [build(g, x)])
 
 
@@ -64,7 +64,7 @@ def test_products_of_long_matrices_need_macos_14_4(system: Callable[[float], Non
         return g.run({x: a}, g.matrix_multiplication(x, g.constant(b)))
 
     system(14.0)
-    with pytest.raises(mg.UnsupportedError, match="wrong before macOS 14.4"):
+    with pytest.raises(mg.UnsupportedError, match="before macOS 14.4, .* wrong results"):
         product()
     system(14.4)
     assert np.array_equal(product(), a @ b)
@@ -95,23 +95,21 @@ def convolution(groups: int, part: str, source: tuple[int, ...], weights: tuple[
 @pytest.mark.parametrize("groups", [1, 8])
 def test_kernels_of_256_are_refused(groups: int):
     convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 255, 1))
-    with pytest.raises(mg.UnsupportedError, match="kernels of 256 or more along an axis, these weights have 256"):
+    with pytest.raises(mg.UnsupportedError, match="kernels of size 256 or more along an axis, got 256"):
         convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 256, 1))
 
 
 def test_gradients_of_weights_of_65536_images_are_refused():
     convolution(1, "weights", (65535, 1, 1, 1), (1, 1, 1, 1))
     convolution(1, "result", (65536, 1, 1, 1), (1, 1, 1, 1))
-    with pytest.raises(mg.UnsupportedError, match="wrong for 65536 images or more, these are 65536"):
+    with pytest.raises(mg.UnsupportedError, match="weight gradients for 65536 images or more, got 65536"):
         convolution(1, "weights", (65536, 1, 1, 1), (1, 1, 1, 1))
 
 
 def test_inverses_above_1024_rows_are_refused():
     g = mg.Graph()
     x = g.placeholder((1025, 1025))
-    with pytest.raises(
-        mg.UnsupportedError, match="ends the process for inverses of more than 1024 rows, this has 1025"
-    ):
+    with pytest.raises(mg.UnsupportedError, match="aborts the process for inverses of more than 1024 rows, got 1025"):
         g.compile({x: (1025, 1025)}, [g.matrix_inverse(x)])
 
 
@@ -141,7 +139,7 @@ def test_a_package_is_written_into_a_folder_that_is_there(tmp_path: Path):
     g = mg.Graph()
     x = g.placeholder((2,))
     executable = g.compile({x: (2,)}, [x + 1.0])
-    with pytest.raises(mg.PackageError, match="is no folder that can be written to"):
+    with pytest.raises(mg.PackageError, match="must be an existing and writable folder"):
         executable.serialize(str(tmp_path / "missing" / "model.mpsgraphpackage"))
     executable.serialize(str(tmp_path / "model.mpsgraphpackage"))
     assert (tmp_path / "model.mpsgraphpackage").is_dir()

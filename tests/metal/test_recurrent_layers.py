@@ -112,7 +112,7 @@ def test_weights_are_laid_out_by_apple_and_lie_in_memory_of_the_device(rng):
 
 
 def test_a_layer_without_weights(rng):
-    with pytest.raises(mg.UnsupportedError, match="no weights to train"):
+    with pytest.raises(mg.UnsupportedError, match="a layer without weights is not supported"):
         nn.RNNMatrixTrainingLayer("metal", nn.LSTMDescriptor(3, 2), [])
 
 
@@ -299,7 +299,7 @@ def test_optimizers_leave_what_stands_between_the_rows(optimizer, moments, rng):
     step(wide[:, 2:5], gradient, [np.zeros((5, 4), np.float32)[:, :3] for _ in moments])
     np.testing.assert_allclose(wide[:, 2:5], dense, rtol=1e-6)
     assert (wide[:, :2] == 7).all() and (wide[:, 5:] == 7).all()
-    with pytest.raises(mg.UnsupportedError, match="must follow each other"):
+    with pytest.raises(mg.UnsupportedError, match="must be adjacent in memory"):
         optimizer.encode_arrays(
             mg.CommandQueue("metal").command_buffer(), [mg.asarray(gradient.T, copy=False)],
             [mg.asarray(values.T, copy=False)],
@@ -314,9 +314,9 @@ def test_optimizers_leave_what_stands_between_the_rows(optimizer, moments, rng):
 def test_converters_copy_floats_only():
     images, rows = np.zeros((2, 2, 2, 3), np.int32), np.zeros((2, 12), np.int32)
     buffer = mg.CommandQueue("metal").command_buffer()
-    with pytest.raises(mg.UnsupportedError, match="images are int32, and Apple's converters copy float32"):
+    with pytest.raises(mg.UnsupportedError, match="images must be float32 or float16 on device metal, got int32"):
         nn.ImageCopyToMatrix("metal").encode_batch(buffer, images, nn.Matrix(rows))
-    with pytest.raises(mg.UnsupportedError, match="images are int32"):
+    with pytest.raises(mg.UnsupportedError, match="must be float32 or float16 .* got int32"):
         nn.MatrixCopyToImage("metal").encode_batch(buffer, nn.Matrix(rows), images)
     wide = np.zeros((1, 1, 1, 9000), np.float32)
     with pytest.raises(mg.UnsupportedError, match="9000 channels"):
@@ -350,9 +350,9 @@ def test_strided_images_come_and_go(mapped: bool, rng):
 def test_images_of_too_many_pixels(rng):
     layer = nn.RNNImageInferenceLayer("metal", CELL.drawn(rng).descriptor())
     images, results = [np.zeros((1, 65, 64, 3), np.float32)], [np.zeros((1, 65, 64, 2), np.float32)]
-    with pytest.raises(mg.UnsupportedError, match="a step has 4160 pixels"):
+    with pytest.raises(mg.UnsupportedError, match="at most 4096 pixels, .* got 4160"):
         layer.encode_sequence(mg.CommandQueue("metal").command_buffer(), images, results)
-    with pytest.raises(mg.UnsupportedError, match="a step has 4160 pixels"):
+    with pytest.raises(mg.UnsupportedError, match="at most 4096 pixels, .* got 4160"):
         both = nn.RNNImageInferenceLayer(
             "metal",
             [CELL.descriptor(), CELL.descriptor(layer_sequence_direction=nn.RNNSequenceDirection.backward)],

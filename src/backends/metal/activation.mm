@@ -1,15 +1,15 @@
-// Activations: relu, sigmoid, leaky relu, soft-max, and gradients.
+// Activations: relu, sigmoid, leaky relu, softmax, and their gradients.
 //
-// MPSGraph has gradient operations too, but does not say what they give at 0, nor whether `sourceTensor` is the operand
-// or the result; nor what its leaky relu is for slopes outside [0, 1]. These are composed, in single precision where
-// differences and sums are taken. Soft-max cross-entropy, of which Apple states the formula but not that it stays
-// finite, and its gradient are expanded by the core.
+// MPSGraph has gradient operations, too, but does not document their values at 0, or whether `sourceTensor` is the
+// operand or the result; nor does it document its leaky relu for slopes outside [0, 1]. These are therefore composed,
+// in float32 where differences and sums are involved. Softmax cross-entropy, for which Apple documents the formula but
+// not that it stays finite, and its gradient are expanded by the core.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {
 namespace {
 
-// As reLU, and NaN stays.
+// Like MPSGraph's reLU, but NaN stays NaN.
 GraphTensors lower_relu(Lowering& l) {
   const Term x = input(l);
   return {[l.graph() maximumWithNaNPropagationWithPrimaryTensor:x.tensor()
@@ -40,7 +40,8 @@ GraphTensors lower_leaky_relu_gradient(Lowering& l) {
   return select(source >= 0, incoming, incoming * alpha);
 }
 
-// Is it made of a matrix product, element by element? Between two products MPSGraph takes a soft-max for attention.
+// Whether `x` is computed from a matmul by element-wise operations. MPSGraph treats a softmax between two matmuls as
+// attention.
 bool follows_product(const Tensor* x) {
   for (int steps = 0; steps < 8; ++steps) {
     const Operation& operation = *x->operation;
@@ -57,7 +58,8 @@ bool follows_product(const Tensor* x) {
   return false;
 }
 
-// Scores of attention as in matrix.mm: a sum that MPSGraph does not see through stands before the soft-max.
+// As for the attention scores in matrix.mm, an addition that MPSGraph does not optimize away is inserted before the
+// softmax so that it does not match MPSGraph's attention pattern.
 GraphTensors lower_softmax(Lowering& l) {
   if (follows_product(l.operation.input(0))) {
     const Term scores = wide_input(l) + 1e-20;
@@ -76,7 +78,7 @@ GraphTensors lower_softmax_gradient(Lowering& l) {
   return narrow(l, s * (g - sum(g * s, {l.axis()})));
 }
 
-// Less the maximum, so that exponents stay finite.
+// The maximum is subtracted first so that the exponentials stay finite.
 GraphTensors lower_log_softmax(Lowering& l) {
   const Term x = wide_input(l);
   const Ints axis{l.axis()};

@@ -1,8 +1,9 @@
-// Element-wise arithmetic and comparison: mostly one method of MPSGraph each.
+// Element-wise arithmetic and comparisons, mostly one MPSGraph method each.
 //
-// Ours is stricter than Apple's documentation where that leaves something open: integers divided by zero, NaN in
-// minimum, maximum and sign, halves in round, bounds that cross in clamp, bool in comparisons. Such operations are
-// composed of others whose results are stated. Complex operands go to complex.mm; logic and bits are in bits.mm.
+// This library defines some cases that Apple's documentation leaves open: integer division by zero, NaN in minimum,
+// maximum, and sign, ties in round, crossing bounds in clamp, and bool in comparisons. Such operations are composed of
+// others with documented results. Complex operands are handled in complex.mm; logic and bitwise operations are in
+// bits.mm.
 #include "backends/metal/complex.h"
 
 namespace mpsgraph::metal {
@@ -51,14 +52,14 @@ void define_functions() {
 
 GraphTensors lower_identity(Lowering& l) { return {[l.graph() identityWithTensor:l.input() name:l.name()]}; }
 
-// reverseSquareRoot is the same under its old name, which macOS 15 deprecates.
+// reverseSquareRoot is the same operation under its old name, which macOS 15 deprecates.
 GraphTensors lower_reciprocal_square_root(Lowering& l) {
   if (is_complex(l.dtype())) return lower_complex(l);
   if (METAL_AVAILABLE(15.0, 18.0)) return {[l.graph() reciprocalSquareRootWithTensor:l.input() name:l.name()]};
   return {[l.graph() reverseSquareRootWithTensor:l.input() name:l.name()]};
 }
 
-// --- integers as operands of functions that Apple describes for floats -----------------------------------------------
+// --- integers as operands of functions that Apple documents for floats only ------------------------------------------
 
 GraphTensors lower_square(Lowering& l) {
   if (is_complex(l.dtype())) return lower_complex(l);
@@ -91,7 +92,7 @@ GraphTensors lower_signbit(Lowering& l) {
   return {[l.graph() signbitWithTensor:l.input() name:l.name()]};
 }
 
-// Halves away from zero.
+// Ties round away from zero.
 GraphTensors lower_round(Lowering& l) {
   const Term x = input(l), whole = truncate(x);
   const Term away = whole + x.with([l.graph() signWithTensor:x.tensor() name:nil]);
@@ -105,13 +106,13 @@ GraphTensors lower_arithmetic(Lowering& l, Term (*method)(const Term&, const Ter
   return method(input(l, 0), input(l, 1));
 }
 
-// Divisors by which processors may do anything, 0 and -1, become 1.
+// Replace the divisors 0 and -1, for which hardware behavior varies, by 1.
 Term safe_divisor(const Lowering& l, const Term& b) {
   const Term bad = is_signed(l.dtype()) ? either(b == 0, b == b.constant(0) - 1) : b == 0;
   return select(bad, 1, b);
 }
 
-// Integers: 0 by zero; the least by -1 wraps around.
+// Integer division by zero gives 0; the minimum divided by -1 wraps around.
 GraphTensors lower_division(Lowering& l) {
   if (is_complex(l.dtype())) return lower_complex(l);
   const Term a = input(l, 0), b = input(l, 1);
@@ -137,15 +138,15 @@ GraphTensors lower_modulo(Lowering& l) {
   return is_float(l.dtype()) ? r : select(b == 0, 0, r);
 }
 
-// MPSGraph's floorModulo gives 0 for divisor 0, ours NaN.
+// MPSGraph's floorModulo gives 0 for divisor 0; this operation must give NaN.
 GraphTensors lower_floor_modulo(Lowering& l) {
   const Term a = input(l, 0), b = input(l, 1), r = remainder(l, a, b);
   const Term moved = select(both(r != 0, differ(r < 0, b < 0)), r + b, r);
   return is_float(l.dtype()) ? moved : select(b == 0, 0, moved);
 }
 
-// Integers: by squaring, which wraps around; MPSGraph says nothing of them. Negative exponents give 1 / base,
-// truncated.
+// Integer powers are computed by repeated squaring with wraparound, because MPSGraph does not document them. Negative
+// exponents give 1 / base, truncated.
 Term integer_power(const Lowering& l, const Term& base, const Term& exponent) {
   Term result = base.constant(1), square = base, left = exponent;
   const Term two = base.constant(2);
@@ -170,7 +171,7 @@ GraphTensors lower_power(Lowering& l) {
   return {[l.graph() powerWithPrimaryTensor:l.input(0) secondaryTensor:l.input(1) name:l.name()]};
 }
 
-// The other operand where one is NaN.
+// If one operand is NaN, return the other.
 GraphTensors number_first(Lowering& l, const Term& chosen) {
   if (!is_float(l.dtype())) return chosen;
   const Term a = input(l, 0), b = input(l, 1);
@@ -197,7 +198,7 @@ GraphTensors lower_maximum_with_nan_propagation(Lowering& l) {
 // --- comparisons -----------------------------------------------------------------------------------------------------
 
 using Compare = Term (*)(const Term&, const Term&);
-// Of bool: false is less than true.
+// For bool, false is less than true.
 GraphTensors lower_comparison(Lowering& l, Compare numbers, Compare truths) {
   if (is_complex(l.dtype())) return lower_complex(l);
   return (l.dtype() == DType::boolean ? truths : numbers)(input(l, 0), input(l, 1));
@@ -225,7 +226,7 @@ GraphTensors lower_select(Lowering& l) {
   return {complex_tensor(l, select(input(l, 0), parts_of(l, l.input(1)), parts_of(l, l.input(2))))};
 }
 
-// The upper bound wins where the bounds cross; NaN stays.
+// The upper bound wins if the bounds cross; NaN stays NaN.
 GraphTensors lower_clamp(Lowering& l) {
   const Term x = input(l, 0), low = input(l, 1), high = input(l, 2), raised = select(x < low, low, x);
   return select(raised > high, high, raised);

@@ -1,4 +1,4 @@
-// The arrays that one piece of work reads and writes, from its encoding to its end.
+// ArrayUses: the arrays that a piece of work reads and writes, from its encoding to its completion.
 #pragma once
 
 #include <memory>
@@ -14,17 +14,18 @@ class ArrayUses {
  public:
   explicit ArrayUses(MetalDevice& device) : device_(device) {}
 
-  // The array as the work takes it; what has no memory of the device's own is the same buffer for the same array.
+  // Return the buffer that the work uses for the array. An array outside device memory is staged; the same array always
+  // maps to the same staging buffer.
   BufferView view(const runtime::NDArray& array, Access access);
   ArrayData data(const runtime::NDArray& array, Access access);
-  // The same with a view of the device's that the caller has.
+  // Add an array for which the caller already has a view in device memory.
   void add(const runtime::NDArray& array, Access access, BufferView view);
-  // Written by the host when the work is done; read by it behind begin().
+  // Arrays that the host writes after the work completes, or reads after begin().
   void written_by_host(const runtime::NDArray& array) { uses_.emplace_back(array, true, false); }
   void read_by_host(const runtime::NDArray& array) { uses_.emplace_back(array, false, false); }
 
-  // Before the work is submitted with `commands`: waits for the uses in flight that it must not meet, and fills what
-  // is staged. The arrays live until the work is done.
+  // Called before the work is submitted with `commands`: waits for conflicting uses in flight and fills the staging
+  // buffers. The arrays stay alive until the work completes.
   void begin(MetalCommands& commands);
 
  private:

@@ -1,4 +1,4 @@
-// Waiting for other uses, and copies into and out of staged memory.
+// ArrayUses: waiting for conflicting uses, and copies to and from staging memory.
 #include "backends/metal/array_uses.h"
 
 #include <algorithm>
@@ -42,13 +42,13 @@ ArrayData ArrayUses::data(const NDArray& array, Access access) {
 
 void ArrayUses::begin(MetalCommands& commands) {
   struct Kept {
-    std::shared_ptr<const void> uses;  // over before the arrays are let go
+    std::shared_ptr<const void> uses;  // released before the arrays
     std::vector<Entry> entries;
   };
   const auto kept = std::make_shared<Kept>();
   kept->uses = device_.uses.try_add(uses_);
   if (!kept->uses) {
-    commands.finish();  // the other use may be in there, or wait for what is
+    commands.finish();  // the conflicting use may be part of `commands`, or may depend on it
     kept->uses = device_.uses.add(uses_);
   }
   for (const Entry& entry : entries_) {

@@ -1,8 +1,8 @@
-// Every question about the system's version, and every known fault of Apple's that the backend works around.
+// The only way to query the system version. Also guards every workaround for a known fault of an Apple release.
 //
-// The oldest systems are macOS 13.3 and iOS 16.4. Newer API is guarded by `if (METAL_AVAILABLE(14.0, 17.0))`, of which
-// the compiler checks the first against the interfaces' own versions. Over the mock of the tests the version is
-// simulated, so that both sides run.
+// The oldest supported systems are macOS 13.3 and iOS 16.4. Newer API is guarded by `if (METAL_AVAILABLE(14.0, 17.0))`;
+// the compiler checks the macOS version against the declared availability. The mock simulates the version so that both
+// branches are tested.
 #pragma once
 
 #ifdef __APPLE__

@@ -1,4 +1,4 @@
-// Device "metal": registers where a graphics processor runs the Metal Performance Shaders, compiles programs for it.
+// The device "metal": registered if a GPU supports the Metal Performance Shaders, and compiles programs for it.
 #include <algorithm>
 
 #include "backends/metal/guarded.h"

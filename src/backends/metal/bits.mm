@@ -1,5 +1,5 @@
-// Logic and bits: one method of MPSGraph each, but for shifts, where what Apple leaves open is composed: amounts
-// outside the width, and what comes from the left of negative numbers.
+// Logic and bitwise operations, one MPSGraph method each except for shifts. Shift cases that Apple leaves open are
+// composed: amounts outside the width, and the bits shifted into negative numbers.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {
@@ -14,7 +14,7 @@ namespace {
   })
 
 struct Shift {
-  Term number, amount, valid;  // amount 0 where it is not valid
+  Term number, amount, valid;  // the amount is 0 where it is invalid
   explicit Shift(const Lowering& l) : number(Term::input(l, 0)), amount(Term::input(l, 1)), valid(in_range(l, amount)) {
     amount = select(valid, amount, 0);
   }
@@ -24,7 +24,7 @@ struct Shift {
   }
 };
 
-// Nothing is left outside the width.
+// An amount outside the width gives 0.
 GraphTensors lower_left_shift(Lowering& l) {
   const Shift shift(l);
   const Term shifted = shift.number.with([l.graph() bitwiseLeftShiftWithPrimaryTensor:shift.number.tensor()
@@ -33,7 +33,7 @@ GraphTensors lower_left_shift(Lowering& l) {
   return select(shift.valid, shifted, 0);
 }
 
-// Negative numbers are inverted, shifted, and inverted back: their sign is shifted in from the left.
+// Negative numbers are inverted, shifted, and inverted back, which shifts their sign bit in from the left.
 GraphTensors lower_right_shift(Lowering& l) {
   const Shift shift(l);
   const auto turned = [&](const Term& x) { return x.with([l.graph() bitwiseNOTWithTensor:x.tensor() name:nil]); };

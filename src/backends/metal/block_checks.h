@@ -1,4 +1,5 @@
-// Checks of indices leave blocks of control flow, where nothing can end a run, as one of their results.
+// Moves index checks out of control-flow blocks, inside which nothing can end a run: the blocks return what they find
+// as an additional result.
 #pragma once
 
 #include "compiler/program.h"

@@ -1,9 +1,9 @@
-// check_indices in blocks becomes find_outside, whose result goes around loops and out of branches, and is reported
-// behind.
+// Replaces check_indices inside blocks by find_outside. Its result is passed out of branches and around loops, and
+// reported afterwards.
 //
 //   if(%p) { check_indices(%i); ... }   ->   %found = if(%p) { %f = find_outside(%i); ...; yield %f } { yield 0 }
 //                                            report_outside(%found)
-// The first that is found stays. Loops begin with zeros, which say that there is none.
+// The first index found is kept. Loops start with zeros, which mean that none has been found.
 #include "backends/metal/block_checks.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Carrier {
  public:
   explicit Carrier(Graph& graph) : graph_(graph) {}
 
-  // The operation has one more result, the first index outside that its blocks find.
+  // Give the operation an additional result: the first out-of-range index that its blocks find.
   Tensor* carry(Operation& operation) {
     if (operation.is("if")) {
       for (auto& block : operation.blocks) {
@@ -63,7 +63,8 @@ class Carrier {
     return add(block, "constant", {}, {{"value", compiler::integer_constant(type, Ints(count, 0))}}, type);
   }
 
-  // What the block finds, or was found before it; null when there is neither. Takes the checks out of it.
+  // Remove the checks from the block. Returns the first index found by the block or, if any, before it; null if nothing
+  // is checked.
   Tensor* first_found(Block& block, Tensor* found) {
     auto before = std::move(block.operations);
     block.operations.clear();
@@ -94,7 +95,7 @@ class Carrier {
 
   Graph& graph_;
   int64_t number_ = 0;
-  std::vector<std::unique_ptr<Operation>> removed_;  // whose names others must not take
+  std::vector<std::unique_ptr<Operation>> removed_;  // kept because their names must not be reused
 };
 
 }  // namespace

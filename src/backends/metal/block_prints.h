@@ -1,4 +1,5 @@
-// What is printed in blocks of control flow, where no host can look, goes around loops and out of branches.
+// Prints inside control-flow blocks. The host cannot observe them there, so the printed values are passed out of
+// branches and around loops.
 #pragma once
 
 #include <vector>
@@ -7,14 +8,15 @@
 
 namespace mpsgraph::metal {
 
-// Of each print in a loop the last so many values are kept.
+// Number of most recent values kept for each print in a loop.
 constexpr int64_t kept_prints = 32;
 
-// The prints in an operation's blocks, in order.
+// Return the print operations inside an operation's blocks, in order.
 std::vector<const Operation*> prints_within(const Operation& operation);
 
-// Behind each operation of the root that prints in its blocks stands a report_prints: for each of the prints its
-// values, the last one first, where they have elements, and their numbers, int32; at last how many were printed in all.
+// Insert a report_prints after each operation of the root block that prints in its blocks. For each of these prints, it
+// receives the values, latest first, unless they have no elements, and their int32 sequence numbers; its last operand
+// is the total number of prints.
 void carry_prints(compiler::Program& program);
 
 }  // namespace mpsgraph::metal

@@ -1,10 +1,10 @@
-// print in blocks: the last values of each, with their numbers in the order of printing, become values that go around
-// loops and out of branches, and are reported behind.
+// Print operations inside blocks: the most recent values of each print, with their sequence numbers, are passed around
+// loops and out of branches and reported afterwards.
 //
 //   for { %p = print(%x); ... }   ->   %v, %n, %c = for(zeros...) { %p = print(%x);
 //                                        %c' = %c + 1; %v' = [%p, %v...]; %n' = [%c', %n...]; ... }
 //                                      report_prints(%v, %n, %c)
-// A number of 0 says that there is no value yet.
+// A sequence number of 0 marks an unused entry.
 #include "backends/metal/block_prints.h"
 
 #include <algorithm>
@@ -34,10 +34,10 @@ TensorType values_type(const Operation& print) {
   return {print.output()->dtype(), Shape(dims)};
 }
 
-// What has been printed so far.
+// The values printed so far.
 struct PrintState {
   struct Kept {
-    Tensor* values;  // null without elements
+    Tensor* values;  // null if they have no elements
     Tensor* numbers;
   };
   std::map<const Operation*, Kept> kept;
@@ -120,7 +120,7 @@ class PrintCarrier {
     }
   }
 
-  // The new one in front, and what was there without the last.
+  // Prepend `first` and drop the last entry.
   Tensor* pushed(Block& block, Tensor* first, Tensor* others) {
     const auto rank = static_cast<size_t>(others->shape().rank());
     Ints starts(rank, 0), ends = others->shape().dims(), strides(rank, 1);
@@ -150,7 +150,7 @@ class PrintCarrier {
     return made;
   }
 
-  // What the block makes of the state.
+  // Return the state after the block has run.
   std::vector<Tensor*> through(Block& block, PrintState state, const std::vector<const Operation*>& prints) {
     walk(block, state);
     return state.of(prints);
@@ -163,7 +163,7 @@ class PrintCarrier {
     if (operation.is("if")) {
       for (auto& block : operation.blocks)
         insert_values(block->results, block->results.size(), through(*block, state, prints));
-    } else if (operation.is("for")) {  // values that begin at zero are the last ones
+    } else if (operation.is("for")) {  // values that start as zero come last
       Block& body = *operation.blocks[0];
       result = operation.inputs.size() - 3;
       const std::vector<Tensor*> given = arguments(body, now);

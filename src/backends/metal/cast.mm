@@ -1,6 +1,6 @@
-// Casts: of values, and of their bytes.
+// Casts of values, and reinterpretation of their bytes.
 //
-// Apple says nothing of numbers that an integer type does not hold, of NaN, and of bool: these are composed.
+// Apple does not document conversions of out-of-range numbers and NaN to integers, or of bool; these are composed.
 #include <cmath>
 
 #include "backends/metal/complex.h"

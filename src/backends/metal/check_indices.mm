@@ -1,9 +1,9 @@
-// check_indices: a run ends when an index lies outside of what it counts.
+// check_indices ends a run if an index is out of range.
 //
-// What is fed is looked at by the host, before anything is encoded (program.mm). What is computed is looked at where it
-// is: the first place outside and the index there are one more result of the run, which the host reads when the device
-// is done, and assigns behind the check keep the variable as it was. What blocks of control flow find leaves them as
-// their results (block_checks.mm).
+// The host checks indices that are fed, before anything is encoded (program.mm). Computed indices are checked on the
+// device: the first out-of-range position and the index there become an additional result, which the host reads after
+// completion, and assignments after the check keep the variable's old value. Checks inside control-flow blocks return
+// what they find as results of the blocks (block_checks.mm).
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -15,7 +15,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-// The place of the feed that the indices are, in another shape maybe; -1 when they are computed.
+// Return the position of the feed that holds the indices, possibly reshaped; -1 if they are computed.
 int feed_of(const Lowering& l) {
   const Tensor* tensor = l.operation.input(0);
   while (tensor->operation->is("reshape") || tensor->operation->is("identity")) tensor = tensor->operation->input(0);
@@ -24,7 +24,7 @@ int feed_of(const Lowering& l) {
   return found == feeds.end() ? -1 : static_cast<int>(found - feeds.begin());
 }
 
-// int64[3]: the check's number, or 0 when all are inside, the first place outside, and the index there.
+// int64[3]: the check's number (0 if all indices are valid), the first out-of-range position, and the index there.
 MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
   const Steps s(l);
   const Ints& lengths = l.attributes().integers("lengths");
@@ -32,7 +32,7 @@ MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
   const int64_t count = element_count(l.dims());
   MPSGraphTensor* index = s.reshape(signed_indices(l, l.input(), l.dtype()), {count / depth, depth});
   const DType wide = index.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
-  Ints last;  // in 32 bits: no index of that type is larger than the largest
+  Ints last;  // for int32, lengths above the largest int32 never fail
   for (const int64_t length : lengths)
     last.push_back(wide == DType::int32 ? std::min<int64_t>(length - 1, INT32_MAX) : length - 1);
   MPSGraphTensor* outside = s.either(s.less(index, l.ints({0}, wide)), s.less(l.ints(last, wide), index));
@@ -53,7 +53,7 @@ MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
       {s.cast(found, DType::int64), s.cast(first, DType::int64), s.cast(s.reshape(value, {1}), DType::int64)}, 0);
 }
 
-// What is found at the top ends the run.
+// An out-of-range index found in the root block ends the run.
 void report(Lowering& l, std::map<int64_t, const Operation*> checks, MPSGraphTensor* found) {
   const Steps s(l);
   const Operation* first = checks.begin()->second;

@@ -1,4 +1,4 @@
-// Complex numbers as pairs of real tensors: MPSGraph makes and takes them apart since macOS 14.
+// Complex numbers as pairs of real tensors. Since macOS 14, MPSGraph can convert between the two.
 #pragma once
 
 #include "backends/metal/formula.h"
@@ -9,12 +9,12 @@ struct Parts {
   Term re, im;
 };
 
-Parts parts_of(const Lowering& l, MPSGraphTensor* tensor);  // of real tensors with 0 beside them
+Parts parts_of(const Lowering& l, MPSGraphTensor* tensor);  // a real tensor has zero imaginary parts
 MPSGraphTensor* complex_tensor(const Lowering& l, const Parts& parts);
 
 Parts select(const Term& predicate, const Parts& when_true, const Parts& when_false);
 
-// Operations of arithmetic.mm on complex operands; kinds that have none are not called.
+// Lower an operation of arithmetic.mm on complex operands. Only called for operations that support them.
 GraphTensors lower_complex(Lowering& l);
 
 }  // namespace mpsgraph::metal

@@ -1,8 +1,8 @@
-// Complex numbers: their parts, and arithmetic composed of real operations on these.
+// Complex numbers: their parts, and arithmetic composed of real operations on them.
 //
-// Apple states complex numbers for making them, for their parts and for Fourier transforms; which other operations take
-// them is not documented, so that none is relied on. Formulas are for single precision: no product of two large numbers
-// where the result is not large. Inverse functions are Hull's, Fairgrieve's and Tang's, on the usual branches.
+// Apple documents complex numbers for construction, for their parts, and for Fourier transforms, but not which other
+// operations accept them, so none is used. The formulas are suited to float32: they avoid products of two large numbers
+// unless the result is large. The inverse functions follow Hull, Fairgrieve, and Tang, with the usual branch cuts.
 #include "backends/metal/complex.h"
 
 #include <numbers>
@@ -66,7 +66,7 @@ Parts operator*(const Parts& a, const Parts& b) { return {a.re * b.re - a.im * b
 Parts operator*(const Parts& a, double b) { return {a.re * b, a.im * b}; }
 Parts operator-(const Parts& z) { return {-z.re, -z.im}; }
 
-// a conj(b) / |b|², both sides scaled by the larger part of b.
+// a conj(b) / |b|², with both operands scaled by the larger part of b.
 Parts operator/(const Parts& a, const Parts& b) {
   const Term scale = larger(absolute(b.re), absolute(b.im)), x = b.re / scale, y = b.im / scale;
   const Term size = (square(x) + square(y)) * scale;
@@ -105,7 +105,7 @@ Parts square_root(const Parts& z) {
 
 Parts sinh(const Parts& z) { return {sinh(z.re) * cos(z.im), cosh(z.re) * sin(z.im)}; }
 Parts cosh(const Parts& z) { return {cosh(z.re) * cos(z.im), sinh(z.re) * sin(z.im)}; }
-// (h + it) / (1 + iht) with h = tanh x and t = tan y.
+// tanh z = (h + it) / (1 + iht) with h = tanh x and t = tan y.
 Parts tanh(const Parts& z) {
   const Term h = tanh(z.re), t = tan(z.im), size = square(h * t) + 1;
   return {h * (square(t) + 1) / size, t * square(reciprocal(cosh(z.re))) / size};
@@ -114,8 +114,8 @@ Parts sin(const Parts& z) { return over_i(sinh(times_i(z))); }
 Parts cos(const Parts& z) { return cosh(times_i(z)); }
 Parts tan(const Parts& z) { return over_i(tanh(times_i(z))); }
 
-// What asin and acos are made of. With r, s the distances from -1 and 1 and a = (r + s) / 2:
-// along = sqrt(a² - x²) and up = asinh(sqrt(a² - 1)), the differences without cancellation.
+// The common part of asin and acos. With r and s the distances from -1 and 1, and a = (r + s) / 2:
+// along = sqrt(a² - x²) and up = asinh(sqrt(a² - 1)), with the differences computed without cancellation.
 struct Ellipse {
   Term along, up;
 };
@@ -148,7 +148,7 @@ Parts atanh(const Parts& z) {
 }
 Parts atan(const Parts& z) { return over_i(atanh(times_i(z))); }
 
-// 0 to a power with a positive real part is 0, to the power 0 it is 1.
+// 0 to a power with positive real part is 0; 0 to the power 0 is 1.
 Parts power(const Parts& base, const Parts& exponent_) {
   const Term zero = is_zero(base);
   const Parts usual = exponent(exponent_ * logarithm(base));

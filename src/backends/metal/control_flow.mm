@@ -1,7 +1,7 @@
-// if, while and for over MPSGraph's blocks, and the histories that loops keep for their derivatives.
+// if, while, and for with MPSGraph's blocks, and the histories that loops keep for their derivatives.
 //
-// Values cross the border of a block without those that have no elements, which MPSGraph does not know; where nothing
-// is left, a number that nobody looks at crosses it, so that the operation has a result that others can wait for.
+// MPSGraph has no tensors without elements, so these do not cross the border of a block. If nothing else crosses it, an
+// unused number does, so that the operation has a result on which others can depend.
 #include <algorithm>
 
 #include "backends/metal/lowering.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Tensors = std::vector<Tensor*>;
 
-// The values that enter or leave a block. In GraphTensors those without elements are nil.
+// The values that enter or leave a block. In GraphTensors, those without elements are nil.
 class Border {
  public:
   Border(Lowering& l, const Tensors& tensors) : l_(l) {
@@ -41,7 +41,8 @@ class Border {
   std::vector<TensorType> types_;
 };
 
-// Nothing may be thrown through Apple's frames: a block that fails gives zeros, and its error is thrown afterwards.
+// No exception may propagate through Apple's frames: a block that fails returns zeros, and its exception is rethrown
+// afterwards.
 class Failure {
  public:
   template <class Build>
@@ -67,13 +68,13 @@ Tensors outputs_of(const Operation& operation) {
   return outputs;
 }
 
-// What the operation gives, and what stands for it when that is nothing.
+// Return the operation's results, and register the MPSGraph operation that represents it in dependencies.
 GraphTensors given(Lowering& l, const Border& results, NSArray<MPSGraphTensor*>* packed) {
   l.program.stands_for(l.operation, packed[0].operation);
   return results.unpack(packed);
 }
 
-// The operands from `first` on, and zeros for the values that begin at zero.
+// The operands from `first` on, followed by zeros for the values that start as zero.
 NSArray<MPSGraphTensor*>* initial_values(Lowering& l, size_t first, const Border& values, size_t count) {
   GraphTensors initial(l.inputs.begin() + static_cast<std::ptrdiff_t>(first), l.inputs.end());
   initial.resize(count);
@@ -131,7 +132,7 @@ GraphTensors lower_while(Lowering& l) {
 
 // --- for -------------------------------------------------------------------------------------------------------------
 
-// The body's results, for an index of shape (1) and the values that go around.
+// Return the body's results, for an index of shape (1) and the loop-carried values.
 NSMutableArray<MPSGraphTensor*>* body_of(ProgramLowering& program, const Block& body, const Border& values,
                                          MPSGraphTensor* index, NSArray<MPSGraphTensor*>* given) {
   GraphTensors arguments = values.unpack(given);
@@ -139,8 +140,8 @@ NSMutableArray<MPSGraphTensor*>* body_of(ProgramLowering& program, const Block& 
   return values.pack(program.lower_block(body, arguments));
 }
 
-// MPSGraph's own loop goes up only. A loop that goes down is that of the complements, ~i = -1 - i, which unlike -i are
-// there for all integers.
+// MPSGraph's for loop only counts up. A loop that counts down uses the complements ~i = -1 - i, which, unlike -i, exist
+// for all integers.
 NSArray<MPSGraphTensor*>* loop_by(Lowering& l, int64_t step, const Border& values, NSArray<MPSGraphTensor*>* initial,
                                   Failure* failed) {
   const bool down = step < 0;
@@ -162,8 +163,9 @@ NSArray<MPSGraphTensor*>* loop_by(Lowering& l, int64_t step, const Border& value
                        name:l.name()];
 }
 
-// Where only a run knows the step, and so which way to go: `while` with an index of 64 bits, which cannot overflow. A
-// step of 0, which the CPU device refuses at that time, makes no iterations, because a graphics processor cannot.
+// If the step, and thus the direction, is only known at run time, the loop becomes a `while` with a 64-bit index, which
+// cannot overflow. A step of 0, which raises an error on the CPU device, runs no iterations here, because a GPU cannot
+// raise one.
 NSArray<MPSGraphTensor*>* loop_by_unknown_step(Lowering& l, const Border& values, NSArray<MPSGraphTensor*>* initial,
                                                Failure* failed) {
   MPSGraph* graph = l.graph();
@@ -205,7 +207,7 @@ GraphTensors lower_for(Lowering& l) {
   const Border values(l, {body.arguments.begin() + 1, body.arguments.end()});
   NSArray<MPSGraphTensor*>* initial = initial_values(l, 3, values, body.arguments.size() - 1);
   const auto step = constant_value(l.operation.input(2));
-  if (step && step->front() == 0) l.unsupported("the step is 0, the loop would never end");
+  if (step && step->front() == 0) l.unsupported("the step of a for loop must not be 0, because it would never end");
   Failure failure;
   NSArray<MPSGraphTensor*>* packed =
       step ? loop_by(l, step->front(), values, initial, &failure) : loop_by_unknown_step(l, values, initial, &failure);
@@ -214,9 +216,9 @@ GraphTensors lower_for(Lowering& l) {
 }
 
 // --- histories -------------------------------------------------------------------------------------------------------
-// A history is one tensor whose first axis has room for all that it will ever hold, the last value first, zeros behind:
-// so an empty one gives zeros, and the sum of two is the sum of the tensors. A value moves the others on by one, which
-// costs what any write into a tensor costs here, for MPSGraph's tensors are values too.
+// A history is a tensor whose first axis has room for all values that it will ever hold: the latest value first, zeros
+// after the last. So an empty history yields zeros, and two histories are added by adding the tensors. Pushing a value
+// shifts all others by one, which costs no more than any other write, because MPSGraph's tensors are immutable.
 
 MPSGraphTensor* rows(Lowering& l, MPSGraphTensor* history, int64_t first, int64_t count) {
   return [l.graph() sliceTensor:history dimension:0 start:first length:count name:nil];
@@ -231,7 +233,7 @@ Dims with_first(int64_t size, Dims dims) {
   return dims;
 }
 
-// Of values without elements.
+// Whether the history's values have no elements.
 bool holds_nothing(const Lowering& l) { return element_count(l.dims()) == 0; }
 
 GraphTensors lower_push(Lowering& l) {

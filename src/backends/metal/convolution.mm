@@ -1,8 +1,9 @@
-// Convolutions over two and three axes, grouped and depthwise, and their gradients. Transposed convolutions come here
-// as the gradients that they are.
+// Convolutions over two and three axes, grouped and depthwise, and their gradients. A transposed convolution is lowered
+// as the gradient that it is.
 //
-// MPSGraph's depthwise convolutions are used where each channel makes one: their documentation does not say in which
-// order the results of several lie, which that of groups does. Several are a convolution of as many groups as channels.
+// MPSGraph's depthwise convolutions are used if each channel produces one result. The documentation does not specify
+// the order of several results per channel, but that of groups it does, so these become a convolution with one group
+// per channel.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"
@@ -13,9 +14,9 @@
 namespace mpsgraph::metal {
 namespace {
 
-enum class Part : uint8_t { result, data, weights };  // what is computed of the other two
+enum class Part : uint8_t { result, data, weights };  // the part that is computed from the other two
 
-// The three tensors of one convolution as they stand in the layouts of `c`; that of `part` is not there.
+// The three tensors of a convolution in the layouts of `c`, except for the one that `part` says is computed.
 struct Operands {
   Dims source_dims, weights_dims;
   MPSGraphTensor *source, *weights, *incoming;
@@ -40,7 +41,7 @@ std::vector<ops::Window> windows_of(const ops::Convolution& c, const Operands& o
 
 bool inputs_last(const ops::Convolution& c) { return c.weights_in > 1; }  // HWIO or DHWIO
 
-// Before macOS 15.1 results are wrong behind channel 2^16: https://github.com/pytorch/pytorch/issues/129207
+// Before macOS 15.1, results beyond channel 2^16 are wrong: https://github.com/pytorch/pytorch/issues/129207
 void check_channels(const Lowering& l, const Dims& source, const Dims& weights, const ops::Convolution& c) {
   const int64_t most = std::max(ops::size_at(source, c.channel), weights[static_cast<size_t>(c.weights_out)]);
   if (most <= 1 << 16) return;
@@ -48,22 +49,22 @@ void check_channels(const Lowering& l, const Dims& source, const Dims& weights, 
   l.needs_system("15.1");
 }
 
-// Kernels of 256 or more along an axis overrun the memory of their thread groups, and the sums are wrong:
+// Kernels of size 256 or more along an axis overrun their threadgroup memory, and the sums are wrong:
 // https://github.com/pytorch/pytorch/pull/188359
 void check_kernels(const Lowering& l, const Dims& weights, const ops::Convolution& c) {
   for (int i = 0; i < c.count; ++i)
     if (const int64_t size = weights[static_cast<size_t>(c.weights_spatial[i])]; size >= 256)
-      l.unsupported(cat("MPSGraph sums up wrongly under kernels of 256 or more along an axis, these weights have ",
-                        size, "; add up convolutions with parts of the kernel, or use Device(\"cpu\")"));
+      l.unsupported(cat("MPSGraph computes wrong sums for kernels of size 256 or more along an axis, got ", size,
+                        "; split the kernel and add the convolutions with its parts, or use device=\"cpu\""));
 }
 
-// Of 2^16 images or more the gradient of the weights is wrong: https://github.com/pytorch/pytorch/issues/96225
+// For 2^16 images or more, the gradient of the weights is wrong: https://github.com/pytorch/pytorch/issues/96225
 void check_images(const Lowering& l, const Dims& source, const ops::Convolution& c) {
   int64_t images = element_count(source) / ops::size_at(source, c.channel);
   for (int i = 0; i < c.count; ++i) images /= ops::size_at(source, c.spatial[i]);
   if (images >= 1 << 16)
-    l.unsupported(cat("MPSGraph's gradients of weights are wrong for 65536 images or more, these are ", images,
-                      "; give fewer at once, or use Device(\"cpu\")"));
+    l.unsupported(cat("MPSGraph computes wrong weight gradients for 65536 images or more, got ", images,
+                      "; use smaller batches or device=\"cpu\""));
 }
 
 void check(const Lowering& l, Part part, const Operands& o, const ops::Convolution& c) {
@@ -158,8 +159,8 @@ MPSGraphTensor* depthwise2d(const Lowering& l, Part part, const ops::Convolution
                                                                                name:l.name()];
 }
 
-// The weights (y, x, channel, multiple) or (multiple, channel, y, x) of a depthwise convolution as those of groups:
-// (y, x, 1, channel * multiple) or (channel * multiple, 1, y, x).
+// The weights (y, x, channel, multiple) or (multiple, channel, y, x) of a depthwise convolution become those of a
+// grouped one: (y, x, 1, channel * multiple) or (channel * multiple, 1, y, x).
 template <Part part>
 GraphTensors lower_depthwise2d(Lowering& l) {
   const ops::Convolution c(l.attributes());
@@ -206,8 +207,8 @@ MPSGraphTensor* convolution3d(const Lowering& l, Part part, const ops::Convoluti
                                       weightsTensor:o.weights
                                          descriptor:descriptor
                                                name:l.name()];
-  // The gradients of three axes are not there for the halves (PyTorch refuses them: "ConvTranspose 3D with BF16 or FP16
-  // types is not supported on MPS"). The walk casts what comes out.
+  // The gradients of three axes do not exist in float16 and bfloat16 (PyTorch refuses them: "ConvTranspose 3D with BF16
+  // or FP16 types is not supported on MPS"), so they are computed in float32 and cast afterwards.
   const auto single = [&](MPSGraphTensor* tensor) {
     return tensor.dataType == MPSDataTypeFloat32 ? tensor : l.cast(tensor, DType::float32);
   };
@@ -266,7 +267,8 @@ MPSGraphTensor* depthwise3d(const Lowering& l, Part part, const ops::Convolution
                                                                                name:l.name()];
 }
 
-// Channels stand on any of the last four axes. As images of one layout, NDHWC, with weights DHWIO.
+// Converts tensors whose channels are on any of the last four axes to images in NDHWC layout and weights in DHWIO
+// layout.
 class ChannelsLast {
  public:
   ChannelsLast(const Lowering& l, int channel) : l_(l), channel_(channel) {}
@@ -336,7 +338,7 @@ GraphTensors lower_depthwise3d(Lowering& l) {
 
 // --- columns ---------------------------------------------------------------------------------------------------------
 
-// imToCol does not say in which order it lays what it cuts, so images are cut here.
+// imToCol does not document the order of its patches, so images are sliced here.
 Taps patches(const Lowering& l, const Dims& image) {
   const ops::Windows windows(l.attributes());
   const Ints& kernel = l.attributes().integers("kernel");
@@ -349,7 +351,7 @@ Taps patches(const Lowering& l, const Dims& image) {
   return Taps(l, image, axes, each);
 }
 
-// The taps stand behind the channels of NCHW, and before those of NHWC.
+// Kernel elements follow the channels in NCHW and precede them in NHWC.
 int64_t axis_of_taps(const Lowering& l) { return ops::Windows(l.attributes()).channel == -1 ? 3 : 2; }
 
 GraphTensors lower_im_to_col(Lowering& l) {

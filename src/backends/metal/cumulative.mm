@@ -1,8 +1,8 @@
-// Running sums, products and extrema, and what their derivatives are made of.
+// Cumulative sums, products, and extrema, and the operations that their derivatives need.
 //
-// Apple's scans take the last four axes, skip NaN and begin extrema with the largest finite number; so extrema are
-// those of integer keys (order.h), and the axis is transposed to the end. What MPSGraph has no scan for, a recurrence
-// or a product of complex numbers, is combined over distances of 1, 2, 4 ... instead.
+// Apple's scans support only the last four axes, ignore NaN, and start extrema from the largest finite number. Extrema
+// are therefore computed on integer keys (order.h), and the axis is moved to the end. Recurrences and complex products,
+// for which MPSGraph has no scan, are combined over distances of 1, 2, 4, ... instead.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"
@@ -16,14 +16,14 @@ using T = MPSGraphTensor*;
 bool exclusive(const Lowering& l) { return l.attributes().boolean("exclusive"); }
 bool reverse(const Lowering& l) { return l.attributes().boolean("reverse"); }
 
-// The last two axes of three exchanged.
+// Swap the last two of three axes.
 T exchanged(const Lowering& l, T tensor) {
   const auto exchange = [&](T part) { return Steps(l).transpose(part, {0, 2, 1}); };
   if (!is_complex(l.dtype())) return exchange(tensor);
   return by_parts(l, {tensor}, [&](const GraphTensors& in) { return exchange(in[0]); });
 }
 
-// Something of [rows, n] for the operands as such, and back.
+// Apply `f` to the operands reshaped to [rows, n], where n is the scanned axis, and undo the reshape.
 GraphTensors over_rows(const Lowering& l, const GraphTensors& inputs, const OfTensors& f) {
   const Steps s(l);
   const Lanes lanes(l.dims(), l.axis());
@@ -38,7 +38,7 @@ GraphTensors over_rows(const Lowering& l, const GraphTensors& inputs, const OfTe
   return {result};
 }
 
-// Each element `distance` places on, `filler` of shape (1) where none comes.
+// Shift the elements by `distance` and fill the gap with `filler`, of shape (1).
 T shifted(const Lowering& l, T rows, int64_t distance, bool backwards, T filler) {
   const Steps s(l);
   const Dims dims = dims_of(rows.shape);
@@ -48,7 +48,7 @@ T shifted(const Lowering& l, T rows, int64_t distance, bool backwards, T filler)
   return backwards ? s.concat({kept, space}, 1) : s.concat({space, kept}, 1);
 }
 
-// Integers are summed with the same bits, whatever their sign.
+// Unsigned integers are scanned as signed ones, whose sums have the same bits.
 template <bool product>
 T native_scan(const Lowering& l, T rows, DType dtype) {
   const Steps s(l);
@@ -74,9 +74,10 @@ GraphTensors lower_cumulative_sum(Lowering& l) {
   });
 }
 
-// Numbers with what they are multiplied by and added to: real ones, or the parts of complex ones.
+// Linear functions y -> term + factor * y, one per element. Each vector has one tensor, or two for the parts of complex
+// numbers.
 struct Linear {
-  std::vector<T> factor, term;  // term: empty for products alone
+  std::vector<T> factor, term;  // empty for products alone
 };
 
 std::vector<T> times(const Steps& s, const std::vector<T>& a, const std::vector<T>& b) {
@@ -85,7 +86,7 @@ std::vector<T> times(const Steps& s, const std::vector<T>& a, const std::vector<
           s.add(s.multiply(a[0], b[1]), s.multiply(a[1], b[0]))};
 }
 
-// Each element after all before it: f_i(f_(i-1)(... f_0)), with f(y) = term + factor y.
+// Compose each element's function with all before it: f_i(f_(i-1)(... f_0)), with f(y) = term + factor y.
 Linear composed(const Lowering& l, Linear x, bool backwards) {
   const Steps s(l);
   const int64_t n = dims_of(x.factor[0].shape)[1];
@@ -105,7 +106,7 @@ Linear composed(const Lowering& l, Linear x, bool backwards) {
   return x;
 }
 
-// Float32, or the float32 parts of a complex number.
+// Convert to float32: one tensor, or two with the parts of complex numbers.
 std::vector<T> parts(const Lowering& l, T rows) {
   if (!is_complex(l.dtype())) return {Steps(l).cast(rows, DType::float32)};
   const Parts both = parts_of(l, rows);
@@ -131,7 +132,7 @@ GraphTensors lower_cumulative_product(Lowering& l) {
   });
 }
 
-// y_0 = 0, y_(i+1) = b_i + a_i y_i: what the elements before this one make of 0.
+// y_0 = 0, y_(i+1) = b_i + a_i y_i: the recurrence over all elements before the current one, starting from 0.
 GraphTensors lower_cumulative_recurrence(Lowering& l) {
   return over_rows(l, {l.input(0), l.input(1)}, [&](const GraphTensors& rows) {
     Linear all = composed(l, {parts(l, rows[0]), parts(l, rows[1])}, reverse(l));
@@ -157,7 +158,8 @@ GraphTensors lower_cumulative_extremum(Lowering& l) {
   });
 }
 
-// The last so far that is the extremum, so that equal ones take over: of those at hand the one furthest on.
+// The index of the latest element that equals the running extremum, so that among equal elements the last one seen
+// wins.
 GraphTensors lower_cumulative_arg_extremum(Lowering& l) {
   const Steps s(l);
   const bool maximum = l.attributes().boolean("maximum");

@@ -1,4 +1,4 @@
-// A custom operation on the device: the user's kernel in Metal's language, compiled for one place in a program.
+// A custom operation on the device: the user's kernel in the Metal shading language, compiled for one use in a program.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@ namespace mpsgraph::metal {
 
 class MetalKernel {
  public:
-  // Compiles it, with the attributes and sizes of this place. GraphError with the compiler's words;
-  // UnsupportedError where the operation has no code for the device.
+  // Compile the kernel for the attributes and sizes of this use. Throws GraphError with the compiler's message, or
+  // UnsupportedError if the operation has no Metal code.
   MetalKernel(MetalDevice& device, const CustomOperation& operation, std::shared_ptr<const CustomSite> site);
 
-  // Into the command buffer at hand, behind what it holds.
+  // Append the kernel to the current command buffer.
   void encode(MetalCommands& commands, const std::vector<runtime::NDArray>& operands,
               const std::vector<runtime::NDArray>& results) const;
 
-  // What stands in front of the source: the struct Arguments and names of element types.
+  // Text inserted before the source: the struct Arguments, and names for element types.
   static std::string declarations(const CustomSite& site);
 
  private:

@@ -1,4 +1,4 @@
-// Custom operations: declarations in front of the user's kernel, its arguments as bytes, and its encoding.
+// Custom operations: the declarations before the user's kernel, its arguments as bytes, and its encoding.
 #include "backends/metal/custom.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-// In the order of the declarations, each with four bytes to an element.
+// Declarations of the arguments with their values, in the same order. Each element takes four bytes.
 class Arguments {
  public:
   void declare(const std::string& type, const std::string& name, size_t count, bool is_list) {
@@ -36,8 +36,8 @@ class Arguments {
 
 int32_t narrow(int64_t value, const CustomSite& site, std::string_view what) {
   if (value < INT32_MIN || value > INT32_MAX)
-    throw UnsupportedError(cat("[", site.name, "] on device metal: ", what, " is ", value,
-                               ", and a kernel's arguments are integers of 32 bits"));
+    throw UnsupportedError(
+        cat("[", site.name, "] on device metal: ", what, " must fit into a 32-bit integer, got ", value));
   return static_cast<int32_t>(value);
 }
 
@@ -85,8 +85,9 @@ std::string_view metal_name(DType dtype, const CustomSite& site) {
     case DType::uint64: return "ulong";
     case DType::boolean: return "bool";
     default:
-      throw UnsupportedError(cat("[", site.name, "] on device metal: ", site.where, " has ", dtype,
-                                 " elements, which Metal's language has not; cast them, or use Device(\"cpu\")"));
+      throw UnsupportedError(
+          cat("[", site.name, "] on device metal: ", site.where, " has dtype ", dtype,
+              ", which the Metal shading language does not support; cast it, or use device=\"cpu\""));
   }
 }
 
@@ -95,7 +96,8 @@ MTLSize threads_of(const CustomOperation::MetalKernel& kernel, const CustomSite&
   if (kernel.threads) count = kernel.threads(site);
   for (const int64_t one : count)
     if (one < 0 || one > INT32_MAX)
-      throw ShapeError(cat("[", site.name, "] on device metal: ", site.where, " asks for ", one, " threads"));
+      throw ShapeError(cat("[", site.name, "] on device metal: ", site.where,
+                           " must request from 0 to 2147483647 threads along each axis, got ", one));
   return {static_cast<NSUInteger>(count[0]), static_cast<NSUInteger>(count[1]), static_cast<NSUInteger>(count[2])};
 }
 
@@ -115,27 +117,26 @@ MetalKernel::MetalKernel(MetalDevice& device, const CustomOperation& operation, 
     : device_(device), site_(std::move(site)) {
   const std::string front = cat("[", operation.name, "] ");
   if (!operation.metal)
-    throw UnsupportedError(cat(front, "on device metal: ", site_->where, " has no kernel for it: give the operation ",
-                               "code in Metal's language, or use Device(\"cpu\")"));
+    throw UnsupportedError(cat(front, "on device metal: ", site_->where, " has no kernel for the GPU; implement the ",
+                               "operation in the Metal shading language, or use device=\"cpu\""));
   threads_ = threads_of(*operation.metal, *site_);
   std::vector<std::byte> bytes = arguments_of(*site_).bytes();
   bytes.resize(std::max<size_t>(bytes.size(), 4));
   arguments_ = [NSData dataWithBytes:bytes.data() length:bytes.size()];
-  if (bytes.size() > 4096)  // what setBytes takes
-    throw UnsupportedError(cat(front, "on device metal: ", site_->where, " has ", bytes.size(),
-                               " bytes of attributes and sizes, and a kernel takes 4096; give lists as operands"));
+  if (bytes.size() > 4096)  // limit of setBytes
+    throw UnsupportedError(
+        cat(front, "on device metal: ", site_->where, " has ", bytes.size(),
+            " bytes of attributes and sizes, but the limit is 4096; pass lists as operands instead"));
   const std::string text = declarations(*site_) + operation.metal->source;
   NSError* error = nil;
   id<MTLLibrary> library = [device.device newLibraryWithSource:@(text.c_str()) options:nil error:&error];
   if (!library)
-    throw GraphError(
-        cat(front, "its source in Metal's language does not compile: ", text_of(error.localizedDescription)));
+    throw GraphError(cat(front, "the Metal source does not compile: ", text_of(error.localizedDescription)));
   id<MTLFunction> function = [library newFunctionWithName:@(operation.metal->function.c_str())];
-  if (!function)
-    throw GraphError(cat(front, "its source in Metal's language has no kernel '", operation.metal->function, "'"));
+  if (!function) throw GraphError(cat(front, "the Metal source has no kernel named '", operation.metal->function, "'"));
   pipeline_ = [device.device newComputePipelineStateWithFunction:function error:&error];
   if (!pipeline_)
-    throw GraphError(cat(front, "its kernel cannot run on this device: ", text_of(error.localizedDescription)));
+    throw GraphError(cat(front, "the kernel cannot run on this device: ", text_of(error.localizedDescription)));
 }
 
 void MetalKernel::encode(MetalCommands& commands, const std::vector<runtime::NDArray>& operands,
@@ -163,8 +164,9 @@ void MetalKernel::encode(MetalCommands& commands, const std::vector<runtime::NDA
 namespace {
 
 GraphTensors lower_custom(Lowering& l) {
-  l.unsupported(cat("'", l.operation.name, "' is a custom operation within a block of control flow or a call, where a ",
-                    "program cannot be cut for its kernel; use it outside, or Device(\"cpu\")"));
+  l.unsupported(cat("custom operation '", l.operation.name,
+                    "' is inside a control-flow block or a call, where a program ",
+                    "cannot be split to run its kernel; move it outside, or use device=\"cpu\""));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// print: its operand as it is, and one more result of the run, whose text the host hands over when the device is done.
+// print: passes its operand through and adds a result to the run, whose text the host prints after completion.
 //
-// In a block of control flow the values leave the block first (block_prints.mm). A run that a check before it ends, in
-// the order of creation, does not print.
+// Values printed inside a control-flow block are first passed out of the block (block_prints.mm). If a check that was
+// created earlier ends the run, nothing is printed.
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +29,7 @@ GraphTensors lower_print(Lowering& l) {
   return {[l.graph() identityWithTensor:shown name:nil]};
 }
 
-// What was printed, by number; in front of it how many are not kept.
+// Print the values in order of their sequence numbers, after a line with the number of values that were not kept.
 void print_in_order(const Operation& owner, const std::vector<const Operation*>& prints,
                     const std::vector<NDArray>& arrays) {
   struct Printed {
@@ -52,7 +52,7 @@ void print_in_order(const Operation& owner, const std::vector<const Operation*>&
   std::ranges::sort(all, {}, &Printed::number);
   if (static_cast<size_t>(count) > all.size())
     runtime::print_line(
-        cat("[print] of ", count, " values in '", owner.name, "' device metal has kept the last ", all.size()));
+        cat("[print] device metal kept the last ", all.size(), " of ", count, " values printed in '", owner.name, "'"));
   for (const Printed& one : all) runtime::print_tensor(*one.print, one.elements);
 }
 

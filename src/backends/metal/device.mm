@@ -1,4 +1,5 @@
-// What can be shared is shared: arrays of the pool, and memory of others in whole pages around it.
+// MetalDevice shares memory where possible: pooled arrays directly, and external memory through the whole pages around
+// it.
 #include "backends/metal/device.h"
 
 #include <unistd.h>
@@ -25,7 +26,7 @@ size_t page_size() {
 
 // --- pool ------------------------------------------------------------------------------------------------------------
 
-// 256 bytes at least, and four steps for each doubling.
+// Round up to a size class: at least 256 bytes, and four classes per doubling.
 size_t BufferPool::size_class(size_t bytes) {
   bytes = std::max<size_t>(bytes, 256);
   const size_t step = std::bit_floor(bytes - 1) / 4;
@@ -49,7 +50,8 @@ id<MTLBuffer> BufferPool::take(size_t bytes) {
     buffer = [device_ newBufferWithLength:wanted options:MTLResourceStorageModeShared];
   }
   if (!buffer)
-    throw DeviceError(cat("cannot allocate ", bytes, " bytes on ", text_of(device_.name), ": ", statistics_.live_bytes,
+    throw DeviceError(cat("cannot allocate ", bytes, " bytes on ", text_of(device_.name), ", where ",
+                          statistics_.live_bytes,
                           " bytes are in use; use smaller shapes or free results that are no longer needed"));
   ++statistics_.allocations;
   statistics_.live_bytes += wanted;
@@ -83,7 +85,7 @@ void BufferPool::set_limit(size_t bytes) {
 runtime::BufferStatistics BufferPool::statistics() {
   std::lock_guard lock(mutex_);
   runtime::BufferStatistics statistics = statistics_;
-  statistics.live_by_use[0] = statistics.live_bytes;  // what MPSGraph allocates by itself nobody counts
+  statistics.live_by_use[0] = statistics.live_bytes;  // memory that MPSGraph allocates itself is not counted
   statistics.peak_by_use[0] = statistics.peak_live_bytes;
   return statistics;
 }
@@ -107,7 +109,7 @@ MPSGraphExecutionDescriptor* execution_descriptor() {
 
 namespace {
 
-// A process without a window server may have no default device, though there is one.
+// A process without a window server may have no default device even if a device exists.
 id<MTLDevice> system_device() {
   id<MTLDevice> device = MTLCreateSystemDefaultDevice();
 #if !defined(__APPLE__) || TARGET_OS_OSX
@@ -130,7 +132,7 @@ MetalDevice::MetalDevice()
       graph_device([MPSGraphDevice deviceWithMTLDevice:device]),
       pool(std::make_shared<BufferPool>(device)),
       queue([device newCommandQueue]) {
-  if (!device || !queue) throw DeviceError("the system's Metal device cannot be opened");
+  if (!device || !queue) throw DeviceError("cannot open the system's Metal device");
   queue.label = @"mpsgraph host";
 }
 
@@ -155,7 +157,7 @@ BufferView MetalDevice::shared(const NDArray& array) {
     const auto offset = static_cast<size_t>(array.data() - static_cast<std::byte*>(memory->buffer.contents));
     return {memory->buffer, offset, nullptr, true};
   }
-  // Metal maps whole pages: those that the array lies in, whoever else has bytes in them.
+  // Metal maps whole pages, so the mapping covers all pages that the array touches, including bytes of others.
   const size_t page = page_size();
   const auto address = reinterpret_cast<uintptr_t>(array.data());
   const uintptr_t first = address / page * page, end = (address + array.bytes() + page - 1) / page * page;
@@ -163,7 +165,7 @@ BufferView MetalDevice::shared(const NDArray& array) {
                                                    length:end - first
                                                   options:MTLResourceStorageModeShared
                                               deallocator:nil];
-  return {buffer, address - first, nullptr, false};  // nil: memory that the device may not write to
+  return {buffer, address - first, nullptr, false};  // nil if the device may not write to the memory
 }
 
 BufferView MetalDevice::staged(const NDArray& array) {

@@ -1,4 +1,4 @@
-// Running an MPSGraph once and waiting for it, for the self-test's probes and oracle. Programs run through program.h.
+// Runs an MPSGraph once and waits for it, for the self-test's probes and oracle. Programs run through program.h.
 #pragma once
 
 #include <sstream>
@@ -15,14 +15,14 @@ namespace mpsgraph::metal {
 using Fed = NSMutableDictionary<MPSGraphTensor*, MPSGraphTensorData*>;
 using Asked = std::vector<std::pair<MPSGraphTensor*, TensorType>>;
 
-// The same numbers in memory of the device, which is fed without staging.
+// Copy the data to device memory, which can be fed without staging.
 runtime::NDArray on_device(MetalDevice& device, const void* data, const TensorType& type);
 
-// The values of tensors that have these types; `also` runs, too. DeviceError when the command buffer fails.
+// Return the values of the given tensors; also runs the operations in `also`. DeviceError if the command buffer fails.
 std::vector<runtime::NDArray> run_once(MetalDevice& device, MPSGraph* graph, Fed* feeds, const Asked& asked,
                                        NSArray<MPSGraphOperation*>* also = nil);
 
-// A graph, and the values of its tensors.
+// A small graph and the values of its tensors.
 class Trial {
  public:
   explicit Trial(MetalDevice& device) : device_(device) {}

@@ -1,4 +1,4 @@
-// One command buffer, submitted and waited for.
+// Encodes a graph in one command buffer, submits it, and waits for it.
 #include "backends/metal/direct.h"
 
 #include <cstring>

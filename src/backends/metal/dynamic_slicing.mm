@@ -1,7 +1,7 @@
-// Slices and updates whose starts are data: gathers and masks along the axes that they do not cover.
+// Slices and slice updates with computed starts: gathers and masks along the axes that they do not cover completely.
 //
-// MPSGraph's slices by tensors came with macOS 15.2, say of no start outside what happens, and end the process for a
-// slice by numbers that begins there. So places are computed, and held inside.
+// MPSGraph's slices with tensor starts require macOS 15.2 and do not document out-of-range starts; slices with constant
+// starts out of range abort the process. So indices are computed here and clamped to the range.
 #include <algorithm>
 #include <cstdlib>
 
@@ -15,11 +15,11 @@ namespace {
 struct Window {
   Dims full, sizes;
   Ints strides;
-  size_t starts;  // the operand that holds them
+  size_t starts;  // index of the operand with the starts
 
   bool covers(size_t axis) const { return sizes[axis] == full[axis] && (strides[axis] == 1 || sizes[axis] == 1); }
 
-  // Where it starts along an axis: int32 of one element.
+  // Return the start along an axis: int32 with one element.
   MPSGraphTensor* start(const Lowering& l, size_t axis) const {
     const Steps s(l);
     MPSGraphTensor* all = signed_indices(l, l.input(starts), l.dtype(starts));
@@ -50,7 +50,8 @@ GraphTensors lower_dynamic_slice(Lowering& l) {
   })};
 }
 
-// The update, spread along each axis over all of the data's places, and a mask of those that it belongs to.
+// Spread the update over the whole range of the data along each axis, and select it where a mask marks the updated
+// positions.
 GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.result_dims(), &sizes = l.dims(1);
@@ -63,7 +64,7 @@ GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
       if (window.covers(axis)) continue;
       MPSGraphTensor *here = s.coordinate(0, {dims[axis]}), *start = window.start(l, axis);
       const bool back = window.strides[axis] < 0;
-      MPSGraphTensor* step = l.ints({std::abs(window.strides[axis])});  // by -1 nothing may be divided
+      MPSGraphTensor* step = l.ints({std::abs(window.strides[axis])});  // avoids dividing by -1
       MPSGraphTensor* offset = back ? s.subtract(start, here) : s.subtract(here, start);
       MPSGraphTensor* place = s.divide(offset, step);
       MPSGraphTensor* own = s.both(s.equal(s.multiply(place, step), offset),

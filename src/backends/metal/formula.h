@@ -1,7 +1,8 @@
-// Formulas over MPSGraph's tensors, for what is composed: operators and functions of element-wise operations.
+// Formulas over MPSGraph's tensors, for composed operations: operators and functions that build element-wise
+// operations.
 //
-// A number means a constant of its operand's element type. Comparisons give bool. Only operations whose results
-// Apple states for the operands at hand are used; where NaN or equal operands need care, the formula takes it.
+// A number becomes a constant of its operand's dtype. Comparisons return bool. Formulas use only operations whose
+// results Apple documents for the given operands, and handle NaN and equal operands explicitly where needed.
 #pragma once
 
 #include "backends/metal/lowering.h"
@@ -18,7 +19,7 @@ class Term {
   operator GraphTensors() const { return {tensor_}; }
   MPSGraph* graph() const { return lowering_->graph(); }
   Term with(MPSGraphTensor* tensor) const { return {*lowering_, tensor}; }
-  Term constant(double value) const;  // shape (1), of this element type
+  Term constant(double value) const;  // shape (1), same dtype
   Term cast(DType dtype) const { return with(lowering_->cast(tensor_, dtype)); }
   Term reshape(const Dims& dims) const { return with(lowering_->reshape(tensor_, dims)); }
 
@@ -36,7 +37,7 @@ inline Term operator-(const Term& a, double b) { return a - a.constant(b); }
 inline Term operator*(const Term& a, double b) { return a * a.constant(b); }
 inline Term operator/(const Term& a, double b) { return a / a.constant(b); }
 inline Term operator-(double a, const Term& b) { return b.constant(a) - b; }
-Term operator-(const Term& x);  // of floats
+Term operator-(const Term& x);  // floats only
 
 Term operator<(const Term& a, const Term& b);
 Term operator<=(const Term& a, const Term& b);
@@ -51,10 +52,10 @@ inline Term operator>=(const Term& a, double b) { return a >= a.constant(b); }
 inline Term operator==(const Term& a, double b) { return a == a.constant(b); }
 inline Term operator!=(const Term& a, double b) { return a != a.constant(b); }
 
-Term operator!(const Term& x);  // of bool
+Term operator!(const Term& x);  // bool only
 Term both(const Term& a, const Term& b);
 Term either(const Term& a, const Term& b);
-Term differ(const Term& a, const Term& b);  // of bool
+Term differ(const Term& a, const Term& b);  // bool only
 Term select(const Term& predicate, const Term& when_true, const Term& when_false);
 inline Term select(const Term& predicate, double when_true, const Term& when_false) {
   return select(predicate, when_false.constant(when_true), when_false);
@@ -63,24 +64,25 @@ inline Term select(const Term& predicate, const Term& when_true, double when_fal
   return select(predicate, when_true, when_true.constant(when_false));
 }
 
-// One method of MPSGraph: apply(x, [](MPSGraph* g, MPSGraphTensor* t) { return [g sinWithTensor:t name:nil]; }).
+// Apply one MPSGraph method: apply(x, [](MPSGraph* g, MPSGraphTensor* t) { return [g sinWithTensor:t name:nil]; }).
 Term apply(const Term& x, MPSGraphTensor* (*method)(MPSGraph*, MPSGraphTensor*));
 Term apply(const Term& a, const Term& b, MPSGraphTensor* (*method)(MPSGraph*, MPSGraphTensor*, MPSGraphTensor*));
-Term absolute(const Term& x);  // of floats
+Term absolute(const Term& x);  // floats only
 Term square(const Term& x);
 Term square_root(const Term& x);
 Term exponent(const Term& x);
 Term logarithm(const Term& x);
 Term truncate(const Term& x);
 Term is_nan(const Term& x);
-Term quotient_or_zero(const Term& a, const Term& b);  // of floats: 0 where b is
-Term sum(const Term& x, const Ints& axes);  // these stay as 1
+Term quotient_or_zero(const Term& a, const Term& b);  // floats only; 0 where b is 0
+Term sum(const Term& x, const Ints& axes);  // the axes remain with size 1
 
 inline Term input(const Lowering& l, size_t i = 0) { return Term::input(l, i); }
-// Halves in single precision, the others as they are: for sums, of which Apple does not say what they are kept in.
+// Convert float16 and bfloat16 to float32 and return other dtypes unchanged. Used for sums, because Apple does not
+// document their accumulation type.
 Term wide(const Lowering& l, const Term& x);
 inline Term wide_input(const Lowering& l, size_t i = 0) { return wide(l, Term::input(l, i)); }
-// In the result's element type again.
+// Convert back to the result's dtype.
 Term narrow(const Lowering& l, const Term& x);
 
 }  // namespace mpsgraph::metal

@@ -1,4 +1,4 @@
-// Each operator and function by the operation of MPSGraph that it stands for, and sums and halves in wider types.
+// Implements each formula operator and function with the corresponding MPSGraph operation.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {

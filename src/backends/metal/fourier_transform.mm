@@ -1,8 +1,8 @@
-// Fourier transforms, which MPSGraph has since macOS 14.
+// Fourier transforms, which require macOS 14.
 //
-// It transforms within the last four axes; others are transposed there and back. Axes are given in ascending order, so
-// that the last of the list and the last of the tensor are the same one. Of the transform to real tensors Apple's text
-// does not say whether its scale counts the points that come or those that go: that scale is applied here.
+// MPSGraph transforms only the last four axes; other axes are moved there and back. The axes are in ascending order, so
+// the last one listed is also the last one of the tensor. For the transform to real tensors, Apple does not document
+// whether the scale counts the input points or the output points, so that scale is applied here.
 #include <algorithm>
 
 #include "backends/metal/complex.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int reach = 4;
 
-// Axes of which the transform is taken, last, each kind in order.
+// Return a permutation that moves the transformed axes to the end and keeps the order otherwise.
 Ints transformed_last(const std::vector<int>& axes, int rank) {
   Ints permutation;
   for (int axis = 0; axis < rank; ++axis)
@@ -23,7 +23,7 @@ Ints transformed_last(const std::vector<int>& axes, int rank) {
   return permutation;
 }
 
-// Of complex numbers by their parts: that these can be moved as they are is not documented.
+// Complex tensors are transposed by their parts, because transposing them directly is not documented.
 MPSGraphTensor* transpose(const Lowering& l, MPSGraphTensor* tensor, const Ints& permutation) {
   const auto transposed = [&](MPSGraphTensor* part) {
     return [l.graph() transposeTensor:part permutation:numbers(permutation) name:nil];
@@ -58,7 +58,8 @@ MPSGraphTensor* transform(Lowering& l, Transform kind, MPSGraphTensor* tensor, N
         return [l.graph() realToHermiteanFFTWithTensor:tensor axes:axes descriptor:descriptor name:l.name()];
       case Transform::to_real: break;
     }
-    // Before macOS 14.4 those along several axes fail (torch.fft.hfft2): the others are transformed first.
+    // Before macOS 14.4, transforms along several axes are wrong (torch.fft.hfft2), so the other axes are transformed
+    // first.
     if (axes.count > 1) {
       if (METAL_AVAILABLE(14.4, 17.4)) {
       } else {

@@ -1,4 +1,4 @@
-// Apple's frameworks, for the Objective-C++ files of this folder only. Compiled with automatic reference counting.
+// Includes Apple's frameworks. Only for the Objective-C++ files in this folder, which use automatic reference counting.
 #pragma once
 
 #import <Foundation/Foundation.h>

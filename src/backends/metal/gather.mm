@@ -1,7 +1,7 @@
-// Gathers, their gradient, and one-hot rows.
+// Gathers, their gradient, and one-hot encoding.
 //
-// MPSGraph states what an index outside of the axis picks for gatherAlongAxis alone: zero, as ours. Everywhere else
-// such indices are replaced, and what they picked is masked; where all are known to lie inside, neither is needed.
+// Only for gatherAlongAxis does MPSGraph document the result of an out-of-range index, which is zero, as required here.
+// Elsewhere, such indices are replaced and the gathered values are masked, unless all indices are known to be valid.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
@@ -10,7 +10,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// The picks, with zero where the index lay outside; `mask` has the shape of `inside` beside the result's axes.
+// Replace gathered values by zero where the index was out of range. `mask` is the shape of `inside`, broadcastable to
+// the result.
 MPSGraphTensor* masked(const Lowering& l, MPSGraphTensor* picked, const Picks& picks, const Dims& mask, DType dtype) {
   if (!picks.inside) return picked;
   const Steps s(l);
@@ -21,7 +22,7 @@ GraphTensors lower_gather(Lowering& l) {
   const int64_t axis = l.axis(), batch = l.attributes().integer("batch_dimensions");
   const Dims &dims = l.dims(), &indices = l.dims(1);
   const Picks p = picks(l, l.input(1), l.dtype(1), dims[axis], constant_value(l.operation.inputs[1]));
-  // batches, others before the axis, indices, others behind it
+  // batch axes, other axes before the gathered one, index axes, axes after it
   Dims mask(indices.begin(), indices.begin() + batch);
   mask.insert(mask.end(), axis - batch, 1);
   mask.insert(mask.end(), indices.begin() + batch, indices.end());
@@ -37,7 +38,7 @@ GraphTensors lower_gather(Lowering& l) {
   })};
 }
 
-// A sum over rows: what an index outside picked counts as zero.
+// The gradient is a sum over rows, in which values gathered by an out-of-range index count as zero.
 GraphTensors lower_gather_gradient(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.result_dims(), &indices = l.dims(1);
@@ -48,7 +49,8 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   const int64_t inner = element_count(Dims(dims.begin() + axis + 1, dims.end()));
   const int64_t n = dims[axis], count = element_count(Dims(indices.begin() + batch, indices.end()));
   const Picks p = flat_picks(l, l.input(1), l.dtype(1), batches, count, {n}, constant_value(l.operation.inputs[1]));
-  // Batches beside the axis: those before it, where there are others between, go behind it for the sum.
+  // Batch axes are merged with the gathered axis. If other axes lie between the two, they are moved behind it for the
+  // sum.
   const bool between = batches > 1 && outer > 1;
   const Lanes lanes(batches > 1 ? Dims{1, batches * n, outer * inner} : Dims{outer, n, inner}, 1);
   const DType as = summing_type(l.dtype());
@@ -67,11 +69,12 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   })};
 }
 
-// The axes that vectors index, as one: MPSGraph's gatherND says nothing of indices outside.
+// The axes that index vectors address are flattened to one, because MPSGraph's gatherND does not document out-of-range
+// indices.
 GraphTensors lower_gather_nd(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.dims(), &indices = l.dims(1);
-  if (element_count(dims) == 0) return {l.filled(0, l.result_type())};  // every index lies outside
+  if (element_count(dims) == 0) return {l.filled(0, l.result_type())};  // every index is out of range
   const int64_t batch = l.attributes().integer("batch_dimensions"), depth = indices.back();
   const Dims picked_axes(dims.begin() + batch, dims.begin() + batch + depth);
   const int64_t batches = element_count(Dims(dims.begin(), dims.begin() + batch));
@@ -97,7 +100,7 @@ GraphTensors lower_gather_along_axis(Lowering& l) {
   return {moved_along(l, l.dtype(), s.reshape(l.input(0), from.short_dims()), index, 1)};
 }
 
-// Compared, because MPSGraph does not say what an index outside makes.
+// Computed by comparison, because MPSGraph does not document the result for an out-of-range index.
 GraphTensors lower_one_hot(Lowering& l) {
   const Steps s(l);
   const Attributes& a = l.attributes();

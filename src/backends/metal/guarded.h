@@ -1,4 +1,5 @@
-// Where Objective-C meets C++: exceptions of Apple's frameworks become ours, and autorelease pools are drained.
+// The boundary between Objective-C and C++: exceptions of Apple's frameworks become errors of this library, and
+// autorelease pools are drained.
 #pragma once
 
 #include <exception>
@@ -14,8 +15,8 @@ namespace mpsgraph::metal {
 
 inline std::string text_of(NSString* string) { return string && string.UTF8String ? string.UTF8String : ""; }
 
-// Apple's frameworks report misuse by NSException; nothing but our typed errors may leave this folder. An exception
-// that leaves @autoreleasepool does not drain it, so everything is caught inside and thrown again outside.
+// Apple's frameworks report misuse by NSException, but only this library's error types may leave this folder. An
+// exception that leaves @autoreleasepool does not drain the pool, so everything is caught inside and rethrown outside.
 template <class Function>
 auto guarded(Function&& function) {
   using Result = std::invoke_result_t<Function>;

@@ -1,9 +1,8 @@
-// How many values each history of a program may ever hold: MPSGraph's tensors have fixed shapes, so a history is a
-// tensor with room for all of them.
+// Histories: the largest number of values that each history of a program may hold. MPSGraph's tensors have fixed
+// shapes, so a history is a tensor with room for all of them.
 //
-// Histories between which values flow, from a push to its result or around a loop, have the same room: as many values
-// as all their pushes add up to. That bounds it where loops make a number of iterations that is known, and nowhere
-// else.
+// Histories between which values flow, such as from a push to its result or around a loop, have the same capacity: the
+// total number of values that all their pushes add. This is bounded only if the number of loop iterations is known.
 #pragma once
 
 #include <map>
@@ -19,16 +18,16 @@ class Histories {
  public:
   explicit Histories(const compiler::Program& program);
 
-  // The rooms of a history, and of the histories that it holds; none of another tensor. UnsupportedError where a loop's
-  // iterations cannot be counted.
+  // Return the capacity of a history and of the histories nested in it; empty for other tensors. Throws
+  // UnsupportedError if the iterations of a loop cannot be counted.
   Dims rooms(const Tensor* tensor) const;
 
  private:
-  // One axis of room: of a tensor, and how deep within it.
+  // A history axis: a tensor and the nesting depth.
   using Place = std::pair<const Tensor*, int>;
   struct Room {
     int64_t values = 0;
-    const Operation* uncounted = nullptr;  // a loop
+    const Operation* uncounted = nullptr;  // a loop whose iterations cannot be counted, or null
   };
 
   Place found(Place place) const;

@@ -1,4 +1,4 @@
-// Joins histories between which values flow, then counts what is pushed to each group, loops included.
+// Merges histories between which values flow, then counts the pushes to each group, including repetitions by loops.
 #include "backends/metal/histories.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-// How often a loop runs, when that is known.
+// Return the number of a loop's iterations if it is known.
 std::optional<int64_t> iterations(const Operation& loop) {
   if (!loop.is("for")) return {};
   int64_t bounds[3];
@@ -39,9 +39,9 @@ Dims Histories::rooms(const Tensor* tensor) const {
     if (room != rooms_.end() && room->second.uncounted) {
       const Operation& loop = *room->second.uncounted;
       throw UnsupportedError(cat(
-          "[", loop.kind(), "] on device metal: its derivative needs values of every iteration, and how many there ",
-          "are is known only when it runs, while MPSGraph's tensors have fixed shapes; use for_ with constant ",
-          "bounds, or Device(\"cpu\")", loop.where()));
+          "[", loop.kind(), "] on device metal: the derivative needs the values of every iteration, but the number of ",
+          "iterations is only known at run time, while MPSGraph's tensors have fixed shapes; use for_ with constant ",
+          "bounds, or device=\"cpu\"", loop.where()));
     }
     dims.push_back(room == rooms_.end() ? 1 : std::max<int64_t>(room->second.values, 1));
   }
@@ -101,8 +101,8 @@ void Histories::visit(const Operation& operation) {
   }
 }
 
-// A push runs once, and again in each iteration of a loop around it; but what does not go around a loop begins anew
-// there.
+// A push runs once per iteration of each enclosing loop that carries its history. In other loops, the history is new in
+// each iteration.
 void Histories::count(const Operation& push) {
   const Place place = found({push.output(), 0});
   Room& room = rooms_[place];

@@ -1,5 +1,5 @@
-// What gathers, scatters, slices, scans and sorts share: axes, indices, and the element types in which MPSGraph moves
-// and sums what it cannot as it is.
+// What gathers, scatters, slices, scans, and sorts share: axes, indices, and the dtypes that MPSGraph moves and adds
+// exactly.
 #pragma once
 
 #include <functional>
@@ -9,57 +9,62 @@
 
 namespace mpsgraph::metal {
 
-// An axis of `n` elements among those before and behind it, which are one each.
+// An axis of `n` elements; all axes before it and all axes after it are merged.
 struct Lanes {
   Lanes(const Dims& dims, int64_t axis);
   int64_t outer = 1, n = 1, inner = 1;
   Dims dims() const { return {outer, n, inner}; }
   Dims dims(int64_t length) const { return {outer, length, inner}; }
-  // Without a last axis of one behind the lane: gathers and scatters along an axis may end the process there.
+  // Omit a trailing axis of size 1, for which gathers and scatters along an axis may abort the process.
   Dims short_dims() const { return inner == 1 ? Dims{outer, n} : dims(); }
 };
 
-// Indices that all lie inside [0, size), int32, and where the given ones did: bool, null when all are known to.
+// Valid int32 indices in [0, size), and a bool tensor that marks where the original ones were valid (null if all are
+// known to be).
 struct Picks {
   MPSGraphTensor* index;
   MPSGraphTensor* inside;
 };
 Picks picks(const Lowering& l, MPSGraphTensor* indices, DType dtype, int64_t size,
             const std::optional<Ints>& known = {});
-// The same where what lies outside is left out: int32, as gathers and scatters along an axis take them, -1 outside.
+// Return int32 indices for gathers and scatters along an axis. Out-of-range indices become -1, which these ignore.
 MPSGraphTensor* along_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype);
-// Integers of any type as int32 or int64, in which an index outside stays outside.
+// Convert integers of any type to int32 or int64 such that out-of-range indices remain out of range.
 MPSGraphTensor* signed_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype);
-// Rows of vectors of indices, [..., depth], as places in the flattened axes `sizes`, counted through batches: rank 1.
+// Convert index vectors [..., depth] to positions in the flattened axes `sizes`, counted across batches; the result has
+// rank 1.
 Picks flat_picks(const Lowering& l, MPSGraphTensor* indices, DType dtype, int64_t batches, int64_t vectors,
                  const Dims& sizes, const std::optional<Ints>& known);
 
-// f of the tensors, all of type `dtype`, as `as` and back; of complex ones of their real and of their imaginary parts.
+// Apply f to tensors of type `dtype` converted to `as`, and convert the result back. Complex tensors are processed as
+// real and imaginary parts.
 using OfTensors = std::function<MPSGraphTensor*(const GraphTensors&)>;
 MPSGraphTensor* carried(const Lowering& l, DType dtype, DType as, const GraphTensors& tensors, const OfTensors& f);
-// f of the tensors as they are, of complex ones of their parts: what moves complex numbers is not documented to.
+// Apply f to the tensors, or separately to the parts of complex ones, because moving complex numbers is not documented.
 MPSGraphTensor* by_parts(const Lowering& l, const GraphTensors& tensors, const OfTensors& f);
-// PyTorch's backend knows that padding and slices of bool fail.
+// Replaces bool, for which padding and slices fail according to PyTorch's backend.
 DType moved_as(DType dtype);
-// Small integers and halves are summed in 32 bits: integers wrap around the same, halves are rounded once.
+// Small integers, float16, and bfloat16 are summed in 32 bits: integers wrap around identically, floats are rounded
+// only once.
 DType summed_as(DType dtype);
 
 // --- gathers and scatters --------------------------------------------------------------------------------------------
 //
-// Those of MPSGraph take integers through float32, as jax-mps found: above 2^24 other numbers come out. So integers go
-// as float32 that holds them exactly: 32 and 64 bits in parts of 16 where they are moved, in bytes where they are
-// added.
+// MPSGraph's gathers and scatters convert integers to float32, as jax-mps found, so integers above 2^24 are wrong.
+// Integers are therefore passed as float32 values that are exact: 32 and 64 bits are split into 16-bit parts for moving
+// and into bytes for adding.
 
 using OfTensor = std::function<MPSGraphTensor*(MPSGraphTensor*)>;
-// f of x, of type `dtype`, where f only puts elements elsewhere, or zeros. It is given tensors of moving_type().
+// Apply f, which only moves elements or inserts zeros, to x of type `dtype`. f receives tensors of moving_type().
 MPSGraphTensor* moved(const Lowering& l, DType dtype, MPSGraphTensor* x, const OfTensor& f);
 DType moving_type(DType dtype);
 MPSGraphTensor* moved_along(const Lowering& l, DType dtype, MPSGraphTensor* x, MPSGraphTensor* indices, int64_t axis);
-// f of x where f adds elements up, at most `count` of them in one place. It is given tensors of summing_type().
-// UnsupportedError when their number could leave what float32 counts.
+// Apply f, which adds at most `count` elements into one position, to x of type `dtype`. f receives tensors of
+// summing_type(). Throws UnsupportedError if the sum of that many could exceed what float32 represents exactly.
 MPSGraphTensor* added(const Lowering& l, DType dtype, MPSGraphTensor* x, int64_t count, const OfTensor& f);
 DType summing_type(DType dtype);
-// The parts of integers, lowest first, as float32 from 0 on: `as` is uint8 or uint16; and integers of those of 16.
+// Split integers into parts, lowest first, as non-negative float32 values; `as` is uint8 or uint16. joined_parts()
+// reverses this for 16-bit parts.
 GraphTensors parts_of_integers(const Lowering& l, MPSGraphTensor* x, DType dtype, DType as);
 MPSGraphTensor* joined_parts(const Lowering& l, const GraphTensors& parts, DType dtype);
 

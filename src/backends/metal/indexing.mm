@@ -1,4 +1,5 @@
-// Indices made signed and held inside their dimension, values carried through the element types that MPSGraph moves.
+// Conversion of indices to signed integers within their dimension, and of values to the dtypes that MPSGraph moves
+// exactly.
 #include "backends/metal/indexing.h"
 
 #include <algorithm>
@@ -78,7 +79,7 @@ MPSGraphTensor* carried(const Lowering& l, DType dtype, DType as, const GraphTen
         reals.push_back([l.graph() realPartOfTensor:tensor name:nil]);
         imaginaries.push_back([l.graph() imaginaryPartOfTensor:tensor name:nil]);
       }
-      MPSGraphTensor* const real = f(reals);  // first: what pads with a constant relies on it
+      MPSGraphTensor* const real = f(reals);  // real part first: padding with a constant relies on this order
       return [l.graph() complexTensorWithRealTensor:real imaginaryTensor:f(imaginaries) name:nil];
     }
     l.needs_system("14.0");
@@ -152,16 +153,16 @@ MPSGraphTensor* moved_along(const Lowering& l, DType dtype, MPSGraphTensor* x, M
 
 DType summing_type(DType) { return DType::float32; }
 
-// The sum of each byte is exact in float32; the sums of the bytes, each at its place, wrap around as the numbers do.
+// The sum of each byte is exact in float32. Shifting these sums into place and adding them wraps around as integers do.
 MPSGraphTensor* added(const Lowering& l, DType dtype, MPSGraphTensor* x, int64_t count, const OfTensor& f) {
   const Steps s(l);
   if (!is_integer(dtype))
     return carried(l, dtype, DType::float32, {x}, [&](const GraphTensors& in) { return f(in[0]); });
   constexpr int64_t most = 65536;
   if (count > most)
-    l.unsupported(cat("MPSGraph adds integers by their places as float32, and ", count, " ", dtype,
-                      " in one place could leave what that counts (", most,
-                      "); cast to float32 if sums below 2^24 are enough, or use Device(\"cpu\")"));
+    l.unsupported(cat("MPSGraph adds integers as float32, which is only exact for up to ", most,
+                      " values at one index, got ", count, " of ", dtype,
+                      "; cast to float32 if sums below 2^24 are enough, or use device=\"cpu\""));
   const DType wide = size_of(dtype) == 8 ? DType::int64 : DType::int32;
   MPSGraphTensor* sum = nil;
   int64_t weight = 1;

@@ -1,6 +1,6 @@
-// The band around the diagonal of matrices.
+// The band around the diagonal of a matrix.
 //
-// Apple does not say which element types bandPart takes: it gets floats, the others are selected by a mask.
+// Apple does not document which dtypes bandPart accepts. It is used for floats; other dtypes are selected by a mask.
 #include <algorithm>
 
 #include "backends/metal/complex.h"
@@ -11,7 +11,7 @@ namespace {
 GraphTensors lower_band_part(Lowering& l) {
   const Dims& dims = l.dims();
   const int64_t rows = dims[dims.size() - 2], columns = dims.back();
-  // No more than there are, so that they fit any integer; -1 keeps all.
+  // Clamp the numbers of diagonals to the matrix size, so that they fit any integer type; -1 keeps all.
   const int64_t lower = std::min(l.attributes().integer("num_lower"), rows);
   const int64_t upper = std::min(l.attributes().integer("num_upper"), columns);
   if (is_float(l.dtype()))

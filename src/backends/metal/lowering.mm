@@ -1,4 +1,4 @@
-// The walk over a program, the order of variables' reads and assigns, and the registry of lowerings.
+// The walk over a program, the order of reads and assignments of variables, and the registry of lowerings.
 #include "backends/metal/lowering.h"
 
 #include <algorithm>
@@ -15,14 +15,16 @@ namespace mpsgraph::metal {
 namespace {
 
 std::unordered_map<std::string_view, Lower>& table() {
-  static auto& lowerings = *new std::unordered_map<std::string_view, Lower>;  // used until the last queue has ended
+  // never destroyed, because queues use it until the process exits
+  static auto& lowerings = *new std::unordered_map<std::string_view, Lower>;
   return lowerings;
 }
 
 }  // namespace
 
 void define_lowering(std::string_view kind, Lower lower) {
-  if (!table().emplace(kind, lower).second) throw GraphError(cat("two lowerings are defined for '", kind, "'"));
+  if (!table().emplace(kind, lower).second)
+    throw GraphError(cat("operation '", kind, "' has two lowerings; expected one"));
 }
 
 Lower find_lowering(std::string_view kind) {
@@ -44,7 +46,8 @@ NSString* Lowering::name() const { return @(operation.name.c_str()); }
 
 Ints Lowering::integers(size_t i) const {
   const auto values = constant_value(operation.inputs[i]);
-  if (!values) unsupported(cat("operand ", i, " must be known when it is compiled"));
+  if (!values)
+    unsupported(cat("operand ", i, " must be a compile-time constant; use device=\"cpu\" for computed values"));
   return *values;
 }
 
@@ -105,21 +108,21 @@ void Lowering::unsupported(const std::string& why) const {
 }
 
 void Lowering::needs_system(std::string_view version) const {
-  unsupported(cat("MPSGraph has what this needs since macOS ", version, "; update the system, or use Device(\"cpu\")"));
+  unsupported(cat("this requires macOS ", version, " or later; update macOS, or use device=\"cpu\""));
 }
 
 // --- the walk --------------------------------------------------------------------------------------------------------
 
 namespace {
 
-bool has_effect(const Operation& operation) {  // what is printed is a result
+bool has_effect(const Operation& operation) {  // prints are not effects, because they add results
   return (is_effect(operation) && !operation.is("print")) ||
          std::ranges::any_of(operation.blocks, [](const auto& block) {
            return std::ranges::any_of(block->operations, [](const auto& inner) { return has_effect(*inner); });
          });
 }
 
-// Calls use(variable, is_assign) for every read and assign in the operation and its blocks.
+// Call use(variable, is_assign) for every read and assign in the operation and its blocks.
 void for_each_use(const Operation& operation, const std::function<void(const Tensor*, bool)>& use) {
   if (operation.is("read") || operation.is("assign")) use(operation.input(0), operation.is("assign"));
   for (const auto& block : operation.blocks)
@@ -157,7 +160,7 @@ void ProgramLowering::run() {
       continue;
     }
     MPSGraphTensor* tensor = tensor_of(target);
-    // A target is an operation's own: results are keyed by their tensors, and fed arrays are not results.
+    // Each target needs a tensor of its own: results are keyed by tensor, and feeds cannot be results.
     const bool given = target->operation->is("placeholder") || target->operation->is("constant");
     if (given || [taken containsObject:tensor]) tensor = [graph identityWithTensor:tensor name:nil];
     [taken addObject:tensor];
@@ -178,9 +181,9 @@ GraphTensors ProgramLowering::lower_within(const GraphTensors& operands) {
 MPSGraphTensor* ProgramLowering::tensor_of(const Tensor* tensor) const {
   const auto found = tensors_.find(tensor);
   if (found == tensors_.end() || !found->second)
-    throw UnsupportedError(cat("[", tensor->operation->kind(), "] ", tensor->name(), " of type ", tensor->type,
-                               " has no counterpart in MPSGraph, which has no tensors without elements; use ",
-                               "Device(\"cpu\") for this graph", tensor->operation->where()));
+    throw UnsupportedError(cat("[", tensor->operation->kind(), "] on device metal: ", tensor->name(), " of type ",
+                               tensor->type, " has no elements, which MPSGraph does not support; use device=\"cpu\"",
+                               tensor->operation->where()));
   return found->second;
 }
 
@@ -241,29 +244,31 @@ GraphTensors ProgramLowering::results_of(const Operation& operation) {
   const Lower lower = find_lowering(operation.kind());
   if (!lower)
     throw UnsupportedError(cat("[", operation.kind(),
-                               "] MPSGraph has no such operation, and the Metal device does not ",
-                               "compose it; use Device(\"cpu\") for this graph", operation.where()));
+                               "] on device metal: MPSGraph has no such operation, and it cannot be composed of "
+                               "others; use device=\"cpu\"",
+                               operation.where()));
   GraphTensors inputs;
-  // Values without elements go into blocks, and out again; shapes and indices may have none, and are not looked at.
+  // Operands may be nil here: tensors without elements can pass through blocks, and the contents of empty shapes and
+  // indices are never read.
   for (const Tensor* input : operation.inputs) inputs.push_back(tensors_.at(input));
   Lowering lowering(*this, operation, std::move(inputs));
   GraphTensors results;
   try {
     results = lower(lowering);
-  } catch (const UnsupportedError& error) {  // whoever raised it may not know which operation it was for
+  } catch (const UnsupportedError& error) {  // the thrower may not know the operation
     const std::string what = error.what(), where = operation.where();
     if (where.empty() || what.find(where) != std::string::npos) throw;
     throw UnsupportedError(cat(what, where));
   }
   if (results.size() != operation.outputs.size())
-    throw GraphError(cat("[", operation.kind(), "] was lowered to ", results.size(), " results instead of ",
-                         operation.outputs.size(), operation.where()));
+    throw GraphError(cat("[", operation.kind(), "] lowering must return ", operation.outputs.size(), " results, got ",
+                         results.size(), operation.where()));
   return results;
 }
 
 GraphTensors ProgramLowering::assigned(const Operation& operation) {
   MPSGraphTensor *const variable = tensor_of(operation.input(0)), *value = tensor_of(operation.input(1));
-  if (intact)  // a run that a check ends leaves it as it was
+  if (intact)  // a failed check leaves the variable unchanged
     value = [graph selectWithPredicateTensor:intact
                          truePredicateTensor:value
                         falsePredicateTensor:[graph readVariable:variable name:nil]
@@ -272,7 +277,8 @@ GraphTensors ProgramLowering::assigned(const Operation& operation) {
   return {};
 }
 
-// Apple infers shapes and types of its own; what differs in form only is reshaped into ours.
+// Apple's own shape and dtype inference may differ in form only; such results are reshaped or cast to the inferred
+// type.
 MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t result, MPSGraphTensor* tensor) const {
   const TensorType& type = operation.outputs[result]->type;
   if (!tensor || type.history) return tensor;
@@ -283,8 +289,8 @@ MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t resu
   const Dims dims = dims_of(tensor.shape);
   const bool known = tensor.shape && std::ranges::none_of(dims, [](int64_t size) { return size < 0; });
   if (known && element_count(dims) != type.shape.elements())
-    throw GraphError(cat("[", operation.kind(), "] MPSGraph makes ", mpsgraph::to_string(dims), " of it instead of ",
-                         type, "; please report this", operation.where()));
+    throw GraphError(cat("[", operation.kind(), "] MPSGraph infers shape ", mpsgraph::to_string(dims),
+                         " for a result, but expected ", type, "; please report this", operation.where()));
   return [graph reshapeTensor:tensor withShape:shape name:nil];
 }
 
@@ -298,8 +304,8 @@ MPSGraphOperation* ProgramLowering::stand_in(const Operation& operation) const {
   return nil;
 }
 
-// A read comes after the assigns before it, an assign after all uses before it; control flow after what its blocks
-// need.
+// Return the operations that must run first. A read runs after preceding assignments, an assignment after all preceding
+// uses, and control flow after whatever its blocks depend on.
 std::vector<MPSGraphOperation*> ProgramLowering::predecessors(const Operation& operation) const {
   std::vector<MPSGraphOperation*> result;
   for (const Operation* dependency : operation.control_dependencies)
@@ -331,7 +337,7 @@ GraphTensors ProgramLowering::after(const std::vector<MPSGraphOperation*>& opera
   NSMutableArray<MPSGraphOperation*>* before = [NSMutableArray array];
   for (MPSGraphOperation* operation : operations)
     if (![before containsObject:operation]) [before addObject:operation];
-  // Nothing may be thrown through Apple's frames.
+  // No exception may propagate through Apple's frames.
   GraphTensors results;
   std::exception_ptr error;
   GraphTensors* const made = &results;

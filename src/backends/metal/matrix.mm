@@ -1,10 +1,10 @@
-// Matrix products, also of integers, distances between vectors of bits, and attention.
+// Matrix multiplication, also of integers; Hamming distances between bit vectors; and attention.
 //
-// MPSGraph multiplies matrices of real numbers only. float32 holds whole numbers up to 2^24, so products of integers
-// are summed in blocks that stay below that and added up as integers; those of more than 8 bits are cut into bytes, and
-// what pairs of bytes give is put together again by shifts.
-// Operands get one rank by axes of length 1 in front, so that only broadcasting of these is asked of MPSGraph. The
-// result of its HammingDistance is not stated well enough to rely on: distances are composed.
+// MPSGraph multiplies real matrices only. float32 represents integers up to 2^24 exactly, so integer products are
+// summed in blocks that stay below that limit and are added as integers. Integers of more than 8 bits are split into
+// bytes, and the products of byte pairs are shifted into place.
+// Operands are padded with leading dimensions of size 1 to the same rank, so that MPSGraph only needs to broadcast
+// these. MPSGraph's HammingDistance is not documented well enough to rely on, so distances are composed.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -20,13 +20,13 @@ Dims with_rank(Dims dims, size_t rank) {
   return dims;
 }
 
-// Operand i with axes of length 1 in front.
+// Return operand i with leading dimensions of size 1.
 Term operand(const Lowering& l, size_t i, size_t rank) {
   const Term x = Term::input(l, i);
   return l.dims(i).size() == rank ? x : x.reshape(with_rank(l.dims(i), rank));
 }
 
-// Before macOS 14.4 products are wrong where a matrix is longer than 32768 (pytorch/pytorch#116769).
+// Before macOS 14.4, matmuls with a dimension above 32768 are wrong (pytorch/pytorch#116769).
 void require_sound(const Lowering& l, const Term& a, const Term& b) {
   if (METAL_AVAILABLE(14.4, 17.4)) return;
   constexpr int64_t most = 32768;
@@ -34,8 +34,8 @@ void require_sound(const Lowering& l, const Term& a, const Term& b) {
     const Dims dims = dims_of(x.tensor().shape);
     for (size_t axis = dims.size() < 2 ? 0 : dims.size() - 2; axis < dims.size(); ++axis)
       if (dims[axis] > most)
-        l.unsupported(cat("products of matrices of ", mpsgraph::to_string(dims), " are wrong before macOS 14.4, as ",
-                          "sizes above ", most, " are; update the system, or use Device(\"cpu\")"));
+        l.unsupported(cat("before macOS 14.4, matmuls with a dimension above ", most, " have wrong results, got shape ",
+                          mpsgraph::to_string(dims), "; update macOS, or use device=\"cpu\""));
   }
 }
 
@@ -57,8 +57,8 @@ Term part_of(const Term& x, int64_t axis, int64_t start, int64_t length) {
                                   name:nil]);
 }
 
-// Apple's kernel reads past the end of more than 32766 terms on M1 and M2, whatever the system
-// (pytorch/pytorch#195163): longer sums are made of products of parts.
+// On M1 and M2, Apple's kernel reads out of bounds for sums of more than 32766 terms, on every macOS version
+// (pytorch/pytorch#195163). Longer sums are split into partial products.
 Term product(const Lowering& l, const Term& a, const Term& b) {
   constexpr int64_t most = 32766, each = 16384;
   const Dims x = dims_of(a.tensor().shape);
@@ -77,7 +77,7 @@ Term product(const Lowering& l, const Term& a, const Term& b) {
 
 constexpr int64_t largest_byte = 255;
 
-// a b of real numbers that are whole, up to 255 in size, as integers.
+// Matmul of integers up to 255 in magnitude, stored as float32. The result is an integer tensor.
 Term product_of_bytes(const Lowering& l, const Term& a, const Term& b, DType sums) {
   const Dims dims = dims_of(a.tensor().shape);
   const int64_t terms = dims.back(), last = static_cast<int64_t>(dims.size()) - 1;
@@ -93,7 +93,7 @@ Term product_of_bytes(const Lowering& l, const Term& a, const Term& b, DType sum
   return *total;
 }
 
-// x's bits, eight in a piece, the lowest first, as real numbers.
+// Split x into bytes, lowest first, converted to float32.
 std::vector<Term> parts_in_bytes(const Term& x, DType dtype) {
   std::vector<Term> pieces;
   for (size_t low = 0; low < 8 * size_of(dtype); low += 8) {
@@ -112,8 +112,8 @@ std::vector<Term> parts_in_bytes(const Term& x, DType dtype) {
   return pieces;
 }
 
-// Pieces i of a and j of b count for 2^(8 (i + j)); from the type's width on, nothing is left of them. Bits are those
-// of a type that holds 255, in which a shift to the right may bring in a sign that the mask takes away again.
+// The product of byte i of a and byte j of b has weight 2^(8 (i + j)); nothing remains of it beyond the dtype's width.
+// Bytes are extracted in a dtype that holds 255; a right shift may shift in the sign, which the mask removes.
 Term product_of_integers(const Lowering& l, Term a, Term b) {
   const DType dtype = l.dtype(), sums = size_of(dtype) == 8 ? DType::int64 : DType::int32;
   if (dtype == DType::int8) a = a.cast(DType::int16), b = b.cast(DType::int16);
@@ -161,14 +161,14 @@ Term turned(const Term& x) {
   return x.with([x.graph() transposeTensor:x.tensor() permutation:numbers(permutation) name:nil]);
 }
 
-// Queries whose mask keeps all keys out find zeros, where a soft-max over nothing is NaN: they look at everything
-// instead (`opened`), and what they find is replaced (`found`).
+// A query whose mask excludes all keys must return zeros, but a softmax over nothing is NaN. Such queries attend to all
+// keys instead (`opened`), and their results are replaced by zeros (`found`).
 struct Mask {
   Mask(const Lowering& l, size_t rank) : added(operand(l, 3, rank)), blind(blind_rows(added, rank)) {}
 
   static Term blind_rows(const Term& mask, size_t rank) {
     const Ints keys{static_cast<int64_t>(rank) - 1};
-    const Term x = mask.cast(DType::float32);  // extrema of bfloat16 are not to be relied on
+    const Term x = mask.cast(DType::float32);  // extrema of bfloat16 are not reliable
     return x.with([x.graph() reductionMaximumWithTensor:x.tensor() axes:numbers(keys)
                                                    name:nil]) == -std::numeric_limits<double>::infinity();
   }
@@ -178,11 +178,11 @@ struct Mask {
   Term added, blind;
 };
 
-// softmax(scale Q Kᵀ + M) V, halves in single precision, as scores are many.
+// softmax(scale Q Kᵀ + M) V, computed in float32 for float16 and bfloat16 because scores are long sums.
 //
-// Composed on every system, and so that MPSGraph does not take it for attention: its own kernel has leaked memory and
-// given NaN on macOS 15, and it puts that in place of this very pattern. A sum with zero it sees through; PyTorch adds
-// 1e-20 for the same reason.
+// Attention is composed on every system so that MPSGraph does not recognize it. MPSGraph replaces this very pattern by
+// its own kernel, which leaked memory and returned NaN on macOS 15. It sees through adding zero, so a tiny number is
+// added; PyTorch adds 1e-20 for the same reason.
 GraphTensors lower_attention(Lowering& l) {
   const size_t rank = std::max(l.result_dims().size(), l.count() == 4 ? l.dims(3).size() : 0);
   const bool half = size_of(l.dtype()) == 2;
@@ -200,7 +200,7 @@ GraphTensors lower_attention(Lowering& l) {
 
 // --- distances -------------------------------------------------------------------------------------------------------
 
-// Bits of [.., m, 1, k] xor [.., 1, n, k], summed over k.
+// The number of set bits in [.., m, 1, k] xor [.., 1, n, k], summed over k.
 GraphTensors lower_hamming_distance(Lowering& l) {
   const size_t rank = l.result_dims().size();
   const auto vectors = [&](size_t i, size_t other) {

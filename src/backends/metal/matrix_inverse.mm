@@ -1,4 +1,4 @@
-// Inverses of matrices, in single precision.
+// Matrix inverses, in float32.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {
@@ -8,8 +8,8 @@ GraphTensors lower_matrix_inverse(Lowering& l) {
   const int64_t n = l.dims().back();
   constexpr int64_t most = 1024;
   if (n > most)
-    l.unsupported(cat("MPSGraph ends the process for inverses of more than ", most, " rows, this has ", n,
-                      " (pytorch/pytorch#138200); use Device(\"cpu\")"));
+    l.unsupported(cat("MPSGraph aborts the process for inverses of more than ", most, " rows, got ", n,
+                      " (pytorch/pytorch#138200); use device=\"cpu\""));
   const bool half = l.dtype() != DType::float32;
   const Term x = half ? Term::input(l).cast(DType::float32) : Term::input(l);
   const Term inverse = x.with([l.graph() inverseOfTensor:x.tensor() name:l.name()]);

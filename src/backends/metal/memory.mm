@@ -1,4 +1,4 @@
-// Constants and reads of variables. Placeholders and variables themselves are made by the walk and the variables' home.
+// Constants and reads of variables. Placeholders are created by the walk, and variables by the class that stores them.
 #include "backends/metal/lowering.h"
 
 namespace mpsgraph::metal {
@@ -7,7 +7,7 @@ namespace {
 GraphTensors lower_constant(Lowering& l) {
   const ConstantPtr& value = l.attributes().data("value");
   const TensorType& type = l.result_type();
-  if (type.shape.elements() == 0) return {nil};  // only looked at where it makes no difference
+  if (type.shape.elements() == 0) return {nil};  // its contents are never read
   if (value->is_splat() && is_float(value->dtype())) return {l.filled(value->scalar(), type)};
   return {[l.graph() constantWithData:bytes_of(value) shape:shape_of(type) dataType:data_type(type.dtype)]};
 }
@@ -17,7 +17,7 @@ GraphTensors lower_read(Lowering& l) {
   return {[l.graph() readVariable:l.input() name:l.name()]};
 }
 
-// A value that nobody looks at.
+// A value that is never used.
 GraphTensors lower_undefined(Lowering& l) { return {l.filled(0, l.program.lowered_type(l.operation.output()))}; }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Greedy suppression of overlapping boxes.
 //
-// Apple does not state what its nonMaximumSuppression returns, and has it from macOS 14 on. Here a loop goes over the
-// candidates, the best first, and each that is still left removes those behind it that it covers: as many steps as
-// there are pairs of a box and a class, each over all images and pairs at once.
+// MPSGraph's nonMaximumSuppression requires macOS 14, and Apple does not document its results. Here a loop visits the
+// candidates, best first; each remaining one removes the later ones that it overlaps. The loop has as many steps as
+// there are (box, class) pairs, each of which processes all images and pairs at once.
 #include "backends/metal/formula.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"
@@ -13,7 +13,7 @@ namespace {
 
 using T = MPSGraphTensor*;
 
-// The edges of boxes, which have any shape but for a last axis that is gone.
+// The edges of boxes: tensors with the shape of the boxes without their last axis.
 struct Edges {
   Term top, left, bottom, right;
   Term area() const { return (bottom - top) * (right - left); }
@@ -22,7 +22,7 @@ struct Edges {
 Term least(const Term& a, const Term& b) { return select(a < b, a, b); }
 Term most(const Term& a, const Term& b) { return select(a > b, a, b); }
 
-// Of boxes [images, pairs, 4]: [images, pairs]. Which axis comes first makes no difference to overlaps.
+// Split boxes [images, pairs, 4] into edges [images, pairs]. Overlaps do not depend on which axis comes first.
 Edges edges_of(const Lowering& l, T boxes) {
   const Dims dims = dims_of(boxes.shape);
   const auto coordinate = [&](int64_t i) {
@@ -42,12 +42,12 @@ Term overlap(const Edges& a, const Edges& b) {
   return select(is_some, shared / select(is_some, either, 1), 0);
 }
 
-// Integers of 32 or 64 bits, or float32.
+// Map MPSGraph's type back to int32, int64, or float32.
 DType dtype_of(T x) {
   return x.dataType == MPSDataTypeInt32 ? DType::int32 : x.dataType == MPSDataTypeInt64 ? DType::int64 : DType::float32;
 }
 
-// Element `index` of each row.
+// Return element `index` of each row.
 Term picked(const Lowering& l, const Term& rows, T index) {
   return rows.with(moved(l, dtype_of(rows.tensor()), rows.tensor(), [&](T x) {
     return [l.graph() gatherWithUpdatesTensor:x indicesTensor:index axis:1 batchDimensions:0 name:nil];
@@ -65,7 +65,7 @@ GraphTensors lower_non_maximum_suppression(Lowering& l) {
     return s.reshape(s.coordinate(2, {images, boxes, classes}), rows);
   };
 
-  // The order of the pairs: candidates by falling score, class by class where classes are counted.
+  // Sort the pairs: candidates by descending score, grouped by class if suppression is per class.
   const Term scores(l, s.cast(s.reshape(l.input(1), rows), DType::float32));
   T const candidate = (scores > static_cast<float>(a.real("score_threshold"))).tensor();
   T const keys = s.flip_bits(order_key(l, scores.tensor(), DType::float32));
@@ -104,14 +104,14 @@ GraphTensors lower_non_maximum_suppression(Lowering& l) {
                        }
                        name:l.name()][0];
 
-  // Their numbers in the list of all images, back at their places.
+  // Number the remaining pairs across all images, and move the numbers back to the original order.
   T number = [l.graph() cumulativeSumWithTensor:s.reshape(left, {images * pairs})
                                            axis:0
                                       exclusive:YES
                                         reverse:NO
                                            name:nil];
   number = s.select(s.less(l.ints({0}), left), s.reshape(number, rows), l.ints({-1}));
-  // From 1 on, as what is moved in parts begins with zeros.
+  // Numbers start at 1, because moving values in parts initializes with zeros.
   T placed = moved(l, DType::int32, s.add(number, l.ints({1})), [&](T part) {
     return [l.graph() scatterAlongAxis:1
                         withDataTensor:l.filled(0, {DType::float32, Shape(rows)})

@@ -1,8 +1,9 @@
-// Mean, variance, normalization and its gradients.
+// Mean, variance, normalization, and its gradients.
 //
-// MPSGraph's own where operands have the form that Apple describes: moments as reductions leave them, gamma and beta
-// with as many axes as the source. normalization_gradient without the sums that it takes is composed: Apple's needs
-// them, and describes them for a gamma that is constant along the axes only.
+// MPSGraph's operations are used if the operands have the form that Apple documents: moments as reductions return them,
+// and gamma and beta with as many axes as the source. The source gradient is composed if its optional sums are missing,
+// because Apple's operation needs them, or if gamma varies along the axes, because Apple documents only a constant
+// gamma.
 #include "backends/metal/complex.h"
 
 namespace mpsgraph::metal {
@@ -10,7 +11,7 @@ namespace {
 
 Ints axes_of(const Lowering& l, size_t source) { return l.rank(source) ? l.axes("axes", source) : Ints{0}; }
 
-// Operand i with as many axes as the source.
+// Reshape operand i to have as many axes as the source.
 Term like_source(const Lowering& l, size_t i, size_t source) {
   Dims dims = l.dims(i);
   if (dims.size() == l.dims(source).size()) return Term::input(l, i);
@@ -85,8 +86,8 @@ GraphTensors lower_beta_gradient(Lowering& l) {
                                                                                          name:l.name()]));
 }
 
-// With n = (x - mean) r and r = 1 / sqrt(variance + epsilon):
-//   r (h - mean(h) - n mean(h n)) with h = g gamma, or of the given sums
+// With n = (x - mean) r and r = 1 / sqrt(variance + epsilon), the gradient is
+//   r (h - mean(h) - n mean(h n)) with h = g gamma, or, with the given sums,
 //   gamma r (g - d_beta / count - n d_gamma / count).
 GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
   const Ints axes = axes_of(l, 1);
@@ -102,7 +103,7 @@ GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
   return narrow(l, (h - mean(h, axes) - n * mean(h * n, axes)) / root);
 }
 
-// A gamma that is not the same along the axes: Apple's gradient is for one that is.
+// Whether gamma varies along the normalized axes. Apple's gradient is only valid if it does not.
 bool varies_along_axes(const Lowering& l) {
   const Dims& dims = l.dims(4);
   const auto missing = static_cast<int64_t>(l.dims(1).size() - dims.size());

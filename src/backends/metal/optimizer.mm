@@ -1,4 +1,5 @@
-// Optimizer steps: MPSGraph's own, which take scalar rates and gradients of the values' shape; others are composed.
+// Optimizer steps: MPSGraph's own, which take scalar rates and gradients with the shape of the values; other forms are
+// composed.
 #include <algorithm>
 
 #include "backends/metal/complex.h"
@@ -8,7 +9,7 @@ namespace {
 
 bool is_scalar(const Lowering& l, size_t i) { return element_count(l.dims(i)) == 1; }
 
-// Operand i as MPSGraph wants scalars.
+// Return operand i in the shape that MPSGraph expects of scalars.
 MPSGraphTensor* scalar(const Lowering& l, size_t i) { return l.rank(i) <= 1 ? l.input(i) : l.reshape(l.input(i), {1}); }
 
 GraphTensors lower_stochastic_gradient_descent(Lowering& l) {

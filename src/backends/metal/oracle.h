@@ -1,4 +1,4 @@
-// Apple's own gradients: an oracle for the self-test, and used by nothing else.
+// MPSGraph's own gradients, used only by the self-test to check those of this library.
 #pragma once
 
 #include <span>
@@ -9,7 +9,8 @@
 
 namespace mpsgraph::metal {
 
-// Of the program's only target, of rank 0, by each feed. Invalid where MPSGraph gives none.
+// Return the gradients of the program's only target, of rank 0, with respect to each feed. Invalid arrays mean that
+// MPSGraph has no gradient.
 std::vector<runtime::NDArray> apple_gradients(MetalDevice& device, compiler::Program program,
                                               std::span<const runtime::NDArray> feeds);
 

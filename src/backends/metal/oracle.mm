@@ -1,4 +1,4 @@
-// The program is lowered as ever; then MPSGraph is asked for the gradients of what it was lowered to.
+// The program is lowered as usual, then MPSGraph differentiates the lowered graph.
 #include "backends/metal/oracle.h"
 
 #include "backends/metal/direct.h"
@@ -16,9 +16,9 @@ std::vector<NDArray> apple_gradients(MetalDevice& device, compiler::Program prog
     ProgramLowering lowering(graph, program, {});
     lowering.run();
     MPSGraphTensor* target = lowering.targets.at(0);
-    if (!target) throw UnsupportedError("the target is a constant");
+    if (!target) throw UnsupportedError("[metal] cannot differentiate a constant target");
 
-    std::vector<NDArray> inputs;  // live until the run is over
+    std::vector<NDArray> inputs;  // kept alive until the run completes
     Fed* in = [NSMutableDictionary dictionary];
     NSMutableArray<MPSGraphTensor*>* by = [NSMutableArray array];
     for (size_t i = 0; i < feeds.size(); ++i) {
@@ -38,8 +38,8 @@ std::vector<NDArray> apple_gradients(MetalDevice& device, compiler::Program prog
       if (!gradient) continue;
       const TensorType type = feeds[i].type();
       if (![gradient.shape isEqualToArray:shape_of(type)] || gradient.dataType != data_type(type.dtype))
-        throw DeviceError(cat("[metal] MPSGraph's gradient has shape ", mpsgraph::to_string(dims_of(gradient.shape)),
-                              " of ", to_string(gradient.dataType), ", the feed is ", type));
+        throw DeviceError(cat("[metal] expected a gradient of type ", type, " from MPSGraph, got ",
+                              mpsgraph::to_string(dims_of(gradient.shape)), " ", to_string(gradient.dataType)));
       asked.emplace_back(gradient, type);
       places.push_back(i);
     }

@@ -1,4 +1,4 @@
-// Keys from the bits of numbers and back, and the one form of Apple's sort that is relied on.
+// Conversion of numbers to keys and back, and the only form of Apple's sort that is relied on.
 #include "backends/metal/order.h"
 
 #include <limits>
@@ -14,10 +14,10 @@ constexpr int64_t low32 = std::numeric_limits<int32_t>::min(), high32 = std::num
 constexpr int64_t low64 = std::numeric_limits<int64_t>::min(), high64 = std::numeric_limits<int64_t>::max();
 
 bool is_wide(DType dtype) { return is_integer(dtype) && size_of(dtype) == 8; }
-// Unsigned integers of 32 and 64 bits: the highest bit is no sign.
+// 32- and 64-bit unsigned integers, whose highest bit is not a sign.
 bool is_biased(DType dtype) { return dtype == DType::uint32 || dtype == DType::uint64; }
 
-// Inverts the bits of a negative float but its sign; its own inverse.
+// Invert all bits of a negative float except the sign. The function is its own inverse.
 MPSGraphTensor* turned(const Lowering& l, MPSGraphTensor* bits) {
   const Steps s(l);
   return s.select(s.less(bits, l.ints({0})), s.exclusive_or(bits, l.ints({high32})), bits);
@@ -32,7 +32,7 @@ MPSGraphTensor* order_key(const Lowering& l, MPSGraphTensor* x, DType dtype, boo
   if (is_float(dtype)) {
     x = s.cast(x, DType::float32);
     MPSGraphTensor* zero = l.scalar(0, DType::float32);
-    MPSGraphTensor* bits = s.reinterpret(s.select(s.equal(x, zero), zero, x), DType::int32);  // -0 is 0
+    MPSGraphTensor* bits = s.reinterpret(s.select(s.equal(x, zero), zero, x), DType::int32);  // -0 equals 0
     return s.select(s.is_nan(x), l.ints({nan_above ? high32 : low32}), turned(l, bits));
   }
   const DType as = order_key_type(dtype);
@@ -49,7 +49,7 @@ MPSGraphTensor* number_of_key(const Lowering& l, MPSGraphTensor* key, DType dtyp
 
 int64_t last_key(DType dtype, bool above) {
   constexpr int64_t infinity = 0x7F800000;
-  if (is_float(dtype)) return above ? infinity : ~infinity;  // the bits of minus infinity, inverted
+  if (is_float(dtype)) return above ? infinity : ~infinity;  // the inverted bits of minus infinity
   if (is_wide(dtype)) return above ? high64 : low64;
   if (is_biased(dtype)) return above ? high32 : low32;
   const auto bits = static_cast<int>(8 * size_of(dtype));
@@ -59,8 +59,9 @@ int64_t last_key(DType dtype, bool above) {
 
 namespace {
 
-// Ascending, of int32, along the last axis: the one form of Apple's sort that is relied on. It is stable, as Apple's
-// engineers said of it (pytorch/pytorch#86750); that of int64 loses elements on macOS 15.4 (pytorch/pytorch#155560).
+// Ascending argsort of int32 along the last axis, the only form of Apple's sort that is relied on. It is stable
+// according to Apple's engineers (pytorch/pytorch#86750); int64 sorts lose elements on macOS 15.4
+// (pytorch/pytorch#155560).
 MPSGraphTensor* sorted_order(const Lowering& l, MPSGraphTensor* keys) {
   return [l.graph() argSortWithTensor:keys axis:static_cast<NSInteger>(keys.shape.count) - 1 name:l.name()];
 }
@@ -69,7 +70,8 @@ MPSGraphTensor* sorted_order(const Lowering& l, MPSGraphTensor* keys) {
 
 MPSGraphTensor* ascending_order(const Lowering& l, MPSGraphTensor* keys) {
   if (keys.dataType == MPSDataTypeInt32) return sorted_order(l, keys);
-  // First by the lower half, without a sign, then by the upper one: a half is the last axis of its number's bytes.
+  // Sort 64-bit keys by their low halves (unsigned), then by their high halves. Reinterpreted as int32, the halves are
+  // a new last axis.
   const Steps s(l);
   Dims halves = dims_of(keys.shape);
   const auto last = static_cast<int64_t>(halves.size()) - 1;

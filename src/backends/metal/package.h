@@ -1,11 +1,11 @@
-// MPSGraphPackages: compiled programs as Apple's applications load them.
+// MPSGraphPackages: compiled programs in the file format that Apple's applications load.
 #pragma once
 
 #include "backends/metal/program.h"
 
 namespace mpsgraph::metal {
 
-// A package that MetalProgram::serialize() wrote: feeds and targets in the order of the executable in it.
+// A loaded package that MetalProgram::serialize() wrote. Feeds and targets are in the order of its executable.
 class MetalPackage final : public runtime::CompiledProgram {
  public:
   MetalPackage(MetalDevice& device, const std::filesystem::path& path);

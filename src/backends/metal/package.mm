@@ -1,4 +1,4 @@
-// Writing packages, and running those that were loaded.
+// Writing MPSGraphPackages, and running loaded ones.
 #include "backends/metal/package.h"
 
 #include <unistd.h>
@@ -23,7 +23,8 @@ NSURL* url_of(const std::filesystem::path& path) {
 }
 
 [[noreturn]] void needs_newer_system() {
-  throw UnsupportedError("[serialize] MPSGraphPackages need macOS 14.0 or newer; save() writes a package without it");
+  throw UnsupportedError("[serialize] MPSGraphPackages require macOS 14.0 or later; use save() to write a package of "
+                         "this library instead");
 }
 
 MPSGraphDeploymentPlatform platform_named(const std::string& name) API_AVAILABLE(macos(14.0)) {
@@ -31,7 +32,7 @@ MPSGraphDeploymentPlatform platform_named(const std::string& name) API_AVAILABLE
   if (name == "iOS") return MPSGraphDeploymentPlatformIOS;
   if (name == "tvOS") return MPSGraphDeploymentPlatformTvOS;
   if (name == "visionOS") return MPSGraphDeploymentPlatformVisionOS;
-  throw GraphError(cat("[serialize] there is no platform \"", name, "\"; there are macOS, iOS, tvOS and visionOS"));
+  throw GraphError(cat("[serialize] platform must be one of macOS, iOS, tvOS, visionOS, got \"", name, "\""));
 }
 
 std::vector<std::optional<size_t>> positions(const std::vector<size_t>& order, size_t count) {
@@ -44,23 +45,25 @@ std::vector<std::optional<size_t>> positions(const std::vector<size_t>& order, s
 
 namespace {
 
-// Writes beside what is there, and takes its place when it is whole.
+// Write to a temporary location, and replace the existing package when the new one is complete.
 void replace(fs::path path, const std::function<void(const fs::path&)>& write) {
   if (path.filename().empty()) path = path.parent_path();
   if (path.extension() != extension)
-    throw PackageError(cat("[serialize] ", path.string(), " is no name for an MPSGraphPackage: end it in ", extension));
+    throw PackageError(
+        cat("[serialize] the path of an MPSGraphPackage must end with ", extension, ", got ", path.string()));
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder) || access(folder.c_str(), W_OK) != 0)  // MPSGraph would end the process
-    throw PackageError(cat("[serialize] ", folder.string(), " is no folder that can be written to; make it first"));
+  if (!fs::is_directory(folder) || access(folder.c_str(), W_OK) != 0)  // MPSGraph would abort the process
+    throw PackageError(cat("[serialize] ", folder.string(), " must be an existing and writable folder"));
   fs::path fresh = path;
   fresh.replace_filename(cat(".", path.stem().string(), ".new", extension));
   std::error_code error;
   fs::remove_all(fresh, error);
   write(fresh);
-  if (!fs::exists(fresh, error)) throw PackageError(cat("[serialize] MPSGraph wrote nothing at ", path.string()));
+  if (!fs::exists(fresh, error))
+    throw PackageError(cat("[serialize] MPSGraph failed to write ", path.string(), " without reporting an error"));
   fs::remove_all(path, error);
   fs::rename(fresh, path, error);
-  if (error) throw PackageError(cat("[serialize] ", path.string(), " cannot be written: ", error.message()));
+  if (error) throw PackageError(cat("[serialize] cannot write ", path.string(), ": ", error.message()));
 }
 
 }  // namespace
@@ -73,7 +76,7 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       form.deploymentPlatform = platform_named(descriptor.platform);
       if (!descriptor.minimum_deployment_target.empty())
         form.minimumDeploymentTarget = @(descriptor.minimum_deployment_target.c_str());
-      // An MPSGraph of its own, in which variables are constants.
+      // A separate MPSGraph in which variables are constants.
       MPSGraph* graph = [MPSGraph new];
       GraphTensors values;
       for (const auto& storage : storages_) {
@@ -87,18 +90,18 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       if (!lowering.reports.empty()) {
         const Operation& check = *lowering.reports.front().operation;
         if (!check.is("check_indices") && !check.is("find_outside"))
-          throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot print '", check.name,
-                                     "': leave print out, or use save()", check.where()));
+          throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot contain print '", check.name,
+                                     "'; remove the print, or use save()", check.where()));
         const std::string& of = check.attributes.string("of");
         if (!check.attributes.string("message").empty())
           throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot raise an error for ",
-                                     check.attributes.string("message"), ": leave the ",
-                                     of == "check" ? "check" : "check_finite", " out, or use save()", check.where()));
+                                     check.attributes.string("message"), "; remove the ",
+                                     of == "check" ? "check" : "check_finite", ", or use save()", check.where()));
         const bool slices = of.starts_with("dynamic_");
         throw UnsupportedError(
-            cat("[serialize] an MPSGraphPackage cannot raise an error for the ", slices ? "starts" : "indices", " '",
-                check.input(0)->name(), "' of ", of,
-                slices ? ": clamp them to constants that lie inside" : ": give it out_of_range=\"clip\" or \"zeros\"",
+            cat("[serialize] an MPSGraphPackage cannot raise an error for out-of-range ", slices ? "starts" : "indices",
+                " '", check.input(0)->name(), "' of ", of,
+                slices ? "; clamp them to a constant range" : "; set out_of_range to \"clip\" or \"zeros\"",
                 ", or use save()", check.where()));
       }
       const CompiledGraph compiled = CompiledGraph::compile(device_, lowering);

@@ -1,8 +1,8 @@
 // Padding and its gradient.
 //
-// MPSGraph's own modes are used as far as they reach: it refuses periodic padding and mirrors of more than the axis,
-// and its padGradient is the one of zeros in every mode. Beyond that each axis is gathered by indices that are known,
-// and the gradient is the sum over them.
+// MPSGraph's own padding modes are used where possible. It rejects periodic padding and mirroring beyond the axis, and
+// its padGradient is that of zero padding in every mode. In these cases each axis is gathered by constant indices, and
+// the gradient sums over them.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"
@@ -16,7 +16,7 @@ using ops::PadMode;
 
 PadMode mode_of(const Lowering& l) { return *ops::pad_mode_from_name(l.attributes().string("mode")); }
 
-// What MPSGraph pads itself; the others are gathered.
+// Return MPSGraph's padding mode if it supports this padding; other paddings are gathered.
 std::optional<MPSGraphPaddingMode> native_mode(PadMode mode, const Ints& left, const Ints& right, const Dims& dims) {
   const auto reach = [&](int64_t less) {
     for (size_t i = 0; i < dims.size(); ++i)
@@ -34,7 +34,7 @@ std::optional<MPSGraphPaddingMode> native_mode(PadMode mode, const Ints& left, c
   return std::nullopt;
 }
 
-// Which element each position of the padded axis shows, and its sign.
+// The source element of each position of the padded axis, and its sign.
 struct Sources {
   Ints index, sign;
   Sources(PadMode mode, int64_t left, int64_t right, int64_t size) {
@@ -47,7 +47,7 @@ struct Sources {
   bool negates() const { return std::ranges::find(sign, -1) != sign.end(); }
 };
 
-// The signs along the middle axis of three.
+// Return the signs as a tensor along the middle one of three axes.
 MPSGraphTensor* signs(const Lowering& l, const Sources& sources, DType dtype) {
   return Steps(l).reshape(l.ints(sources.sign, dtype), {static_cast<int64_t>(sources.sign.size()), 1});
 }
@@ -56,7 +56,8 @@ GraphTensors lower_pad(Lowering& l) {
   const Ints &left = l.attributes().integers("left"), &right = l.attributes().integers("right");
   const PadMode mode = mode_of(l);
   if (l.rank() == 0 || l.dims() == l.result_dims()) return {l.input()};
-  // MPSGraph's constant is a double. An integer that no double holds is taken away before, and added again; both wrap.
+  // MPSGraph's constant is a double. For an integer that a double may not represent exactly, the constant is subtracted
+  // before padding with zeros and added afterwards; both wrap around.
   const Attribute* given = l.attributes().find("value");
   const bool exact = given && std::holds_alternative<ConstantPtr>(*given);
   if (exact && mode == PadMode::constant && is_integer(l.dtype())) {
@@ -64,7 +65,7 @@ GraphTensors lower_pad(Lowering& l) {
     MPSGraphTensor* border = s.element("value", l.dtype());
     return {s.add(s.pad_zeros(s.subtract(l.input(), border), left, right), border)};
   }
-  // The parts of a complex number: the constant is real.
+  // A complex tensor is padded by its parts; the constant is real.
   bool imaginary = false;
   const double value = exact || l.attributes().string("mode") == "zero" ? 0 : l.attributes().real("value");
   const DType as = is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype());
@@ -102,7 +103,7 @@ GraphTensors lower_pad(Lowering& l) {
   return {padded};
 }
 
-// Of each axis the elements that are the input's own.
+// Crop the padding along each axis.
 MPSGraphTensor* cropped(const Lowering& l, MPSGraphTensor* tensor, const Ints& left, const Dims& dims) {
   for (size_t axis = 0; axis < dims.size(); ++axis)
     if (dims[axis] != l.dims()[axis])

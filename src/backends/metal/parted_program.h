@@ -1,4 +1,4 @@
-// A program with custom operations: MPSGraph's programs and the user's kernels in turn, on one command buffer.
+// A program with custom operations: alternating MPSGraph programs and user kernels in one command buffer.
 #pragma once
 
 #include <memory>
@@ -32,8 +32,8 @@ class PartedProgram final : public runtime::CompiledProgram {
 
  private:
   struct Step {
-    std::unique_ptr<MetalProgram> program;  // null: a kernel
-    std::unique_ptr<MetalKernel> kernel;    // null: a function of the host
+    std::unique_ptr<MetalProgram> program;  // null for a kernel or host function
+    std::unique_ptr<MetalKernel> kernel;    // null for a host function
     CustomRun host;
     std::string name;
   };
@@ -43,7 +43,7 @@ class PartedProgram final : public runtime::CompiledProgram {
                    const std::vector<runtime::NDArray>& results);
 
   MetalDevice& device_;
-  std::vector<Step> steps_;  // of the parts, in order
+  std::vector<Step> steps_;  // one per part, in order
   const compiler::Parts parts_;
   std::map<size_t, runtime::NDArray> constants_;
 };

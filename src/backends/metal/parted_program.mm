@@ -1,4 +1,4 @@
-// Compiling the parts, and encoding them one after the other.
+// Compilation of the parts, and their encoding in sequence.
 #include "backends/metal/parted_program.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ bool is_custom(const Operation& operation) { return operation.is("custom"); }
 
 PartedProgram::PartedProgram(MetalDevice& device, compiler::Program program,
                              std::vector<std::shared_ptr<runtime::VariableStorage>> storages)
-    : device_(device), parts_([&] {  // with the steps
-        // What a part would move would make the parts before it stale.
+    : device_(device), parts_([&] {  // also fills steps_
+        // Move the variables now if necessary: a move while compiling a later part would make earlier parts stale.
         if (!storages.empty()) std::static_pointer_cast<MetalVariable>(storages[0])->home().make_room();
         std::vector<Tensor*> variables = program.source_variables;
         auto parts = compiler::cut_into_parts(std::move(program), is_custom);
@@ -91,7 +91,7 @@ void PartedProgram::encode_into(MetalCommands& commands, std::span<const NDArray
     const Step& step = steps_[i];
     if (step.program) {
       step.program->encode_part(commands, operands, made, is_first);
-      // What it checks ends the run before the next part begins.
+      // A failed check must end the run before the next part starts.
       if (step.program->reports() && i + 1 < steps_.size()) commands.finish();
     } else if (step.kernel) {
       if (is_first) commands.next_program();
@@ -103,7 +103,7 @@ void PartedProgram::encode_into(MetalCommands& commands, std::span<const NDArray
   }
 }
 
-// The device has to be done with the operands, and others with the results.
+// The device must have finished with the operands, and other work with the results.
 void PartedProgram::run_on_host(const Step& step, MetalCommands& commands, const std::vector<NDArray>& operands,
                                 const std::vector<NDArray>& results) {
   commands.finish();
@@ -156,7 +156,7 @@ std::string PartedProgram::plan() const {
     if (step.program)
       out << step.program->plan();
     else
-      out << "then " << step.name << (step.kernel ? ", a kernel of the user's\n" : ", a function of the host\n");
+      out << "then " << step.name << (step.kernel ? ", a custom kernel\n" : ", a host function\n");
   }
   return out.str();
 }
@@ -164,8 +164,8 @@ std::string PartedProgram::plan() const {
 runtime::SerializedOrder PartedProgram::serialize(const std::filesystem::path&,
                                                   const runtime::SerializationDescriptor&) const {
   const auto custom = std::ranges::find_if(parts_.parts, [](const compiler::Part& part) { return part.alone; });
-  throw UnsupportedError(cat("[serialize] an MPSGraphPackage holds no custom operations, such as '",
-                             custom->alone->name, "': use save()", custom->alone->where()));
+  throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot contain custom operations such as '",
+                             custom->alone->name, "'; use save()", custom->alone->where()));
 }
 
 }  // namespace mpsgraph::metal

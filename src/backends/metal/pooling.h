@@ -1,4 +1,4 @@
-// What the two files of poolings share: the windows of a pooling, and the poolings of MPSGraph that make it.
+// What both files of poolings share: the windows of a pooling, and the MPSGraph poolings that implement it.
 #pragma once
 
 #include "backends/metal/windows.h"
@@ -6,11 +6,11 @@
 
 namespace mpsgraph::metal {
 
-// One pooling of MPSGraph, of a source of rank 4: over two axes of a layout, or over all four.
+// One MPSGraph pooling of a source with rank 4: over two axes of a layout, or over all four axes.
 struct PoolingStage {
   Dims source, result;
   std::vector<ops::Window> windows;
-  MPSGraphTensorNamedDataLayout layout;  // of two axes
+  MPSGraphTensorNamedDataLayout layout;  // for two axes
 };
 
 std::vector<ops::Window> pooling_windows(const ops::Pooling& pooling, const Dims& source);

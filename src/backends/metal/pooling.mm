@@ -1,12 +1,13 @@
-// Poolings over two and four axes: maximum, average, sum, and their gradients. Norms come here as sums of squares.
+// Poolings over two and four axes: maximum, average, sum, and their gradients. Norms are lowered as sums of squares.
 //
-// Apple's documentation of poolings over four axes does not say what axes beyond four are. Where there are more, those
-// that windows do not move over are made one with the batch, or two poolings over two axes do the same, one after the
-// other. Averages are MPSGraph's where it divides by what we divide by, and otherwise those over whole windows times
-// constants: zero padding counts, but what ceil_mode adds does not.
+// Apple's documentation of 4-D pooling does not define additional leading axes. If there are any, axes without windows
+// are merged with them into the batch, or two 2-D poolings are applied in sequence. Averages use MPSGraph's divisor if
+// it matches; otherwise an average over whole windows is multiplied by constants, because zero padding counts but the
+// overhang of ceil_mode does not.
 //
-// What MPSGraph makes of NaN, and which of several equal maxima gets the gradient, is not documented. Ours is that NaN
-// is the maximum and that the first one gets it; to compose that of slices would cost several times as much.
+// MPSGraph does not document NaN, or which of several equal maxima receives the gradient. This library promises that
+// NaN is the maximum and that the first maximum receives the gradient. These poolings are used anyway, because
+// composing them of slices would be several times slower.
 #include "backends/metal/pooling.h"
 
 #include <algorithm>
@@ -115,7 +116,8 @@ GraphTensors lower_max_pooling(Lowering& l) {
   return {made};
 }
 
-// Of two stages the first maximum of the later one is the first row whose first maximum is that of the window.
+// With two stages, the first maximum of the second stage is the first row whose own first maximum equals that of the
+// window, so the gradient still goes to the first maximum.
 GraphTensors lower_d_maximum(Lowering& l) {
   const auto stages = pooling_stages(ops::Pooling(l.attributes()), l.dims(1));
   GraphTensors sources{l.input(1)};
@@ -139,11 +141,11 @@ GraphTensors lower_at_maxima(Lowering& l) {
 
 // --- average and sum -------------------------------------------------------------------------------------------------
 
-// Result (or what comes in) times a number for each position along each axis makes of an average over whole windows
-// what is wanted.
+// Converts an average over whole windows to the required result: the result (or the incoming gradient) is multiplied by
+// one factor per position along each axis.
 struct Weighting {
-  bool excludes_padding = false;  // MPSGraph divides by what is inside
-  std::vector<std::vector<float>> factors;  // of the windowed axes; empty where all are 1
+  bool excludes_padding = false;  // MPSGraph divides by the number of elements inside
+  std::vector<std::vector<float>> factors;  // per windowed axis; empty if all are 1
 };
 
 Weighting weighting_of(const ops::Pooling& pooling, const std::vector<ops::Window>& windows, bool sums,
@@ -191,7 +193,7 @@ MPSGraphTensor* average(const Lowering& l, const PoolingStage& stage, bool exclu
   return [l.graph() avgPooling4DWithSourceTensor:source descriptor:descriptor name:l.name()];
 }
 
-// Of the source only the shape counts.
+// The gradient of an average only depends on the shape of the source.
 MPSGraphTensor* d_average(const Lowering& l, const PoolingStage& stage, bool excludes_padding,
                           MPSGraphTensor* incoming) {
   MPSGraphTensor* source = l.filled(0, {l.dtype(), Shape(stage.source)});

@@ -1,8 +1,8 @@
-// Maxima with their indices, the gradient that goes where indices point, and its transpose.
+// Maximum pooling with indices, the gradient that follows the indices, and its transpose.
 //
-// MPSGraph has them over two and over four axes of rank 4, with our modes. What an axis in front of those four shifts
-// is added to the indices and taken off again. Where two poolings make one, indices are composed of slices, one of each
-// tap.
+// MPSGraph has these operations over two and four axes for sources of rank 4, with the same index modes. The offset of
+// a leading axis is added to the indices and subtracted again. If a pooling consists of two stages, indices are
+// composed of slices, one per kernel element.
 #include "backends/metal/pooling.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ MPSGraphPoolingReturnIndicesMode apples(const ops::IndicesMode& mode) {
   return static_cast<MPSGraphPoolingReturnIndicesMode>(first + mode.axes - 1);
 }
 
-// How far apart neighbours along the axes from the end are counted; 0 along those that are not.
+// The distance between neighbors along each axis in a flat index, counted from the last axis; 0 for axes that are not
+// counted.
 Ints steps_of(const ops::IndicesMode& mode, const Dims& sizes) {
   Ints steps(sizes.size(), 0);
   int64_t step = 1;
@@ -31,8 +32,8 @@ Ints steps_of(const ops::IndicesMode& mode, const Dims& sizes) {
   return steps;
 }
 
-// An index as MPSGraph's part and the number that an element's place adds to it: for four counted axes when the first
-// of them became one with the batch, the elements before those of the other three.
+// An index consists of MPSGraph's part and an offset that depends on the element's position: if four axes are counted
+// but the first has become part of the batch, the offset is the number of elements before those of the other three.
 struct Indices {
   ops::IndicesMode mode;
   MPSGraphTensor* added = nil;
@@ -50,7 +51,7 @@ Indices indices_of(const Lowering& l, const Dims& source, const Dims& result) {
   return {{true, 3}, along_axis(l, before, rank - 4, rank)};
 }
 
-// A tap's index: what its window's place gives, the same for all taps, and its own part.
+// The index of a kernel element: an offset for its window's position, equal for all elements, plus its own part.
 class TapIndices {
  public:
   TapIndices(const Lowering& l, const ops::Pooling& pooling, const Taps& taps, const Dims& source)
@@ -70,7 +71,7 @@ class TapIndices {
       index += tap[i] * step(i) * (mode_.global ? taps_.windows()[i].dilation : 1);
     return index;
   }
-  MPSGraphTensor* of_place() const {  // nil: 0
+  MPSGraphTensor* of_place() const {  // nil means 0
     if (!mode_.global) return nil;
     const Dims& dims = taps_.result_dims();
     MPSGraphTensor* sum = nil;
@@ -83,7 +84,7 @@ class TapIndices {
     }
     return sum;
   }
-  // Is `indices`, without the part of the place, that of this tap?
+  // Whether `indices`, without the position's offset, refer to this kernel element.
   MPSGraphTensor* matches(MPSGraphTensor* indices, int64_t number) const {
     return Steps(l_).equal(indices, l_.scalar(static_cast<double>(own(number)), DType::int32));
   }
@@ -114,7 +115,8 @@ GraphTensors lower_return_indices(Lowering& l) {
   for (const ops::Window& w : pooling_windows(pooling, l.dims()))
     for (int64_t p = 0; p < w.output; ++p)
       if (ops::pooling_taps(w, p, false).count == 0)
-        l.unsupported("MPSGraph states no index for a window that only sees padding; use less padding or dilation");
+        l.unsupported("MPSGraph does not document the index for a window that covers only padding; use less padding or "
+                      "dilation, or device=\"cpu\"");
   const auto stages = pooling_stages(pooling, l.dims());
   if (stages.size() > 1) {
     const Taps taps = taps_of(l, pooling, l.dims());
@@ -151,7 +153,7 @@ MPSGraphTensor* as_int32(const Lowering& l, size_t i) {
   return l.dtype(i) == DType::int32 ? l.input(i) : l.cast(l.input(i), DType::int32);
 }
 
-// (incoming, indices, output_shape)
+// Operands: (incoming, indices, output_shape).
 GraphTensors lower_from_indices(Lowering& l) {
   const ops::Pooling pooling(l.attributes());
   const Dims& source = l.result_dims();
@@ -189,7 +191,7 @@ GraphTensors lower_from_indices(Lowering& l) {
                                                        name:l.name()]};
 }
 
-// (values, indices): what stands where the indices point, nothing where they point nowhere.
+// Operands: (values, indices). Returns the values at the indices, and zero where an index points nowhere.
 GraphTensors lower_at_indices(Lowering& l) {
   const ops::Pooling pooling(l.attributes());
   const Taps taps = taps_of(l, pooling, l.dims());

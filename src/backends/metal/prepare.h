@@ -1,12 +1,12 @@
-// What is done to a Program before it is lowered to MPSGraph.
+// Preparation of a Program before it is lowered to MPSGraph.
 #pragma once
 
 #include "compiler/program.h"
 
 namespace mpsgraph::metal {
 
-// The compiler's passes but those for our own kernels; composites that MPSGraph has stay. Then tensors without elements
-// go, because MPSGraph has none: what is computed from nothing becomes a constant.
+// Run the compiler's passes except those for CPU kernels; composites that MPSGraph supports are kept. Then remove
+// tensors without elements, which MPSGraph does not support: results computed from them become constants.
 void prepare(compiler::Program& program, const compiler::Options& options);
 
 }  // namespace mpsgraph::metal

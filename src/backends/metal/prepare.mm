@@ -1,4 +1,4 @@
-// Passes for MPSGraph. The text of each is seen by Options::observe like that of the others.
+// Compiler passes for MPSGraph. Options::observe receives the text after each of them, as for other passes.
 #include "backends/metal/prepare.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ ConstantPtr nothing(const TensorType& type) {
 
 bool concerns_nothing(const Operation& operation) {
   if (operation.is("placeholder") || operation.is("constant") || operation.is("variable")) return false;
-  const auto history = [](const auto& tensor) { return tensor->type.history > 0; };  // whose lowering knows nothing
+  // histories handle empty values themselves
+  const auto history = [](const auto& tensor) { return tensor->type.history > 0; };
   if (std::ranges::any_of(operation.inputs, history) || std::ranges::any_of(operation.outputs, history)) return false;
   const auto empty = [](const auto& tensor) { return is_empty(&*tensor); };
   return std::ranges::any_of(operation.inputs, empty) || std::ranges::any_of(operation.outputs, empty);
@@ -35,7 +36,7 @@ bool gives_nothing(const Operation& operation) {
   return std::ranges::all_of(operation.outputs, [](const auto& output) { return is_empty(output.get()); });
 }
 
-// The parts that have elements, by slices; the others are constants.
+// Split into slices; parts without elements become constants.
 std::vector<Tensor*> split_without_nothing(compiler::Rewriter& r, const Operation& split) {
   const Dims& dims = split.input(0)->shape().dims();
   const int64_t given = split.attributes.integer("axis");
@@ -70,7 +71,7 @@ compiler::Rewriter::Replacement without_nothing(compiler::Rewriter& r, const Ope
     if (parts.size() == 1) return parts;
     return std::vector<Tensor*>{r.create(operation, "concat", parts, operation.attributes)->output()};
   }
-  // What is computed from nothing alone has one value, whatever the feeds.
+  // A result computed only from empty tensors is constant.
   std::vector<Tensor*> inputs;
   for (const Tensor* input : operation.inputs)
     inputs.push_back(is_empty(input) ? r.constant(operation, nothing(input->type)) : r.now(input));
@@ -83,13 +84,13 @@ compiler::Rewriter::Replacement without_nothing(compiler::Rewriter& r, const Ope
 }
 
 void remove_nothing(compiler::Program& program) {
-  // Control flow keeps its results without elements, and a feed that is a target, too, may be empty by itself.
+  // Control flow keeps its empty results, and a feed that is also a target may be empty.
   for (Tensor*& target : program.targets)
     if (is_empty(target) && !target->operation->is("constant"))
       target = program.graph->add("constant", {}, {{"value", nothing(target->type)}});
   const auto concerned = [](const Operation& operation) { return concerns_nothing(operation); };
   if (!compiler::any_operation(program, concerned)) return;
-  // Folding knows what composites are made of, not what MPSGraph has of them.
+  // Folding can evaluate the primitive operations of composites, but not composites that MPSGraph implements.
   const auto composite = [](const Operation& operation) {
     return concerns_nothing(operation) && operation.definition->decompose && !gives_nothing(operation);
   };
@@ -104,8 +105,9 @@ void remove_nothing(compiler::Program& program) {
   compiler::fold(program);
 }
 
-// Windows, and places that several elements come to: Apple does not say in what precision it adds up halves there.
-// Reductions and moments are in float32 since pass widen; scatters and scans see to it themselves.
+// Windowed operations, and those that add several elements at one position, for which Apple does not document the
+// precision of float16 and bfloat16 sums. Reductions and moments are already in float32 after the widen pass; scatters
+// and scans convert themselves.
 bool adds_halves(const Operation& operation) {
   static constexpr std::string_view kinds[] = {
       "avg_pooling2d", "avg_pooling2d_gradient", "avg_pooling4d", "avg_pooling4d_gradient", "sum_pooling4d",
@@ -113,10 +115,10 @@ bool adds_halves(const Operation& operation) {
       "max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices", "resize_bilinear",
       "resize_bilinear_gradient", "resize_nearest_gradient", "stencil_windows", "stencil_windows_data_gradient",
       "stencil_windows_weights_gradient", "tile_gradient", "pad_gradient",
-      // A Mac asserts that what it writes here is float32.
+      // Macs assert that these results are float32.
       "convolution2d_weights_gradient", "depthwise_convolution2d_weights_gradient",
       "depthwise_convolution3d_weights_gradient"};
-  // PyTorch's list of what fails on Macs has these of bfloat16.
+  // PyTorch lists these among the bfloat16 operations that fail on Macs.
   static constexpr std::string_view of_bfloat16[] = {
       "convolution2d_data_gradient", "depthwise_convolution2d_data_gradient", "depthwise_convolution3d_data_gradient"};
   const auto is_among = [&](const auto& names) {
@@ -133,7 +135,7 @@ compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Op
   return narrowed(builder, {sum}, operation);
 }
 
-// Attention in its plain form only: order of the keys, dropped weights and what a gradient takes are composed.
+// Keep attention in its plain form only: causal masks, dropout, and the state for gradients are composed.
 bool keeps(const Operation& operation) {
   if (!find_lowering(operation.kind())) return false;
   return !operation.is("scaled_dot_product_attention") ||
@@ -144,7 +146,7 @@ bool keeps(const Operation& operation) {
 }  // namespace
 
 void prepare(compiler::Program& program, const compiler::Options& options) {
-  // Layouts, fusion and the order of execution are MPSGraph's own affair.
+  // MPSGraph chooses layouts, fusion, and the order of execution.
   using enum compiler::OptionalPass;
   const compiler::Target target{.passes = {prune, fold, simplify, absorb}, .keeps = keeps};
   compiler::run_passes(program, target, options);

@@ -1,4 +1,4 @@
-// Questions about MPSGraph and Metal that their documentation leaves open, for the self-test on a Mac.
+// Probes: questions about MPSGraph and Metal that their documentation leaves open, asked by the self-test on a Mac.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace mpsgraph::metal {
 
-// Each builds a small MPSGraph of its own, runs it and says what came out. `device` outlives them.
+// Each probe builds and runs a small MPSGraph and returns the result as text. `device` outlives the probes.
 std::vector<runtime::Probe> probes(MetalDevice& device);  // all
 std::vector<runtime::Probe> random_probes(MetalDevice& device);
 std::vector<runtime::Probe> recurrent_probes(MetalDevice& device);
@@ -19,7 +19,7 @@ std::vector<runtime::Probe> node_probes(MetalDevice& device);
 std::vector<runtime::Probe> recurrent_node_probes(MetalDevice& device);
 std::vector<runtime::Probe> limit_probes(MetalDevice& device);
 
-// One; what the frameworks raise becomes an error of ours.
+// Create a probe. Exceptions of Apple's frameworks become errors of this library.
 runtime::Probe probe(MetalDevice& device, const char* name, const char* question, const char* method,
                      const char* meaning, std::string (*ask)(MetalDevice&));
 

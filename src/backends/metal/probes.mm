@@ -1,4 +1,4 @@
-// Probes of graphs, executables, numbers that are none, indices and memory; the others stand in files of their own.
+// Probes of graphs, executables, NaN, out-of-range indices, and memory. The other probes are in separate files.
 #include "backends/metal/probes.h"
 
 #include <sys/mman.h>
@@ -61,7 +61,7 @@ std::string variables_of_executables(MetalDevice& device) {
   Asked asked{{value, {DType::float32, Shape(Dims{1})}}};
   const auto by_graph = run_once(device, graph, [NSMutableDictionary dictionary], asked);
   seen.push_back(*reinterpret_cast<const float*>(by_graph[0].data()));
-  return cat("doubled, read, doubled, read by executables, read by the graph: ", list(seen));
+  return cat("values after two rounds of doubling and reading by executables, and one read by the graph: ", list(seen));
 }
 
 std::string rank_of_nothing(MetalDevice& device) {
@@ -90,7 +90,7 @@ std::string rank_of_nothing(MetalDevice& device) {
              y.shape ? cat(y.shape.count, " dimensions") : "unknown rank");
 }
 
-// --- numbers that are none, indices that are outside -----------------------------------------------------------------
+// --- NaN and out-of-range indices ------------------------------------------------------------------------------------
 
 std::string extrema_of_nan(MetalDevice& device) {
   Trial trial(device);
@@ -100,7 +100,7 @@ std::string extrema_of_nan(MetalDevice& device) {
   MPSGraphTensor* high = [graph maximumWithPrimaryTensor:a secondaryTensor:b name:nil];
   MPSGraphTensor* most = [graph reductionMaximumWithTensor:a axes:@[ @0 ] name:nil];
   MPSGraphTensor* least = [graph reductionMinimumWithTensor:a axes:@[ @0 ] name:nil];
-  return cat("of (NaN, 1), (1, NaN), (NaN, NaN): minimum ", list(trial.values(low, {3})), ", maximum ",
+  return cat("for (NaN, 1), (1, NaN), (NaN, NaN): minimum ", list(trial.values(low, {3})), ", maximum ",
              list(trial.values(high, {3})), "; reductions of [NaN, 1, NaN]: maximum ", list(trial.values(most, {1})),
              ", minimum ", list(trial.values(least, {1})));
 }
@@ -141,7 +141,7 @@ std::string memory_of_others(MetalDevice& device) {
   munmap(mapped, 4 * page);
   void* allocated = nullptr;
   if (posix_memalign(&allocated, page, 4 * page) != 0) return answer;
-  answer += cat(", pages of malloc ", takes(allocated));
+  answer += cat(", malloc pages ", takes(allocated));
   free(allocated);
   return answer;
 }
@@ -159,33 +159,35 @@ std::vector<Probe> probes(MetalDevice& device) {
                              form_probes(device), node_probes(device), recurrent_node_probes(device)})
     all.insert(all.end(), others.begin(), others.end());
   const std::vector<Probe> more{
-      probe(device, "variables_of_executables", "Do executables of one MPSGraph share its variables?",
+      probe(device, "variables_of_executables", "Do executables of the same MPSGraph share its variables?",
             "a variable of 1 is doubled by one executable and read by another, twice, then read by the graph",
-            "[2, 2, 4, 4, 4]: shared, so that programs with variables may become MPSGraphExecutables, too "
-            "(src/backends/metal/program.h). Another: they keep running through the MPSGraph.",
+            "[2, 2, 4, 4, 4]: shared, so programs with variables could become MPSGraphExecutables, too "
+            "(src/backends/metal/program.h). Any other answer: they must keep running through the MPSGraph.",
             variables_of_executables),
-      probe(device, "rank_0", "Does MPSGraph take tensors of rank 0?", "a placeholder of shape [] is fed, added, read",
-            "6 with 0 dimensions: shape_of() in src/backends/metal/types.mm may leave rank 0 as it is. Another, or an "
-            "error: it stays (1) there.",
+      probe(device, "rank_0", "Does MPSGraph accept tensors of rank 0?",
+            "a placeholder of shape [] is fed, added to itself, and read",
+            "6 with 0 dimensions: shape_of() in src/backends/metal/types.mm could keep rank 0. Any other answer, or an "
+            "error: it must keep using shape (1).",
             rank_of_nothing),
-      probe(device, "nan_of_extrema", "What do minimum, maximum and their reductions make of NaN?",
-            "pairs with NaN on either side, on both, and a reduction",
-            "The number where one operand is one: the selections around them in src/backends/metal/arithmetic.mm and "
-            "reduction.mm can go. NaN, or one side's: they stay.",
+      probe(device, "nan_of_extrema", "How do minimum, maximum and their reductions treat NaN?",
+            "pairs with NaN on either side and on both, and a reduction",
+            "The number if one operand is a number: the selections around these operations in "
+            "src/backends/metal/arithmetic.mm and reduction.mm could be removed. NaN, or only for one side: they are "
+            "needed.",
             extrema_of_nan),
-      probe(device, "nan_of_relu", "What does reLUWithTensor: make of NaN?", "of [NaN, -1, 1]",
-            "NaN first: lower_relu in src/backends/metal/activation.mm may be reLUWithTensor:. 0: it stays composed.",
+      probe(device, "nan_of_relu", "How does reLUWithTensor: treat NaN?", "for [NaN, -1, 1]",
+            "NaN first: lower_relu in src/backends/metal/activation.mm could use reLUWithTensor:. 0: it must stay "
+            "composed.",
             relu_of_nan),
-      probe(device, "gather_out_of_bounds", "What does gather give for indices that are outside?",
+      probe(device, "gather_out_of_bounds", "What does gather return for out-of-range indices?",
             "five indices into three numbers",
-            "0 for -1 and beyond 2, as ours: the masks of src/backends/metal/gather.mm can go. Another, or an error: "
-            "they stay.",
+            "0 for -1 and beyond 2, as on the CPU: the masks in src/backends/metal/gather.mm could be removed. Any "
+            "other answer, or an error: they are needed.",
             gather_outside),
-      probe(device, "memory_of_others", "Which memory does Metal share that it did not allocate?",
-            "newBufferWithBytesNoCopy: over four pages that can be written, that cannot, and of malloc",
-            "Shared: arrays of numpy are fed without a copy. Refused: MetalDevice::shared in "
-            "src/backends/metal/device.mm stages them; then the promise of zero copy holds for results and arrays of "
-            "mg.NDArray only.",
+      probe(device, "memory_of_others", "Which memory that Metal did not allocate can it share?",
+            "newBufferWithBytesNoCopy: over four writable pages, four read-only pages, and memory of malloc",
+            "Shared: numpy arrays are fed without a copy. Refused: MetalDevice::shared in "
+            "src/backends/metal/device.mm stages them, and only results and arrays of mg.NDArray avoid copies.",
             memory_of_others),
   };
   all.insert(all.end(), more.begin(), more.end());

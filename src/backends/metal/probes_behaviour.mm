@@ -1,5 +1,5 @@
-// Probes of what code that runs on Macs works around: tests/apple/behaviour.md lists it. Each answer says whether the
-// detour is needed on the machine at hand.
+// Probes of faults that code known to run on Macs works around, as listed in tests/apple/behaviour.md. Each answer
+// shows whether the workaround is needed on this machine.
 #include <bit>
 
 #include "backends/metal/direct.h"
@@ -11,7 +11,7 @@ using runtime::Probe;
 
 namespace {
 
-// Beyond 2^24, a NaN's bits, bits of subnormal floats.
+// Integers above 2^24, the bits of a NaN, and the bits of subnormal floats.
 const std::vector<int32_t> integers{16777217, 1832780943, 0x7FC00001, 1, 3};
 
 std::string gathered_integers(MetalDevice& device) {
@@ -61,7 +61,7 @@ std::string divided_integers(MetalDevice& device) {
   return cat("16777217 / 1, -7 / 2, 7 / -2, 2147483647 / 3: ", list(trial.values<int32_t>(quotient, {4})));
 }
 
-// The second smallest stands last.
+// The second smallest number comes last.
 std::string order_of_many(MetalDevice& device) {
   Trial trial(device);
   constexpr int64_t count = (int64_t{1} << 22) + 1;
@@ -97,31 +97,32 @@ std::string bounds_with_a_dimension(MetalDevice& device) {
 
 std::vector<Probe> behaviour_probes(MetalDevice& device) {
   return {
-      probe(device, "gathered_integers", "Do gathers keep integers that float32 has no room for?",
-            "five integers are gathered as they stand",
-            "The same five: moved() in src/backends/metal/indexing.mm may leave integers as they are. Others: they "
-            "stay in parts.",
+      probe(device, "gathered_integers", "Do gathers preserve integers that float32 cannot represent?",
+            "five integers are gathered directly",
+            "The same five: moved() in src/backends/metal/indexing.mm could gather integers directly. Others: they "
+            "must be split into parts.",
             gathered_integers),
-      probe(device, "gathered_patterns", "Do gathers of float32 keep all bits?",
-            "five patterns, of a NaN and of subnormal numbers too, are gathered as float32",
-            "The same bits: integers may be gathered as float32 by reinterpretCast, in one piece. Others: they stay "
-            "in parts.",
+      probe(device, "gathered_patterns", "Do gathers of float32 preserve all bits?",
+            "five bit patterns, including a NaN and subnormal numbers, are gathered as float32",
+            "The same bits: integers could be gathered as float32 by reinterpretCast, in one piece. Others: they must "
+            "be split into parts.",
             gathered_patterns),
-      probe(device, "scattered_integers", "Do scatters keep integers that float32 has no room for?",
+      probe(device, "scattered_integers", "Do scatters preserve integers that float32 cannot represent?",
             "five integers are scattered into zeros in three modes",
-            "The same five in a mode: src/backends/metal/scatter_nd.mm may use it for integers. Others: it stays "
-            "float32 in parts.",
+            "The same five in a mode: src/backends/metal/scatter_nd.mm could use that mode for integers. Others: it "
+            "must keep using float32 parts.",
             scattered_integers),
-      probe(device, "divided_integers", "Are quotients of int32 exact?", "four quotients, of large numbers too",
-            "[16777217, -3, -3, 715827882]: as ours. Others: src/backends/metal/arithmetic.mm has to divide in parts.",
+      probe(device, "divided_integers", "Are quotients of int32 exact?", "four quotients, including large numbers",
+            "[16777217, -3, -3, 715827882]: as on the CPU. Others: src/backends/metal/arithmetic.mm must divide in "
+            "parts.",
             divided_integers),
-      probe(device, "order_of_many", "Is the order of more than 2^22 numbers right?",
-            "4194305 falling numbers are sorted",
-            "0 places: as ours. More: src/backends/metal/order.mm must refuse "
-            "long axes.",
+      probe(device, "order_of_many", "Are sorts of more than 2^22 numbers correct?",
+            "4194305 descending numbers are sorted",
+            "0 wrong positions: as on the CPU. More: src/backends/metal/order.mm must refuse long axes.",
             order_of_many),
-      probe(device, "bounds_with_a_dimension", "Do loops take bounds of shape (1)?", "a loop adds 2 five times",
-            "[10]: Lowering::bound may leave them as they are. Another, or an end of the process: they stay scalars.",
+      probe(device, "bounds_with_a_dimension", "Do loops accept bounds of shape (1)?", "a loop adds 2 five times",
+            "[10]: Lowering::bound could pass such bounds unchanged. Any other answer, or an aborted process: bounds "
+            "must be scalars.",
             bounds_with_a_dimension),
   };
 }

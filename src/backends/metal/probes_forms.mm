@@ -1,5 +1,5 @@
-// Probes of selectors and forms that no code known to run on Macs uses: tests/apple/witnesses.txt names them. Each
-// answer is stated, as ours on the CPU gives it.
+// Probes of selectors and forms that no code known to run on Macs uses, as listed in tests/apple/witnesses.txt. Each
+// probe states the answer of the CPU device.
 #include "backends/metal/direct.h"
 #include "backends/metal/probes.h"
 
@@ -9,7 +9,7 @@ using runtime::Probe;
 
 namespace {
 
-// A convolution without padding.
+// Descriptor of a convolution without padding.
 MPSGraphConvolution2DOpDescriptor* plain_convolution(NSUInteger groups) {
   return [MPSGraphConvolution2DOpDescriptor descriptorWithStrideInX:1
                                                           strideInY:1
@@ -44,7 +44,7 @@ std::string adam_by_powers(MetalDevice& device) {
              ", velocity ", list(trial.values(results[2], {2})));
 }
 
-// Windows of two along the last axis of (1, 1, 1, 4).
+// Windows of size 2 along the last axis of (1, 1, 1, 4).
 std::string pooling_gradients(MetalDevice& device) {
   const auto gradient = [&](MPSGraphTensor* (^of)(Trial&, MPSGraphPooling4DOpDescriptor*, MPSGraphTensor*)) {
     Trial trial(device);
@@ -77,7 +77,7 @@ std::string pooling_gradients(MetalDevice& device) {
   return cat("of [1, 5, 7, 3] for [10, 20]: average ", average, ", maximum ", largest, ", by indices ", indexed);
 }
 
-// The same over two axes, by indices local to their window.
+// The same over two axes, with indices local to their window.
 std::string local_indices(MetalDevice& device) {
   Trial trial(device);
   MPSGraphPooling2DOpDescriptor* how =
@@ -126,11 +126,11 @@ std::string stencils(MetalDevice& device) {
                                                             name:nil];
     return list(trial.values(found, {1, 1, 1, 4}));
   };
-  return cat("[10, 1, -1] over [1, 2, 3, 4] between zeros: sum ", stencil(MPSGraphReductionModeSum), ", max ",
-             stencil(MPSGraphReductionModeMax), ", min ", stencil(MPSGraphReductionModeMin));
+  return cat("weights [10, 1, -1] over [1, 2, 3, 4] with zero padding: sum ", stencil(MPSGraphReductionModeSum),
+             ", max ", stencil(MPSGraphReductionModeMax), ", min ", stencil(MPSGraphReductionModeMin));
 }
 
-// One step of one unit: the state is the activation of what is fed.
+// One step of a single unit, whose state is the activation of its input.
 std::string activations_of_cells(MetalDevice& device) {
   const auto cell = [&](MPSGraphRNNActivation activation) {
     std::vector<float> found;
@@ -168,12 +168,13 @@ std::string resized_without_a_batch(MetalDevice& device) {
                                                              name:nil];
     return list(trial.values(found, to));
   };
-  return cat("[1, 5] to four: HW ", resized(MPSGraphTensorNamedDataLayoutHW, {1, 2}, {1, 4}), ", CHW ",
+  return cat("[1, 5] resized to four: HW ", resized(MPSGraphTensorNamedDataLayoutHW, {1, 2}, {1, 4}), ", CHW ",
              resized(MPSGraphTensorNamedDataLayoutCHW, {1, 1, 2}, {1, 1, 4}), ", HWC ",
              resized(MPSGraphTensorNamedDataLayoutHWC, {1, 2, 1}, {1, 4, 1}));
 }
 
-// Products that MPSGraph sums up wrongly on some processors, and convolutions: pytorch/pytorch#195163, #96225, #188359.
+// Matmuls and convolutions for which MPSGraph computes wrong sums on some processors: pytorch/pytorch#195163, #96225,
+// #188359.
 std::string long_sums(MetalDevice& device) {
   const auto product = [&](int64_t terms) {
     Trial trial(device);
@@ -184,7 +185,7 @@ std::string long_sums(MetalDevice& device) {
                                                       name:nil];
     return trial.values(found, {16, 16})[255];
   };
-  return cat("of 32766, 32767, 32769 and 65536 ones: ",
+  return cat("sums of 32766, 32767, 32769 and 65536 ones: ",
              list(std::vector<float>{product(32766), product(32767), product(32769), product(65536)}));
 }
 
@@ -201,12 +202,13 @@ std::string tall_kernels(MetalDevice& device) {
     for (const float value : trial.values(found, {images, 16, 1, 4})) wrong += value != static_cast<float>(kernel);
     return wrong;
   };
-  return cat("wrong of one image under 255: ", convolution(1, 255), ", under 256: ", convolution(1, 256),
-             "; of eight under 128: ", convolution(8, 128), ", under 255: ", convolution(8, 255),
-             ", under 256: ", convolution(8, 256));
+  return cat("wrong values for one image, kernel size under 255: ", convolution(1, 255),
+             ", under 256: ", convolution(1, 256), "; for eight images, under 128: ", convolution(8, 128),
+             ", under 255: ", convolution(8, 255), ", under 256: ", convolution(8, 256));
 }
 
-// On M1 of older systems, and in float16, these were wrong: PyTorch's list of what fails has them.
+// These convolutions were wrong on M1 with older systems, and in float16, according to PyTorch's list of failing
+// operations.
 std::string convolutions_of_three_axes(MetalDevice& device) {
   const auto wrong = [&](bool last, bool half) {
     Trial trial(device);
@@ -243,11 +245,11 @@ std::string convolutions_of_three_axes(MetalDevice& device) {
       count += value != 108;
     return count;
   };
-  return cat("wrong with channels first: ", wrong(false, false), ", last: ", wrong(true, false),
+  return cat("wrong values with channels first: ", wrong(false, false), ", last: ", wrong(true, false),
              ", of float16: ", wrong(false, true), ", ", wrong(true, true));
 }
 
-// Equal numbers have to stay in the order of their places.
+// A stable sort keeps equal numbers in their original order.
 std::string order_of_equal_numbers(MetalDevice& device) {
   Trial trial(device);
   std::vector<int32_t> numbers(1 << 16);
@@ -259,7 +261,7 @@ std::string order_of_equal_numbers(MetalDevice& device) {
     const int32_t a = numbers[static_cast<size_t>(found[i - 1])], b = numbers[static_cast<size_t>(found[i])];
     wrong += a > b || (a == b && found[i - 1] > found[i]);
   }
-  return cat(wrong, " of ", found.size(), " places are wrong");
+  return cat(wrong, " of ", found.size(), " positions are wrong");
 }
 
 std::string many_images(MetalDevice& device) {
@@ -274,61 +276,62 @@ std::string many_images(MetalDevice& device) {
                                                                        name:nil];
     return trial.values(found, {1, 1, 1, 1})[0];
   };
-  return cat("of 65535 and 65536 ones: ", list(std::vector<float>{gradient(65535), gradient(65536)}));
+  return cat("sums over 65535 and 65536 images of ones: ", list(std::vector<float>{gradient(65535), gradient(65536)}));
 }
 
 }  // namespace
 
 std::vector<Probe> form_probes(MetalDevice& device) {
   return {
-      probe(device, "adam_by_powers", "Is Adam with powers of beta what its text says?", "one step from zero moments",
-            "values [0.9, 2.1], momentum [2, -2], velocity [4, 4]: as ours. Another: lower_adam in "
-            "src/backends/metal/optimizer.mm has to compose it.",
+      probe(device, "adam_by_powers", "Does Adam with powers of beta follow its documentation?",
+            "one step from zero moments",
+            "values [0.9, 2.1], momentum [2, -2], velocity [4, 4]: as on the CPU. Others: lower_adam in "
+            "src/backends/metal/optimizer.mm must compose it.",
             adam_by_powers),
-      probe(device, "pooling_gradients", "Are the gradients of poolings over four axes right?",
+      probe(device, "pooling_gradients", "Are the gradients of 4-D poolings correct?",
             "windows of two along the last axis, by the source and by indices",
-            "average [5, 5, 10, 10], the others [0, 10, 20, 0]: as ours. Another: src/backends/metal/pooling.mm or "
-            "pooling_indices.mm has to compose it of slices.",
+            "average [5, 5, 10, 10], the others [0, 10, 20, 0]: as on the CPU. Others: src/backends/metal/pooling.mm "
+            "or pooling_indices.mm must compose them of slices.",
             pooling_gradients),
-      probe(device, "local_indices", "Are indices local to a window what MPSGraph's gradient takes?",
+      probe(device, "local_indices", "Does MPSGraph's pooling gradient accept indices local to a window?",
             "windows of two along the last axis",
-            "indices [1, 0], gradient [0, 10, 20, 0]: as ours. Another: src/backends/metal/pooling_indices.mm has to "
-            "compose them of slices.",
+            "indices [1, 0], gradient [0, 10, 20, 0]: as on the CPU. Others: src/backends/metal/pooling_indices.mm "
+            "must compose them of slices.",
             local_indices),
-      probe(device, "stencils", "Are stencils weighed, padded and reduced as their text says?",
+      probe(device, "stencils", "Do the weights, padding and reductions of stencils follow their documentation?",
             "three weights over four numbers",
-            "sum [-1, 9, 19, 34], max [1, 10, 20, 30], min [-2, -3, -4, 0]: as ours. Another: lower_windows in "
-            "src/backends/metal/stencil.mm has to compose it of slices.",
+            "sum [-1, 9, 19, 34], max [1, 10, 20, 30], min [-2, -3, -4, 0]: as on the CPU. Others: lower_windows in "
+            "src/backends/metal/stencil.mm must compose them of slices.",
             stencils),
-      probe(device, "activations_of_cells", "What are the activations of recurrent cells?", "one step of one unit",
-            "none the numbers themselves, hard sigmoid [0, 0.3, 0.6, 1], the others the functions: as ours. Another: "
-            "src/backends/metal/recurrent.mm has to compose layers with that one.",
+      probe(device, "activations_of_cells", "Which functions are the activations of recurrent cells?",
+            "one step of one unit",
+            "The numbers themselves for none, [0, 0.3, 0.6, 1] for hard sigmoid, the named function otherwise: as on "
+            "the CPU. Others: src/backends/metal/recurrent.mm must compose layers with that activation.",
             activations_of_cells),
-      probe(device, "resized_without_a_batch", "Does resizing take images without a batch?",
+      probe(device, "resized_without_a_batch", "Does resizing accept images without a batch axis?",
             "two pixels become four in three layouts",
-            "[1, 2, 4, 5] each: as ours. Another, or an error: src/backends/metal/resize.mm has to put a batch of one "
-            "in front.",
+            "[1, 2, 4, 5] each: as on the CPU. Others, or an error: src/backends/metal/resize.mm must add a batch axis "
+            "of size 1.",
             resized_without_a_batch),
-      probe(
-          device, "long_sums", "Are products of more than 32766 terms right?", "products of ones",
-          "[32766, 32767, 32769, 65536]: product() in src/backends/metal/matrix.mm need not cut long ones. Others: it "
-          "has to.",
-          long_sums),
-      probe(device, "tall_kernels", "Are convolutions under tall kernels right?", "grouped convolutions of ones",
-            "0 everywhere: check_kernels in src/backends/metal/convolution.mm can go. Others under 255 or 128 too: it "
-            "has to refuse more.",
+      probe(device, "long_sums", "Are matmuls with more than 32766 terms correct?", "matmuls of ones",
+            "[32766, 32767, 32769, 65536]: product() in src/backends/metal/matrix.mm need not split long sums. Others: "
+            "it must.",
+            long_sums),
+      probe(device, "tall_kernels", "Are convolutions with tall kernels correct?", "grouped convolutions of ones",
+            "0 everywhere: check_kernels in src/backends/metal/convolution.mm could be removed. Others under 255 or "
+            "128, too: it must refuse more.",
             tall_kernels),
-      probe(
-          device, "convolutions_of_three_axes", "Are convolutions over three axes right?", "of ones, in two layouts",
-          "0 everywhere: as ours. Others: convolution3d in src/backends/metal/convolution.mm has to refuse them, or to "
-          "use the other layout.",
-          convolutions_of_three_axes),
-      probe(device, "order_of_equal_numbers", "Do equal numbers stay in order when they are sorted?",
-            "65536 numbers of five values",
-            "0 places: as ours. More: sorted_order in src/backends/metal/order.mm has to sort places along.",
+      probe(device, "convolutions_of_three_axes", "Are 3-D convolutions correct?",
+            "convolutions of ones in two layouts",
+            "0 everywhere: as on the CPU. Others: convolution3d in src/backends/metal/convolution.mm must refuse them, "
+            "or use the other layout.",
+            convolutions_of_three_axes),
+      probe(device, "order_of_equal_numbers", "Are sorts stable?", "65536 numbers with five distinct values",
+            "0 wrong positions: as on the CPU. More: sorted_order in src/backends/metal/order.mm must sort positions, "
+            "too.",
             order_of_equal_numbers),
-      probe(device, "many_images", "Are the weights' gradients of 65536 images right?", "gradients of ones",
-            "[65535, 65536]: check_images in src/backends/metal/convolution.mm can go. Another: it stays.",
+      probe(device, "many_images", "Are weight gradients over 65536 images correct?", "gradients of ones",
+            "[65535, 65536]: check_images in src/backends/metal/convolution.mm could be removed. Others: it is needed.",
             many_images),
   };
 }

@@ -1,5 +1,5 @@
-// Probes of sizes, element types and forms that the backend avoids: tests/apple/behaviour.md lists them. Where a Mac
-// ends the process, that is the answer; each is asked in a process that may end.
+// Probes of sizes, dtypes, and forms that the backend avoids, as listed in tests/apple/behaviour.md. On some Macs a
+// probe aborts the process, which counts as an answer, so each runs in a separate process.
 #include <unistd.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const char* const older = "not asked: this macOS is older than what is asked about";
+const char* const older = "not asked: this macOS version does not have the feature";
 
 std::string wrong_of(size_t wrong, size_t count, const char* what) {
   return cat(wrong, " of ", count, " ", what, " are wrong");
@@ -26,7 +26,8 @@ std::string wrong_of(size_t wrong, size_t count, const char* what) {
 
 // --- sizes -----------------------------------------------------------------------------------------------------------
 
-// 2 GB of one byte each, of which the last four are looked at. The placeholder comes first: it may be refused.
+// 2 GB of one-byte elements, of which the last four are read. The placeholder is created first because it may be
+// rejected.
 std::string elements_beyond_2_31(MetalDevice& device) {
   Trial trial(device);
   constexpr int64_t width = (int64_t{1} << 30) + 4;
@@ -40,7 +41,7 @@ std::string elements_beyond_2_31(MetalDevice& device) {
   feeds[x] = device.data_of(fed).data;
   const NDArray result = run_once(device, trial.graph, feeds, {{found, {DType::int32, Shape(Dims{1, 4})}}})[0];
   const auto* numbers = reinterpret_cast<const int32_t*>(result.data());
-  return cat("the last of 2^31 + 8: ", list(std::vector<int32_t>(numbers, numbers + 4)));
+  return cat("the last four of 2^31 + 8: ", list(std::vector<int32_t>(numbers, numbers + 4)));
 }
 
 std::string long_products(MetalDevice& device) {
@@ -50,7 +51,7 @@ std::string long_products(MetalDevice& device) {
   MPSGraphTensor* product = [trial.graph matrixMultiplicationWithPrimaryTensor:trial.fed(ones, {2, length})
                                                                secondaryTensor:trial.fed(ones, {length, 2})
                                                                           name:nil];
-  return cat("2x40000 by 40000x2 of ones: ", list(trial.values(product, {2, 2})));
+  return cat("2x40000 by 40000x2 matrices of ones: ", list(trial.values(product, {2, 2})));
 }
 
 std::string large_inverse(MetalDevice& device) {
@@ -155,7 +156,7 @@ std::string indices_of_64_bits(MetalDevice& device) {
   return cat("of [10, 20, 30] at 2, 0, 1: ", list(trial.values(found, {3})));
 }
 
-// As the bits of int32: 0xD2511F53, and three times it.
+// A scalar, 0xD2511F53, and three times its value, both read as the bits of int32.
 std::string large_scalar(MetalDevice& device) {
   Trial trial(device);
   const auto number = [&](double value) {
@@ -182,7 +183,7 @@ std::string scatter_along_one(MetalDevice& device) {
                                           indicesTensor:indices
                                                    mode:MPSGraphScatterModeSet
                                                    name:nil];
-  return cat("7 and 8 at 3 and 1 of four zeros: ", list(trial.values(found, {4, 1})));
+  return cat("scattering 7 and 8 to 3 and 1 of four zeros: ", list(trial.values(found, {4, 1})));
 }
 
 std::string gather_along_one(MetalDevice& device) {
@@ -194,7 +195,7 @@ std::string gather_along_one(MetalDevice& device) {
                                      withUpdatesTensor:trial.fed({10, 20, 30}, {3, 1})
                                          indicesTensor:indices
                                                   name:nil];
-  return cat("of three rows of one at 2 and 0: ", list(trial.values(found, {2, 1})));
+  return cat("gathering rows 2 and 0 of three rows of one element: ", list(trial.values(found, {2, 1})));
 }
 
 std::string reflected_twice(MetalDevice& device) {
@@ -205,17 +206,17 @@ std::string reflected_twice(MetalDevice& device) {
                                      rightPadding:@[ @0 ]
                                     constantValue:0
                                              name:nil];
-  return cat("[1, 2, 3] with three before it: ", list(trial.values(padded, {6})));
+  return cat("[1, 2, 3] with reflection padding of three before it: ", list(trial.values(padded, {6})));
 }
 
 std::string scan_of_five_axes(MetalDevice& device) {
   Trial trial(device);
   MPSGraphTensor* x = trial.fed({1, 2, 3}, {3, 1, 1, 1, 1});
   MPSGraphTensor* sums = [trial.graph cumulativeSumWithTensor:x axis:0 exclusive:NO reverse:NO name:nil];
-  return cat("of [1, 2, 3] along the first of five axes: ", list(trial.values(sums, {3, 1, 1, 1, 1})));
+  return cat("cumulative sums of [1, 2, 3] along the first of five axes: ", list(trial.values(sums, {3, 1, 1, 1, 1})));
 }
 
-// A gamma that is not the same along the axis, with the sums given; beside the formula.
+// The gradient for a gamma that varies along the axis, with the sums given, compared with the formula.
 std::string varying_gamma(MetalDevice& device) {
   Trial trial(device);
   const std::vector<float> x{1, 2, 4}, incoming{1, -1, 0.5}, gamma{1, 2, 3};
@@ -244,7 +245,8 @@ std::string varying_gamma(MetalDevice& device) {
   return cat(same ? "as the formula: " : "other than the formula: ", list(values), ", by the formula ", list(formula));
 }
 
-// Soft-max of scaled products, times values: the pattern that MPSGraph maps to one kernel. The mask keeps all out.
+// A softmax of scaled products, times values: the pattern that MPSGraph replaces by one kernel. The mask excludes all
+// keys for the first query.
 std::string attention_pattern(MetalDevice& device) {
   constexpr int64_t heads = 2, length = 64, width = 16, runs = 300;
   Trial trial(device);
@@ -255,7 +257,7 @@ std::string attention_pattern(MetalDevice& device) {
   MPSGraphTensor *queries = trial.fed(numbers, dims), *keys = trial.fed(numbers, dims);
   MPSGraphTensor* values = trial.fed(numbers, dims);
   std::vector<float> hidden(static_cast<size_t>(length * length));
-  for (size_t i = 0; i < static_cast<size_t>(length); ++i) hidden[i] = -INFINITY;  // the first query sees no key
+  for (size_t i = 0; i < static_cast<size_t>(length); ++i) hidden[i] = -INFINITY;  // the first query attends to no key
   MPSGraphTensor* mask = trial.fed(hidden, {1, 1, length, length});
   MPSGraphTensor* turned = [graph transposeTensor:keys permutation:@[ @0, @1, @3, @2 ] name:nil];
   MPSGraphTensor* products = [graph matrixMultiplicationWithPrimaryTensor:queries secondaryTensor:turned name:nil];
@@ -276,13 +278,13 @@ std::string attention_pattern(MetalDevice& device) {
       (static_cast<double>(device.device.currentAllocatedSize) - static_cast<double>(before)) / (1 << 20);
   const auto blind = std::isnan(last[0]), seeing = std::isnan(last[static_cast<size_t>(width)]);
   return cat(grown < 2 ? "no growth" : cat("the device's memory grew by ", std::lround(grown), " MB"), " in ", runs,
-             " runs; a query that sees nothing finds ", blind ? "NaN" : "numbers", ", the next ",
+             " runs; a query without keys returns ", blind ? "NaN" : "numbers", ", the next ",
              seeing ? "NaN" : "numbers");
 }
 
 // --- packages --------------------------------------------------------------------------------------------------------
 
-// An executable of y, compiled as the descriptor says; nil: as applications do that give none.
+// Compile an executable for y. A nil descriptor selects the defaults, as in applications that pass none.
 MPSGraphExecutable* compiled_with(MetalDevice& device, MPSGraph* graph, MPSGraphTensor* y,
                                   MPSGraphCompilationDescriptor* descriptor) {
   return [graph compileWithDevice:device.graph_device
@@ -305,7 +307,7 @@ std::string package_without_a_folder(MetalDevice& device) {
     std::error_code ignored;
     const bool written = fs::exists(path, ignored);
     fs::remove_all(folder, ignored);
-    return written ? "the folder is made and the package written" : "nothing is written, and nothing said";
+    return written ? "the folder is made and the package written" : "nothing is written, without an error";
   }
   return older;
 }
@@ -333,12 +335,12 @@ std::string halves_at_the_default_level(MetalDevice& device) {
 // clang-format off
 struct Kind { const char *name, *question; std::string (*ask)(MetalDevice&); };
 const Kind kinds[] = {
-    {"extrema_of_int8", "Has MPSGraph extrema along axes of int8?", extrema_of<DType::int8>},
-    {"extrema_of_uint8", "Has MPSGraph extrema along axes of uint8?", extrema_of<DType::uint8>},
-    {"extrema_of_int16", "Has MPSGraph extrema along axes of int16?", extrema_of<DType::int16>},
-    {"extrema_of_uint16", "Has MPSGraph extrema along axes of uint16?", extrema_of<DType::uint16>},
-    {"extrema_of_uint32", "Has MPSGraph extrema along axes of uint32?", extrema_of<DType::uint32>},
-    {"extrema_of_bfloat16", "Has MPSGraph extrema along axes of bfloat16?", extrema_of<DType::bfloat16>},
+    {"extrema_of_int8", "Does MPSGraph support extrema of int8 along axes?", extrema_of<DType::int8>},
+    {"extrema_of_uint8", "Does MPSGraph support extrema of uint8 along axes?", extrema_of<DType::uint8>},
+    {"extrema_of_int16", "Does MPSGraph support extrema of int16 along axes?", extrema_of<DType::int16>},
+    {"extrema_of_uint16", "Does MPSGraph support extrema of uint16 along axes?", extrema_of<DType::uint16>},
+    {"extrema_of_uint32", "Does MPSGraph support extrema of uint32 along axes?", extrema_of<DType::uint32>},
+    {"extrema_of_bfloat16", "Does MPSGraph support extrema of bfloat16 along axes?", extrema_of<DType::bfloat16>},
 };
 // clang-format on
 
@@ -346,102 +348,102 @@ const Kind kinds[] = {
 
 std::vector<Probe> limit_probes(MetalDevice& device) {
   std::vector<Probe> all{
-      probe(device, "elements_beyond_2_31", "Does MPSGraph take 2^31 elements or more?",
-            "2^31 + 8 bytes are fed and the last four cut out; takes 2 GB",
-            "[1, 2, 3, 4]: require_size in src/backends/metal/types.mm may let more through. Others, or an end of the "
-            "process: it stays.",
+      probe(device, "elements_beyond_2_31", "Does MPSGraph accept 2^31 elements or more?",
+            "2^31 + 8 bytes are fed and the last four are sliced; takes 2 GB",
+            "[1, 2, 3, 4]: require_size in src/backends/metal/types.mm could allow more. Others, or an aborted "
+            "process: it is needed.",
             elements_beyond_2_31),
-      probe(device, "long_products", "Are products of matrices with a side above 32768 right?",
-            "2x40000 by 40000x2, all ones",
-            "[40000, 40000, 40000, 40000]: as ours from macOS 14.4 on, and before that require_sound in "
-            "src/backends/metal/matrix.mm can go. Others on 14.4 or later: it has to refuse them there, too.",
+      probe(device, "long_products", "Are matmuls with a dimension above 32768 correct?",
+            "2x40000 by 40000x2 matrices of ones",
+            "[40000, 40000, 40000, 40000]: as on the CPU from macOS 14.4 on; on older systems, require_sound in "
+            "src/backends/metal/matrix.mm could be removed. Others on 14.4 or later: it must refuse them there, too.",
             long_products),
-      probe(device, "large_inverse", "Has MPSGraph inverses of more than 1024 rows?", "twice the identity of 1025 rows",
-            "0 numbers are wrong: the bound in src/backends/metal/matrix_inverse.mm may rise. Another, or an end of "
-            "the process: it stays.",
+      probe(device, "large_inverse", "Does MPSGraph support inverses of more than 1024 rows?",
+            "twice the identity with 1025 rows",
+            "0 wrong numbers: the limit in src/backends/metal/matrix_inverse.mm could be raised. Others, or an aborted "
+            "process: it is needed.",
             large_inverse),
-      probe(device, "sum_of_uint32", "Has MPSGraph sums of uint32?", "16777217 + 1 + 2",
-            "[16777220]: keys_of in src/backends/metal/reduction.mm may leave uint32 as it is for sums. Another, or an "
-            "end of the process: it stays.",
+      probe(device, "sum_of_uint32", "Does MPSGraph support sums of uint32?", "16777217 + 1 + 2",
+            "[16777220]: keys_of in src/backends/metal/reduction.mm could keep uint32 for sums. Others, or an aborted "
+            "process: the conversion is needed.",
             sum_of_uint32),
-      probe(device, "all_and_any_of_bool", "Has MPSGraph reductionAnd and reductionOr of bool?",
-            "of [true, false, true]",
-            "and [0], or [1]: all_of and any_of in src/backends/metal/reduction.mm may be these. Another, or an end of "
-            "the process: they stay composed.",
+      probe(device, "all_and_any_of_bool", "Does MPSGraph support reductionAnd and reductionOr of bool?",
+            "for [true, false, true]",
+            "and [0], or [1]: all_of and any_of in src/backends/metal/reduction.mm could use them. Others, or an "
+            "aborted process: they must stay composed.",
             all_and_any),
-      probe(device, "sorted_int64", "Are sorts of int64 complete?", "5000 numbers, mixed",
-            "0 places are wrong: ascending_order in src/backends/metal/order.mm may sort int64 in one piece on this "
-            "system. More: it stays by halves.",
+      probe(device, "sorted_int64", "Are sorts of int64 complete?", "5000 shuffled numbers",
+            "0 wrong positions: ascending_order in src/backends/metal/order.mm could sort int64 directly on this "
+            "system. More: it must sort high and low halves.",
             sorted_int64),
-      probe(
-          device, "gathered_bools", "Do gathers of bool work?", "of [1, 0, 1], four times",
-          "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm may leave bool as it is. Another, or an end of "
-          "the process: it stays.",
-          gathered<MPSDataTypeBool>),
-      probe(device, "gathered_bytes", "Do gathers of uint8 work?", "of [1, 0, 1], four times",
-            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm may leave uint8 as it is. Another, or an end "
-            "of the process: it stays.",
+      probe(device, "gathered_bools", "Do gathers of bool work?", "four elements of [1, 0, 1]",
+            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm could keep bool. Others, or an aborted "
+            "process: the conversion is needed.",
+            gathered<MPSDataTypeBool>),
+      probe(device, "gathered_bytes", "Do gathers of uint8 work?", "four elements of [1, 0, 1]",
+            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm could keep uint8. Others, or an aborted "
+            "process: the conversion is needed.",
             gathered<MPSDataTypeUInt8>),
-      probe(device, "scattered_products", "Are scattered products of int32 exact?", "16777217 by 3, 5 by 7",
-            "[50331651, 35]: multiplies() in src/backends/metal/scatter_nd.mm need not refuse integers. Another, or an "
-            "end of the process: it does.",
+      probe(device, "scattered_products", "Are scattered products of int32 exact?", "16777217 times 3, 5 times 7",
+            "[50331651, 35]: the check of products in src/backends/metal/scatter_nd.mm could accept integers. Others, "
+            "or an aborted process: it must refuse them.",
             scattered_product),
-      probe(device, "padding_beyond_the_axis", "Does a reflection take more than the axis has?", "three before three",
-            "[2, 3, 2, 1, 2, 3]: native_mode in src/backends/metal/padding.mm may hand it over. Another, or an end of "
-            "the process: it stays composed.",
+      probe(device, "padding_beyond_the_axis", "Does reflection padding support more than the size of the axis?",
+            "three elements before three",
+            "[2, 3, 2, 1, 2, 3]: native_mode in src/backends/metal/padding.mm could use it. Others, or an aborted "
+            "process: it must stay composed.",
             reflected_twice),
-      probe(device, "indices_of_64_bits", "Do gathers along an axis take indices of int64?",
-            "three, by gatherAlongAxis",
-            "[30, 10, 20]: along_indices in src/backends/metal/indexing.mm may hand them over. Another, or an end of "
-            "the process: they stay int32.",
+      probe(device, "indices_of_64_bits", "Do gathers along an axis accept int64 indices?",
+            "three indices, by gatherAlongAxis",
+            "[30, 10, 20]: along_indices in src/backends/metal/indexing.mm could pass them directly. Others, or an "
+            "aborted process: the conversion to int32 is needed.",
             indices_of_64_bits),
       probe(device, "large_scalars_of_uint32",
-            "Do scalars of uint32 above 2^31 arrive, and are products of uint32 exact?",
-            "the word 3528531795 and three times it, as the bits of int32",
-            "[-766435501] and [1995660793]: word() in src/backends/metal/random.mm may be a scalar. Another first "
-            "number: it stays bytes. Another second one: products of uint32 are wrong, and Philox with them.",
+            "Are uint32 scalars above 2^31 passed correctly, and are products of uint32 exact?",
+            "the word 3528531795 and three times its value, as the bits of int32",
+            "[-766435501] and [1995660793]: word() in src/backends/metal/random.mm could use a scalar. Another first "
+            "number: it must pass bytes. Another second one: products of uint32 are wrong, and so is Philox.",
             large_scalar),
-      probe(device, "scatter_along_a_last_axis_of_one", "Does scatterAlongAxis take a last axis of one?",
+      probe(device, "scatter_along_a_last_axis_of_one", "Does scatterAlongAxis accept a last axis of size 1?",
             "two numbers into four",
-            "[0, 8, 0, 7]: src/backends/metal/scatter_nd.mm need not leave it out. Another, "
-            "or an end of the process: it does.",
+            "[0, 8, 0, 7]: src/backends/metal/scatter_nd.mm need not remove that axis. Others, or an aborted process: "
+            "it must.",
             scatter_along_one),
-      probe(
-          device, "gather_along_a_last_axis_of_one", "Does gatherAlongAxis take a last axis of one?",
-          "two rows of three",
-          "[30, 10]: short_dims in src/backends/metal/indexing.h is not needed for gathers. Another, or an end of the "
-          "process: it is.",
-          gather_along_one),
-      probe(device, "scan_of_five_axes", "Do cumulative operations run along the first of five axes?",
-            "sums of 1, 2, 3",
-            "[1, 3, 6]: src/backends/metal/cumulative.mm need not reshape. Another, or an end of "
-            "the process: it does.",
+      probe(device, "gather_along_a_last_axis_of_one", "Does gatherAlongAxis accept a last axis of size 1?",
+            "two rows of three",
+            "[30, 10]: gathers do not need short_dims in src/backends/metal/indexing.h. Others, or an aborted "
+            "process: they do.",
+            gather_along_one),
+      probe(device, "scan_of_five_axes", "Do cumulative operations support the first of five axes?",
+            "cumulative sums of 1, 2, 3",
+            "[1, 3, 6]: src/backends/metal/cumulative.mm need not reshape. Others, or an aborted process: it must.",
             scan_of_five_axes),
-      probe(
-          device, "gradient_of_varying_gamma", "What is the gradient of a normalization whose gamma varies?",
-          "three numbers with the sums given, beside the formula",
-          "As the formula: varies_along_axes in src/backends/metal/normalization.mm can go. Other: it stays composed.",
-          varying_gamma),
-      probe(device, "attention_pattern",
-            "Does the pattern of an attention leak memory, or give NaN where it should not?",
-            "300 runs of two heads of 64 queries, the first of which sees nothing",
-            "No growth, NaN for the first and numbers for the next: src/backends/metal/matrix.mm may do without 1e-20. "
-            "Growth, or NaN for both: it stays.",
+      probe(device, "gradient_of_varying_gamma",
+            "What is the gradient of a normalization whose gamma varies along the normalized axes?",
+            "three numbers with given sums, compared with the formula",
+            "As the formula: varies_along_axes in src/backends/metal/normalization.mm could be removed. Other: the "
+            "gradient must stay composed.",
+            varying_gamma),
+      probe(device, "attention_pattern", "Does the attention pattern leak memory, or return unexpected NaN?",
+            "300 runs of two heads with 64 queries, the first of which attends to nothing",
+            "No growth, NaN for the first and numbers for the next: src/backends/metal/matrix.mm need not add 1e-20. "
+            "Growth, or NaN for both: it must.",
             attention_pattern),
-      probe(device, "package_without_a_folder", "What does writing a package into a folder do that is not there?",
-            "one of a sum",
-            "An error, or a folder: the check in src/backends/metal/package.mm is for its message only. "
-            "An end of the process: it is needed.",
+      probe(device, "package_without_a_folder", "What happens when a package is written into a missing folder?",
+            "a package of one sum",
+            "An error, or a new folder: the check in src/backends/metal/package.mm only improves the message. "
+            "An aborted process: it is needed.",
             package_without_a_folder),
-      probe(device, "halves_at_the_default_level", "Are halves right at the default level of optimization?",
+      probe(device, "halves_at_the_default_level", "Are float16 results correct at the default optimization level?",
             "logarithms of 0, infinity and NaN in float16, compiled without a descriptor",
-            "[-inf, inf, nan]: docs/metal.md need not ask applications for level 0 on this machine. Others: it must.",
+            "[-inf, inf, nan]: applications need not select level 0 as docs/metal.md asks, on this machine. Others: "
+            "they must.",
             halves_at_the_default_level),
   };
   for (const Kind& kind : kinds)
-    all.push_back(probe(device, kind.name, kind.question, "the largest and smallest of three",
-                        "maximum [3], minimum [1]: keys_of in src/backends/metal/reduction.mm may leave the type as it "
-                        "is. Another, or an end of the process: it stays.",
+    all.push_back(probe(device, kind.name, kind.question, "the maximum and minimum of three numbers",
+                        "maximum [3], minimum [1]: keys_of in src/backends/metal/reduction.mm could keep the dtype. "
+                        "Others, or an aborted process: the conversion is needed.",
                         kind.ask));
   return all;
 }

@@ -1,4 +1,4 @@
-// What the probes of nodes share: small arrays, and what two devices make of them.
+// What the probes of nodes share: small arrays, and the comparison of two devices.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ inline runtime::NDArray array_of(const Values& values, const Dims& dims) {
   return array;
 }
 
-// The same numbers for each run: halves between -2 and 2, those of a pixel's eight channels all different.
+// Fixed test data: multiples of 1/2 between -2 and 2. The eight channels of a pixel are all different.
 inline runtime::NDArray images_of(const Dims& dims, float from = -2) {
   Values values(static_cast<size_t>(element_count(dims)));
   for (size_t i = 0; i < values.size(); ++i) values[i] = from + 0.5f * static_cast<float>((i * 5 + i / 8) % 9);
@@ -34,7 +34,7 @@ inline Values values_of(const runtime::NDArray& array) {
   return values;
 }
 
-// What one device makes of it.
+// Computes a result on the given device.
 using Ask = std::function<Values(runtime::Device&)>;
 
 inline bool agree(const Values& a, const Values& b) {
@@ -45,7 +45,7 @@ inline bool agree(const Values& a, const Values& b) {
   return true;
 }
 
-// Cases by name: those that agree, then the others with what came and what the CPU gives.
+// Compares named cases on both devices: lists those that agree, then the others with the results of both.
 class Beside {
  public:
   void ask(const std::string& name, const Ask& what) {

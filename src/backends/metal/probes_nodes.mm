@@ -1,5 +1,5 @@
-// Probes of Apple's nodes for which no code that runs on Macs is known: each runs small nodes on this device and on the
-// CPU, and says which agree. tests/apple/witnesses.txt names the selectors that lean on them.
+// Probes of Apple's nodes for which no code that runs on Macs is known. Each runs small nodes on this device and on the
+// CPU and reports which of them agree. tests/apple/witnesses.txt lists the selectors that depend on these probes.
 #include "backends/metal/probes_nodes.h"
 
 #include "backends/metal/probes.h"
@@ -102,7 +102,7 @@ std::string pairs_of_images(MetalDevice&) {
     beside.ask(kind, pair(kind, {}, {1, 4, 4, 8}));
   for (const char* type : {"equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"})
     beside.ask(type, pair("comparison", {{"comparison_type", std::string(type)}}, {1, 4, 4, 8}));
-  // Strides x, y, channels: 0 repeats what is there.
+  // Strides are ordered x, y, channels; a stride of 0 repeats the only element.
   beside.ask("a column repeated", pair("addition", {{"secondary_stride", Ints{0, 1, 1}}}, {1, 4, 1, 8}));
   beside.ask("a row repeated", pair("addition", {{"secondary_stride", Ints{1, 0, 1}}}, {1, 1, 4, 8}));
   beside.ask("a channel repeated", pair("addition", {{"secondary_stride", Ints{1, 1, 0}}}, {1, 4, 4, 1}));
@@ -136,12 +136,12 @@ std::string loss_nodes(MetalDevice&) {
     beside.ask(type, loss(of(type, "sum"), false));
   for (const char* reduction : {"none", "mean", "sum_by_nonzero_weights"})
     beside.ask(reduction, loss(of("mean_squared_error", reduction), true));
-  beside.ask("across the batch", loss(of("mean_squared_error", "mean", true), true));
+  beside.ask("reduced across the batch", loss(of("mean_squared_error", "mean", true), true));
   Attributes smoothed = of("softmax_cross_entropy", "sum");
   smoothed.set("label_smoothing", 0.25);
   smoothed.set("number_of_classes", int64_t{4});
   smoothed.set("weight", 2.0);
-  beside.ask("smoothed labels and a weight", loss(smoothed, false));
+  beside.ask("label smoothing and a weight", loss(smoothed, false));
   Attributes wide = of("huber", "sum");
   wide.set("delta", 0.25);
   beside.ask("huber of 0.25", loss(wide, false));
@@ -173,9 +173,9 @@ std::string forward_losses(MetalDevice&) {
   return beside.answer();
 }
 
-// --- layers that train -----------------------------------------------------------------------------------------------
+// --- trainable layers ------------------------------------------------------------------------------------------------
 
-// What is left of the parameters after three steps of a loss.
+// Return the parameters after three training steps.
 Values trained(Device& device, const char* kind, const std::shared_ptr<DataSource>& source) {
   {
     const FilterPtr layer = FilterNode::create(kind, {ImageNode::input("x")}, {}, source);
@@ -217,7 +217,7 @@ std::string trained_layers(MetalDevice&) {
   beside.ask("Nesterov's", convolution([=] { return std::make_shared<StochasticGradientDescent>(how, 0.5, true); }));
   beside.ask("RMSProp", convolution([=] { return std::make_shared<RMSProp>(how, 0.9, 1e-3); }));
   beside.ask("Adam", convolution([=] { return std::make_shared<Adam>(how, 0.9, 0.99, 1e-3, 0, false); }));
-  beside.ask("Adam of largest velocities",
+  beside.ask("Adam with maximum velocities",
              convolution([=] { return std::make_shared<Adam>(how, 0.9, 0.99, 1e-3, 0, true); }));
   const OptimizerDescriptor clipped{.learning_rate = 0.05,
                                     .gradient_rescale = 2,
@@ -266,11 +266,11 @@ std::string convolutions(MetalDevice&) {
                                         {"top right", Remainder::top_right},
                                         {"bottom left", Remainder::bottom_left},
                                         {"bottom right", Remainder::bottom_right}})
-    beside.ask(cat("same with the rest ", name),
+    beside.ask(cat("padding same, remainder ", name),
                convolution("convolution", d, {.size = PaddingSize::same, .remainder = remainder}, {}, size));
   beside.ask("full", convolution("convolution", d, {.size = PaddingSize::full}, {}, size));
   beside.ask("valid", convolution("convolution", d, {.size = PaddingSize::valid_only}, {}, size));
-  beside.ask("halves added up as halves",
+  beside.ask("float16 accumulation",
              convolution("convolution", d, {}, {{"accumulator_precision", std::string("float16")}}, size));
   ConvolutionDescriptor odd = d;
   odd.kernel_width = odd.kernel_height = 3;
@@ -282,7 +282,7 @@ std::string convolutions(MetalDevice&) {
   ConvolutionDescriptor grouped = d;
   grouped.groups = 2;
   grouped.input_feature_channels = grouped.output_feature_channels = 8;
-  beside.ask("of two groups", convolution("convolution", grouped, {}, {}, {1, 5, 6, 8}));
+  beside.ask("with two groups", convolution("convolution", grouped, {}, {}, {1, 5, 6, 8}));
   ConvolutionDescriptor fused = d;
   fused.neuron = {"relu", 0.25, 0, 0};
   beside.ask("with a neuron", convolution("convolution", fused, {}, {}, size));
@@ -298,7 +298,7 @@ std::string edges_of_images(MetalDevice&) {
                           {"edge_mode", std::string(mode)},
                           {"fill_value", 3.0}},
                          images_of({1, 4, 4, 4})));
-  beside.ask("log of soft-max", one("log_softmax", {}, images_of({1, 2, 2, 4})));
+  beside.ask("log-softmax", one("log_softmax", {}, images_of({1, 2, 2, 4})));
   beside.ask("Gram matrix", one("gram_matrix_calculation", {{"alpha", 0.5}}, images_of({1, 3, 3, 4})));
   return beside.answer();
 }
@@ -319,7 +319,7 @@ std::string sizes_of_images(MetalDevice&) {
   beside.ask("upsampling_nearest", one("upsampling_nearest", twice, x));
   for (const bool aligned : {false, true}) {
     twice.set("align_corners", aligned);
-    beside.ask(aligned ? "upsampling_bilinear of corners" : "upsampling_bilinear",
+    beside.ask(aligned ? "upsampling_bilinear with aligned corners" : "upsampling_bilinear",
                one("upsampling_bilinear", twice, x));
   }
   for (const char* kind : {"bilinear_scale", "lanczos_scale"})
@@ -340,7 +340,7 @@ std::string sizes_of_images(MetalDevice&) {
   return beside.answer();
 }
 
-// Four inputs, exports on two of three filters: do they come in the order of their handles?
+// Four inputs and exports of two out of three filters, to check that all are in the order of their handles.
 std::string images_of_handles(MetalDevice&) {
   Beside beside;
   beside.ask("exports and inputs", [](Device& device) {
@@ -377,7 +377,7 @@ std::string boxes(MetalDevice&) {
     NNGraph graph(device, {node->result_image()});
     const auto buffer = CommandQueue::create(device)->command_buffer();
     std::vector<LabelsBatch> labels(1);
-    Values box(2 * 2 * 14, 0);  // one, of the second class, in the second cell
+    Values box(2 * 2 * 14, 0);  // one box, of the second class, in the second cell
     const Values there{0.5f, 0.25f, 1, 1.5f, 1, 0, 1};
     std::copy(there.begin(), there.end(), box.begin() + 14);
     labels[0].labels = array_of(box, {1, 2, 2, 14});
@@ -393,38 +393,50 @@ std::string boxes(MetalDevice&) {
 }  // namespace
 
 std::vector<Probe> node_probes(MetalDevice& device) {
-  const char* method = "the same small images go through the nodes on this device and on the CPU";
+  const char* method = "small images are processed by the nodes on this device and on the CPU";
   return {
-      probe(device, "nodes_neurons", "Are Apple's neurons those of nngraph's formulas?", method,
-            "Another than on the CPU: src/backends/metal/nngraph/neurons.mm has to refuse or turn around that one.",
+      probe(device, "nodes_neurons", "Do Apple's neurons follow nngraph's formulas?", method,
+            "Results that differ from the CPU: src/backends/metal/nngraph/neurons.mm must refuse or adapt that neuron.",
             neurons),
-      probe(device, "nodes_local_normalizations", "Are Apple's local normalizations those of nngraph's formulas?",
-            method, "Another: nngraph/nodes/local_normalization.mm has to refuse it.", local_normalizations),
-      probe(device, "nodes_reductions", "Do Apple's reduction nodes reduce what their names say?", method,
-            "Another: nngraph/nodes/reduction.mm has to refuse it, or exchange rows and columns.", reductions),
+      probe(device, "nodes_local_normalizations", "Do Apple's local normalizations follow nngraph's formulas?", method,
+            "Results that differ from the CPU: nngraph/nodes/local_normalization.mm must refuse the node.",
+            local_normalizations),
+      probe(device, "nodes_reductions", "Do Apple's reduction nodes reduce the axes that they name?", method,
+            "Results that differ from the CPU: nngraph/nodes/reduction.mm must refuse the node, or swap rows and "
+            "columns.",
+            reductions),
       probe(device, "nodes_of_two_images",
-            "Are Apple's nodes of two images those of nngraph's formulas, with strides too?", method,
-            "Another: nngraph/nodes/arithmetic.mm has to refuse it.", pairs_of_images),
-      probe(device, "nodes_losses", "Are Apple's losses and their gradients those of nngraph's formulas?", method,
-            "Another: loss_type() in nngraph/nodes/loss.mm has to refuse it.", loss_nodes),
-      probe(device, "nodes_forward_losses", "Are the gradients of Apple's forward losses those of nngraph's formulas?",
-            method, "Another: make_forward_loss in nngraph/nodes/loss.mm has to refuse it.", forward_losses),
-      probe(device, "nodes_boxes", "Is Apple's YOLO loss that of nngraph's formulas?", method,
-            "Another: make_yolo in nngraph/nodes/loss.mm has to refuse it.", boxes),
+            "Do Apple's nodes with two images follow nngraph's formulas, including strides?", method,
+            "Results that differ from the CPU: nngraph/nodes/arithmetic.mm must refuse the node.", pairs_of_images),
+      probe(device, "nodes_losses", "Do Apple's losses and their gradients follow nngraph's formulas?", method,
+            "Results that differ from the CPU: loss_type() in nngraph/nodes/loss.mm must refuse the loss.", loss_nodes),
+      probe(device, "nodes_forward_losses", "Do the gradients of Apple's forward losses follow nngraph's formulas?",
+            method, "Results that differ from the CPU: make_forward_loss in nngraph/nodes/loss.mm must refuse them.",
+            forward_losses),
+      probe(device, "nodes_boxes", "Does Apple's YOLO loss follow nngraph's formulas?", method,
+            "Results that differ from the CPU: make_yolo in nngraph/nodes/loss.mm must refuse it.", boxes),
       probe(device, "nodes_trained_layers", "Do layers train as on the CPU, with each optimizer?", method,
-            "Another: nngraph/optimizers.mm has to refuse the optimizer, or data_sources.mm the layer.",
+            "Results that differ from the CPU: nngraph/optimizers.mm must refuse the optimizer, or data_sources.mm the "
+            "layer.",
             trained_layers),
-      probe(device, "nodes_convolutions",
-            "Do padding methods, precisions and forms of convolutions mean what nngraph says?", method,
-            "Another: nngraph/padding.mm or nngraph/nodes/convolution.mm has to refuse it.", convolutions),
-      probe(device, "nodes_edges", "Do edge modes, the log of soft-max and the Gram matrix mean what nngraph says?",
-            method, "Another: nngraph/nodes/shape.mm, softmax.mm or gram_matrix.mm has to refuse it.", edges_of_images),
+      probe(
+          device, "nodes_convolutions",
+          "Do padding methods, precisions and forms of convolutions follow nngraph's definitions?", method,
+          "Results that differ from the CPU: nngraph/padding.mm or nngraph/nodes/convolution.mm must refuse the form.",
+          convolutions),
+      probe(device, "nodes_edges", "Do edge modes, log-softmax and the Gram matrix follow nngraph's definitions?",
+            method,
+            "Results that differ from the CPU: nngraph/nodes/shape.mm, softmax.mm or gram_matrix.mm must refuse the "
+            "node.",
+            edges_of_images),
       probe(device, "nodes_sizes",
-            "Do poolings, scales, reshapes and flags of batch normalization mean what nngraph says?", method,
-            "Another: nngraph/nodes/pooling.mm, resize.mm, shape.mm or normalization.mm has to refuse it.",
+            "Do poolings, scales, reshapes and flags of batch normalization follow nngraph's definitions?", method,
+            "Results that differ from the CPU: nngraph/nodes/pooling.mm, resize.mm, shape.mm or normalization.mm must "
+            "refuse the node.",
             sizes_of_images),
-      probe(device, "nodes_handles", "Do inputs and exported images come in the order of their handles?", method,
-            "Another: MetalNodes::encode in nngraph/graph.mm has to sort them otherwise.", images_of_handles),
+      probe(device, "nodes_handles", "Are inputs and exported images in the order of their handles?", method,
+            "Results that differ from the CPU: MetalNodes::encode in nngraph/graph.mm must sort them differently.",
+            images_of_handles),
   };
 }
 

@@ -1,4 +1,4 @@
-// Probes of random numbers: states, their order and advance, and the way from bits to numbers.
+// Probes of random numbers: states, their layout and advance, and the conversion from bits to numbers.
 #include "backends/metal/direct.h"
 #include "backends/metal/probes.h"
 
@@ -70,46 +70,43 @@ std::string default_sampling(MetalDevice&) {
 std::vector<Probe> random_probes(MetalDevice& device) {
   return {
       probe(device, "philox_state_of_a_seed", "Which state does a seed give?", "randomPhiloxStateTensorWithSeed: of 7",
-            "[1, 0, 0, 0, 0, 7, 0] is our mg.random.philox_state(7). Another: a function philox_state_from_mpsgraph in "
-            "python/mpsgraph/random.py, so that MPSGraph's own seeds can be continued.",
+            "[1, 0, 0, 0, 0, 7, 0] equals mg.random.philox_state(7). Others: python/mpsgraph/random.py needs a "
+            "function philox_state_from_mpsgraph to continue MPSGraph's own seeds.",
             state_of_a_seed),
-      probe(device, "philox_state_of_counters", "In which order do counter and key stand in a state?",
+      probe(device, "philox_state_of_counters", "What is the order of counter and key in a state?",
             "randomPhiloxStateTensorWithCounterLow:1 counterHigh:2 key:3",
-            "[1, 1, 0, 2, 0, 3, 0] is ours. Another: states are reordered on the way in and out in "
-            "src/backends/metal/random.mm.",
+            "[1, 1, 0, 2, 0, 3, 0] is the order of this library. Others: src/backends/metal/random.mm must reorder "
+            "states before and after MPSGraph.",
             state_of_counters),
       probe(
-          device, "philox_numbers_of_a_seed", "Are the numbers of a seed those of the seed's state?",
+          device, "philox_numbers_of_a_seed", "Do a seed and the state of that seed give the same numbers?",
           "four uniform numbers by randomTensorWithShape:descriptor:seed: and by the state of the same seed",
-          "Equal: seeds may be handed to MPSGraph. Different: python/mpsgraph/random.py must not promise its numbers.",
+          "Equal: seeds may be passed to MPSGraph. Different: python/mpsgraph/random.py must not promise its numbers.",
           numbers_of_a_seed),
-      probe(
-          device, "philox_uniform_numbers", "Are MPSGraph's uniform numbers TensorFlow's for the same state?",
-          "four uniform float32 numbers of the state [1, 1, 0, 2, 0, 3, 0]",
-          "[0.45901167, 0.53342485, 0.9627732, 0.71216857] are ours, and src/backends/metal/random.mm counts on them. "
-          "Others: it has to compose these, too, from Philox's rounds.",
-          numbers_of_a_state<MPSGraphRandomDistributionUniform>),
+      probe(device, "philox_uniform_numbers", "Are MPSGraph's uniform numbers TensorFlow's for the same state?",
+            "four uniform float32 numbers of the state [1, 1, 0, 2, 0, 3, 0]",
+            "[0.45901167, 0.53342485, 0.9627732, 0.71216857] are the numbers on which src/backends/metal/random.mm "
+            "relies. Others: it must compose these, too, from Philox rounds.",
+            numbers_of_a_state<MPSGraphRandomDistributionUniform>),
       probe(device, "philox_normal_numbers", "Are MPSGraph's normal numbers TensorFlow's for the same state?",
             "four normal float32 numbers by Box and Muller of the state [1, 1, 0, 2, 0, 3, 0]",
-            "[-0.26016375, -1.220522, -0.26770854, -0.064861052] are ours: then src/backends/metal/random.mm may draw "
-            "them by MPSGraph. Others, or NaN: it goes on composing them.",
+            "[-0.26016375, -1.220522, -0.26770854, -0.064861052] as on the CPU: src/backends/metal/random.mm could use "
+            "MPSGraph's normal numbers. Others, or NaN: it must keep composing them.",
             numbers_of_a_state<MPSGraphRandomDistributionNormal>),
-      probe(device, "philox_advance", "How far does the counter go on after n uniform numbers?",
+      probe(device, "philox_advance", "How far does the counter advance after n uniform numbers?",
             "the state after 1, 4, 5 and 1000 numbers from [1, 1, 0, 2, 0, 3, 0]",
-            "Second word 1 + 256 n: our advance \"tensorflow\"; 1 + ceil(n / 4): our advance \"blocks\"; then "
-            "src/backends/metal/random.mm may take MPSGraph's state. Another: the state stays composed, and MPSGraph's "
-            "own "
-            "streams need a third value of `advance` in src/core/ops/random.cpp.",
+            "A second word of 1 + 256 n (advance \"tensorflow\") or 1 + ceil(n / 4) (advance \"blocks\"): "
+            "src/backends/metal/random.mm could use MPSGraph's state. Others: the state must stay composed, and to "
+            "continue MPSGraph's own streams, `advance` in src/core/ops/random.cpp needs a third value.",
             advance_of_the_counter<MPSGraphRandomDistributionUniform>),
-      probe(device, "philox_advance_of_normals", "How far does the counter go on after n normal numbers?",
+      probe(device, "philox_advance_of_normals", "How far does the counter advance after n normal numbers?",
             "the state after 1, 4, 5 and 1000 numbers from [1, 1, 0, 2, 0, 3, 0]", "As for uniform numbers.",
             advance_of_the_counter<MPSGraphRandomDistributionNormal>),
-      probe(
-          device, "normal_sampling_default", "How are normal numbers made by default?",
-          "MPSGraphRandomOpDescriptor.samplingMethod of a new descriptor",
-          "Box and Muller is the default of `sampling_method` in src/core/ops/random.cpp; the other would be a reason "
-          "to change that.",
-          default_sampling),
+      probe(device, "normal_sampling_default", "Which method generates normal numbers by default?",
+            "MPSGraphRandomOpDescriptor.samplingMethod of a new descriptor",
+            "Box and Muller is the default of `sampling_method` in src/core/ops/random.cpp, too; the other method "
+            "would be a reason to change that.",
+            default_sampling),
   };
 }
 

@@ -1,4 +1,4 @@
-// Probes of recurrent layers: what MPSGraph's flags mean.
+// Probes of recurrent layers: the meaning of MPSGraph's flags.
 #include "backends/metal/direct.h"
 #include "backends/metal/probes.h"
 
@@ -8,7 +8,8 @@ using runtime::Probe;
 
 namespace {
 
-// One unit without weights, whose biases put the first gate at 1, the others at 1/2 and 0; the state before is 8.
+// One unit without weights. Its biases set the first gate to 1, the second to 1/2, and the candidate to 0; the initial
+// state is 8.
 float gru_of_one_unit(MetalDevice& device, bool flips) {
   Trial trial(device);
   MPSGraphGRUDescriptor* how = [MPSGraphGRUDescriptor descriptor];
@@ -37,13 +38,12 @@ std::string flip_of_z(MetalDevice& device) {
 
 std::vector<Probe> recurrent_probes(MetalDevice& device) {
   return {
-      probe(
-          device, "gru_flip_z", "What does flipZ mean, what is its default, and is z the first gate?",
-          "a GRU of one unit without weights: the first gate is 1, the second 1/2, the new state 0, the state before 8",
-          "NO by default, 8 with NO and 0 with YES: src/backends/metal/recurrent.mm may lower GRU to MPSGraph's with "
-          "flipZ = flip_z. 0 and 8: with flipZ turned around. 4: the gates stand in another order (r, z, o), and the "
-          "weights have to be reordered. Until it is known GRU stays composed.",
-          flip_of_z),
+      probe(device, "gru_flip_z", "What does flipZ mean, what is its default, and is z the first gate?",
+            "a GRU of one unit without weights: first gate 1, second 1/2, candidate 0, previous state 8",
+            "NO by default, 8 with NO and 0 with YES: src/backends/metal/recurrent.mm could lower GRU to MPSGraph's "
+            "GRU with flipZ = flip_z. 0 and 8: with flipZ inverted. 4: the order of the gates is r, z, o, and the "
+            "weights must be reordered. Until this is known, GRU stays composed.",
+            flip_of_z),
   };
 }
 

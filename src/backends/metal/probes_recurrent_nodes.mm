@@ -1,5 +1,5 @@
-// Probes of Apple's recurrent layers over matrices and images, beside ours on the CPU. No code that runs on Macs is
-// known for the most of them: Turi Create trains LSTMs of matrices.
+// Probes of Apple's recurrent layers over matrices and images, compared with the CPU. For most of them, no code that
+// runs on Macs is known; Turi Create trains LSTMs over matrices.
 #include "backends/metal/probes.h"
 #include "backends/metal/probes_nodes.h"
 #include "nngraph/recurrent_inference.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t rows = 2, channels = 4, steps = 3;
 
-// Small weights, so that cells do not saturate.
+// Weights are small so that cells do not saturate.
 NDArray weights_of(const Dims& dims, size_t seed) {
   Values values(static_cast<size_t>(element_count(dims)));
   for (size_t i = 0; i < values.size(); ++i) values[i] = 0.1f * static_cast<float>((i * 5 + seed * 3) % 9) - 0.4f;
@@ -100,18 +100,18 @@ std::string recurrent_inference(MetalDevice&) {
   for (const bool images : {false, true}) {
     const std::string of = images ? "images, " : "matrices, ";
     beside.ask(of + "single gate", inferred({layer(RecurrentCell::single_gate)}, images, false));
-    beside.ask(of + "single gate of identity", inferred({identity}, images, false));
+    beside.ask(of + "single gate with identity input", inferred({identity}, images, false));
     beside.ask(of + "LSTM", inferred({layer(RecurrentCell::lstm)}, images, false));
     beside.ask(of + "LSTM with peepholes", inferred({peeping(false)}, images, false));
     beside.ask(of + "LSTM with diagonal peepholes", inferred({peeping(true)}, images, false));
-    beside.ask(of + "LSTM of another cell neuron", inferred({cell}, images, false));
+    beside.ask(of + "LSTM with another cell neuron", inferred({cell}, images, false));
     beside.ask(of + "GRU", inferred({gru}, images, false));
     beside.ask(of + "GRU flipped", inferred({flipped}, images, false));
-    beside.ask(of + "GRU of norm 2", inferred({norm}, images, false));
+    beside.ask(of + "GRU with p-norm 2", inferred({norm}, images, false));
     beside.ask(of + "two layers", inferred({layer(RecurrentCell::lstm), gru}, images, false));
     const std::vector<RecurrentDescriptor> ways{layer(RecurrentCell::lstm), backward(layer(RecurrentCell::lstm))};
     beside.ask(of + "both ways", inferred(ways, images, true));
-    beside.ask(of + "both ways added", inferred(ways, images, true, BidirectionalCombineMode::add));
+    beside.ask(of + "both directions added", inferred(ways, images, true, BidirectionalCombineMode::add));
   }
   return beside.answer();
 }
@@ -152,7 +152,7 @@ Ask learned(const RecurrentDescriptor& descriptor, bool accumulates) {
     };
     for (const auto* made : {&forward.destinations, &gradient.destination_gradients})
       each(*made, [&](float value) { all.push_back(value); });
-    float sum = 0, size = 0;  // devices lay weights out in their own ways
+    float sum = 0, size = 0;  // the layout of weights differs between devices
     each(gradient.weight_gradients, [&](float value) { sum += value, size += std::abs(value); });
     all.insert(all.end(), {sum, size});
     return all;
@@ -163,7 +163,7 @@ std::string recurrent_training(MetalDevice&) {
   Beside beside;
   beside.ask("single gate", learned(layer(RecurrentCell::single_gate), false));
   beside.ask("LSTM", learned(layer(RecurrentCell::lstm), false));
-  beside.ask("LSTM, gradients added up", learned(layer(RecurrentCell::lstm), true));
+  beside.ask("LSTM, accumulated gradients", learned(layer(RecurrentCell::lstm), true));
   beside.ask("GRU", learned(layer(RecurrentCell::gru), false));
   return beside.answer();
 }
@@ -171,13 +171,16 @@ std::string recurrent_training(MetalDevice&) {
 }  // namespace
 
 std::vector<Probe> recurrent_node_probes(MetalDevice& device) {
-  const char* method = "the same three steps go through the layer on this device and on the CPU";
+  const char* method = "three time steps are processed by the layer on this device and on the CPU";
   return {
-      probe(device, "recurrent_inference", "Are Apple's recurrent layers those of nngraph's formulas?", method,
-            "Another than on the CPU: src/backends/metal/nngraph/recurrent_descriptors.mm has to refuse that form.",
+      probe(device, "recurrent_inference", "Do Apple's recurrent layers follow nngraph's formulas?", method,
+            "Results that differ from the CPU: src/backends/metal/nngraph/recurrent_descriptors.mm must refuse that "
+            "form.",
             recurrent_inference),
-      probe(device, "recurrent_training", "Are their gradients those of nngraph's formulas?", method,
-            "Another: src/backends/metal/nngraph/recurrent_training.mm has to refuse that cell.", recurrent_training),
+      probe(device, "recurrent_training", "Do the gradients of Apple's recurrent layers follow nngraph's formulas?",
+            method,
+            "Results that differ from the CPU: src/backends/metal/nngraph/recurrent_training.mm must refuse that cell.",
+            recurrent_training),
   };
 }
 

@@ -1,4 +1,4 @@
-// Compiling, feeding and running one program.
+// MetalProgram: compiling, feeding, and running a program.
 #include "backends/metal/program.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ using runtime::NDArray;
 
 namespace {
 
-// Where each of Apple's tensors is among ours.
+// Return the position of each of Apple's tensors among the requested ones.
 std::vector<size_t> places(NSArray<MPSGraphTensor*>* theirs, const GraphTensors& ours, const char* what) {
   std::vector<size_t> order;
   for (MPSGraphTensor* tensor in theirs) {
     const auto found = std::ranges::find(ours, tensor);
-    if (found == ours.end()) throw DeviceError(cat("[metal] the executable has a ", what, " that was not asked for"));
+    if (found == ours.end()) throw DeviceError(cat("[metal] MPSGraph's executable has an unexpected ", what));
     order.push_back(static_cast<size_t>(found - ours.begin()));
   }
   return order;
@@ -51,7 +51,7 @@ size_t bytes_of_constants(const Block& block) {
   return bytes;
 }
 
-// Bytes of what the operations of a block make, where most of it is alive: from where it is made to its last use.
+// Return the peak total size in bytes of a block's results; a tensor lives from its creation to its last use.
 size_t most_alive(const Block& block) {
   std::unordered_map<const Tensor*, size_t> last_use;
   for (size_t i = 0; i < block.operations.size(); ++i)
@@ -93,7 +93,7 @@ CompiledGraph CompiledGraph::compile(MetalDevice& device, const ProgramLowering&
                                           targetTensors:targets
                                        targetOperations:nil
                                   compilationDescriptor:compilation_descriptor()];
-  if (!result.executable) throw DeviceError("[metal] MPSGraph did not compile the program");
+  if (!result.executable) throw DeviceError("[metal] MPSGraph failed to compile the program; use device=\"cpu\"");
   result.feeds = places(result.executable.feedTensors, lowering.feeds, "feed");
   result.targets = places(result.executable.targetTensors, lowering.targets, "target");
   return result;
@@ -132,7 +132,7 @@ MetalProgram::MetalProgram(MetalDevice& device, compiler::Program program,
     }
     if (home_) generation_ = home_->generation();
     graph_ = home_ ? home_->graph() : [MPSGraph new];
-    // The home may just have moved.
+    // The variables may just have moved to another MPSGraph.
     for (size_t i = 0; i < storages_.size(); ++i)
       variables[i] = static_cast<const MetalVariable&>(*storages_[i]).tensor();
     ProgramLowering lowering(graph_, program_, std::move(variables));
@@ -219,7 +219,7 @@ void MetalProgram::check_feeds(MetalCommands& commands, std::span<const NDArray>
     const NDArray& fed = feeds[static_cast<size_t>(report.feed)];
     const PendingUses::Use use(fed, false, false);
     if (!device_.uses.try_add({use})) {
-      commands.finish();  // who writes it may be in there
+      commands.finish();  // the pending writer may be part of `commands`
       device_.uses.wait_for(use);
     }
     const Operation& operation = *report.operation;

@@ -1,8 +1,8 @@
-// From small integers back to floats: (x - zero_point) * scale.
+// Dequantization of small integers to floats: (x - zero_point) * scale.
 //
-// MPSGraph's own keep weights small until a product reads them: for 8 bits, with numbers for the whole tensor or a list
-// along an axis, and since macOS 15 with groups. The rest is composed. How Apple rounds and saturates when it
-// quantizes, and what its tables give for missing entries, is not stated: these kinds are expanded by the core.
+// MPSGraph's own operations keep weights small until a matmul reads them. They support 8-bit integers with parameters
+// for the whole tensor or along an axis, and, since macOS 15, with groups. Other forms are composed. Apple does not
+// document how quantization rounds and saturates, or missing table entries, so the core expands these operations.
 #include <optional>
 
 #include "backends/metal/formula.h"
@@ -10,7 +10,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-// The value of operand i when it is a constant of one number.
+// Return the value of operand i if it is a constant with one element.
 std::optional<double> known_number(const Lowering& l, size_t i) {
   const Operation* producer = l.operation.inputs[i]->operation;
   if (!producer->is("constant") || element_count(l.dims(i)) != 1) return std::nullopt;
@@ -23,7 +23,7 @@ struct Dequantization {
   const bool grouped = l.attributes().boolean("grouped"), shifted = l.count() > 2;
   const MPSDataType type = data_type(l.result_type().dtype);
 
-  // A list along the axis, or in groups, and the same for both parameters.
+  // Whether both parameters are lists or groups of the same shape.
   bool alike() const { return l.rank(1) > 0 && (!shifted || l.dims(1) == l.dims(2)); }
   NSInteger axis() const { return static_cast<NSInteger>(l.axis()); }
 
@@ -46,7 +46,8 @@ struct Dequantization {
                                   name:l.name()];
   }
 
-  // As the core's: x cut where a group ends, its parameters with 1 where they stand for several.
+  // As in the core: x is split into groups, and the parameters have size 1 along the axes on which several elements
+  // share one.
   MPSGraphTensor* composed() const {
     const Dims& x = l.dims();
     Dims groups(x.size(), 1), blocks, parameter;

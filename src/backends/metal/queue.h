@@ -1,4 +1,4 @@
-// Command queues of the device, their command buffers, and the points that order one queue after another.
+// Command queues of the device, their command buffers, and the fences that order queues.
 #pragma once
 
 #include <functional>
@@ -12,20 +12,20 @@
 
 namespace mpsgraph::metal {
 
-// The work of one command buffer of ours: one MPSCommandBuffer, which continues in a new MTLCommandBuffer when part of
-// it is submitted early.
+// The work of one command buffer: an MPSCommandBuffer, which continues in a new MTLCommandBuffer when part of it is
+// submitted early.
 class MetalCommands final : public runtime::DeviceCommands {
  public:
   MetalCommands(const void* owner, MetalDevice& device, id<MTLCommandQueue> queue, std::string label);
 
-  // For programs: where to encode. What has been encoded before is submitted, so that the device works on it meanwhile.
+  // Return the buffer into which to encode the next program. Previous work is submitted so that the device can start on
+  // it.
   MPSCommandBuffer* next_program();
-  // For the parts of one: where to encode, behind what has been encoded before.
+  // Return the buffer into which to encode the next part of the current program.
   MPSCommandBuffer* this_program();
-  // Continues in a command buffer of the same queue that has been encoded already. What was encoded here before is
-  // submitted.
+  // Submit the work encoded so far and continue in another command buffer of the same queue that is already encoded.
   void take_over(id<MTLCommandBuffer> encoded);
-  // What the host does with results before anybody learns that the work is done. What it throws is the work's failure.
+  // Add an action that the host runs on results before completion is reported. If it throws, the work fails.
   void copy_back(std::function<void()> action);
 
   void encode_wait(const runtime::DeviceFence& fence) override;
@@ -36,7 +36,7 @@ class MetalCommands final : public runtime::DeviceCommands {
  private:
   struct Progress;
   void open();
-  // Learns when the MTLCommandBuffer at hand is done; `completed`: of the last part.
+  // Observe the completion of the current MTLCommandBuffer. `completed` is called after the last part.
   void watch(std::function<void(std::exception_ptr)> completed = nullptr);
 
   MetalDevice& device_;
@@ -45,12 +45,12 @@ class MetalCommands final : public runtime::DeviceCommands {
   MPSCommandBuffer* buffer_ = nil;
   id<MTLCommandBuffer> watched_ = nil;
   bool has_program_ = false;
-  int parts_ = 0;  // that are watched
+  int parts_ = 0;  // number of observed buffers
   std::shared_ptr<Progress> progress_;
 };
 
-// Encodes into a command buffer of its own, submits it, waits, and throws what the device reports. MPSGraph may submit
-// the buffer's content while it encodes, and go on in a new one: a failure of either is one of the run.
+// Encode into a new command buffer, submit it, wait for it, and throw errors that the device reports. MPSGraph may
+// submit part of the work while encoding and continue in a new buffer; a failure of either fails the run.
 void run_now(id<MTLCommandQueue> queue, const std::function<void(MPSCommandBuffer*)>& encode);
 
 class MetalQueue final : public runtime::DeviceQueue {
@@ -58,8 +58,8 @@ class MetalQueue final : public runtime::DeviceQueue {
   explicit MetalQueue(MetalDevice& device);
   ~MetalQueue() override;
   std::unique_ptr<runtime::DeviceCommands> begin(std::string_view label) override;
-  // For work that is encoded before its turn has come. DeviceError when too many of them have not been submitted: Metal
-  // would wait for ever.
+  // Return a command buffer for work that is encoded ahead of its turn. Throws DeviceError if too many are open,
+  // because Metal would block forever.
   id<MTLCommandBuffer> open_command_buffer();
 
  private:

@@ -1,4 +1,4 @@
-// Handing command buffers over, learning when they are done, and what went wrong.
+// Submission of command buffers, notification of their completion, and reporting of errors.
 #include "backends/metal/queue.h"
 
 #include <atomic>
@@ -17,11 +17,11 @@ namespace mpsgraph::metal {
 
 namespace {
 
-// A shared event of its own for each signal, so that its value has one meaning: 1, reached.
+// Each signal uses a new shared event, so its value has only one meaning: 1 for reached.
 class MetalFence final : public runtime::DeviceFence {
  public:
   MetalFence(id<MTLDevice> device, std::function<void()> reached) : event([device newSharedEvent]) {
-    if (!event) throw DeviceError("the Metal device makes no more shared events");
+    if (!event) throw DeviceError("[metal] cannot create a shared event");
     static MTLSharedEventListener* const listener = [[MTLSharedEventListener alloc] init];
     const auto failed = failed_;
     [event notifyListener:listener
@@ -50,12 +50,12 @@ std::exception_ptr device_error(NSError* error) {
 
 // --- progress --------------------------------------------------------------------------------------------------------
 
-// Shared with the handlers of the MTLCommandBuffers that have been submitted.
+// State shared with the completion handlers of submitted MTLCommandBuffers.
 struct MetalCommands::Progress {
   std::mutex mutex;
   std::condition_variable condition;
   int in_flight = 0, finished = 0;
-  std::exception_ptr error;  // the first
+  std::exception_ptr error;  // the first error
   std::vector<std::function<void()>> actions;
   std::function<void(std::exception_ptr)> completed;  // set by commit()
 
@@ -95,7 +95,7 @@ MetalCommands::MetalCommands(const void* owner, MetalDevice& device, id<MTLComma
 
 void MetalCommands::open() {
   buffer_ = [MPSCommandBuffer commandBufferFromCommandQueue:queue_];
-  if (!buffer_) throw DeviceError("the Metal device makes no more command buffers");
+  if (!buffer_) throw DeviceError("[metal] cannot create a command buffer");
   buffer_.label = @(label_.c_str());
   watched_ = nil;
   has_program_ = false;
@@ -105,7 +105,7 @@ void MetalCommands::watch(std::function<void(std::exception_ptr)> completed) {
   id<MTLCommandBuffer> const part = buffer_.rootCommandBuffer;
   const bool is_new = part != watched_;
   {
-    // Both at once: the parts before may all be done already, or become so now.
+    // Update both under the same lock, because all earlier parts may have completed, or may complete at any time.
     std::lock_guard lock(progress_->mutex);
     progress_->in_flight += is_new;
     if (completed) progress_->completed = std::move(completed);
@@ -116,7 +116,7 @@ void MetalCommands::watch(std::function<void(std::exception_ptr)> completed) {
   const auto progress = progress_;
   const auto running = std::make_shared<Signpost>(Phase::run, label_);
   [buffer_ addCompletedHandler:^(id<MTLCommandBuffer> done) {
-    (void)running;  // ends with this block
+    (void)running;  // destroyed together with this block
     progress->done(done.status == MTLCommandBufferStatusError ? done.error : nil);
   }];
 }
@@ -128,13 +128,13 @@ MPSCommandBuffer* MetalCommands::next_program() {
     buffer_.label = @(label_.c_str());
   }
   has_program_ = true;
-  watch();  // MPSGraph may submit a part itself while it encodes
+  watch();  // MPSGraph may submit part of the work while encoding
   return buffer_;
 }
 
 MPSCommandBuffer* MetalCommands::this_program() {
   has_program_ = true;
-  watch();  // it may be another MTLCommandBuffer by now
+  watch();  // the current MTLCommandBuffer may have changed
   return buffer_;
 }
 
@@ -162,10 +162,11 @@ std::shared_ptr<runtime::DeviceFence> MetalCommands::encode_signal(std::function
     std::lock_guard lock(progress_->mutex);
     copies_back = !progress_->actions.empty();
   }
-  if (copies_back) finish();  // whoever waits for the signal reads what the host has yet to copy
+  if (copies_back) finish();  // waiters for the signal read results that the host has yet to copy
   return guarded([&]() -> std::shared_ptr<runtime::DeviceFence> {
-    // The device goes on behind a part that failed, and its handler may come later than the signal: until all parts
-    // before are known to be well, the signal is not passed on. commit()'s caller signals at the end in any case.
+    // The device continues after a failed part, whose handler may run later than the signal. So the signal is only
+    // forwarded once all earlier parts are known to have succeeded. The caller of commit() signals at the end in any
+    // case.
     watch();
     auto reached_rightly = [progress = progress_, before = parts_ - 1, reached] {
       {
@@ -184,7 +185,7 @@ void MetalCommands::finish() {
   guarded([&] {
     watch();
     [buffer_ commit];
-    buffer_ = nil;  // whatever happens now, it takes no more
+    buffer_ = nil;  // the buffer must not be used again, even if an exception follows
   });
   {
     std::unique_lock lock(progress_->mutex);
@@ -201,20 +202,20 @@ void MetalCommands::finish() {
 }
 
 void MetalCommands::commit(std::function<void()> scheduled, std::function<void(std::exception_ptr)> completed) {
-  if (!buffer_) throw DeviceError("the Metal device made no more command buffers");
+  if (!buffer_) throw DeviceError("[metal] cannot create a command buffer");
   guarded([&] {
-    const auto reached = scheduled;  // a block captures references as references
+    const auto reached = scheduled;  // blocks capture references by reference
     [buffer_ addScheduledHandler:^(id<MTLCommandBuffer>) { reached(); }];
     watch(std::move(completed));
     MPSCommandBuffer* const last =
-        std::exchange(buffer_, nil);  // its handlers may end this object before commit returns
+        std::exchange(buffer_, nil);  // its handlers may destroy this object before commit returns
     [last commit];
   });
 }
 
 void run_now(id<MTLCommandQueue> queue, const std::function<void(MPSCommandBuffer*)>& encode) {
   MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:queue];
-  if (!buffer) throw DeviceError("the Metal device makes no more command buffers");
+  if (!buffer) throw DeviceError("[metal] cannot create a command buffer");
   id<MTLCommandBuffer> const first = buffer.rootCommandBuffer;
   encode(buffer);
   id<MTLCommandBuffer> const last = buffer.rootCommandBuffer;
@@ -228,18 +229,18 @@ void run_now(id<MTLCommandQueue> queue, const std::function<void(MPSCommandBuffe
 // --- queue -----------------------------------------------------------------------------------------------------------
 
 MetalQueue::MetalQueue(MetalDevice& device) : device_(device), queue_([device.device newCommandQueue]) {
-  if (!queue_) throw DeviceError("the Metal device makes no more command queues");
+  if (!queue_) throw DeviceError("[metal] cannot create a command queue");
   queue_.label = @"mpsgraph";
 }
 
 MetalQueue::~MetalQueue() {
-  @autoreleasepool {  // the thread that ends has none
+  @autoreleasepool {  // the destroying thread may have no pool
     queue_ = nil;
   }
 }
 
 id<MTLCommandBuffer> MetalQueue::open_command_buffer() {
-  constexpr size_t most = 48;  // a queue of Metal's has 64 that are not done
+  constexpr size_t most = 48;  // a Metal queue allows 64 incomplete buffers
   std::unique_lock lock(mutex_);
   const auto is_full = [&] {
     std::erase_if(open_, [](id<MTLCommandBuffer> buffer) {
@@ -247,7 +248,7 @@ id<MTLCommandBuffer> MetalQueue::open_command_buffer() {
     });
     return open_.size() >= most;
   };
-  // What was committed waits for this queue's thread, which a busy machine may hold up.
+  // Committed work waits for this queue's thread, which a busy machine may delay.
   constexpr auto patience = std::chrono::seconds(2);
   for (const auto until = std::chrono::steady_clock::now() + patience;
        is_full() && std::chrono::steady_clock::now() < until;) {
@@ -257,10 +258,10 @@ id<MTLCommandBuffer> MetalQueue::open_command_buffer() {
   }
   if (is_full())
     throw DeviceError(cat("[metal] ", most,
-                          " batches of nodes have been encoded on this queue and are in no command "
-                          "buffer that was committed; commit some before more are encoded"));
+                          " batches of nodes have been encoded on this queue without being committed; commit some of "
+                          "their command buffers before encoding more"));
   id<MTLCommandBuffer> buffer = [queue_ commandBuffer];
-  if (!buffer) throw DeviceError("the Metal device makes no more command buffers");
+  if (!buffer) throw DeviceError("[metal] cannot create a command buffer");
   open_.push_back(buffer);
   return buffer;
 }

@@ -1,9 +1,10 @@
-// Random numbers from Philox 4x32-10, bit for bit those of the CPU device.
+// Random numbers from Philox 4x32-10, bit for bit the same as on the CPU device.
 //
-// MPSGraph's generator makes TensorFlow's uniform float32 numbers, and so the low 23 bits of every word; other floating
-// point numbers are made of these by formulas that are certain. It documents neither how far it moves the state, nor
-// how it maps bits to integers, nor where it draws rejected numbers again, and its normal numbers have been seen to be
-// NaN: all that is composed, of Philox's rounds in integers where whole words or other blocks are needed.
+// MPSGraph's generator produces TensorFlow's uniform float32 numbers, and thus the low 23 bits of every word; other
+// floating-point numbers are derived from these by exact formulas. MPSGraph documents neither how far it advances the
+// state, nor how it maps bits to integers, nor how it redraws rejected numbers, and its normal numbers have been
+// observed to be NaN. All of these are composed, from Philox rounds in integer arithmetic where whole words or other
+// blocks are needed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,12 +16,13 @@ namespace {
 
 using Words = std::array<MPSGraphTensor*, 4>;
 
-// The operations that the formulas need. Words are uint32, whose arithmetic wraps and whose shifts are logical.
+// Shorthands for the operations that the formulas need. Words are uint32, with wraparound arithmetic and logical
+// shifts.
 class Arithmetic {
  public:
   explicit Arithmetic(Lowering& l) : l(l), graph(l.graph()) {}
 
-  // As bytes: nobody is known to have given MPSGraph an unsigned number above 2^31 as a double.
+  // Passed as bytes, because no known caller passes an unsigned number above 2^31 to MPSGraph as a double.
   MPSGraphTensor* word(uint32_t value) const {
     const NSData* bytes = [NSData dataWithBytes:&value length:sizeof value];
     return [graph constantWithData:const_cast<NSData*>(bytes) shape:@[ @1 ] dataType:MPSDataTypeUInt32];
@@ -66,15 +68,15 @@ class Arithmetic {
     return [graph selectWithPredicateTensor:condition truePredicateTensor:a falsePredicateTensor:b name:nil];
   }
   MPSGraphTensor* root(MPSGraphTensor* a) const { return [graph squareRootWithTensor:a name:nil]; }
-  // The same bits, as 32-bit integers with or without sign.
+  // Reinterpret the bits as signed or unsigned 32-bit integers.
   MPSGraphTensor* as(MPSGraphTensor* a, DType dtype) const {
     return [graph reinterpretCastTensor:a toType:data_type(dtype) name:nil];
   }
-  // 0, 1, ... as words, in a column.
+  // Return 0, 1, ... as a column of words.
   MPSGraphTensor* numbers_to(int64_t count) const {
     return l.cast([graph coordinateAlongAxis:0 withShape:numbers({count, 1}) name:nil], DType::uint32);
   }
-  // Columns beside each other.
+  // Concatenate columns.
   MPSGraphTensor* beside(NSArray<MPSGraphTensor*>* columns) const {
     return [graph concatTensors:columns dimension:1 name:nil];
   }
@@ -89,16 +91,16 @@ class Arithmetic {
   MPSGraph* const graph;
 };
 
-// --- the generator in integers ---------------------------------------------------------------------------------------
+// --- the generator in integer arithmetic -----------------------------------------------------------------------------
 
-// a + b, and the carry: the top bit of one of them that the sum has not.
+// Return a + b and the carry: the top bit of an operand that is not in the sum.
 std::array<MPSGraphTensor*, 2> sum_and_carry(const Arithmetic& m, MPSGraphTensor* a, MPSGraphTensor* b) {
   MPSGraphTensor* sum = m.add(a, b);
   MPSGraphTensor* not_sum = m.differ(sum, m.word(0xFFFFFFFFu));
   return {sum, m.right(m.either(m.both(a, b), m.both(m.either(a, b), not_sum)), 31)};
 }
 
-// The counter's four words, `offset` blocks further on.
+// Advance the counter's four words by `offset` blocks.
 Words moved(const Arithmetic& m, const Words& counter, MPSGraphTensor* low, MPSGraphTensor* high) {
   const auto [c0, carry0] = sum_and_carry(m, counter[0], low);
   const auto [partly, carry1] = sum_and_carry(m, counter[1], high);
@@ -107,7 +109,7 @@ Words moved(const Arithmetic& m, const Words& counter, MPSGraphTensor* low, MPSG
   return {c0, c1, c2, m.add(counter[3], carry3)};
 }
 
-// The upper half of a * b, of halves of 16 bits: no product or sum of these exceeds 32 bits.
+// The high word of a * b, computed from 16-bit halves so that no product or sum exceeds 32 bits.
 MPSGraphTensor* upper_product(const Arithmetic& m, MPSGraphTensor* a, uint32_t b) {
   MPSGraphTensor *half = m.word(0xFFFFu), *low = m.both(a, half), *high = m.right(a, 16);
   MPSGraphTensor *b_low = m.word(b & 0xFFFFu), *b_high = m.word(b >> 16);
@@ -121,14 +123,14 @@ struct State {
   std::array<MPSGraphTensor*, 2> key;
 };
 
-// Of int32[7]: 1, the counter from its low word on, the key. The words are of shape (1).
+// Decode an int32[7] state: 1, the counter from its low word, the key. Each word has shape (1).
 State state_of(const Arithmetic& m) {
   MPSGraphTensor* words = m.as(m.l.input(1), DType::uint32);
   const auto part = [&](NSInteger i) { return [m.graph sliceTensor:words dimension:0 start:i length:1 name:nil]; };
   return {{part(1), part(2), part(3), part(4)}, {part(5), part(6)}};
 }
 
-// A block for each counter.
+// Compute one block per counter.
 Words blocks_of(const Arithmetic& m, Words c, const State& state) {
   for (uint32_t round = 0; round < 10; ++round) {
     MPSGraphTensor* k0 = m.add(state.key[0], m.word(round * 0x9E3779B9u));
@@ -150,7 +152,7 @@ MPSGraphTensor* state_after(const Arithmetic& m, const State& state, uint64_t bl
   return m.as(words, DType::int32);
 }
 
-// The blocks from the state on, as columns: at least `count` words.
+// Return at least `count` words as columns of blocks, starting at the state.
 Words words_for(const Arithmetic& m, const State& state, int64_t count) {
   const int64_t blocks = (count + 3) / 4;
   return blocks_of(m, moved(m, state.counter, m.numbers_to(blocks), m.word(0)), state);
@@ -158,13 +160,14 @@ Words words_for(const Arithmetic& m, const State& state, int64_t count) {
 
 // --- distributions ---------------------------------------------------------------------------------------------------
 
-// The first `count` elements of a tensor, in one row.
+// Return the first `count` elements of a tensor as one row.
 MPSGraphTensor* first_of(const Arithmetic& m, MPSGraphTensor* tensor, int64_t count) {
   MPSGraphTensor* row = m.l.reshape(tensor, {element_count(dims_of(tensor.shape))});
   return [m.graph sliceTensor:row dimension:0 start:0 length:count name:nil];
 }
 
-// Uniform in [0, 1), of the 23 low bits of each word. In one row: MPSGraph has been wrong for more than four axes.
+// Uniform numbers in [0, 1) from the low 23 bits of each word. They are drawn as one row, because MPSGraph has been
+// wrong for more than four axes.
 MPSGraphTensor* uniform(const Arithmetic& m, int64_t count) {
   MPSGraphRandomOpDescriptor* descriptor =
       [MPSGraphRandomOpDescriptor descriptorWithDistribution:MPSGraphRandomDistributionUniform
@@ -174,14 +177,14 @@ MPSGraphTensor* uniform(const Arithmetic& m, int64_t count) {
   return [m.graph randomTensorWithShape:numbers({count}) descriptor:descriptor stateTensor:m.l.input(1) name:nil][0];
 }
 
-// A shorter mantissa takes the lowest bits.
+// A shorter mantissa uses the lowest bits.
 MPSGraphTensor* uniform_of_bits(const Arithmetic& m, int64_t count, uint32_t bits) {
   MPSGraphTensor* mantissa = m.l.cast(m.mul(uniform(m, count), m.real(0x1p23)), DType::uint32);
   MPSGraphTensor* lowest = m.both(mantissa, m.word((1u << bits) - 1));
   return m.mul(m.l.cast(lowest, DType::float32), m.real(std::ldexp(1.0, -static_cast<int>(bits))));
 }
 
-// Box and Muller's pair of standard normal numbers from one of uniform ones, sine first.
+// Box-Muller transform of a pair of uniform numbers to standard normal numbers, sine first.
 std::array<MPSGraphTensor*, 2> normal_pair(const Arithmetic& m, MPSGraphTensor* u, MPSGraphTensor* v) {
   MPSGraphTensor* logarithm = [m.graph logarithmWithTensor:m.greater(u, m.real(1e-7f)) name:nil];
   MPSGraphTensor *radius = m.root(m.mul(logarithm, m.real(-2))), *angle = m.mul(v, m.real(2 * M_PI));
@@ -196,8 +199,8 @@ MPSGraphTensor* normal(const Arithmetic& m, int64_t count) {
   return first_of(m, m.beside(@[ first, second ]), count);
 }
 
-// Normal numbers between bounds, drawn again until they are: every four have 256 blocks of their own. One round makes a
-// block for all of them and puts its numbers where the next ones of the four are missing.
+// Normal numbers between bounds, redrawn until they are inside. Each group of four has 256 blocks reserved. A round
+// computes one block per group and fills in the numbers that the group still lacks.
 MPSGraphTensor* truncated(const Arithmetic& m, const State& state, int64_t count) {
   const int64_t groups = (count + 3) / 4;
   MPSGraphTensor* number = m.numbers_to(groups);
@@ -239,10 +242,10 @@ MPSGraphTensor* truncated(const Arithmetic& m, const State& state, int64_t count
 
 double below(double z) { return 0.5 * std::erfc(-z * std::sqrt(0.5)); }
 
-// Normal numbers by inversion: of a stretch of the distribution, which is taken from its mirror image when it lies
-// above the mean, where small probabilities are as precise as they can be. z / (p - q) for the probabilities p below z
-// and q above it is a smooth function of w = -log(4 p q), here by polynomials in w, and in its root for the tails; they
-// were fitted to 3e-7.
+// Normal numbers by inversion, restricted to a range of the distribution. A range above the mean is mirrored, because
+// small probabilities are the most precise ones. For the probabilities p below z and q above it, z / (p - q) is a
+// smooth function of w = -log(4 p q). It is approximated to 3e-7 by polynomials in w, and in its square root for the
+// tails.
 MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   const Attributes& a = m.l.attributes();
   double lower = is_truncated ? a.real("lower") : -HUGE_VAL, upper = is_truncated ? a.real("upper") : HUGE_VAL;
@@ -250,12 +253,14 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   if (mirrored) std::tie(lower, upper) = std::pair(-upper, -lower);
   const double begin = below(lower), end = below(-upper), length = below(upper) - begin;
   const double least = std::min(begin, end) + length * 0x1p-24;
-  if (least < 1e-37) m.l.unsupported("the bounds are too far from the mean for float32; use Device(\"cpu\")");
-  // The middle of the grid's interval, from both ends, is exact.
+  if (least < 1e-37)
+    m.l.unsupported("lower and upper must be closer to the mean, because their probabilities underflow in float32; use "
+                    "device=\"cpu\"");
+  // The midpoint of a grid interval is exact from both ends.
   MPSGraphTensor *u = m.add(uniform(m, count), m.real(0x1p-24)), *rest = m.sub(m.real(1), u);
   MPSGraphTensor* p = m.add(m.mul(u, m.real(length)), m.real(begin));
   MPSGraphTensor* q = m.add(m.mul(rest, m.real(length)), m.real(end));
-  // p q may be too small for float32.
+  // The product p q may underflow in float32, so logarithms are added.
   MPSGraphTensor* product = [m.graph logarithmWithTensor:m.mul(m.smaller(p, q), m.real(4)) name:nil];
   MPSGraphTensor* w = [m.graph negativeWithTensor:m.add(product, [m.graph logarithmWithTensor:m.greater(p, q) name:nil])
                                              name:nil];
@@ -279,7 +284,8 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   return mirrored ? [m.graph negativeWithTensor:z name:nil] : z;
 }
 
-// [low, low + range) by modulo, slightly biased, as specified; a range of 0 stands for all of the type.
+// Integers in [low, low + range) by modulo, which is slightly biased, as specified; a range of 0 means all values of
+// the dtype.
 MPSGraphTensor* random_integers(const Arithmetic& m, const State& state, int64_t count, DType dtype) {
   const bool wide = dtype == DType::int64;
   const int64_t low = m.l.attributes().integer("min_integer");
@@ -307,7 +313,7 @@ MPSGraphTensor* random_integers(const Arithmetic& m, const State& state, int64_t
 
 // --- random ----------------------------------------------------------------------------------------------------------
 
-// In the element type's own arithmetic, rounded twice.
+// Scale and shift in the arithmetic of the dtype, which rounds twice.
 MPSGraphTensor* scaled(const Arithmetic& m, MPSGraphTensor* numbers, DType dtype) {
   const Attributes& a = m.l.attributes();
   const bool is_uniform = a.string("distribution") == "uniform";
@@ -348,7 +354,7 @@ GraphTensors lower_random(Lowering& l) {
   const State state = state_of(m);
   const TensorType& type = l.result_type();
   const int64_t count = type.shape.elements();
-  data_type(type.dtype, l.operation.where());  // is there one?
+  data_type(type.dtype, l.operation.where());  // throws if the device lacks the dtype
   MPSGraphTensor* values = nil;
   if (count > 0) {
     values = is_integer(type.dtype) ? random_integers(m, state, count, type.dtype)

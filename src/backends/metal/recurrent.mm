@@ -1,10 +1,10 @@
-// The steps of recurrent layers: the layers themselves are products over all steps around these.
+// The steps of recurrent layers. A layer is these steps with matmuls over all steps before and after them.
 //
-// MPSGraph's single-gate RNN and LSTM give states and cells; the gates follow from those of the step before in one
-// product. What Apple does not state for certain is composed step by step: GRU, for two comments of Apple's contradict
-// each other on flipZ; masks and other element types, of which none says the shape or the precision; and the gradients,
-// which take a training state that is Apple's own. Sequences in reverse are reversed here, since it is not documented
-// which way round the results of `reverse` are.
+// MPSGraph's single-gate RNN and LSTM return states and cells; the gates follow from the previous states by one matmul.
+// Whatever Apple does not document unambiguously is composed step by step: GRU, because two of Apple's comments on
+// flipZ contradict each other; masks and other dtypes, whose shape and precision are not documented; and the gradients,
+// whose training state is internal to MPSGraph. Reverse sequences are reversed here, because the order of the results
+// of `reverse` is not documented.
 #include "core/ops/recurrent.h"
 
 #include <functional>
@@ -19,7 +19,7 @@ using ops::Cell;
 using ops::RecurrentActivation;
 using Terms = std::vector<Term>;
 
-constexpr int64_t most_written_out = 128;  // steps; more go round a loop
+constexpr int64_t most_written_out = 128;  // steps; longer sequences use a loop
 
 // --- pieces ----------------------------------------------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ Term activate(RecurrentActivation activation, const Term& x) {
   return select(y < 0.0, 0.0, select(y > 1.0, 1.0, y));
 }
 
-// Its derivative where it has the value y.
+// Derivative of the activation at the point where its value is y.
 Term slope(RecurrentActivation activation, const Term& y) {
   switch (activation) {
     case RecurrentActivation::none: return y.constant(1);
@@ -83,13 +83,13 @@ MPSGraphRNNActivation apples(RecurrentActivation activation) {
   return MPSGraphRNNActivationHardSigmoid;
 }
 
-// --- steps one after the other ---------------------------------------------------------------------------------------
+// --- iteration over steps --------------------------------------------------------------------------------------------
 
-// From the parts of the sequences at one step, which have two axes, and what is carried from the step before, which it
-// replaces: results for this step.
+// Computes one step: from the sequences' slices at this step (two axes each) and the values carried from the previous
+// step, which it replaces, to the results of this step.
 using Step = std::function<Terms(const Terms& parts, Terms& carried)>;
 
-// The results of all steps, with the time in front, and behind them what is carried in the end.
+// Unrolled iteration. Returns the results of all steps, time first, followed by the final carried values.
 Terms written_out(int64_t steps, bool from_end, const Terms& sequences, Terms carried, const Step& step) {
   std::vector<Terms> results(static_cast<size_t>(steps));
   for (int64_t s = 0; s < steps; ++s) {
@@ -114,7 +114,8 @@ Terms written_out(int64_t steps, bool from_end, const Terms& sequences, Terms ca
   return all;
 }
 
-// Likewise; `widths` are those of the results. Each is written where the time is that of the step.
+// The same as a loop. `widths` are the widths of the results, each of which is written where the time equals that of
+// the step.
 Terms in_a_loop(const Lowering& l, int64_t steps, bool from_end, const Terms& sequences, const Terms& carried,
                 const Ints& widths, const Step& step) {
   const Term like = carried[0];
@@ -168,7 +169,7 @@ Terms scan(const Lowering& l, int64_t steps, bool from_end, const Terms& sequenc
                                    : in_a_loop(l, steps, from_end, sequences, carried, widths, step);
 }
 
-// --- what both operations share --------------------------------------------------------------------------------------
+// --- what the forward pass and the gradient share --------------------------------------------------------------------
 
 class Sequence {
   const ops::NamedOperands given_;
@@ -192,7 +193,7 @@ class Sequence {
   int64_t width() const { return cell.gates() * hidden; }
   Term zeros() const { return Term(l, l.filled(0, {l.dtype(), Shape(Dims{batch, hidden})})); }
 
-  // This direction's part of the last axis, `count` times as wide as a state.
+  // The part of the last axis that belongs to this direction, `count` times as wide as a state.
   Term own(const Term& x, int64_t direction, int64_t count = 1) const {
     const auto axis = static_cast<NSUInteger>(dims_of(x.tensor().shape).size() - 1);
     return directions == 1 ? x : part(x, axis, direction * count * hidden, count * hidden);
@@ -200,13 +201,13 @@ class Sequence {
   Term weights(int64_t direction) const {
     return part(*operand("recurrent_weight"), 0, direction, 1).reshape({width(), hidden});
   }
-  // The gate of a role, of the gates [N, gates * H] of a step, or of all steps.
+  // Select the gate with the given role from the gates [N, gates * H] of one step or of all steps.
   Term gate(const Term& gates, size_t role) const {
     const auto axis = static_cast<NSUInteger>(dims_of(gates.tensor().shape).size() - 1);
     return part(gates, axis, cell.places[role] * hidden, hidden);
   }
   Term rows(const Term& weights, size_t role) const { return part(weights, 0, cell.places[role] * hidden, hidden); }
-  // Gates by role, in the order of the weights.
+  // Concatenate gates, given by role, in the order of the weights.
   Term ordered(const Terms& by_role) const {
     std::vector<std::optional<Term>> places(by_role.size());
     for (size_t role = 0; role < by_role.size(); ++role)
@@ -215,14 +216,14 @@ class Sequence {
     for (const auto& place : places) inorder.push_back(*place);
     return beside(inorder, static_cast<NSInteger>(dims_of(inorder[0].tensor().shape).size() - 1));
   }
-  // Each step's value of the step before it in this direction.
+  // For each step, the value at the preceding step in this direction.
   Term before(const Term& values, const Term& initial, int64_t direction) const {
     const Term first = initial.reshape({1, batch, hidden});
     if (steps == 1) return first;
     return goes_back(direction) ? beside({part(values, 0, 1, steps - 1), first}, 0)
                                 : beside({first, part(values, 0, 0, steps - 1)}, 0);
   }
-  // A mask for all steps, as a sequence.
+  // Broadcast the mask to all steps.
   std::optional<Term> mask(int64_t direction) const {
     std::optional<Term> all = operand("mask");
     if (!all) return {};
@@ -231,7 +232,7 @@ class Sequence {
                                                        name:nil]);
     return own(whole, direction);
   }
-  // Results of each direction, beside each other.
+  // Concatenate the results of both directions.
   GraphTensors joined(const std::vector<Terms>& by_direction) const {
     GraphTensors results;
     for (size_t i = 0; i < by_direction[0].size(); ++i) {
@@ -293,7 +294,7 @@ class Forward : public Sequence {
     return results;
   }
 
-  // Single gate and lstm; the training state.
+  // Step of a single-gate RNN or an LSTM; returns the training state.
   Term others(const Term& source, const Term& masked, const Term& turned, const std::optional<Term>& peephole,
               Terms& around) const {
     Term sum = source + product(masked, turned);
@@ -331,7 +332,7 @@ class Forward : public Sequence {
     return ordered({update, reset, output});
   }
 
-  // Both directions at once, and without weights of the input: then the source is what the gates take, as it is.
+  // Both directions in one operation, without input weights: the source is already the input of the gates.
   GraphTensors native() const {
     const Term source = projected(), state = *operand("initial_state");
     const bool turn = directions == 1 && cell.reverse;
@@ -378,7 +379,7 @@ class Forward : public Sequence {
                                       name:l.name()];
   }
 
-  // The source times its weights, which a sequence of few rows is given with it.
+  // The source times the input weights, if there are any, plus the bias.
   Term projected() const {
     const Term source = *operand("source");
     const auto weight = operand("input_weight");
@@ -420,7 +421,7 @@ class Backward : public Sequence {
 
  private:
   const bool is_lstm;
-  // The states are not given: a cell's gates, and the cell, say what they were.
+  // The states are not operands; they follow from the gates and, for an LSTM, the cells.
   MPSGraphTensor* states_before() const {
     Terms by_direction;
     for (int64_t d = 0; d < directions; ++d) {
@@ -438,7 +439,7 @@ class Backward : public Sequence {
     const Term sums = sum(is_half(l.dtype()) ? gradient.cast(DType::float32) : gradient, {0, 1}).cast(l.dtype());
     return sums.reshape({all}).tensor();
   }
-  // Of the direction that is gone through: where its sequences are among the parts of a step.
+  // Names of the sequences in the parts of a step, for the direction being processed.
   std::vector<std::string_view> names_;
 
   static Dims dims_of_states(const Lowering& l) {
@@ -451,7 +452,7 @@ class Backward : public Sequence {
     return given ? own(*given, direction) : zeros();
   }
 
-  // Gradients of the projected input, of the initial state and of the initial cell.
+  // Gradients of the projected input, the initial state, and the initial cell.
   Terms one(int64_t direction) {
     Terms carried{last("last_state_gradient", direction)};
     if (is_lstm) carried.push_back(last("last_cell_gradient", direction));
@@ -497,7 +498,7 @@ class Backward : public Sequence {
     const auto mask = at("mask", parts);
     return mask ? x * *mask : x;
   }
-  // The gradient of a gate before its activation, from that of its value.
+  // Gradient of a gate before its activation, from the gradient of its value.
   Term through(const Terms& parts, size_t role, Term gradient) const {
     if (const auto more = at("training_state_gradient", parts)) gradient = gradient + gate(*more, role);
     return gradient * slope(cell.activations[role], gate(*at("training_state", parts), role));

@@ -1,9 +1,9 @@
-// Reductions along axes, which stay as 1.
+// Reductions along axes, which remain with size 1.
 //
-// Apple does not say what plain extrema make of NaN, which of equal elements arg reductions choose, or whether small
-// integers and complex numbers can be summed, or in what precision halves are: these are composed. MPSGraph is given
-// what PyTorch's backend gives it: int32, int64, float16 and float32; of other types it may lack the kernel, and end
-// the process (pytorch/pytorch#114532).
+// Apple does not document how plain extrema treat NaN, which of several equal elements arg reductions choose, whether
+// small integers and complex numbers can be summed, or the precision of float16 and bfloat16 sums; these are composed.
+// MPSGraph only receives the dtypes that PyTorch's backend passes: int32, int64, float16, and float32. For other types
+// it may lack a kernel and abort the process (pytorch/pytorch#114532).
 #include <cmath>
 #include <numeric>
 
@@ -28,7 +28,7 @@ REDUCTION(maximum_or_nan_of, reductionMaximumPropagateNaN)
 REDUCTION(minimum_or_nan_of, reductionMinimumPropagateNaN)
 #undef REDUCTION
 
-// A tensor of rank 0 has one axis there.
+// In MPSGraph, a tensor of rank 0 has one axis.
 Ints axes_of(const Lowering& l) { return l.rank() ? l.axes() : Ints{0}; }
 
 Term reduce(const Term& x, Method method, const Ints& axes) {
@@ -51,7 +51,7 @@ Term slice(const Term& x, size_t axis, int64_t start, int64_t end) {
 
 Parts product(const Parts& a, const Parts& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-// The first half times the second, until one is left.
+// Multiply the first half by the second until one element is left.
 Parts complex_product(Parts z, const Ints& axes) {
   for (const int64_t axis : axes) {
     const auto a = static_cast<size_t>(axis);
@@ -74,8 +74,8 @@ Parts complex_product(Parts z, const Ints& axes) {
   return z;
 }
 
-// Integers of 8 and 16 bits in 32, of which the low bits are the same, those without a sign as if they had one; halves
-// in single precision.
+// 8- and 16-bit integers are reduced in 32 bits, where the low bits are the same, and unsigned integers as signed ones;
+// float16 and bfloat16 are reduced in float32.
 GraphTensors reduce_numbers(Lowering& l, Method method) {
   if (is_float(l.dtype())) return narrow(l, reduce(wide_input(l), method, axes_of(l)));
   const Term x = Term::input(l);
@@ -99,11 +99,11 @@ GraphTensors lower_product(Lowering& l) {
 
 // --- extrema ---------------------------------------------------------------------------------------------------------
 
-// Is it true for all of them, or for any? Of bool as int32.
+// Whether all or any elements are true, for bool converted to int32.
 Term all_of(const Term& x, const Ints& axes) { return reduce(x.cast(DType::int32), minimum_of, axes) == 1; }
 Term any_of(const Term& x, const Ints& axes) { return reduce(x.cast(DType::int32), maximum_of, axes) == 1; }
 
-// Integers in an order and a type that MPSGraph compares.
+// Convert integers to keys with the same order, of a type that MPSGraph compares correctly.
 Term keys_of(const Lowering& l, const Term& x) { return x.with(order_key(l, x.tensor(), l.dtype())); }
 
 Term extremum_of_integers(const Lowering& l, Method method) {
@@ -111,10 +111,10 @@ Term extremum_of_integers(const Lowering& l, Method method) {
   return x.with(number_of_key(l, reduce(keys_of(l, x), method, axes_of(l)).tensor(), l.dtype()));
 }
 
-// bfloat16 in single precision, where its numbers are the same.
+// bfloat16 is converted to float32, which represents the same numbers exactly.
 Term floats(const Lowering& l) { return wide_input(l); }
 
-// NaN only where there is nothing else.
+// NaN is the result only if there are no numbers.
 GraphTensors extremum(Lowering& l, Method method, double worst) {
   if (!is_float(l.dtype())) return extremum_of_integers(l, method);
   const Term x = floats(l);
@@ -128,7 +128,7 @@ GraphTensors extremum_or_nan(Lowering& l, Method of_floats, Method of_integers) 
   return narrow(l, reduce(floats(l), of_floats, axes_of(l)));
 }
 
-// The first of the equal ones, and the first NaN if there is one.
+// The first of several equal elements, or the first NaN if there is one.
 GraphTensors arg_extremum(Lowering& l, Method of_floats, Method of_integers) {
   const bool half = is_half(l.dtype());
   const Term given = Term::input(l);

@@ -1,9 +1,9 @@
-// Resizing images by the nearest element or by linear interpolation, and the gradients.
+// Resizing of images by nearest-neighbor or linear interpolation, and the gradients.
 //
-// MPSGraph interpolates planes; its own is used where a layout names the plane and centring is by a flag that its
-// documentation defines. Everything else is composed, axis by axis, of picking elements and weighting them: the nearest
-// element because half way between two only exact places round the same everywhere, scale and offset because they need
-// not be numbers.
+// MPSGraph interpolates 2-D images. Its operation is used if the layout names the image axes and the centering is one
+// that its documentation defines. Everything else is composed per axis by picking and weighting elements:
+// nearest-neighbor, because halfway points round identically everywhere only if positions are exact, and tensor
+// operands for scale and offset, which need not be constants.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-// Elements of the images, one for each of the result, and their weights, of shape (1, result, 1); null: 1.
+// The image element for each result element, and its weight with shape (1, result, 1); a null weight means 1.
 struct Pick {
   MPSGraphTensor *index, *weight;
 };
@@ -31,7 +31,7 @@ class Resize {
   }
 
   bool nearest() const { return nearest_.has_value(); }
-  // One element has no corners to align.
+  // An axis of one element has no corners to align.
   bool native() const {
     const auto several = [this](int axis) { return images_[size_t(axis)] > 1 && result_[size_t(axis)] > 1; };
     return !nearest_ && !given_ && !l_.attributes().string("layout").empty() &&
@@ -60,8 +60,8 @@ class Resize {
     return tensor;
   }
 
-  // The transpose: each element of the result is added to those that it shows. Floats by a matrix for each axis,
-  // because sums by scattering come in no order; those of integers are the same in any.
+  // The transpose: each result element is added to the elements from which it was computed. Floats use one matrix per
+  // axis, because scattering adds in an undefined order; for integers the order is irrelevant.
   MPSGraphTensor* backward(MPSGraphTensor* tensor, DType dtype) const {
     Dims now = result_;
     for (size_t k = axes_.size(); k-- > 0;) {
@@ -79,7 +79,7 @@ class Resize {
  private:
   bool moves(size_t k) const { return given_ || images_[size_t(axes_[k])] != result_[size_t(axes_[k])]; }
 
-  // The matrix has the weight of what element i of the result shows of element j in its row j and column i.
+  // Row j and column i of the matrix hold the weight of image element j in result element i.
   MPSGraphTensor* multiplied(size_t k, MPSGraphTensor* rows) const {
     const int64_t input = images_[size_t(axes_[k])], result = result_[size_t(axes_[k])];
     MPSGraphTensor *own = s_.coordinate(1, {1, input, 1}), *matrix = nil;
@@ -129,7 +129,7 @@ class Resize {
             {l_.ints(high, DType::int32), along_axis(l_, behind, 1, 3, DType::float32)}};
   }
 
-  // i = place * scale + offset
+  // i = position * scale + offset
   MPSGraphTensor* places(size_t k, int64_t result) const {
     const auto own = [&](size_t operand) {
       return s_.cast(s_.slice(l_.input(operand), 0, static_cast<int64_t>(k), 1), DType::float32);
@@ -138,7 +138,7 @@ class Resize {
     return s_.divide(s_.subtract(i, own(3)), own(2));
   }
 
-  // What is no number is at the first element.
+  // NaN positions map to the first element.
   MPSGraphTensor* inside(MPSGraphTensor* place, int64_t input) const {
     MPSGraphTensor* first = l_.scalar(0, DType::float32);
     MPSGraphTensor* last = l_.scalar(static_cast<double>(input - 1), DType::float32);
@@ -169,7 +169,7 @@ class Resize {
       case ops::Rounding::round_to_even: return rint(place);
       case ops::Rounding::round_to_odd: break;
     }
-    return s_.add(rint(s_.subtract(place, one)), one);  // an odd distance swaps even and odd
+    return s_.add(rint(s_.subtract(place, one)), one);  // subtracting an odd number swaps even and odd
   }
 
   const Lowering& l_;
@@ -205,7 +205,7 @@ GraphTensors lower_resize(Lowering& l) {
                   [&](const GraphTensors& in) { return resize.forward(in[0]); })};
 }
 
-// (incoming, input_shape[, scale, offset]): of the images only the shape counts.
+// Operands: (incoming, input_shape[, scale, offset]). Only the shape of the images matters.
 GraphTensors lower_d_resize(Lowering& l) {
   const Resize resize(l, l.result_dims(), l.dims());
   const Attributes& a = l.attributes();

@@ -1,10 +1,11 @@
 // Scatters.
 //
-// Where Apple leaves open what ours promise, it is composed: an index outside is replaced and its update made neutral
-// (scatterAlongAxis alone skips it by itself); NaN in minima and maxima is scattered for itself; and for mode set,
-// where the last update of a place counts, the numbers of the updates are scattered by their maximum, and each place
-// gathers the update of its number. All that is scattered is float32: integers go through it in any case, and before
-// macOS 15 there are no extrema of them (indexing.h; pytorch/pytorch#141948).
+// Cases that Apple leaves open but this library defines are composed. The update at an out-of-range index is replaced
+// by a neutral one at a valid index (only scatterAlongAxis skips it itself). NaN in minimum and maximum modes is
+// scattered separately. In set mode, where the last update of a position wins, the numbers of the updates are scattered
+// by their maximum, and each position gathers the update with its number. Everything is scattered as float32: integers
+// are converted to it in any case, and before macOS 15 there are no integer extrema (indexing.h;
+// pytorch/pytorch#141948).
 #include <cmath>
 #include <limits>
 
@@ -27,7 +28,7 @@ MPSGraphScatterMode mode_named(const std::string& name) {
 
 bool is_extremum(MPSGraphScatterMode mode) { return mode == MPSGraphScatterModeMin || mode == MPSGraphScatterModeMax; }
 
-// What changes nothing in this mode, as a constant of shape (1).
+// The neutral element of the mode, as a constant of shape (1).
 MPSGraphTensor* neutral(const Lowering& l, MPSGraphScatterMode mode, DType dtype) {
   if (!is_extremum(mode)) {
     const bool factor = mode == MPSGraphScatterModeMul || mode == MPSGraphScatterModeDiv;
@@ -36,16 +37,16 @@ MPSGraphTensor* neutral(const Lowering& l, MPSGraphScatterMode mode, DType dtype
   return l.scalar(mode == MPSGraphScatterModeMin ? HUGE_VAL : -HUGE_VAL, dtype);
 }
 
-// A scatter in any shape of ours. `scatter` puts updates into data (nil: into zeros, of the places) by the indices,
-// `gather` picks updates by their numbers from 0 on, anything for -1; `number` counts the updates of a place from 1 on.
+// A scatter operation of any kind. `scatter` writes updates into data (nil means zeros of shape `places`) at the
+// indices; `gather` selects updates by number from 0, with any value for -1; `number` numbers the updates from 1.
 struct Form {
-  Dims data, updates, places;  // places: that have an update's number, beside data
-  int64_t count;  // of updates that may meet in one place
-  MPSGraphTensor* inside;  // of updates; null: all, or skipped by the scatter itself
+  Dims data, updates, places;  // `places` is the shape of the update numbers, broadcastable to data
+  int64_t count;  // maximum number of updates at one position
+  MPSGraphTensor* inside;  // validity of each update; null if all are valid or `scatter` skips invalid ones
   MPSGraphTensor* number;
   std::function<MPSGraphTensor*(MPSGraphTensor* data, MPSGraphTensor* updates, MPSGraphScatterMode mode)> scatter;
   std::function<MPSGraphTensor*(MPSGraphTensor* updates, MPSGraphTensor* numbers)> gather;
-  std::function<MPSGraphTensor*(MPSGraphTensor* data)> look;  // what each update's place holds
+  std::function<MPSGraphTensor*(MPSGraphTensor* data)> look;  // reads the value at each update's position
 };
 
 MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
@@ -63,11 +64,12 @@ MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* da
                   numbers);
 }
 
-// Part by part, the highest first: of the numbers whose parts so far are the best of their place, the best next one.
+// Compare integers part by part, highest first: among those whose higher parts equal the best at their position, find
+// the best next part.
 MPSGraphTensor* extremum_of_integers(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
                                      bool largest, DType dtype) {
   const Steps s(l);
-  // As numbers without a sign, of which the largest are sought.
+  // Convert to unsigned numbers whose maximum is sought.
   const DType as = size_of(dtype) == 8 ? DType::int64 : DType::int32;
   const auto turned = [&](MPSGraphTensor* x) {
     if (is_signed(dtype)) x = s.exclusive_or(x, l.ints({as == DType::int64 ? INT64_MIN : INT32_MIN}, as));
@@ -87,7 +89,7 @@ MPSGraphTensor* extremum_of_integers(const Lowering& l, const Form& form, MPSGra
   return turned(joined_parts(l, best, dtype));
 }
 
-// Of integers: sums by their bytes, extrema of small ones as float32.
+// Scatter integers: sums by bytes, extrema of small integers in float32.
 MPSGraphTensor* combined_integers(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
                                   MPSGraphScatterMode mode, DType dtype) {
   const Steps s(l);
@@ -106,10 +108,10 @@ MPSGraphTensor* combined_integers(const Lowering& l, const Form& form, MPSGraphT
 
 MPSGraphTensor* replaced(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates) {
   const Steps s(l);
-  constexpr int64_t most = 1 << 24;  // float32 counts no further
+  constexpr int64_t most = 1 << 24;  // limit of exact integers in float32
   if (form.count > most)
-    l.unsupported(cat("it has ", form.count, " updates, of which MPSGraph tells ", most, " apart; scatter fewer at a ",
-                      "time, or use Device(\"cpu\")"));
+    l.unsupported(cat("MPSGraph distinguishes at most ", most, " updates, got ", form.count,
+                      "; scatter in several steps, or use device=\"cpu\""));
   MPSGraphTensor* number = s.cast(form.number, DType::float32);
   MPSGraphTensor* const zero = l.scalar(0, DType::float32);
   if (form.inside) number = s.select(s.reshape(form.inside, dims_of(number.shape)), number, zero);
@@ -128,8 +130,9 @@ GraphTensors scattered(const Lowering& l, const Form& form) {
   const DType dtype = l.dtype();
   const bool factors = mode == MPSGraphScatterModeMul || mode == MPSGraphScatterModeDiv;
   if (factors && is_integer(dtype))
-    l.unsupported(cat("MPSGraph multiplies ", dtype, " by updates of one place as float32, if at all, and states ",
-                      "nothing of dividing them; cast to float32, or use Device(\"cpu\")"));
+    l.unsupported(
+        cat("MPSGraph scatters integer products as float32 at best and does not document quotients, got dtype ", dtype,
+            "; cast to float32, or use device=\"cpu\""));
   MPSGraphTensor *const data = s.reshape(l.input(0), form.data), *const updates = s.reshape(l.input(1), form.updates);
   if (mode == MPSGraphScatterModeSet) return {replaced(l, form, data, updates)};
   if (is_integer(dtype)) return {combined_integers(l, form, data, updates, mode, dtype)};
@@ -137,7 +140,7 @@ GraphTensors scattered(const Lowering& l, const Form& form) {
                   [&](const GraphTensors& in) { return combined(l, form, in[0], in[1], mode, DType::float32); })};
 }
 
-// Rows of a middle axis, at indices of rank 1.
+// Scatter rows along the middle one of three axes, with indices of rank 1.
 GraphTensors scattered_rows(const Lowering& l, const Lanes& lanes, int64_t count, const Picks& p) {
   const Steps s(l);
   const Dims column{count, 1};
@@ -145,7 +148,7 @@ GraphTensors scattered_rows(const Lowering& l, const Lanes& lanes, int64_t count
   if (p.inside) form.inside = s.reshape(p.inside, column);
   form.number = s.add(s.coordinate(0, {count}), l.ints({1}));
   form.scatter = [&](MPSGraphTensor* data, MPSGraphTensor* updates, MPSGraphScatterMode mode) {
-    const bool numbers = !data;  // they have no other axes
+    const bool numbers = !data;  // update numbers have no other axes
     if (numbers) data = l.filled(0, {DType::float32, Shape(Dims{lanes.n})});
     return [l.graph() scatterWithDataTensor:data
                               updatesTensor:updates
@@ -191,7 +194,7 @@ GraphTensors lower_scatter_nd(Lowering& l) {
                                    constant_value(l.operation.inputs[2])));
 }
 
-// Element by element. A last axis of one is left out: Apple's kernel refuses it.
+// Scatter element by element. A last axis of size 1 is removed, because Apple's kernel rejects it.
 GraphTensors lower_scatter_along_axis(Lowering& l) {
   if (changes_nothing(l)) return {l.input(0)};
   const Steps s(l);

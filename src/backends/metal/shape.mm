@@ -1,4 +1,4 @@
-// Other shapes for the same elements, broadcasting, joining, splitting and tiling.
+// Operations on shapes: reshaping, broadcasting, concatenating, splitting, and tiling.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"

@@ -1,4 +1,4 @@
-// Intervals that Instruments shows: compile, encode, run and copy, each with the name of the work.
+// Intervals shown in Instruments: compile, encode, run, and copy, each with the name of the work.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace mpsgraph::metal {
 
 enum class Phase { compile, encode, run, copy };
 
-// From its construction to its end, on any thread.
+// An interval from construction to destruction, which may be on different threads.
 class Signpost {
  public:
   Signpost(Phase phase, std::string_view label);

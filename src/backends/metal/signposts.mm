@@ -1,5 +1,5 @@
-// The system wants the interval's name as a literal, so each phase has its own pair of calls.
-// A text made at run time is hidden from people ("<private>") unless the format says that it is public.
+// The system requires the interval's name as a literal, so each phase has a separate pair of calls. Dynamic text is
+// shown as "<private>" unless the format marks it as public.
 #include "backends/metal/signposts.h"
 
 #include <os/log.h>

@@ -1,7 +1,7 @@
-// Slices, their gradient and their update.
+// Slices, their gradient, and their update.
 //
-// MPSGraph's slices follow TensorFlow's, so that ours can be given as they are. Its sliceGradient refuses strides and
-// its update refuses masks, so these take slices that go forward, over the reversed tensor where ours goes back.
+// MPSGraph's slices follow TensorFlow's semantics, like those of this library. Its sliceGradient rejects strides and
+// its update rejects masks, so these use forward slices, on a reversed tensor where the slice goes backward.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"
@@ -28,7 +28,7 @@ GraphTensors lower_slice(Lowering& l) {
   uint32_t end_mask = 0;
   for (const ops::SliceRange& range : ranges_of(l, l.dims())) {
     const int64_t last = range.start + (range.count - 1) * range.stride, end = last + (range.stride > 0 ? 1 : -1);
-    // Backwards to the first element: -1 would be the last one.
+    // Backward to the first element: an end of -1 would mean the last element.
     if (end < 0) end_mask |= uint32_t{1} << starts.size();
     starts.push_back(range.start);
     ends.push_back(std::max<int64_t>(end, 0));
@@ -46,9 +46,9 @@ GraphTensors lower_slice(Lowering& l) {
   })};
 }
 
-// What a slice reads, in the order in which it lies there.
+// The positions that a slice reads, in memory order.
 struct Places {
-  Ints first, step, count, turned;  // turned: the axes along which the slice goes backwards
+  Ints first, step, count, turned;  // `turned`: axes along which the slice goes backward
   explicit Places(const Ranges& ranges) {
     for (size_t axis = 0; axis < ranges.size(); ++axis) {
       const ops::SliceRange& range = ranges[axis];
@@ -63,13 +63,13 @@ struct Places {
   bool covers(size_t axis, int64_t size) const { return step[axis] == 1 && count[axis] == size; }
 };
 
-// What a slice gave, in the order of its source, with all axes.
+// Reshape a slice's result to all axes, in the order of its source.
 MPSGraphTensor* in_order(const Lowering& l, MPSGraphTensor* part, const Places& places) {
   part = l.reshape(part, places.count);
   return places.turned.empty() ? part : Steps(l).reverse(part, places.turned);
 }
 
-// Zeros with `part` at its places.
+// Return zeros with `part` at its positions.
 MPSGraphTensor* placed(const Lowering& l, MPSGraphTensor* part, const Places& places, const Dims& dims) {
   const Steps s(l);
   MPSGraphTensor* result = in_order(l, part, places);
@@ -78,7 +78,7 @@ MPSGraphTensor* placed(const Lowering& l, MPSGraphTensor* part, const Places& pl
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     right[axis] = dims[axis] - places.first[axis] - places.span(axis);
     if (places.step[axis] == 1) continue;
-    // Each element with the zeros behind it that its stride passes over; none behind the last one.
+    // Insert the zeros that the stride skips after each element except the last.
     const Lanes lanes(now, static_cast<int64_t>(axis));
     const int64_t step = places.step[axis];
     result = s.pad_zeros(s.reshape(result, {lanes.outer, lanes.n, 1, lanes.inner}), {0, 0, 0, 0}, {0, 0, step - 1, 0});
@@ -97,7 +97,8 @@ GraphTensors lower_slice_gradient(Lowering& l) {
                   [&](const GraphTensors& in) { return placed(l, in[0], places, dims); })};
 }
 
-// Which elements are updated: a row for each axis that is not covered, which broadcast together. Null: all.
+// Return a mask of the updated elements, broadcast from one row per axis that is not covered completely; null if all
+// are updated.
 MPSGraphTensor* places_mask(const Lowering& l, const Places& places, const Dims& dims) {
   const Steps s(l);
   MPSGraphTensor* mask = nil;

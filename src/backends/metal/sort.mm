@@ -1,6 +1,6 @@
-// Sorting, and the largest and smallest elements: all by the order of keys.
+// Sorting, and the largest and smallest elements, all by the order of integer keys.
 //
-// MPSGraph's own topK is neither stable nor made for every axis and k, and its sorts leave NaN open (order.h).
+// MPSGraph's topK is neither stable nor available for every axis and k, and its sorts leave NaN undefined (order.h).
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"
 #include "backends/metal/steps.h"
@@ -8,7 +8,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-// The operand with the axis last, [rows, n], and the first `count` places of the order there.
+// The operand reshaped to [rows, n] with the sorted axis last, and the first `count` positions of the sorted order.
 struct Ordered {
   Ordered(const Lowering& l, bool descending, int64_t count) : lanes(l.dims(), l.axis()) {
     const Steps s(l);
@@ -16,7 +16,7 @@ struct Ordered {
     if (lanes.inner > 1) rows = s.transpose(rows, {0, 2, 1});
     rows = s.reshape(rows, {lanes.outer * lanes.inner, lanes.n});
     MPSGraphTensor* keys = order_key(l, rows, l.dtype());
-    // The stable order of the opposite comparison.
+    // For descending order, the keys are inverted, which keeps the sort stable.
     order = ascending_order(l, descending ? s.flip_bits(keys) : keys);
     if (count < lanes.n) order = s.slice(order, 1, 0, count);
     this->count = count;

@@ -1,14 +1,15 @@
-// Matrices of which only some elements are stored, as dense ones, and what a dense one has at these places.
+// Conversion of sparse matrices to dense ones, and gathering of a dense matrix's elements at the stored positions.
 //
-// MPSGraph's sparse tensors are handles for its matrix product alone, and of entries outside or twice nothing is said;
-// so entries are added up by scatterAlongAxis, which skips what lies outside.
+// MPSGraph's sparse tensors are handles for its matmul only, and out-of-range or duplicate entries are not documented.
+// So entries are added by scatterAlongAxis, which skips out-of-range indices.
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 
 namespace mpsgraph::metal {
 namespace {
 
-// The line of each entry, by where each line starts: how many of the later starts are not behind it.
+// Return the row (or column) of each entry from the start offsets: the number of later starts that are at or before the
+// entry.
 MPSGraphTensor* lines(const Lowering& l, MPSGraphTensor* starts, int64_t count, int64_t entries) {
   const Steps s(l);
   const DType dtype = starts.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
@@ -22,7 +23,7 @@ MPSGraphTensor* lines(const Lowering& l, MPSGraphTensor* starts, int64_t count, 
   return [l.graph() cumulativeSumWithTensor:s.cast(begun, DType::int32) axis:0 exclusive:NO reverse:NO name:nil];
 }
 
-// Of each entry its number in the flattened matrix, -1 outside.
+// Return the position of each entry in the flattened matrix, or -1 if it is out of range.
 MPSGraphTensor* places(const Lowering& l, int64_t entries) {
   const Steps s(l);
   const Ints& shape = l.attributes().integers("shape");

@@ -1,7 +1,7 @@
-// Stencils without a boundary, which is a pad or a slice in front of them, and their gradients.
+// Stencils without boundary handling, which is a separate pad or slice before them, and their gradients.
 //
-// MPSGraph reduces windows by sum, minimum and maximum. What its ArgumentMin and ArgumentMax count is not documented,
-// and it has no gradients, so these are composed of slices, one of each tap.
+// MPSGraph reduces windows by sum, minimum, and maximum. It does not document what ArgumentMin and ArgumentMax return,
+// and has no gradients, so these are composed of slices, one per kernel element.
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 #include "backends/metal/windows.h"
@@ -20,7 +20,7 @@ Taps taps_of(const Lowering& l, const Dims& source, const Dims& weights) {
   return Taps(l, source, axes, each);
 }
 
-// The weights one by one.
+// The weights as separate scalars.
 class Weights {
  public:
   Weights(const Lowering& l, MPSGraphTensor* weights, int64_t count) : s_(l), flat_(s_.reshape(weights, {count})) {}
@@ -54,7 +54,8 @@ GraphTensors lower_windows(Lowering& l) {
   const MPSGraphReductionMode reduction = mode == "sum"       ? MPSGraphReductionModeSum
                                           : mode == "minimum" ? MPSGraphReductionModeMin
                                                               : MPSGraphReductionModeMax;
-  if (mode != "sum" && mode != "minimum" && mode != "maximum") l.unsupported(cat("reduction_mode ", mode, " here"));
+  if (mode != "sum" && mode != "minimum" && mode != "maximum")
+    l.unsupported(cat("reduction_mode must be sum, minimum, or maximum, got ", mode));
   MPSGraphStencilOpDescriptor* descriptor =
       [MPSGraphStencilOpDescriptor descriptorWithReductionMode:reduction
                                                        offsets:@[ @0, @0, @0, @0 ]
@@ -67,7 +68,7 @@ GraphTensors lower_windows(Lowering& l) {
   return {[l.graph() stencilWithSourceTensor:l.input(0) weightsTensor:l.input(1) descriptor:descriptor name:l.name()]};
 }
 
-// (incoming, weights, output_shape)
+// Operands: (incoming, weights, output_shape).
 GraphTensors lower_data_gradient(Lowering& l) {
   const Taps taps = taps_of(l, l.result_dims(), l.dims(1));
   return {carried(l, l.dtype(), summed_as(l.dtype()), {l.input(0), l.input(1)}, [&](const GraphTensors& in) {
@@ -78,7 +79,7 @@ GraphTensors lower_data_gradient(Lowering& l) {
   })};
 }
 
-// (incoming, source, output_shape): for each tap the sum over everything that it sees.
+// Operands: (incoming, source, output_shape). For each kernel element, the sum over everything it reads.
 GraphTensors lower_weights_gradient(Lowering& l) {
   const Taps taps = taps_of(l, l.dims(1), l.result_dims());
   return {carried(l, l.dtype(), summed_as(l.dtype()), {l.input(0), l.input(1)}, [&](const GraphTensors& in) {

@@ -1,6 +1,6 @@
-// Our types as Apple's: element types, shapes, constants.
+// Conversion to Apple's types: dtypes, shapes, constants.
 //
-// MPSGraph's arrays have at least one dimension here: a tensor of rank 0 is lowered as one of shape (1).
+// MPSGraph's arrays have at least one dimension here: a tensor of rank 0 is lowered to shape (1).
 #pragma once
 
 #include "backends/metal/frameworks.h"
@@ -9,22 +9,23 @@
 
 namespace mpsgraph::metal {
 
-// UnsupportedError for float64 and complex128, and for types that the system is too old for. `where` ends the message.
+// UnsupportedError for float64 and complex128, and for dtypes that require a newer system. `where` is appended to the
+// message.
 MPSDataType data_type(DType dtype, const std::string& where = {});
-MPSShape* shape_of(const Dims& dims);                  // rank 0 as (1)
+MPSShape* shape_of(const Dims& dims);                  // rank 0 becomes (1)
 MPSShape* shape_of(const TensorType& type);
-NSArray<NSNumber*>* numbers(const Ints& values);       // as they are
-Dims dims_of(MPSShape* shape);                         // -1 where unknown; nothing of nil
+NSArray<NSNumber*>* numbers(const Ints& values);       // unchanged
+Dims dims_of(MPSShape* shape);                         // -1 for unknown sizes; empty for nil
 std::string to_string(MPSDataType type);
 
-// Metal's frameworks end the process, or compute something else, where an array has a dimension above 2^31 - 1, 2^31
-// elements or more, or more than 2^32 bytes: UnsupportedError before they see it (pytorch/pytorch#84039, #143859,
-// #188756).
+// Metal's frameworks abort the process or compute wrong results if an array has a dimension above 2^31 - 1, 2^31 or
+// more elements, or more than 2^32 bytes (pytorch/pytorch#84039, #143859, #188756). Such arrays raise UnsupportedError
+// before they reach Metal.
 void require_size(const Dims& dims, size_t element_bytes, const std::string& where = {});
-void require_size(MPSGraphTensor* tensor, const Dims& dims);       // of another shape, in its element type
-void require_size_of(MPSGraphTensor* a, MPSGraphTensor* b);        // of what two operands broadcast to
+void require_size(MPSGraphTensor* tensor, const Dims& dims);       // for another shape with the tensor's dtype
+void require_size_of(MPSGraphTensor* a, MPSGraphTensor* b);        // for the broadcast shape of two operands
 
-// All elements, row-major. The bytes live as long as the NSData.
+// Return all elements in row-major order. The bytes live as long as the NSData.
 NSData* bytes_of(const ConstantPtr& value);
 
 }  // namespace mpsgraph::metal

@@ -1,4 +1,4 @@
-// Tables of element types both ways; a constant's bytes are shared with Apple's data, not copied.
+// Tables of dtypes in both directions. A constant's bytes are shared with Apple's data without a copy.
 #include "backends/metal/types.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace mpsgraph::metal {
 
 MPSDataType data_type(DType dtype, const std::string& where) {
   const auto newer = [&](const char* version) -> MPSDataType {
-    throw UnsupportedError(cat("[metal] ", dtype, " needs macOS ", version, " or newer; use another element type, or ",
-                               "Device(\"cpu\")", where));
+    throw UnsupportedError(cat("[metal] ", dtype, " requires macOS ", version, " or later; use another dtype, or ",
+                               "device=\"cpu\"", where));
   };
   switch (dtype) {
     case DType::float32: return MPSDataTypeFloat32;
@@ -34,8 +34,8 @@ MPSDataType data_type(DType dtype, const std::string& where) {
     case DType::float64:
     case DType::complex128: break;
   }
-  throw UnsupportedError(cat("[metal] Apple's graphics processors have no ", dtype, "; cast to ",
-                             is_complex(dtype) ? "complex64" : "float32", " first, or use Device(\"cpu\")", where));
+  throw UnsupportedError(cat("[metal] Apple GPUs do not support ", dtype, "; cast to ",
+                             is_complex(dtype) ? "complex64" : "float32", " first, or use device=\"cpu\"", where));
 }
 
 MPSShape* shape_of(const Dims& dims) { return dims.empty() ? @[ @1 ] : numbers(dims); }
@@ -61,7 +61,7 @@ std::string to_string(MPSDataType type) {
   }
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (dtype == DType::bfloat16 || dtype == DType::complex64) continue;  // not on every system
+    if (dtype == DType::bfloat16 || dtype == DType::complex64) continue;  // not available on every system
     if (dtype != DType::float64 && dtype != DType::complex128 && data_type(dtype) == type)
       return std::string(name(dtype));
   }
@@ -79,14 +79,15 @@ void require_size(const Dims& dims, size_t element_bytes, const std::string& whe
   }
   if (fits && elements <= static_cast<double>(most) && elements * static_cast<double>(element_bytes) <= most_bytes)
     return;
-  throw UnsupportedError(cat("[metal] an array of shape ", mpsgraph::to_string(dims), " and ", element_bytes,
-                             " bytes an element goes beyond Metal's limits: dimensions and elements below 2^31, ",
-                             "2^32 bytes; use smaller shapes, or Device(\"cpu\")", where));
+  throw UnsupportedError(
+      cat("[metal] an array of shape ", mpsgraph::to_string(dims), " with ", element_bytes,
+          " bytes per element exceeds Metal's limits (dimensions and element count below 2^31, at most ",
+          "2^32 bytes); use smaller shapes, or device=\"cpu\"", where));
 }
 
 namespace {
 
-// The lower half of a type is its width in bits; of complex numbers that of a part.
+// The low 16 bits of a type are its width in bits; for complex types, that of one part.
 size_t bytes_of_type(MPSDataType type) {
   const size_t part = (static_cast<uint32_t>(type) & 0xFFFF) / 8;
   return type == MPSDataTypeBool ? 1 : part;
@@ -113,7 +114,7 @@ NSData* bytes_of(const ConstantPtr& value) {
     value->expand_into(data.mutableBytes);
     return data;
   }
-  // MPSGraph may read it later: the block keeps the constant until the NSData goes.
+  // MPSGraph may read the constant later, so the block keeps it alive until the NSData is released.
   const ConstantPtr kept = value;
   return [[NSData alloc] initWithBytesNoCopy:const_cast<std::byte*>(value->bytes())
                                       length:bytes

@@ -1,8 +1,8 @@
-// The variables of a graph: MPSGraph variables, in one MPSGraph that all programs with variables are lowered into.
+// The variables of a graph: MPSGraph variables in the one MPSGraph into which all programs with variables are lowered.
 //
-// An MPSGraph keeps every operation that was ever added. So that many programs, one for each batch size say, do not
-// make it grow for ever, the home moves to a new MPSGraph, values and all, when most of what it holds belongs to
-// programs that are gone; the others are then stale and are compiled anew.
+// An MPSGraph keeps every operation ever added to it. Many programs, such as one per batch size, would let it grow
+// without bound. So the variables and their values move to a new MPSGraph when most of the old one belongs to destroyed
+// programs; the remaining programs become stale and are recompiled.
 #pragma once
 
 #include <memory>
@@ -22,12 +22,12 @@ class MetalVariables final : public runtime::VariableHome, public std::enable_sh
 
   MPSGraph* graph() const { return graph_; }
   MetalDevice& device() const { return device_; }
-  // Held by each program that has been lowered into the MPSGraph; another one after each move.
+  // A token held by each program in the current MPSGraph; replaced after each move.
   std::shared_ptr<const int> generation() const { return generation_; }
-  // Whoever encodes a program of the MPSGraph holds it: Apple does not say that several threads may. Reads and writes
-  // by the host do not, because nothing else runs then.
+  // Locked while a program of the MPSGraph is encoded, because Apple does not document that several threads may encode.
+  // The host's reads and writes need no lock, because nothing else runs at that time.
   std::mutex encoding;
-  // Before another program is lowered, while nothing runs.
+  // Call before lowering another program, while nothing runs.
   void make_room();
 
  private:
@@ -37,7 +37,7 @@ class MetalVariables final : public runtime::VariableHome, public std::enable_sh
   MetalDevice& device_;
   MPSGraph* graph_;
   std::shared_ptr<const int> generation_ = std::make_shared<int>(0);
-  int programs_ = 0;  // lowered since the last move
+  int programs_ = 0;  // number lowered since the last move
   std::vector<std::weak_ptr<MetalVariable>> variables_;
 };
 
@@ -49,7 +49,7 @@ class MetalVariable final : public runtime::VariableStorage {
   runtime::NDArray read() const override;
   void write(const runtime::NDArray& value) override;
 
-  MPSGraphTensor* tensor() const { return there_.variable; }  // in the home's MPSGraph; nil when it has no elements
+  MPSGraphTensor* tensor() const { return there_.variable; }  // in the current MPSGraph; nil if it has no elements
   MetalVariables& home() const { return *home_; }
 
  private:
@@ -58,8 +58,8 @@ class MetalVariable final : public runtime::VariableStorage {
       : home_(std::move(home)), type_(std::move(type)) {}
   struct InGraph {
     MPSGraphTensor* variable = nil;
-    MPSGraphTensor* value = nil;  // a read of it
-    MPSGraphTensor* given = nil;  // a placeholder that `assign` assigns to it
+    MPSGraphTensor* value = nil;  // its value, as a read
+    MPSGraphTensor* given = nil;  // a placeholder for the value that `assign` writes
     MPSGraphOperation* assign = nil;
   };
   InGraph declared(MPSGraph* graph, NSData* value) const;

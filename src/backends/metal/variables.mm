@@ -1,4 +1,4 @@
-// Reading and writing between runs, and the move to a new MPSGraph.
+// Reading and writing variables between runs, and the move to a new MPSGraph.
 #include "backends/metal/variables.h"
 
 #include <cstring>
@@ -18,7 +18,7 @@ constexpr int spare_programs = 16;
 
 }  // namespace
 
-// --- home ------------------------------------------------------------------------------------------------------------
+// --- all variables of a graph ----------------------------------------------------------------------------------------
 
 void MetalVariables::make_room() {
   const auto alive = static_cast<int>(generation_.use_count()) - 1;
@@ -47,7 +47,7 @@ void MetalVariables::move() {
   }
 }
 
-// --- variable --------------------------------------------------------------------------------------------------------
+// --- one variable ----------------------------------------------------------------------------------------------------
 
 std::shared_ptr<MetalVariable> MetalVariable::make(std::shared_ptr<MetalVariables> home, const ConstantPtr& value) {
   return guarded([&] {
@@ -75,7 +75,7 @@ NDArray MetalVariable::read() const {
     NDArray value = home_->device_.allocate(type_.dtype, type_.shape.dims());
     if (!tensor()) return value;
     const Signpost copying(Phase::copy, "read a variable");
-    const ArrayData target = home_->device_.data_of(value);  // of the pool, so never staged
+    const ArrayData target = home_->device_.data_of(value);  // pooled memory is never staged
     run_now(home_->device_.queue, [&](MPSCommandBuffer* buffer) {
       [home_->graph_ encodeToCommandBuffer:buffer
                                      feeds:@{}

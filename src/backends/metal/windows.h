@@ -1,8 +1,7 @@
-// What the lowerings with sliding windows share: padding as numbers, names of layouts, and windows as slices.
+// What the lowerings with sliding windows share: explicit padding, layouts, and windows as slices.
 //
-// MPSGraph is always given explicit padding. All sizes are known, so every style of padding is numbers of elements
-// before and behind an axis, which have one meaning; what a style rounds, or what ceilMode adds beside padding, is not
-// asked of it.
+// MPSGraph always receives explicit padding. Since all sizes are known, every padding style becomes a number of
+// elements before and after an axis, whose meaning is unambiguous; MPSGraph's own rounding and ceilMode are not used.
 #pragma once
 
 #include <array>
@@ -12,30 +11,30 @@
 
 namespace mpsgraph::metal {
 
-// One axis' windows, over `input` elements. What ceil_mode makes the last window cover is behind the padding.
+// The windows of one axis with `input` elements. The overhang of ceil_mode comes after the padding.
 ops::Window window_of(const ops::Windows& windows, int i, int64_t input, int64_t kernel);
 inline int64_t behind(const ops::Window& window) { return window.end + window.overhang; }
 
-MPSGraphTensorNamedDataLayout data_layout(const ops::Windows& windows);  // NHWC, NCHW, NDHWC, NCDHW
+MPSGraphTensorNamedDataLayout data_layout(const ops::Windows& windows);  // NHWC, NCHW, NDHWC, or NCDHW
 
-// The taps of windows over some axes of a tensor, one after another, row by row. Tap t of all windows together is a
-// slice of the padded tensor.
+// The kernel elements (taps) of windows over some axes of a tensor, in row-major order. Tap t of all windows together
+// is a slice of the padded tensor.
 class Taps {
  public:
-  // `axes` from the front, beside the windows over them.
+  // `axes` are non-negative; each has a window.
   Taps(const Lowering& l, Dims dims, std::vector<int> axes, std::vector<ops::Window> windows);
 
   int64_t count() const { return count_; }
   const Dims& result_dims() const { return result_; }
-  Ints tap(int64_t number) const;  // of each window
+  Ints tap(int64_t number) const;  // index along each window axis
   const std::vector<int>& axes() const { return axes_; }
   const std::vector<ops::Window>& windows() const { return windows_; }
   bool pads() const { return padded_ != dims_; }
-  MPSGraphTensor* inside(int64_t number) const;  // bool, for each window: does this tap read inside?
+  MPSGraphTensor* inside(int64_t number) const;  // bool per window: whether this tap reads inside the tensor
 
   MPSGraphTensor* padded(MPSGraphTensor* tensor) const;  // with zeros
   MPSGraphTensor* slice(MPSGraphTensor* padded, int64_t number) const;
-  // The transpose of both: what the windows' taps hold, added where they read, without the padding.
+  // The transpose of padding and slicing: add the taps' values at the positions they read, and crop the padding.
   MPSGraphTensor* gathered(const std::vector<MPSGraphTensor*>& slices) const;
 
  private:
@@ -52,13 +51,14 @@ class Taps {
   int64_t count_ = 1;
 };
 
-// A constant for each position along one axis of a tensor of that rank, to be broadcast over the others.
+// Return a constant with one number per position along an axis of a tensor with the given rank, to be broadcast over
+// the others.
 MPSGraphTensor* along_axis(const Lowering& l, const std::vector<float>& numbers, int axis, int rank, DType dtype);
 MPSGraphTensor* along_axis(const Lowering& l, const Ints& numbers, int axis, int rank, DType dtype = DType::int32);
 
-// What `carried` gives for the tap whose value is the largest of its window (or the smallest), the first of several;
-// NaN is larger and smaller than all numbers. Taps in the padding do not count; a window of nothing else gets that of
-// the first tap.
+// Return the `carried` value of the tap with the largest (or smallest) value of each window, the first one among
+// equals. NaN counts as larger and smaller than all numbers. Taps in the padding are ignored; a window of only padding
+// returns that of its first tap.
 using OfTap = std::function<MPSGraphTensor*(int64_t tap)>;
 MPSGraphTensor* of_extremum(const Lowering& l, const Taps& taps, const OfTap& value, const OfTap& carried,
                             bool largest);

@@ -1,4 +1,4 @@
-// Windows as slices of a padded tensor, and Apple's names of layouts.
+// Windows as slices of a padded tensor, and conversion of layouts to Apple's names.
 #include "backends/metal/windows.h"
 
 #include "backends/metal/indexing.h"
@@ -67,7 +67,7 @@ MPSGraphTensor* Taps::slice(MPSGraphTensor* padded, int64_t number) const {
                             name:nil];
 }
 
-// MPSGraph's own gradient of slices refuses strides.
+// Composed because MPSGraph's gradient of slices rejects strides.
 MPSGraphTensor* Taps::spread(MPSGraphTensor* slice, const Cut& cut) const {
   const Steps s(l_);
   Dims now = result_;
@@ -76,7 +76,7 @@ MPSGraphTensor* Taps::spread(MPSGraphTensor* slice, const Cut& cut) const {
     const int64_t step = cut.strides[axis], span = cut.ends[axis] - cut.starts[axis];
     right[axis] -= cut.ends[axis];
     if (step == 1 || now[axis] == 1) continue;
-    // Each element with the zeros behind it that the stride passes over; none behind the last one.
+    // Insert the zeros that the stride skips after each element except the last.
     const Lanes lanes(now, static_cast<int64_t>(axis));
     slice = s.pad_zeros(s.reshape(slice, {lanes.outer, lanes.n, 1, lanes.inner}), {0, 0, 0, 0}, {0, 0, step - 1, 0});
     now[axis] = span;
@@ -97,7 +97,7 @@ MPSGraphTensor* Taps::gathered(const std::vector<MPSGraphTensor*>& slices) const
   return total;
 }
 
-// Inside along every axis, each of which is a vector of its own.
+// A tap reads inside if it does so along every axis; each axis has a separate mask vector.
 MPSGraphTensor* Taps::inside(int64_t number) const {
   const Ints taps = tap(number);
   MPSGraphTensor* inside = nil;
@@ -140,7 +140,7 @@ MPSGraphTensor* of_extremum(const Lowering& l, const Taps& taps, const OfTap& va
   for (int64_t t = 1; t < taps.count(); ++t) {
     MPSGraphTensor* now = value(t);
     MPSGraphTensor* beyond = largest ? s.less(best, now) : s.less(now, best);
-    // A number equals itself.
+    // equal(best, best) is false only for NaN
     MPSGraphTensor* better = s.either(beyond, s.both(s.is_nan(now), s.equal(best, best)));
     if (found) {
       MPSGraphTensor* inside = taps.inside(t);

@@ -1,4 +1,4 @@
-// One batch of nodes while it is encoded.
+// BatchEncoding: one batch of nodes while it is encoded.
 #pragma once
 
 #include <exception>
@@ -11,10 +11,11 @@
 
 namespace mpsgraph::metal {
 
-// What callbacks throw must not pass through Apple's frames: the first is kept, and thrown behind the call.
+// Collects exceptions of callbacks, which must not propagate through Apple's frames: the first is kept and rethrown
+// after the call.
 class Failures {
  public:
-  // False when `function` threw, or anything has before.
+  // Return false if `function` threw or an earlier one did.
   template <class Function>
   bool run(const Function& function) noexcept {
     if (first_) return false;
@@ -34,18 +35,18 @@ class Failures {
   std::exception_ptr first_;
 };
 
-// The batch is encoded at once, into a command buffer of Metal's that is submitted when its turn has come, or dropped
-// when something went wrong. So nothing has happened until everything is encoded.
+// A batch is encoded immediately into a separate MTLCommandBuffer, which is submitted in its turn, or dropped if
+// encoding fails. So a failed encode has no effect.
 struct BatchEncoding {
   MetalDevice& device;
-  id<MTLCommandBuffer> commands;  // while a data source is called, those that it was given
+  id<MTLCommandBuffer> commands;  // while a data source is called, the buffer passed to it
   runtime::CommandBuffer& buffer;
   ArrayUses& uses;
   Failures& failures;
 
-  // Of this thread, while MPSNNGraph encodes; null otherwise.
+  // The batch that this thread encodes with MPSNNGraph; null outside of an encode.
   static BatchEncoding* current();
-  // For a callback, which encodes into `commands`.
+  // Return the current batch for a callback, which encodes into `commands`.
   static BatchEncoding& called_with(id<MTLCommandBuffer> commands);
   class Scope {
    public:

@@ -1,4 +1,4 @@
-// What callbacks of MPSNNGraph find while a batch is encoded.
+// The current batch, which callbacks of MPSNNGraph access during encoding.
 #include "backends/metal/nngraph/batch.h"
 
 #include "backends/metal/guarded.h"

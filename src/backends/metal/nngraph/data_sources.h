@@ -1,4 +1,4 @@
-// Layers as the data sources of Apple's protocols.
+// Implementations of Apple's data source protocols for layers.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace mpsgraph::metal {
 
-// Of a layer that changes, sources that update themselves while a batch is encoded; of others, that do not.
+// Sources of trainable layers update themselves while a batch is encoded; those of other layers do not.
 struct ConvolutionOptions {
-  bool fuses = false;  // the neuron is a part of the descriptor
-  bool half = false;   // kernels hold the weights as float16, as half accumulation needs
+  bool fuses = false;  // the neuron is part of the descriptor
+  bool half = false;   // kernels store the weights as float16, as float16 accumulation requires
 };
 id<MPSCNNConvolutionDataSource> convolution_source(const std::shared_ptr<LayerParameters>& parameters,
                                                    ConvolutionOptions options);

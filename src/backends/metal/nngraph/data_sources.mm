@@ -1,7 +1,7 @@
-// Classes that adopt Apple's protocols. Each kind has one that does not change and a subclass that trains: Apple asks
-// an object which updates it has.
+// Classes that adopt Apple's data source protocols. Each kind has a class for constant parameters and a subclass that
+// trains, because Apple determines an object's update method by whether it responds to the selector.
 //
-// An update lowers the read counts of the states that it is given: they are temporary, and read once.
+// An update decrements the read counts of the states it receives: they are temporary and read once.
 #include "backends/metal/nngraph/data_sources.h"
 
 #include "backends/metal/guarded.h"
@@ -40,7 +40,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
 
 }  // namespace
 
-// What all kinds share.
+// Common base class of all data sources.
 @interface MpsgraphDataSource : NSObject <NSCopying> {
  @package
   std::shared_ptr<LayerParameters> parameters;
@@ -70,7 +70,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
   parameters->purge();
 }
 - (NSString*)label {
-  return nil;  // nodes have theirs
+  return nil;  // labels are set on the nodes
 }
 - (float*)gamma {
   return parameters->array("gamma");
@@ -84,7 +84,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
 - (float)epsilon {
   return static_cast<float>(parameters->layer.normalization.epsilon);
 }
-// The new gamma and beta, or nil where they stay.
+// Return the new gamma and beta, or nil if they do not change.
 - (MPSCNNNormalizationGammaAndBetaState*)updatedWith:(const std::vector<Derived>&)derived in:(BatchEncoding&)batch {
   MPSCNNNormalizationGammaAndBetaState* state = nil;
   parameters->failures.run([&] {
@@ -201,7 +201,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
 
 namespace {
 
-// The states are one for each image; what the parameters learn is their sum.
+// There is one state per image; the parameters' gradient is the sum over all of them.
 template <class State>
 std::vector<Derived> summed(BatchEncoding& batch, NSArray<State*>* states, int64_t channels) {
   const auto sum = [&](id<MTLBuffer> (*gradient)(State*)) -> id<MTLBuffer> {
@@ -252,7 +252,7 @@ std::vector<Derived> summed(BatchEncoding& batch, NSArray<State*>* states, int64
   return static_cast<NSUInteger>(parameters->layer.normalization.number_of_groups);
 }
 - (void)setNumberOfGroups:(NSUInteger)groups {
-  // The layer's own number holds.
+  // Ignored: the number of groups is a property of the layer.
 }
 @end
 

@@ -1,4 +1,4 @@
-// Nodes of ours as an MPSNNGraph.
+// MetalNodes: an NNGraph as an MPSNNGraph.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace mpsgraph::metal {
 
 class MetalNodes final : public nngraph::DeviceNodes {
  public:
-  // UnsupportedError for what Apple's nodes do not do.
+  // UnsupportedError for nodes that Apple's classes cannot implement.
   MetalNodes(MetalDevice& device, const nngraph::NNGraph& graph);
   ~MetalNodes() override;
   nngraph::EncodeResults encode_batch(const nngraph::NodeBatch& batch, std::vector<runtime::NDArray>& losses) override;
@@ -20,7 +20,7 @@ class MetalNodes final : public nngraph::DeviceNodes {
   void wait_for_values() override;
 
  private:
-  struct Handed;  // what an encode of MPSNNGraph takes and gives
+  struct Handed;  // arguments and results of an encode of MPSNNGraph
   void make_nodes();
   void make_node(const nngraph::FilterPtr& filter);
   void require_single_use(const nngraph::Layer& layer, const nngraph::FilterNode& filter) const;
@@ -36,11 +36,11 @@ class MetalNodes final : public nngraph::DeviceNodes {
   std::map<const nngraph::Layer*, std::shared_ptr<LayerParameters>> parameters_;
   std::map<const nngraph::ImageNode*, MPSNNImageNode*> images_;
   std::map<const nngraph::FilterNode*, MadeFilter> made_;
-  std::vector<MPSNNFilterNode*> gradient_nodes_;  // an image does not keep what makes it
-  MPSNNGraph* native_ = nil;  // made with the first batch, whose sizes have been checked
+  std::vector<MPSNNFilterNode*> gradient_nodes_;  // kept alive here because an image does not own its producer
+  MPSNNGraph* native_ = nil;  // created with the first batch, after its sizes have been checked
 };
 
-// One step of an optimizer, into the batch of nodes that this thread encodes, or else into the command buffer.
+// Encode one optimizer step into the batch that this thread is encoding, or otherwise into the command buffer.
 void encode_step(MetalDevice& device, const nngraph::Optimizer& optimizer, runtime::CommandBuffer& buffer,
                  const nngraph::OptimizerStep& step);
 

@@ -1,4 +1,4 @@
-// Making an MPSNNGraph of nodes, and encoding batches of it.
+// Construction of an MPSNNGraph from nodes, and encoding of batches.
 #include "backends/metal/nngraph/graph.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using mpsgraph::nngraph::ImageNode;
 using mpsgraph::nngraph::ImagePtr;
 using mpsgraph::nngraph::Layer;
 
-// What tells inputs, labels and exports apart: MPSNNGraph says by handles in which order it takes and gives them.
+// Identifies inputs, labels, and exports: MPSNNGraph reports the order of its arguments and results as handles.
 @interface MpsgraphHandle : NSObject <MPSHandle> {
  @package
   size_t number;
@@ -100,14 +100,15 @@ void MetalNodes::make_nodes() {
   const auto& exports = graph_.intermediate_images();
   for (const ImagePtr& image : exports) {
     MPSNNImageNode* node = images_.at(image.get());
-    // Read by a copy of the device's, not by the host.
+    // The image is read by a copy on the device, not by the host.
     node.imageAllocator = [MPSImage defaultAllocator];
     node.exportFromGraph = !needed_result(graph_, image.get());
   }
   for (size_t i = 0; i < graph_.losses().size(); ++i) made_.at(graph_.losses()[i].get()).labels.handle = handle(i);
 }
 
-// Each node of Apple's has parameters of its own, and each gradient node updates those of its forward node.
+// Each of Apple's nodes has its own copy of the parameters, and each gradient node updates the copy of its forward
+// node.
 void MetalNodes::require_single_use(const Layer& layer, const FilterNode& filter) const {
   if (!layer.updates_itself() && !layer.has_optimizer()) return;
   const auto uses = [&](bool gradient) {
@@ -118,8 +119,8 @@ void MetalNodes::require_single_use(const Layer& layer, const FilterNode& filter
   if (uses(false) > 1 || uses(true) > 1)
     unsupported(
         filter,
-        "its data source trains and stands in several filters of the graph, of which each would have parameters "
-        "of its own; give each a source of its own, or use Device(\"cpu\")");
+        "its trainable data source is used by several filters, but on device metal each filter would train its own "
+        "copy of the parameters; use a separate data source per filter, or device=\"cpu\"");
 }
 
 void MetalNodes::make_node(const FilterPtr& filter) {
@@ -128,7 +129,7 @@ void MetalNodes::make_node(const FilterPtr& filter) {
     if (const Layer* layer = filter->parameters() ? graph_.layer_of(*filter) : nullptr)
       require_single_use(*layer, *filter);
     if (forward.kind() == "forward_loss" && filter->forward_source() == 2)
-      unsupported(*filter, "Apple has no gradient of a loss's weights");
+      unsupported(*filter, "Apple's nodes have no gradient with respect to a loss's weights; use device=\"cpu\"");
     const auto nodes = made_.at(&forward).gradient(images_.at(filter->sources()[0].get()), filter->forward_source());
     gradient_nodes_.insert(gradient_nodes_.end(), nodes.begin(), nodes.end());
     images_[&filter->result()] = nodes.back().resultImage;
@@ -154,19 +155,19 @@ void MetalNodes::make_graph() {
     needed[results.count] = needed_result(graph_, image.get());
     [results addObject:node];
   }
-  // Its handle tells where a result or an export is; that of a result that is an input's stays.
+  // Handles locate results and exports. An input that is also a result keeps its handle.
   size_t number = graph_.source_images().size();
   for (const FilterPtr& filter : graph_.filters()) images_.at(&filter->result()).handle = handle(number++);
   native_ = [MPSNNGraph graphWithDevice:device_.device resultImages:results resultsAreNeeded:needed.get()];
   failures_.rethrow();
-  if (!native_) throw DeviceError("[metal] MPSNNGraph refused the nodes, and did not say why");
+  if (!native_) throw DeviceError("[metal] MPSNNGraph rejected the nodes without a reason; use device=\"cpu\"");
   for (const auto& [layer, parameters] : parameters_) parameters->forget();
 }
 
 // --- encoding --------------------------------------------------------------------------------------------------------
 
 struct MetalNodes::Handed {
-  std::map<size_t, MPSImageBatch*> made;  // by handle
+  std::map<size_t, MPSImageBatch*> made;  // keyed by handle
   std::vector<NSArray<MPSCNNLossLabels*>*> labels;
 };
 
@@ -187,14 +188,14 @@ nngraph::EncodeResults MetalNodes::encode_batch(const nngraph::NodeBatch& batch,
     const Signpost encoding(Phase::encode, "NNGraph");
     if (!native_) make_graph();
     auto* queue = dynamic_cast<MetalQueue*>(batch.buffer->queue().device_queue());
-    if (!queue) throw DeviceError("[NNGraph] the command queue is closed and takes no more work");
+    if (!queue) throw DeviceError("[NNGraph] the command queue is closed; create a new one");
     id<MTLCommandBuffer> const commands = queue->open_command_buffer();
     auto uses = std::make_shared<ArrayUses>(device_);
     BatchEncoding now{device_, commands, *batch.buffer, *uses, failures_};
     Handed handed;
     nngraph::EncodeResults results;
     try {
-      batch.buffer->mark();  // DeviceError when it was committed
+      batch.buffer->mark();  // DeviceError if the buffer has been committed
       encode(now, batch, handed);
       const size_t first = graph_.source_images().size();
       std::map<const ImageNode*, NDArray> arrays;
@@ -259,7 +260,7 @@ void MetalNodes::encode(BatchEncoding& encoding, const nngraph::NodeBatch& batch
                               destinationStates:nil];
   }
   failures_.rethrow();
-  // Results behind the first are among the intermediate images, if they are needed.
+  // Results after the first one are returned among the intermediate images, if they are needed.
   std::vector<size_t> handles;
   for (id<MPSHandle> each in native_.intermediateImageHandles) {
     const ImageNode* image = &graph_.filters()[number_of(each) - graph_.source_images().size()]->result();
@@ -267,7 +268,7 @@ void MetalNodes::encode(BatchEncoding& encoding, const nngraph::NodeBatch& batch
   }
   if (handles.size() != exported.count)
     throw DeviceError(
-        cat("[metal] MPSNNGraph gave ", exported.count, " intermediate images, ", handles.size(), " were expected"));
+        cat("[metal] expected ", handles.size(), " intermediate images from MPSNNGraph, got ", exported.count));
   for (size_t i = 0; i < handles.size(); ++i) handed.made[handles[i]] = exported[i];
   if (first) handed.made[number_of(native_.resultHandle)] = first;
 }
@@ -278,7 +279,7 @@ NSArray<MPSCNNLossLabels*>* MetalNodes::labels_of(BatchEncoding& encoding, const
   const FilterNode& filter = *graph_.losses()[loss];
   const Dims& dims = batch.shapes.at(filter.sources()[0].get());
   NDArray weights = given.weights;
-  if (weights.valid() && weights.dims() != given.labels.dims()) {  // one for each image
+  if (weights.valid() && weights.dims() != given.labels.dims()) {  // one weight per image
     weights = device_.allocate(DType::float32, dims);
     const int64_t each = weights.elements() / dims[0];
     for (int64_t i = 0; i < weights.elements(); ++i)
@@ -327,7 +328,8 @@ VectorStep vectors_of(ArrayUses& uses, const nngraph::OptimizerStep& step) {
   const int64_t length = step.values.elements();
   const auto vector = [&](const NDArray& array, Access access) {
     if (!array.contiguous())
-      throw UnsupportedError("on device metal an update takes contiguous arrays while a batch is encoded; make copies");
+      throw UnsupportedError("on device metal, arrays updated while a batch is encoded must be contiguous; make "
+                             "contiguous copies");
     return vector_of(uses.view(array, access), length);
   };
   VectorStep vectors;
@@ -339,7 +341,7 @@ VectorStep vectors_of(ArrayUses& uses, const nngraph::OptimizerStep& step) {
   return vectors;
 }
 
-// As one row where all are dense, else as matrices, whose rows may stand apart.
+// Encode the step on vectors if all arrays are dense, or else on matrices, whose rows may be padded.
 void encode_step(MetalDevice& device, MPSNNOptimizer* kernel, runtime::CommandBuffer& buffer,
                  const nngraph::OptimizerStep& step, std::string label) {
   const auto work = std::make_shared<MatrixWork>(device);
@@ -347,10 +349,13 @@ void encode_step(MetalDevice& device, MPSNNOptimizer* kernel, runtime::CommandBu
   all.insert(all.end(), step.moments.begin(), step.moments.end());
   const bool dense = std::ranges::all_of(all, &NDArray::contiguous);
   if (!dense && step.values.dims().size() != 2)
-    throw UnsupportedError(cat(label, ": on device metal what is not contiguous is a matrix; make contiguous copies"));
+    throw UnsupportedError(cat(label, ": on device metal, non-contiguous arrays must be matrices, got ",
+                               step.values.dims().size(), " dimensions; make contiguous copies"));
   const auto add = [&](const NDArray& array, Access access) {
     if (!dense && (array.strides()[1] == 1 || array.dims()[1] == 1)) return work->add(array, access);
-    if (!dense) throw UnsupportedError(cat(label, ": the elements of a row must follow each other; make a copy"));
+    if (!dense)
+      throw UnsupportedError(
+          cat(label, ": on device metal, the elements of a row must be adjacent in memory; make contiguous copies"));
     const int64_t length = array.elements();
     return work->add(NDArray(array.buffer(), array.dtype(), {1, length}, {length, 1},
                              static_cast<size_t>(array.data() - array.buffer()->data())),
@@ -389,7 +394,8 @@ void encode_step(MetalDevice& device, MPSNNOptimizer* kernel, runtime::CommandBu
 void encode_step(MetalDevice& device, const nngraph::Optimizer& optimizer, runtime::CommandBuffer& buffer,
                  const nngraph::OptimizerStep& step) {
   guarded([&] {
-    MPSNNOptimizer* kernel = optimizer_kernel(device.device, optimizer);  // now, as its time step is this one's
+    // created now so that it uses the current time step
+    MPSNNOptimizer* kernel = optimizer_kernel(device.device, optimizer);
     if (BatchEncoding* batch = BatchEncoding::current(); batch && &batch->buffer == &buffer)
       return encode_step(batch->commands, kernel, vectors_of(batch->uses, step));
     encode_step(device, kernel, buffer, step, std::string(optimizer.name()));

@@ -1,4 +1,4 @@
-// Batches of images: arrays [N, height, width, channels] as MPSImages, and back.
+// Batches of images: conversion of arrays [N, height, width, channels] to MPSImages and back.
 #pragma once
 
 #include "backends/metal/nngraph/batch.h"
@@ -7,18 +7,19 @@
 namespace mpsgraph::metal {
 
 MPSImageFeatureChannelFormat channel_format(nngraph::ChannelFormat format);
-// float32 or float16 of what a filter makes.
+// dtype of a filter's result: float32 or float16.
 DType dtype_of(MPSImage* image);
 
-// UnsupportedError for images that a texture cannot hold.
+// UnsupportedError for images that exceed the limits of a texture.
 void require_texture(const Dims& dims, const std::string& what);
 
-// An image for each of the array's. Floats are copied by the device, when the work runs; bytes now, by the host.
+// Create one MPSImage per image of the array. The device copies floats when the work runs; the host copies bytes
+// immediately.
 MPSImageBatch* upload(const BatchEncoding& batch, const runtime::NDArray& array);
-// An array that the work writes.
+// Return an array into which the work copies the images.
 runtime::NDArray download(const BatchEncoding& batch, MPSImageBatch* images);
 
-// The rows of a matrix are what the first axis of an array counts.
+// The first dimension of `dims` is the number of rows of the matrix.
 MPSMatrix* matrix_of(const BufferView& view, const Dims& dims, DType dtype);
 MPSVector* vector_of(const BufferView& view, int64_t length);
 

@@ -1,4 +1,5 @@
-// Copies between buffers and textures: MPSMatrixCopyToImage and MPSImageCopyToMatrix, an image a row.
+// Copies between buffers and textures with MPSMatrixCopyToImage and MPSImageCopyToMatrix; each image is a row of the
+// matrix.
 #include "backends/metal/nngraph/images.h"
 
 #include "backends/metal/types.h"
@@ -37,8 +38,8 @@ void require_texture(const Dims& dims, const std::string& what) {
   constexpr int64_t side = 16384, channels = 2048 * 4;
   if (dims[1] > side || dims[2] > side || dims[3] > channels)
     throw UnsupportedError(cat(what, " is ", dims[1], "x", dims[2], " with ", dims[3],
-                               " channels; an image of Metal has at most ", side, "x", side, " and ", channels,
-                               ": use smaller images, or Device(\"cpu\")"));
+                               " channels, but images on device metal have at most ", side, "x", side, " pixels and ",
+                               channels, " channels; use smaller images or device=\"cpu\""));
 }
 
 MPSMatrix* matrix_of(const BufferView& view, const Dims& dims, DType dtype) {
@@ -66,12 +67,12 @@ MPSImageBatch* upload(const BatchEncoding& batch, const NDArray& array) {
                                            featureChannels:static_cast<NSUInteger>(dims[3])];
   const MPSDataLayout layout = MPSDataLayoutHeightxWidthxFeatureChannels;
   MPSMatrixCopyToImage* copy = [[MPSMatrixCopyToImage alloc] initWithDevice:batch.device.device dataLayout:layout];
-  // All at once, which the interface calls faster than one by one.
+  // The interface states that allocating all images at once is faster.
   MPSImageBatch* images = [[MPSImage defaultAllocator] imageBatchForCommandBuffer:batch.commands
                                                                   imageDescriptor:descriptor
                                                                            kernel:copy
                                                                             count:static_cast<NSUInteger>(dims[0])];
-  if (array.dtype() == DType::uint8 || array.dtype() == DType::uint16) {  // matrices do not convert
+  if (array.dtype() == DType::uint8 || array.dtype() == DType::uint16) {  // matrices cannot convert bytes
     const size_t bytes = array.bytes() / static_cast<size_t>(dims[0]);
     for (NSUInteger i = 0; i < images.count; ++i)
       [images[i] writeBytes:array.data() + i * bytes dataLayout:layout imageIndex:0];

@@ -1,4 +1,5 @@
-// Filters of ours as nodes of Apple's: the table of how each kind is made. Families stand in nodes/<family>.mm.
+// Conversion of filters to Apple's nodes: the table of functions that create the nodes for each kind. Families are in
+// nodes/<family>.mm.
 #pragma once
 
 #include <memory>
@@ -12,9 +13,10 @@
 
 namespace mpsgraph::metal {
 
-// What stands for one filter: a node, and neurons around it for what a node of Apple's does not do within a graph.
+// The nodes that implement one filter: Apple's node, and neuron nodes around it for settings that Apple's node ignores
+// inside a graph.
 struct MadeFilter {
-  std::vector<MPSCNNNeuronNode*> before;  // of each source; empty, or nil where there is none
+  std::vector<MPSCNNNeuronNode*> before;  // one per source, nil if not needed; may be empty
   MPSNNFilterNode* node = nil;
   struct Behind {
     MPSCNNNeuronNode* node;
@@ -24,7 +26,7 @@ struct MadeFilter {
   MPSNNLabelsNode* labels = nil;  // of a loss
 
   MPSNNImageNode* result() const { return (behind.empty() ? node : behind.back().node).resultImage; }
-  // The gradient nodes for what comes in, the last of which gives the gradient of source `i`.
+  // Create the gradient nodes for the incoming gradient. The last one computes the gradient of source `i`.
   std::vector<MPSNNFilterNode*> gradient(MPSNNImageNode* incoming, size_t i) const;
 
  private:
@@ -34,32 +36,32 @@ struct MadeFilter {
   NSArray<MPSNNImageNode*>* sources_ = nil;
 };
 
-// A filter while it is made.
+// State of a filter while its nodes are created.
 class Making {
  public:
   const nngraph::FilterNode& filter;
-  const bool has_gradient;  // a gradient filter of it is in the graph
+  const bool has_gradient;  // whether one of its gradient filters is in the graph
   NSArray<MPSNNImageNode*>* sources;
-  const std::shared_ptr<LayerParameters> parameters;  // null: it has none
+  const std::shared_ptr<LayerParameters> parameters;  // null if it has none
   MadeFilter made;
 
   const Attributes& attributes() const { return filter.attributes(); }
   MPSNNImageNode* source() const { return sources[0]; }
   NSUInteger size(std::string_view attribute) const { return static_cast<NSUInteger>(attributes().integer(attribute)); }
   float number(std::string_view attribute) const { return static_cast<float>(attributes().real(attribute)); }
-  // The source behind a neuron a * x + b.
+  // Apply a neuron a * x + b to source i.
   MPSNNImageNode* scaled(NSUInteger i, float a, float b);
   void add_behind(MPSNNNeuronDescriptor* neuron, bool has_gradient);
-  // Apple's loss gradient nodes are made of images, not by their forward node.
+  // Apple's loss gradient nodes are created from images instead of from the forward node.
   void use_loss_gradient(MPSCNNLossDescriptor* descriptor);
 
   [[noreturn]] void unsupported(const std::string& why) const;
 };
 
 using Make = void (*)(Making&);
-// Refuses sizes that the device's kernel does not take, which nngraph's meaning does.
+// Reject sizes that Apple's kernel does not support, although the node's definition does.
 using Fits = void (*)(const nngraph::FilterNode& filter, std::span<const Dims> sources);
-// What a file of nodes/ brings; it stands at the file's end.
+// Registers a file of nodes/; defined at the end of the file.
 using NodeMakers = Registration<Making>;
 void define_maker(std::string_view kind, Make make, Fits fits = nullptr);
 
@@ -67,7 +69,7 @@ struct Maker {
   Make make;
   Fits fits;
 };
-const Maker& find_maker(const nngraph::FilterNode& filter);  // UnsupportedError when there is none
+const Maker& find_maker(const nngraph::FilterNode& filter);  // UnsupportedError if there is none
 [[noreturn]] void unsupported(const nngraph::FilterNode& filter, const std::string& why);
 
 }  // namespace mpsgraph::metal

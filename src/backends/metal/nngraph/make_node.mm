@@ -1,4 +1,4 @@
-// The table, and what makers share.
+// The table of makers, and what they share.
 #include "backends/metal/nngraph/make_node.h"
 
 #include <map>
@@ -27,7 +27,7 @@ const Maker& find_maker(const nngraph::FilterNode& filter) {
   static std::once_flag once;
   std::call_once(once, [] { NodeMakers::for_each([](std::string_view, NodeMakers::Say define) { define(); }); });
   const auto found = table().find(filter.kind());
-  if (found == table().end()) unsupported(filter, "has no node of Apple's");
+  if (found == table().end()) unsupported(filter, "Apple has no corresponding node class; use device=\"cpu\"");
   return found->second;
 }
 

@@ -1,7 +1,7 @@
-// Matrices that a piece of work reads and writes, over the memory that they lie in. Their rows may stand apart.
+// MatrixWork: the matrices that a piece of work reads and writes, mapped over their memory. Their rows may be padded.
 //
-// The work is encoded when its turn has come: what it leaves for other work, such as a state of Apple's, is there for
-// whatever follows it in its queue.
+// The work is encoded in its turn: what it leaves for other work, such as a state object of Apple's, is available to
+// whatever follows in the queue.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace mpsgraph::metal {
 
-// Where a matrix is on the device.
+// Location of a matrix in device memory.
 struct DeviceRows {
   id<MTLBuffer> buffer = nil;
   size_t offset = 0, row_bytes = 0;
@@ -24,15 +24,15 @@ struct DeviceRows {
 
 MPSMatrix* matrix_of(const DeviceRows& rows);
 
-// A matrix must not end behind its buffer, with the last row's padding: where it would, it begins earlier, and is moved
-// on by an offset.
+// A matrix, including the padding of its last row, must not end beyond its buffer. If it would, it starts earlier and
+// an offset points to the data.
 struct MovedMatrices {
   NSMutableArray<MPSMatrix*>* const matrices = [NSMutableArray array];
-  std::vector<NSUInteger> offsets;  // bytes
+  std::vector<NSUInteger> offsets;  // in bytes
   void add(const DeviceRows& rows);
 };
 
-// From the rows of one to those of the other, as many bytes of each.
+// Copy rows between two matrices; both have the same number of bytes per row.
 void copy_rows(id<MTLBlitCommandEncoder> blit, const DeviceRows& from, const DeviceRows& to);
 DeviceRows rows_of(MPSMatrix* matrix);
 
@@ -42,19 +42,19 @@ class MatrixWork {
   ~MatrixWork();
   MetalDevice& device;
 
-  // [rows, columns], columns dense; gives the number of it. An array that the device cannot map is copied there and
-  // back by the host, as is one that it takes as another type: float16 for float32, or the reverse.
+  // Add an array [rows, columns] whose columns are adjacent in memory, and return its number. The host copies arrays
+  // that the device cannot map, and arrays that are used with another dtype (float16 instead of float32 or vice versa).
   size_t add(const runtime::NDArray& array, Access access) { return add(array, access, array.dtype()); }
   size_t add(const runtime::NDArray& array, Access access, DType as);
-  // Images [N, H, W, C] of any strides, as rows [N, H W C].
+  // Add images [N, H, W, C] with any strides, as rows [N, H W C].
   size_t add_images(const runtime::NDArray& images, Access access);
   DeviceRows operator[](size_t number) const { return entries_[number].place; }
 
-  // What lives until the work is done.
+  // Keep an object alive until the work completes.
   void keep(id object) { [kept_ addObject:object]; }
   void keep(std::shared_ptr<const void> object) { shared_.push_back(std::move(object)); }
 
-  // Appends the work to the command buffer. `function` encodes it, once.
+  // Append the work to the command buffer. `function` encodes it and is called once.
   using Encode = std::function<void(id<MTLCommandBuffer>, MatrixWork&)>;
   static void encode(const std::shared_ptr<MatrixWork>& work, runtime::CommandBuffer& buffer, std::string label,
                      Encode function);
@@ -66,7 +66,7 @@ class MatrixWork {
     DType as;
     bool copied;  // by the host
     DeviceRows place;
-    std::shared_ptr<PooledMemory> own;  // of a copy
+    std::shared_ptr<PooledMemory> own;  // of a copied matrix
   };
   struct Span;
   void begin(MetalCommands& commands);

@@ -1,4 +1,4 @@
-// Memory that several matrices lie in is mapped once. Copies by the host wait for the work before them.
+// MatrixWork: memory shared by several matrices is mapped once. Copies by the host wait for preceding work.
 #include "backends/metal/nngraph/matrices.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using runtime::NDArray;
 
 namespace {
 
-// A matrix' bytes, with what stands between its rows: an array of bytes over the same memory.
+// View a matrix, including the padding between its rows, as an array of bytes.
 NDArray bytes_of(const NDArray& array) {
   int64_t last = 0;
   for (size_t axis = 0; axis < array.dims().size(); ++axis)
@@ -50,7 +50,7 @@ MPSMatrix* matrix_at(const DeviceRows& rows, size_t offset) {
 }  // namespace
 
 MatrixWork::~MatrixWork() {
-  @autoreleasepool {  // the thread that ends has none
+  @autoreleasepool {  // the destroying thread may have no pool
     [kept_ removeAllObjects];
     shared_.clear();
     entries_.clear();
@@ -82,7 +82,8 @@ void copy_rows(id<MTLBlitCommandEncoder> blit, const DeviceRows& from, const Dev
 DeviceRows rows_of(MPSMatrix* matrix) {
   const DType dtype = matrix.dataType == MPSDataTypeFloat16 ? DType::float16 : DType::float32;
   if (matrix.dataType != data_type(dtype))
-    throw DeviceError(cat("[metal] a matrix of Apple's holds ", to_string(matrix.dataType), ", not floats"));
+    throw DeviceError(
+        cat("[metal] expected a float32 or float16 matrix from Apple's layer, got ", to_string(matrix.dataType)));
   return {matrix.data,
           matrix.offset,
           matrix.rowBytes,
@@ -91,7 +92,7 @@ DeviceRows rows_of(MPSMatrix* matrix) {
           dtype};
 }
 
-// --- what there is ---------------------------------------------------------------------------------------------------
+// --- adding matrices -------------------------------------------------------------------------------------------------
 
 size_t MatrixWork::add(const NDArray& array, Access access, DType as) {
   DeviceRows place;
@@ -119,15 +120,16 @@ size_t MatrixWork::add_images(const NDArray& images, Access access) {
   return entries_.size() - 1;
 }
 
-// --- where it is -----------------------------------------------------------------------------------------------------
+// --- mapping memory --------------------------------------------------------------------------------------------------
 
-// Matrices whose bytes overlap, together.
+// A group of matrices whose bytes overlap.
 struct MatrixWork::Span {
   std::byte *begin, *end;
   bool reads, writes, writable;
   std::vector<size_t> entries;
 
-  // Within one of their buffers, that of the device if there is one, or over all of them.
+  // Return the span's bytes as an array: a view of one of the matrices' buffers, preferably a device buffer, or else
+  // one over all of them.
   NDArray array(const std::vector<Entry>& all) const {
     const std::shared_ptr<runtime::Buffer>* found = nullptr;
     std::vector<std::shared_ptr<runtime::Buffer>> held;
@@ -165,7 +167,7 @@ void MatrixWork::map(ArrayUses& uses) {
     if (!view.staged) uses.add(array, !span.writes ? Access::reads : span.reads ? Access::both : Access::writes, view);
     for (const size_t i : span.entries) {
       Entry& entry = entries_[i];
-      if (view.staged) {  // whole spans would take what stands between the rows back with them
+      if (view.staged) {  // copying whole spans back would overwrite the padding between rows
         entry.copied = true;
         continue;
       }
@@ -192,7 +194,7 @@ void MatrixWork::make_room(ArrayUses& uses) {
     if (!entry.copied) continue;
     DeviceRows& place = entry.place;
     const size_t dense = bytes_of_row(place);
-    // A little padding may be a layer's own, and stays as it is.
+    // Keep small padding: it may be the layout that a layer requires.
     const auto stride = static_cast<size_t>(entry.array.strides()[0]) * size_of(entry.as);
     place.row_bytes = place.rows > 1 && entry.array.dims().size() == 2 && stride < 2 * dense + 64 ? stride : dense;
     const size_t bytes = static_cast<size_t>(place.rows) * place.row_bytes;
@@ -208,7 +210,7 @@ void MatrixWork::begin(MetalCommands& commands) {
   ArrayUses uses(device);
   map(uses);
   make_room(uses);
-  uses.begin(commands);  // may submit what came before and wait for it: its results go back first
+  uses.begin(commands);  // may submit preceding work and wait for it, whose results are copied back first
   for (const Entry& entry : entries_) {
     if (!entry.copied) continue;
     if (entry.access != Access::writes) {

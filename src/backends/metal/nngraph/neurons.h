@@ -1,4 +1,4 @@
-// Neurons of ours as Apple's descriptors.
+// Conversion of neurons to Apple's descriptors.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace mpsgraph::metal {
 
-// `slopes`: of a PReLU, one for each channel; null otherwise.
+// `slopes` has one slope per channel of a PReLU and is null for other types.
 MPSNNNeuronDescriptor* neuron_descriptor(std::string_view type, double a, double b, double c,
                                          const ConstantPtr& slopes);
 

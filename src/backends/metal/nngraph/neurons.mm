@@ -1,4 +1,4 @@
-// Types by their names in nngraph's vocabulary.
+// Maps the neuron names of nngraph to Apple's types.
 #include "backends/metal/nngraph/neurons.h"
 
 #include <map>

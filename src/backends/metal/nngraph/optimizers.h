@@ -1,4 +1,4 @@
-// Optimizers of ours as MPSNNOptimizers, over vectors or matrices.
+// Conversion of nngraph's optimizers to MPSNNOptimizers, over vectors or matrices.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,17 @@
 
 namespace mpsgraph::metal {
 
-// Float32 vectors of one length, or matrices of one size.
+// Float32 vectors of the same length, or matrices of the same size.
 template <class Values>
 struct ValuesStep {
   Values *gradient = nil, *values = nil;
-  std::vector<Values*> moments;  // as Optimizer::moments() names them
-  Values* result = nil;          // may be the values
+  std::vector<Values*> moments;  // in the order of Optimizer::moments()
+  Values* result = nil;          // may be the same as `values`
 };
 using VectorStep = ValuesStep<MPSVector>;
 using MatrixStep = ValuesStep<MPSMatrix>;
-// For one step, the optimizer's next: its time step counts those before. UnsupportedError for what Apple's optimizers
-// are not known to do.
+// Create the kernel for the optimizer's next step; its time step counts the preceding ones. UnsupportedError for
+// settings whose effect in Apple's optimizers is unknown.
 MPSNNOptimizer* optimizer_kernel(id<MTLDevice> device, const nngraph::Optimizer& optimizer);
 void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const VectorStep& step);
 void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const MatrixStep& step);

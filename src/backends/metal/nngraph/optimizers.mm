@@ -1,4 +1,5 @@
-// An MPSNNOptimizer for each step: what it costs is its own few properties, and all of them follow our optimizer's.
+// A new MPSNNOptimizer is created for each step. That is cheap, because it only holds a few properties, which always
+// match those of the nngraph optimizer.
 #include "backends/metal/nngraph/optimizers.h"
 
 #include "mpsgraph/core/errors.h"
@@ -13,9 +14,11 @@ MPSNNOptimizerDescriptor* descriptor_of(const nngraph::Optimizer& optimizer) {
   const OptimizerDescriptor& d = optimizer.descriptor;
   using enum OptimizerDescriptor::Regularization;
   if (d.regularization_type == l1)
-    throw UnsupportedError(cat(optimizer.name(), ": Apple's text on l1 adds regularization_scale to the gradient of "
-                                                 "negative values too, which would push them away from zero, and what "
-                                                 "its optimizers do is not known; use l2, or Device(\"cpu\")"));
+    throw UnsupportedError(cat(optimizer.name(),
+                               ": l1 regularization is not supported on device metal, because Apple's "
+                               "documentation adds regularization_scale to the gradient of negative values, too, which "
+                               "would push them away from zero, and it is unknown what a Mac computes; use l2, or "
+                               "device=\"cpu\""));
   const auto number = [](double value) { return static_cast<float>(value); };
   return [MPSNNOptimizerDescriptor
       optimizerDescriptorWithLearningRate:number(d.learning_rate)
@@ -41,7 +44,7 @@ void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizer
   encode_step(commands, descent_kernel(device, descriptor, 0, false), step);
 }
 
-// With a rate below zero and the values as L2 regularization a descent is a moving average.
+// Gradient descent with a negative rate and L2 regularization of the values computes a moving average.
 MPSNNOptimizerDescriptor* plain(double rate, double scale) {
   return [MPSNNOptimizerDescriptor
       optimizerDescriptorWithLearningRate:static_cast<float>(rate)

@@ -1,4 +1,4 @@
-// Padding policies of ours as MPSNNPadding.
+// Conversion of padding policies to MPSNNPadding.
 #pragma once
 
 #include "backends/metal/frameworks.h"

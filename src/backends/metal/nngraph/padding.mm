@@ -1,5 +1,5 @@
-// Centred policies are Apple's own; all others place the windows by a class of ours, for Apple does not say to the
-// pixel where the other alignments place them.
+// Centered policies use Apple's own class. All others use a custom class, because Apple does not fully document where
+// they place the windows.
 #include "backends/metal/nngraph/padding.h"
 
 using mpsgraph::nngraph::PaddingAlignment;
@@ -22,7 +22,7 @@ using mpsgraph::nngraph::WindowAxis;
 - (MPSNNPaddingMethod)paddingMethod {
   return MPSNNPaddingMethodCustom | MPSNNPaddingMethodSizeSame;
 }
-// The window of the result's first pixel begins at offset - reach / 2.
+// The window of the result's first pixel starts at offset - reach / 2.
 - (MPSImageDescriptor*)destinationImageDescriptorForSourceImages:(NSArray<MPSImage*>*)images
                                                     sourceStates:(NSArray<MPSState*>*)states
                                                        forKernel:(MPSKernel*)kernel

@@ -1,4 +1,5 @@
-// The parameters of one layer on the device: what Apple's kernels read of the data source, and its updates.
+// LayerParameters: the parameters of one layer on the device, as Apple's kernels read them from the data source, and
+// their updates.
 #pragma once
 
 #include <string_view>
@@ -11,7 +12,7 @@
 
 namespace mpsgraph::metal {
 
-// A gradient or a statistic that a kernel has encoded, float32.
+// A float32 gradient or statistic computed by an encoded kernel.
 struct Derived {
   std::string_view name;
   id<MTLBuffer> buffer;
@@ -23,23 +24,25 @@ class LayerParameters {
   nngraph::Layer& layer;
   Failures& failures;
 
-  // --- for the source that Apple sees ---
+  // --- for the data source object that Apple's classes use ---
   bool load();
   void purge();
-  float* array(std::string_view name);  // between load and purge; null: there is none
-  // Until forget(), load() does not ask the data source: these are its parameters.
+  float* array(std::string_view name);  // valid between load and purge; null if absent
+  // Set the parameters that load() uses instead of loading the data source, until forget() is called.
   void give(std::vector<nngraph::NamedArray> arrays) { given_ = std::move(arrays); }
   void forget() { given_.clear(); }
-  // Takes parameters of the data source as those to go on with, those that train.
+  // Replace the parameters of a trained layer by those of the data source.
   void take(const std::vector<nngraph::NamedArray>& arrays);
 
   // --- while a batch is encoded ---
-  // Encodes the update of the parameters that are derived, or of the statistics. False: there is none.
+  // Encode the update of the parameters with the given gradients, or of the statistics. Returns false if there is no
+  // update.
   bool update(BatchEncoding& batch, const std::vector<Derived>& derived);
   bool update_statistics(BatchEncoding& batch, const std::vector<Derived>& derived);
-  // Where the values are that the next batch reads; `otherwise`, everywhere, where the source has none of that name.
+  // Return the buffer with the values that the next batch reads. If the source has no such parameter, all values are
+  // `otherwise`.
   id<MTLBuffer> updated(BatchEncoding& batch, std::string_view name, float otherwise);
-  void keep();     // what the batch has changed
+  void keep();     // adopts what the batch changed
   void discard();
 
  private:
@@ -48,9 +51,9 @@ class LayerParameters {
   const runtime::NDArray& next(const nngraph::Slot& slot) const;
 
   MetalDevice& device_;
-  std::vector<std::vector<runtime::NDArray>> moments_;  // of each slot
+  std::vector<std::vector<runtime::NDArray>> moments_;  // one entry per slot
   std::vector<nngraph::NamedArray> given_, loaded_;
-  nngraph::StatePtr result_;  // of a source that updates itself, in this batch
+  nngraph::StatePtr result_;  // the self-updating source's result for this batch
   bool asked_ = false;
 };
 

@@ -1,4 +1,5 @@
-// Values, moments and gradients are buffers of the pool: kernels, optimizers and the host see the same bytes.
+// LayerParameters: values, moments, and gradients are pooled buffers, so kernels, optimizers, and the host share the
+// same bytes.
 #include "backends/metal/nngraph/parameters.h"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ LayerParameters::LayerParameters(MetalDevice& device, Layer& layer, Failures& fa
   }
 }
 
-// --- what Apple reads ------------------------------------------------------------------------------------------------
+// --- what Apple's classes read ---------------------------------------------------------------------------------------
 
 bool LayerParameters::load() {
   return failures.run([&] {
@@ -123,7 +124,8 @@ NDArray LayerParameters::copied(BatchEncoding& batch, const Dims& dims, id<MTLBu
   return array;
 }
 
-// Once for a batch: a batch normalization asks for parameters and statistics apart, in an order that nobody states.
+// The source is only called once per batch, because batch normalization requests parameters and statistics separately,
+// in an undocumented order.
 bool LayerParameters::ask_source(BatchEncoding& batch, const std::vector<Derived>& derived) {
   if (asked_) return result_ != nullptr;
   asked_ = true;
@@ -142,8 +144,9 @@ bool LayerParameters::ask_source(BatchEncoding& batch, const std::vector<Derived
   const runtime::CommandBuffer::Mark before = batch.buffer.mark();
   const nngraph::StatePtr result = layer.source->update(batch.buffer, gradient_state, source_state);
   if (batch.buffer.mark().commands != before.commands)
-    throw UnsupportedError(cat(layer.who, " update() encoded other work than optimizers' steps, which on device metal "
-                                          "would run behind the batch and come too late; use Device(\"cpu\")"));
+    throw UnsupportedError(cat(layer.who,
+                               " update() may only encode optimizer steps on device metal, because other work "
+                               "would run after the batch, which is too late; use device=\"cpu\""));
   if (result) layer.require_fitting(*result);
   result_ = result;
   return result_ != nullptr;
@@ -163,7 +166,7 @@ id<MTLBuffer> LayerParameters::updated(BatchEncoding& batch, std::string_view na
   const NDArray& array = next(*slot);
   const BufferView view = batch.uses.view(array, Access::reads);
   if (view.offset == 0) return view.buffer;
-  // States of normalizations take no offset.
+  // Normalization states do not support offsets.
   return batch.uses.view(copied(batch, array.dims(), view.buffer, view.offset), Access::both).buffer;
 }
 

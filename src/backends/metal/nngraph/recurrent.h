@@ -1,4 +1,4 @@
-// Recurrent layers of ours as Apple's: MPSRNNMatrixTrainingLayer, MPSRNNMatrixInferenceLayer,
+// Conversion of recurrent layers to Apple's: MPSRNNMatrixTrainingLayer, MPSRNNMatrixInferenceLayer, and
 // MPSRNNImageInferenceLayer.
 #pragma once
 
@@ -10,22 +10,24 @@
 
 namespace mpsgraph::metal {
 
-// Its data sources hold the weights. `directed`: for a layer that may run backward.
+// Create a descriptor whose data sources hold the weights. `directed`: for a layer that may run backward.
 MPSRNNDescriptor* rnn_descriptor(const nngraph::RecurrentDescriptor& descriptor, bool directed);
 
-// Steps, or weights, of a work, by their numbers in it.
+// Add steps or weights to the work and return their numbers in it.
 std::vector<size_t> add_steps(MatrixWork& work, const nngraph::Steps& steps, Access access);
 MovedMatrices moved_matrices(const MatrixWork& work, const std::vector<size_t>& numbers);
-NSMutableArray<MPSMatrix*>* matrices_of(const MatrixWork& work, const std::vector<size_t>& numbers);  // nil for none
-// For an encode that is never committed: it has no memory.
+// nil if `numbers` is empty
+NSMutableArray<MPSMatrix*>* matrices_of(const MatrixWork& work, const std::vector<size_t>& numbers);
+// A matrix without memory, for an encode that is never committed.
 MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns);
 
-// Only Apple's layers make states, by an encode. Those that a sequence begins with come from an encode that is never
-// committed; numbers are copied into their matrices or images. One that is no longer used serves again.
+// Pool of initial states. Only an encode of Apple's layers can create state objects, so the states from which sequences
+// start are created by an encode that is never committed. The initial values are then copied into their matrices or
+// images. Unused states are reused.
 class BeginStates {
  public:
   ~BeginStates();
-  // Keyed by the rows, which are of no matter to images.
+  // States are keyed by their number of rows, which is irrelevant for images.
   id take(int64_t rows, const std::function<id()>& make);
   void give_back(int64_t rows, id state);
 
@@ -33,11 +35,11 @@ class BeginStates {
   std::mutex mutex_;
   std::multimap<int64_t, id> free_;
 };
-// Gives it back when the work is done.
+// Take a state and give it back when the work completes.
 id leased_state(const std::shared_ptr<BeginStates>& states, MatrixWork& work, int64_t rows,
                 const std::function<id()>& make);
 
-// The matrices of a state: where they are in the work; npos for zeros, or where there is none.
+// The matrices of a state, as numbers in the work; npos for zeros or if there is none.
 struct StatePlaces {
   static constexpr size_t npos = static_cast<size_t>(-1);
   size_t output = npos, cell = npos;
@@ -55,7 +57,7 @@ std::unique_ptr<nngraph::DeviceInferenceLayer> make_matrix_layer(
 std::unique_ptr<nngraph::DeviceInferenceLayer> make_image_layer(
     MetalDevice& device, const std::vector<nngraph::RecurrentDescriptor>& descriptors);
 
-// Images by rows of matrices and back: MPSMatrixCopyToImage, MPSImageCopyToMatrix.
+// Conversion of matrix rows to images and back with MPSMatrixCopyToImage and MPSImageCopyToMatrix.
 NSMutableArray<MPSImage*>* make_images(MetalDevice& device, int64_t count, const Dims& dims, DType dtype);
 void rows_to_images(id<MTLCommandBuffer> commands, MetalDevice& device, const DeviceRows& rows, MPSImageBatch* images,
                     nngraph::DataLayout layout);

@@ -1,4 +1,4 @@
-// Descriptors, and the data sources of gates: convolutions of one pixel, whose neuron is the gate's.
+// Recurrent descriptors, and the data sources of gates: convolutions of one pixel whose neuron is that of the gate.
 #include "backends/metal/nngraph/neurons.h"
 #include "backends/metal/nngraph/recurrent.h"
 #include "backends/metal/types.h"
@@ -40,7 +40,7 @@ using namespace mpsgraph::metal;
   return YES;
 }
 - (void)purge {
-  // What was read of the data source is the descriptor's.
+  // Nothing to release: the descriptor owns a copy of the data.
 }
 - (NSString*)label {
   return nil;
@@ -63,7 +63,8 @@ NDArray dense(const NDArray& array) { return array.contiguous() ? array : array.
 
 MPSNNNeuronDescriptor* neuron_of(const nngraph::Neuron& n) { return neuron_descriptor(n.type, n.a, n.b, n.c, nullptr); }
 
-// nil for weights that are not given. Neuron and bias are those of the input weights' source.
+// Create the data source of a gate; nil if the weights are omitted. The source of the input weights also provides
+// neuron and bias.
 id<MPSCNNConvolutionDataSource> source_of(const RecurrentDescriptor& d, size_t number, WeightKind kind) {
   const Gate& gate = d.gates[number];
   NDArray weights = gate[kind];

@@ -1,5 +1,5 @@
-// MPSRNNImageInferenceLayer. What it makes of images of more than a pixel is not documented, so that each pixel is an
-// image and a sequence of its own, which is encoded by itself.
+// MPSRNNImageInferenceLayer. Its behavior for images with more than one pixel is not documented, so each pixel becomes
+// a separate image, and the sequence of each pixel is encoded separately.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/images.h"
 #include "backends/metal/nngraph/recurrent.h"
@@ -17,9 +17,9 @@ using Images = NSMutableArray<MPSImage*>;
 using States = NSMutableArray<MPSRNNRecurrentImageState*>;
 constexpr auto layout = nngraph::DataLayout::height_x_width_x_feature_channels;
 
-// A step's images, one for each pixel that it has.
+// The images of a step, one per pixel.
 struct Step {
-  size_t number;  // in the work
+  size_t number;  // number in the work
   int64_t pixels, channels;
   DType dtype;
 
@@ -54,7 +54,7 @@ void download(id<MTLCommandBuffer> commands, const MatrixWork& work, NSArray<Ima
     images_to_rows(commands, work.device, images[t], work[steps[t].number], layout);
 }
 
-// One pixel's images of all steps that have it.
+// The images of one pixel in all steps that include it.
 Images* of_pixel(NSArray<Images*>* steps, int64_t pixel) {
   Images* images = [NSMutableArray array];
   for (Images* step in steps)
@@ -72,7 +72,7 @@ struct Native {
   std::mutex encoding;
   const std::shared_ptr<BeginStates> states = std::make_shared<BeginStates>();
 
-  // With `encoding` held.
+  // The caller must hold `encoding`.
   MPSRNNRecurrentImageState* make_state(MetalDevice& device) {
     const auto image = [&](NSUInteger channels) {
       return make_images(device, 1, {1, 1, 1, static_cast<int64_t>(channels)}, DType::float16);
@@ -89,21 +89,21 @@ struct Native {
 
 // --- states ----------------------------------------------------------------------------------------------------------
 
-// The images of one matrix of a layer's state, of all pixels: outputs, or cells.
+// The images of a layer's states for all pixels: its outputs or its cells.
 Images* of_layer(States* states, NSUInteger layer, bool cells) {
   Images* images = [NSMutableArray array];
   for (MPSRNNRecurrentImageState* state in states) {
     MPSImage* image =
         cells ? [state getMemoryCellImageForLayerIndex:layer] : [state getRecurrentOutputImageForLayerIndex:layer];
-    if (!image) throw DeviceError("[metal] a recurrent state has no image where one is expected");
+    if (!image) throw DeviceError("[metal] a recurrent state of MPSRNNImageInferenceLayer lacks an expected image");
     [images addObject:image];
   }
   return images;
 }
 
-// Of a layer, in the images' type.
+// The state of a layer, in the dtype of the images.
 struct LayerPlaces {
-  size_t output, cell;  // npos: there is none
+  size_t output, cell;  // npos if there is none
 };
 
 std::vector<LayerPlaces> add_states(MatrixWork& work, const RecurrentState& state, Access access, DType as) {
@@ -123,7 +123,7 @@ void each_place(const std::vector<LayerPlaces>& layers, const Function& function
   }
 }
 
-// Zeros where there is none, so that each layer's state is full.
+// Fill in zeros for missing arrays, so that every layer has a complete state.
 RecurrentState completed(MetalDevice& device, const RecurrentState& start,
                          const std::vector<RecurrentDescriptor>& descriptors, int64_t pixels) {
   RecurrentState full = start;
@@ -149,7 +149,7 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
       NSMutableArray<const MPSRNNDescriptor*>* all = [NSMutableArray array];
       for (const RecurrentDescriptor& descriptor : descriptors) [all addObject:rnn_descriptor(descriptor, true)];
       native_->layer = [[MPSRNNImageInferenceLayer alloc] initWithDevice:device.device rnnDescriptors:all];
-      if (!native_->layer) throw DeviceError("[metal] MPSRNNImageInferenceLayer refused the descriptors");
+      if (!native_->layer) throw DeviceError("[metal] MPSRNNImageInferenceLayer rejected the descriptors");
     });
   }
 
@@ -179,7 +179,8 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
             rows_to_images(commands, work.device, work[place], of_layer(begin, layer, cells), layout);
           });
           native->layer.storeAllIntermediateStates = ends.size() > 1;
-          NSMutableArray<States*>* given = [NSMutableArray array];  // of each end, those of the pixels
+          // one entry per end, each with the states of all pixels
+          NSMutableArray<States*>* given = [NSMutableArray array];
           for (size_t i = 0; i < ends.size(); ++i) [given addObject:[NSMutableArray array]];
           for (int64_t pixel = 0; pixel < pixels; ++pixel) {
             Images* images = of_pixel(from, pixel);
@@ -189,7 +190,7 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
                                        destinationImages:of_pixel(to, pixel)
                                      recurrentInputState:begins ? begin[static_cast<NSUInteger>(pixel)] : nil
                                    recurrentOutputStates:states];
-            // The last of a sequence that ends before the others is the last of none.
+            // A sequence that ends early contributes no last state.
             for (size_t i = 0; i < ends.size() && (ends.size() > 1 || images.count == from.count); ++i)
               if (i < states.count) [given[i] addObject:states[i]];
           }
@@ -199,7 +200,7 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
               Images* images = of_layer(given[i], layer, cells);
               if (static_cast<int64_t>(images.count) != work[place].rows)
                 throw DeviceError(
-                    cat("[metal] a sequence gave ", images.count, " states, expected ", work[place].rows));
+                    cat("[metal] expected ", work[place].rows, " states from a sequence, got ", images.count));
               images_to_rows(commands, work.device, images, work[place], layout);
             });
             work.keep(given[i]);
@@ -231,26 +232,25 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
   }
 
  private:
-  // The most pixels of a step.
+  // Validate the sizes and return the number of pixels per step.
   int64_t check(const Steps& sources, const Steps& destinations) const {
     constexpr int64_t most = 4096;
     const int64_t pixels = sources.front().dims()[0];
     if (pixels > most)
-      throw UnsupportedError(cat("[RNNImageInferenceLayer] a step has ", pixels,
-                                 " pixels, and device metal encodes each ", "by itself, ", most,
-                                 " at most, as Apple documents images of one pixel only: take ",
-                                 "RNNMatrixInferenceLayer over rows of pixels, or Device(\"cpu\")"));
+      throw UnsupportedError(cat("[RNNImageInferenceLayer] on device metal, a step must have at most ", most,
+                                 " pixels, because each is encoded separately, got ", pixels,
+                                 "; use RNNMatrixInferenceLayer with one row per pixel, or device=\"cpu\""));
     for (const Steps* steps : {&sources, &destinations})
       require_texture({1, 1, 1, steps->front().dims()[1]}, "[RNNImageInferenceLayer] an image");
     return pixels;
   }
 
-  // Of the images of a state, which the layer says by making one.
+  // Return the dtype of a state's images, found by creating a state.
   DType state_dtype() {
     return guarded([&] {
       const std::lock_guard lock(native_->encoding);
       id state = native_->states->take(0, [&] { return native_->make_state(device_); });
-      if (!state) throw DeviceError("[metal] a recurrent layer gave no state");
+      if (!state) throw DeviceError("[metal] MPSRNNImageInferenceLayer returned no state");
       native_->states->give_back(0, state);
       return dtype_of([static_cast<MPSRNNRecurrentImageState*>(state) getRecurrentOutputImageForLayerIndex:0]);
     });

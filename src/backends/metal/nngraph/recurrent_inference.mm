@@ -1,4 +1,4 @@
-// MPSRNNMatrixInferenceLayer: stacks over matrices, in one direction or both.
+// MPSRNNMatrixInferenceLayer: stacks of layers over matrices, in one or both directions.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/recurrent.h"
 
@@ -20,7 +20,7 @@ struct NativeInference {
   std::mutex encoding;
   const std::shared_ptr<BeginStates> states = std::make_shared<BeginStates>();
 
-  // With `encoding` held.
+  // The caller must hold `encoding`.
   MPSRNNRecurrentMatrixState* make_state(MetalDevice& device, int64_t rows) {
     NSMutableArray<MPSRNNRecurrentMatrixState*>* made = [NSMutableArray array];
     [layer encodeSequenceToCommandBuffer:[device.queue commandBuffer]
@@ -39,7 +39,7 @@ class MetalMatrixLayer final : public nngraph::DeviceInferenceLayer {
       NSMutableArray<const MPSRNNDescriptor*>* all = [NSMutableArray array];
       for (const RecurrentDescriptor& descriptor : descriptors) [all addObject:rnn_descriptor(descriptor, true)];
       native_->layer = [[MPSRNNMatrixInferenceLayer alloc] initWithDevice:device.device rnnDescriptors:all];
-      if (!native_->layer) throw DeviceError("[metal] MPSRNNMatrixInferenceLayer refused the descriptors");
+      if (!native_->layer) throw DeviceError("[metal] MPSRNNMatrixInferenceLayer rejected the descriptors");
     });
   }
 
@@ -78,7 +78,7 @@ class MetalMatrixLayer final : public nngraph::DeviceInferenceLayer {
                                    recurrentInputState:begin
                                  recurrentOutputStates:states];
           if (states.count < ends.size())
-            throw DeviceError(cat("[metal] a sequence gave ", states.count, " states, expected ", ends.size()));
+            throw DeviceError(cat("[metal] expected ", ends.size(), " states from a sequence, got ", states.count));
           for (size_t i = 0; i < ends.size(); ++i)
             read_state(commands, states[states.count - ends.size() + i], work, ends[i]);
         });

@@ -1,4 +1,5 @@
-// Steps of sequences as Apple's matrices; what sequences begin with and leave, in and out of Apple's state objects.
+// Conversion of a sequence's steps to Apple's matrices, and of its initial and final states to and from Apple's state
+// objects.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/recurrent.h"
 
@@ -35,7 +36,7 @@ MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns) {
 // --- states ----------------------------------------------------------------------------------------------------------
 
 BeginStates::~BeginStates() {
-  @autoreleasepool {  // the thread that ends has none
+  @autoreleasepool {  // the destroying thread may have no pool
     free_.clear();
   }
 }
@@ -61,7 +62,7 @@ void BeginStates::give_back(int64_t rows, id state) {
 id leased_state(const std::shared_ptr<BeginStates>& states, MatrixWork& work, int64_t rows,
                 const std::function<id()>& make) {
   id state = states->take(rows, make);
-  if (!state) throw DeviceError("[metal] a recurrent layer gave no state");
+  if (!state) throw DeviceError("[metal] a recurrent layer of Apple's returned no state");
   work.keep(std::shared_ptr<const void>(states.get(),
                                         [states, rows, state](const void*) { states->give_back(rows, state); }));
   return state;
@@ -76,7 +77,7 @@ StatePlaces add_state(MatrixWork& work, const LayerState& state, Access access, 
 
 namespace {
 
-// Of each layer, in the order of the state's.
+// Call the function for the output and the cell of each layer, in order.
 template <class Function>
 void each_matrix(MPSRNNRecurrentMatrixState* state, const std::vector<StatePlaces>& layers, const Function& function) {
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -87,8 +88,8 @@ void each_matrix(MPSRNNRecurrentMatrixState* state, const std::vector<StatePlace
 
 void require_alike(const DeviceRows& apples, const DeviceRows& ours) {
   if (apples.rows < ours.rows || apples.columns != ours.columns || apples.dtype != ours.dtype)
-    throw DeviceError(cat("[metal] a recurrent state has a matrix of ", apples.rows, " x ", apples.columns, " of ",
-                          apples.dtype, ", expected ", ours.rows, " x ", ours.columns, " of ", ours.dtype));
+    throw DeviceError(cat("[metal] expected a recurrent state with a matrix of ", ours.rows, " x ", ours.columns, " ",
+                          ours.dtype, ", got ", apples.rows, " x ", apples.columns, " ", apples.dtype));
 }
 
 }  // namespace
@@ -116,7 +117,7 @@ void read_state(id<MTLCommandBuffer> commands, MPSRNNRecurrentMatrixState* state
   id<MTLBlitCommandEncoder> blit = [commands blitCommandEncoder];
   each_matrix(state, layers, [&](MPSMatrix* matrix, size_t place) {
     if (place == StatePlaces::npos) return;
-    if (!matrix) throw DeviceError("[metal] a recurrent state has no memory cell, where an LSTM has one");
+    if (!matrix) throw DeviceError("[metal] the recurrent state of an LSTM must have a memory cell, but has none");
     DeviceRows from = rows_of(matrix);
     require_alike(from, work[place]);
     from.rows = work[place].rows;

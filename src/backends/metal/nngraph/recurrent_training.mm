@@ -1,4 +1,5 @@
-// MPSRNNMatrixTrainingLayer. Its matrices of weights are ours, of the sizes and layout that it makes.
+// MPSRNNMatrixTrainingLayer. This library owns the weight matrices, with the sizes and layout that Apple's layer
+// requires.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/recurrent.h"
 #include "backends/metal/types.h"
@@ -15,7 +16,7 @@ using runtime::NDArray;
 
 using Matrices = NSMutableArray<MPSMatrix*>;
 
-// Apple's states of a forward sequence, there when it has been encoded for the device.
+// Apple's states of a forward sequence, set when it has been encoded for the device.
 struct Training final : nngraph::DeviceTraining {
   ~Training() override { clear(); }
   void clear() {
@@ -50,13 +51,13 @@ struct NativeTraining {
   }
   MPSRNNMatrixTrainingLayer* layer = nil;
   Matrices* initial = [[Matrices alloc] init];
-  std::mutex encoding;  // its properties are those of one encode
+  std::mutex encoding;  // protects the layer's properties, which are set for each encode
   const std::shared_ptr<BeginStates> states = std::make_shared<BeginStates>();
 
   MPSRNNRecurrentMatrixState* make_state(MetalDevice& device, int64_t rows);
 };
 
-// With `encoding` held.
+// The caller must hold `encoding`.
 MPSRNNRecurrentMatrixState* NativeTraining::make_state(MetalDevice& device, int64_t rows) {
   NSMutableArray<MPSRNNRecurrentMatrixState*>* made = [NSMutableArray array];
   [layer encodeForwardSequenceToCommandBuffer:[device.queue commandBuffer]
@@ -75,13 +76,14 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
  public:
   MetalTrainingLayer(MetalDevice& device, const RecurrentDescriptor& descriptor) : device_(device) {
     if (nngraph::WeightLayout(descriptor).matrices().empty())
-      throw UnsupportedError("[RNNMatrixTrainingLayer] there are no weights to train, and what Apple's layer does "
-                             "without any is not documented: give data sources, or use Device(\"cpu\")");
+      throw UnsupportedError(
+          "[RNNMatrixTrainingLayer] a layer without weights is not supported on device metal, because "
+          "Apple does not document it; add data sources, or use device=\"cpu\"");
     guarded([&] {
       native_->layer = [[MPSRNNMatrixTrainingLayer alloc] initWithDevice:device.device
                                                            rnnDescriptor:rnn_descriptor(descriptor, false)
                                                         trainableWeights:native_->initial];
-      if (!native_->layer) throw DeviceError("[metal] MPSRNNMatrixTrainingLayer refused the descriptor");
+      if (!native_->layer) throw DeviceError("[metal] MPSRNNMatrixTrainingLayer rejected the descriptor");
       for (MPSMatrix* matrix in native_->initial) weights_.push_back(descriptor_of(matrix));
     });
   }
@@ -110,7 +112,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
     return result;
   }
 
-  // By the device, which may be the only one to see what Apple allocated.
+  // Copied by the device, because the memory that Apple allocates may not be visible to the CPU.
   std::vector<Matrix> initial_weights() override {
     std::vector<Matrix> result = zeros(weights_);
     guarded([&] {
@@ -161,10 +163,11 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
                                            destinationOffsets:to.offsets.data()
                                                trainingStates:steps
                                           recurrentInputState:begin
-                                        recurrentOutputStates:states  // which may not be nil
+                                        recurrentOutputStates:states  // must not be nil
                                                       weights:matrices_of(work, weights)];
           if (states.count < ends.size())
-            throw DeviceError(cat("[metal] a forward sequence gave ", states.count, " states, expected ", ends.size()));
+            throw DeviceError(
+                cat("[metal] expected ", ends.size(), " states from a forward sequence, got ", states.count));
           training->states = steps;
           for (size_t i = 0; i < ends.size(); ++i)
             read_state(commands, states[states.count - ends.size() + i], work, {ends[i]});
@@ -189,7 +192,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
           if (!training->states)
             throw DeviceError(
                 "[encode_gradient_sequence] the forward sequence of these training states has not run: commit "
-                "its command buffer before this one, and let this one wait for it where the queues differ");
+                "its command buffer before this one, and if they are in different queues, make this one wait for it");
           MovedMatrices inputs = moved_matrices(work, sources), from = moved_matrices(work, incoming),
                         to = moved_matrices(work, destinations);
           native->layer.accumulateWeightGradients = accumulates;
@@ -218,7 +221,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
     MatrixWork::encode(work, buffer, "encode_copy_weights",
                        [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
                          const std::lock_guard lock(native->encoding);
-                         // What an offset means is not documented: the matrix is a window instead.
+                         // The effect of an offset is not documented, so a view of the matrix is passed instead.
                          [native->layer encodeCopyWeightsToCommandBuffer:commands
                                                                  weights:matrices_of(work, places)
                                                                 matrixId:static_cast<MPSRNNMatrixId>(number)

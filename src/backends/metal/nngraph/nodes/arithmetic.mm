@@ -1,5 +1,6 @@
-// Family arithmetic. Within a graph primaryScale does not reach the kernel, as was measured on a Mac, and nobody has
-// measured what becomes of secondaryScale, bias and limits: neurons around the node do their work.
+// MPSNNGraph nodes of family arithmetic. Inside a graph, primaryScale does not reach the kernel on a Mac, and the
+// effect of secondaryScale, bias, and limits has not been measured. Neuron nodes around the arithmetic node implement
+// them instead.
 #include <limits>
 
 #include "backends/metal/nngraph/make_node.h"
@@ -28,7 +29,8 @@ Node* of_two(Making& m) {
   return node;
 }
 
-// max(side * y, side * limit) * side: a ReLU of how far y is on the right side of the limit. No gradient knows of it.
+// Clamp one side: max(side * y, side * limit) * side, as a ReLU of the distance from the limit. The gradient ignores
+// it.
 void add_limit(Making& m, double side, double limit) {
   m.add_behind(neuron_descriptor("linear", side, -side * limit, 0, nullptr), false);
   m.add_behind(neuron_descriptor("relu", 0, 0, 0, nullptr), false);

@@ -1,5 +1,5 @@
-// Family convolution. The neuron of a data source's descriptor is fused where the layer does not train; where it does,
-// Apple wants it as a node of its own.
+// MPSNNGraph nodes of family convolution. The neuron of a data source's descriptor is fused if the layer does not
+// train; if it does, Apple requires a separate neuron node.
 #include "backends/metal/nngraph/data_sources.h"
 #include "backends/metal/nngraph/make_node.h"
 #include "backends/metal/nngraph/neurons.h"
@@ -29,11 +29,11 @@ void finish(Making& m, MPSCNNConvolutionNode* node) {
 void check_groups(const Making& m) {
   const nngraph::ConvolutionDescriptor& d = descriptor(m);
   if (d.groups > 1 && !d.depthwise && d.input_feature_channels / d.groups % 4 != 0)
-    m.unsupported(
-        cat("groups of ", d.input_feature_channels / d.groups, " input channels; Apple's take a multiple of 4 each"));
+    m.unsupported(cat("the number of input channels per group must be a multiple of 4, got ",
+                      d.input_feature_channels / d.groups, "; use device=\"cpu\""));
   if (d.depthwise && d.output_feature_channels != d.input_feature_channels)
-    m.unsupported(cat("a depthwise convolution from ", d.input_feature_channels, " to ", d.output_feature_channels,
-                      " channels; Apple's gives as many as it takes"));
+    m.unsupported(cat("a depthwise convolution must have as many output as input channels, got ",
+                      d.output_feature_channels, " and ", d.input_feature_channels, "; use device=\"cpu\""));
 }
 
 void make_convolution(Making& m) {
@@ -47,12 +47,14 @@ void make_fully_connected(Making& m) {
 
 void make_transpose(Making& m) {
   if (m.filter.padding.custom || m.filter.padding.alignment != nngraph::PaddingAlignment::centered)
-    m.unsupported(cat("a transposed convolution with ", to_string(m.filter.padding),
-                      "; only centered policies of Apple's are documented to the pixel"));
+    m.unsupported(cat("a transposed convolution must have a centered padding policy, because Apple does not fully "
+                      "document others, got ",
+                      to_string(m.filter.padding), "; use device=\"cpu\""));
   const nngraph::ConvolutionDescriptor& d = descriptor(m);
   if (m.filter.padding.size == nngraph::PaddingSize::same && (d.kernel_height % 2 == 0 || d.kernel_width % 2 == 0))
-    m.unsupported(cat("a transposed convolution of ", d.kernel_height, "x", d.kernel_width,
-                      " with padding same; on which side the odd pixel goes is documented for odd kernels only"));
+    m.unsupported(cat("a transposed convolution with padding same must have odd kernel sizes, because Apple does not "
+                      "document the position of the odd pixel otherwise, got ",
+                      d.kernel_height, "x", d.kernel_width, "; use device=\"cpu\""));
   finish(m, [MPSCNNConvolutionTransposeNode nodeWithSource:m.source()
                                   convolutionGradientState:nil
                                                    weights:source_of(m)]);

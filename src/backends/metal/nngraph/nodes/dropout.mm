@@ -1,4 +1,4 @@
-// Family dropout. The masks are Apple's own: equal seeds give other masks than on the CPU.
+// MPSNNGraph nodes of family dropout. Apple generates the masks, so equal seeds give different masks than on the CPU.
 #include "backends/metal/nngraph/make_node.h"
 
 namespace mpsgraph::metal {

@@ -1,4 +1,4 @@
-// Family gram_matrix.
+// MPSNNGraph nodes of family gram_matrix.
 #include "backends/metal/nngraph/make_node.h"
 
 namespace mpsgraph::metal {

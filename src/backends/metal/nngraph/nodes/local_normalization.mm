@@ -1,4 +1,4 @@
-// Family local_normalization.
+// MPSNNGraph nodes of family local_normalization.
 #include "backends/metal/nngraph/make_node.h"
 
 namespace mpsgraph::metal {

@@ -1,4 +1,4 @@
-// Families loss and yolo_loss.
+// MPSNNGraph nodes of families loss and yolo_loss.
 #include <vector>
 
 #include "backends/metal/nngraph/make_node.h"
@@ -20,8 +20,9 @@ MPSCNNLossType loss_type(const Making& m, std::string_view type) {
       {"log", MPSCNNLossTypeLog}};
   for (const auto& [name, value] : types)
     if (name == type) return value;
-  m.unsupported(cat("Apple's text on ", type,
-                    " states a gradient that is not its derivative, and which one a Mac computes is not known"));
+  m.unsupported(cat("for loss type ", type,
+                    ", Apple documents a gradient that is not the loss's derivative, and it is "
+                    "unknown what a Mac computes; use device=\"cpu\""));
 }
 
 MPSCNNReductionType reduction_type(std::string_view reduction) {
@@ -35,7 +36,7 @@ MPSCNNLossDescriptor* descriptor_of(const Making& m) {
   const nngraph::LossTerms terms = nngraph::loss_terms(m.attributes());
   MPSCNNLossDescriptor* d = [MPSCNNLossDescriptor cnnLossDescriptorWithType:loss_type(m, terms.type)
                                                               reductionType:reduction_type(terms.reduction)];
-  d.reduceAcrossBatch = terms.reduce_across_batch && terms.reduction != "none";  // where it has no effect
+  d.reduceAcrossBatch = terms.reduce_across_batch && terms.reduction != "none";  // no effect without a reduction
   d.weight = static_cast<float>(terms.weight);
   d.labelSmoothing = static_cast<float>(terms.label_smoothing);
   d.numberOfClasses = static_cast<NSUInteger>(terms.number_of_classes);
@@ -52,7 +53,8 @@ void make_loss(Making& m) {
 
 void make_forward_loss(Making& m) {
   if (m.attributes().boolean("reduce_across_batch") && m.attributes().string("reduction_type") != "none")
-    m.unsupported("Apple does not say which images a loss gives that is reduced across the batch; reduce each image");
+    m.unsupported("reduce_across_batch must be False, because Apple does not document which images then hold the "
+                  "loss; reduce each image, or use device=\"cpu\"");
   MPSCNNLossDescriptor* descriptor = descriptor_of(m);
   m.made.node = [MPSNNForwardLossNode nodeWithSources:m.sources lossDescriptor:descriptor];
   m.use_loss_gradient(descriptor);
@@ -61,8 +63,8 @@ void make_forward_loss(Making& m) {
 void fits_forward_loss(const nngraph::FilterNode& filter, std::span<const Dims> sources) {
   for (size_t i = 1; i < sources.size(); ++i)
     if (sources[i] != sources[0])
-      unsupported(filter, cat(i == 1 ? "labels" : "weights", " of ", mpsgraph::to_string(sources[i]), " for images of ",
-                              mpsgraph::to_string(sources[0]), "; give one number for each of theirs"));
+      unsupported(filter, cat(i == 1 ? "labels" : "weights", " must have the shape of the images ",
+                              mpsgraph::to_string(sources[0]), ", got ", mpsgraph::to_string(sources[i])));
 }
 
 void make_yolo(Making& m) {
@@ -80,7 +82,7 @@ void make_yolo(Making& m) {
                           anchorBoxes:[NSData dataWithBytes:values.data() length:values.size() * sizeof(float)]
                   numberOfAnchorBoxes:m.size("number_of_anchor_boxes")];
   d.rescore = a.boolean("rescore");
-  const float weight = m.number("weight");  // each part's scale carries it
+  const float weight = m.number("weight");  // multiplied into the scale of each part
   d.scaleXY = weight * m.number("scale_xy");
   d.scaleWH = weight * m.number("scale_wh");
   d.scaleNoObject = weight * m.number("scale_no_object");
@@ -97,7 +99,7 @@ void make_yolo(Making& m) {
 void fits_yolo(const nngraph::FilterNode& filter, std::span<const Dims> sources) {
   const int64_t anchors = filter.attributes().integer("number_of_anchor_boxes");
   if (sources[0][3] / anchors == 5)
-    unsupported(filter, "boxes without classes; give one class, or use Device(\"cpu\")");
+    unsupported(filter, "boxes must have at least one class, got none; add a class, or use device=\"cpu\"");
 }
 
 }  // namespace

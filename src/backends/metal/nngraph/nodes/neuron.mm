@@ -1,4 +1,4 @@
-// Family neuron.
+// MPSNNGraph nodes of family neuron.
 #include "backends/metal/nngraph/neurons.h"
 
 #include "backends/metal/nngraph/make_node.h"

@@ -1,4 +1,4 @@
-// Family normalization.
+// MPSNNGraph nodes of family normalization.
 #include "backends/metal/nngraph/data_sources.h"
 #include "backends/metal/nngraph/make_node.h"
 

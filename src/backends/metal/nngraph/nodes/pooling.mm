@@ -1,4 +1,4 @@
-// Family pooling. The edge mode is the nodes' own: clamp, windows end where the image does.
+// MPSNNGraph nodes of family pooling. They keep their default edge mode, clamp: windows end where the image ends.
 #include "backends/metal/nngraph/make_node.h"
 
 namespace mpsgraph::metal {

@@ -1,4 +1,5 @@
-// Family reduction. Only the sum over channels has a weight at Apple's; a neuron gives it to the others.
+// MPSNNGraph nodes of family reduction. Of Apple's reductions, only the sum over channels has a weight; a neuron node
+// implements it for the others.
 #include "backends/metal/nngraph/make_node.h"
 #include "backends/metal/nngraph/neurons.h"
 

@@ -1,4 +1,4 @@
-// Family resize.
+// MPSNNGraph nodes of family resize.
 #include "backends/metal/nngraph/make_node.h"
 
 namespace mpsgraph::metal {
@@ -22,12 +22,14 @@ void make_scale(Making& m) {
   m.made.node = [Node nodeWithSource:m.source() outputSize:MTLSize{m.size("width"), m.size("height"), 1}];
 }
 
-// Whether Apple's kernel widens where it shrinks an image, so that each pixel counts, is not documented.
+// It is not documented whether Apple's Lanczos kernel widens when it shrinks an image, so that every pixel contributes.
 void fits_lanczos(const nngraph::FilterNode& filter, std::span<const Dims> sources) {
   const int64_t height = filter.attributes().integer("height"), width = filter.attributes().integer("width");
   if (height < sources[0][1] || width < sources[0][2])
-    unsupported(filter, cat("images of ", sources[0][1], "x", sources[0][2], " as ", height, "x", width,
-                            "; what Apple's kernel does where it shrinks is not known: use a bilinear scale"));
+    unsupported(filter,
+                cat("a Lanczos scale must not shrink images, because it is unknown how Apple's kernel does so; got ",
+                    sources[0][1], "x", sources[0][2], " to ", height, "x", width,
+                    "; use a bilinear scale, or device=\"cpu\""));
 }
 
 }  // namespace

@@ -1,16 +1,17 @@
-// Family shape.
+// MPSNNGraph nodes of family shape.
 #include "backends/metal/nngraph/make_node.h"
 
 namespace mpsgraph::metal {
 namespace {
 
-// Between the channels of sources that do not fill their slices of four Macs leave numbers of their own, not zeros.
+// On Macs, the padding channels of sources that do not fill their slices of four channels contain arbitrary numbers
+// instead of zeros.
 void fits_concatenation(const nngraph::FilterNode& filter, std::span<const Dims> sources) {
   for (const Dims& dims : sources)
     if (dims[3] % 4 != 0)
-      unsupported(filter, cat("images of ", dims[3],
-                              " channels; give multiples of 4, for what fills them up between "
-                              "two sources is not zero on a Mac, as it is on the CPU"));
+      unsupported(filter, cat("the number of channels of concatenated images must be a multiple of 4, because the "
+                              "padding channels between two images are not zero on a Mac; got ",
+                              dims[3], "; use device=\"cpu\""));
 }
 
 void make_reshape(Making& m) {

@@ -1,4 +1,4 @@
-// Family softmax.
+// MPSNNGraph nodes of family softmax.
 #include "backends/metal/nngraph/make_node.h"
 
 namespace mpsgraph::metal {
