@@ -400,7 +400,7 @@ def test_command_line_tool_writes_apple_package_on_metal(tmp_path, capsys):
     onnx.save(model([node("Relu", ["x"], ["y"])], [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))]), path)
     arguments = ["convert", "--onnx", str(path), "--output", str(tmp_path), "--minimum-os", "14.0"]
     assert tool(arguments) == 1
-    assert "--minimum-os is for --target-platform" in capsys.readouterr().err
+    assert "--minimum-os requires --target-platform" in capsys.readouterr().err
     status, made = tool([*arguments, "--target-platform", "macOS"]), tmp_path / "m.mpsgraphpackage"
     said = capsys.readouterr()
     if "metal" in mg.Device.names():

@@ -90,12 +90,12 @@ def test_prepare_says_whom_it_fits(tmp_path, capsys):
     [
         (["run", "PACKAGE"], "--input x="),
         (["run", "PACKAGE", "--input", "z=FILE"], "no input 'z'"),
-        (["run", "PACKAGE", "--input", "x=TEXT"], "no array of numbers"),
+        (["run", "PACKAGE", "--input", "x=TEXT"], "is not an array written by numpy.save"),
         (["bench", "PACKAGE"], "--shape x=N,N"),
-        (["bench", "PACKAGE", "--runs", "0", "--shape", "x=1,16"], "--runs must be 1"),
+        (["bench", "PACKAGE", "--runs", "0", "--shape", "x=1,16"], "--runs must be at least 1"),
         (["inspect", "MISSING"], "MISSING"),
-        (["bench", "PACKAGE", "--shape", "x=five"], "no list of whole numbers"),
-        (["quantize", "PACKAGE", "--calibration", "x=EMPTY", "--output", "OUT"], "one at least"),
+        (["bench", "PACKAGE", "--shape", "x=five"], "expected integers separated by commas"),
+        (["quantize", "PACKAGE", "--calibration", "x=EMPTY", "--output", "OUT"], "at least one, for every input"),
     ],
 )
 def test_what_is_wrong_is_one_line(arguments, words, package, tmp_path, capsys):

@@ -1,1 +1,1 @@
-"""Complete programs on real data, small enough to read. They are run by `mpsgraph demo <name>`."""
+"""Complete example programs on real data, which `mpsgraph demo NAME` runs."""

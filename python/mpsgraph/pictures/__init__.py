@@ -1,1 +1,1 @@
-"""Pictures and tables of graphs: as text for Graphviz, drawn by matplotlib, as tables in notebooks."""
+"""Pictures and tables of graphs: Graphviz text, matplotlib drawings, and HTML tables for notebooks."""

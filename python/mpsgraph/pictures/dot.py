@@ -1,4 +1,4 @@
-"""A graph in Graphviz's language, which `dot` and many web pages draw."""
+"""Graphs as Graphviz text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .nodes import COLOURS, Node
 
 
 def to_dot(nodes: Sequence[Node]) -> str:
-    """A directed graph, from operands down to results; control dependencies are dashed."""
+    """Return a directed graph from operands down to results, with dashed control dependencies."""
     lines = [
         "digraph {",
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10];',

@@ -1,4 +1,4 @@
-"""A graph as a picture, by matplotlib: boxes in rows, edges as curves from operands down to results."""
+"""Drawings of graphs with matplotlib: boxes in rows, connected by curves from operands down to results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from .._optional import require
 from .layout import Layout
 from .nodes import COLOURS, Node
 
-LETTER, LINE, PAD, BETWEEN = 0.085, 0.17, 0.12, 0.42  # inches: a letter's width, a line, around text, between rows
+# In inches: width of a letter, height of a line, padding around text, gap between rows.
+LETTER, LINE, PAD, BETWEEN = 0.085, 0.17, 0.12, 0.42
 LARGEST = 60.0
 
 
 def draw(nodes: Sequence[Node], path: str | os.PathLike[str] | None, axes: Any) -> Any:
-    """Draws into axes, by default those of a new figure of the size that it takes, and writes it if there is a path.
+    """Draw nodes into axes, by default those of a new figure of suitable size, and save the figure if there is a path.
 
-    Result: the axes. Errors: ImportError without matplotlib.
+    Returns:
+        The axes.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
     """
     pyplot = require("matplotlib.pyplot", "train", "drawing")
     patches = require("matplotlib.patches", "train", "drawing")
@@ -71,7 +76,7 @@ def draw(nodes: Sequence[Node], path: str | os.PathLike[str] | None, axes: Any) 
 
 
 def _heights(layout: Layout, heights: Sequence[float]) -> tuple[list[float], float]:
-    """The middles of the rows, from 0 downwards, by node, and where the last row ends."""
+    """Return the vertical center of each node, from 0 downward, and the bottom of the last row."""
     y, top = [0.0] * len(layout.rows), 0.0
     for row in layout.order:
         height = max((heights[node] for node in row if node < len(heights)), default=LINE)
@@ -82,7 +87,7 @@ def _heights(layout: Layout, heights: Sequence[float]) -> tuple[list[float], flo
 
 
 def _curve(path_class: Any, corners: Sequence[tuple[float, float]]) -> Any:
-    """A smooth way through the corners that leaves and arrives upright."""
+    """Return a smooth curve through the corners, vertical at both ends."""
     points, codes = [corners[0]], [path_class.MOVETO]
     for (x0, y0), (x1, y1) in zip(corners, corners[1:], strict=False):
         middle = (y0 + y1) / 2

@@ -1,8 +1,8 @@
-"""Where the nodes of a picture stand: in rows from operands down to results, with few crossings.
+"""Layout of a drawing: nodes in rows from operands down to results, with few crossings.
 
-Sugiyama's way: a node's row is one below the lowest of its operands'; an edge over several rows passes through a point
-in each; rows are sorted by the means of their neighbours' places, down and up again; then nodes are drawn towards these
-means as far as their neighbours in the row let them.
+The method is Sugiyama's. A node is one row below its lowest operand, and an edge that spans several rows passes through
+a point in each. Rows are sorted repeatedly by the mean position of each node's neighbors, downward and upward. Finally,
+nodes move toward these means as far as the others in their row allow.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ ROUNDS = 8
 
 
 def rows_of(count: int, edges: Sequence[Edge]) -> list[int]:
-    """The row of each node; edges go from smaller to larger numbers."""
+    """Return the row of each node; edges must go from smaller to larger node indices."""
     rows = [0] * count
     for start, end in sorted(edges, key=lambda edge: edge[1]):
         rows[end] = max(rows[end], rows[start] + 1)
-    for node in reversed(range(count)):  # what has no operands stands right above its first user
+    for node in reversed(range(count)):  # Nodes without operands go right above their first user.
         users = [rows[end] for start, end in edges if start == node]
         if users and not any(end == node for _, end in edges):
             rows[node] = min(users) - 1
@@ -26,13 +26,13 @@ def rows_of(count: int, edges: Sequence[Edge]) -> list[int]:
 
 
 class Layout:
-    """Places of nodes and of the points that edges pass: x by node, in the widths' unit, and rows."""
+    """Positions of nodes and of the points that edges pass through: x by node, in the unit of the widths, and rows."""
 
     def __init__(self, widths: Sequence[float], edges: Sequence[Edge], gap: float = 0.3) -> None:
         self.rows = rows_of(len(widths), edges)
         self.widths, self.gap = list(widths), gap
         self.paths: dict[Edge, list[int]] = {}
-        """The points of each edge, its ends included."""
+        """The points of each edge, including its ends."""
         self._above: dict[int, list[int]] = {i: [] for i in range(len(widths))}
         self._below: dict[int, list[int]] = {i: [] for i in range(len(widths))}
         for edge in dict.fromkeys(edges):
@@ -81,7 +81,9 @@ class Layout:
         return x
 
     def _apart(self, row: Sequence[int], wanted: Sequence[float]) -> list[float]:
-        """Places near those that are wanted, in order and without overlaps: the mean of pushing right and left."""
+        """Return positions close to the wanted ones, in order and without overlaps, as the mean of pushing right and
+        left.
+        """
 
         def pushed(order: Sequence[int], sign: float) -> list[float]:
             places: list[float] = []

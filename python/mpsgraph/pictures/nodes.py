@@ -1,7 +1,7 @@
-"""What a picture of a graph shows: its operations as nodes with a title and a colour, tensors as edges between them.
+"""Contents of a picture: operations as nodes with a title and a color, and tensors as edges between them.
 
-Constants of one element are written into the operations that use them; blocks of control flow are part of their
-operation's node, which says how many operations they hold. Edges are numbered as nodes are.
+Scalar constants are written into the nodes of the operations that use them. Blocks of control flow belong to their
+operation's node, which contains their number of operations. Edges refer to nodes by index.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ COLOURS = {"placeholder": "#cfe3f5", "variable": "#fbe3c6", "constant": "#eeeeee
 
 @dataclass
 class Node:
-    """An operation: lines of text, its part, and the nodes that it takes operands from, with the tensors' types."""
+    """An operation: lines of text, its role, and its operands as (node, type) pairs."""
 
     lines: list[str]
     part: str
     operands: list[tuple[int, str]] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
-    """Control dependencies."""
+    """Nodes of the control dependencies."""
 
 
 def nodes_of(graph: Graph, targets: Iterable[Tensor | Operation] | None, limit: int) -> list[Node]:
-    """The operations that targets need, all by default, in creation order.
+    """Return the operations that targets need, or all operations, in creation order.
 
-    Errors: GraphError for more than `limit` of them, and for targets of another graph.
+    Raises:
+        GraphError: If there are more than `limit`, or a target belongs to another graph.
     """
     wanted = None if targets is None else _needed(graph, list(targets))
     operations = [o for o in graph.operations if wanted is None or o.id in wanted]
@@ -40,7 +41,8 @@ def nodes_of(graph: Graph, targets: Iterable[Tensor | Operation] | None, limit: 
     kept = [o for o in operations if o.id not in written]
     if len(kept) > limit:
         raise GraphError(
-            f"{len(kept)} operations are more than a picture shows, {limit}: give targets that need fewer, or a limit"
+            f"the picture would have {len(kept)} operations, more than limit={limit}; pass targets that need fewer "
+            "operations, or a larger limit"
         )
     place = {o.id: i for i, o in enumerate(kept)}
     made = []
@@ -56,13 +58,13 @@ def nodes_of(graph: Graph, targets: Iterable[Tensor | Operation] | None, limit: 
 
 
 def type_of(tensor: Tensor) -> str:
-    """ "float32[2,-1]"."""
+    """Return a type such as "float32[2,-1]"."""
     sizes = "*" if tensor.shape is None else ",".join(map(str, tensor.shape))
     return f"{tensor.dtype}[{sizes}]"
 
 
 def _operands(operation: Operation) -> list[Tensor]:
-    """Operands, and what blocks use of what is around them, each once."""
+    """Return the operands, and the outer tensors that the operation's blocks use, each once."""
     found = list(operation.inputs)
     within: set[int] = set()
     for block in operation.blocks:
@@ -85,7 +87,7 @@ def _needed(graph: Graph, targets: list[Any]) -> set[int]:
     for target in targets:
         operation = target.operation if isinstance(target, Tensor) else target
         if not isinstance(operation, Operation) or operation.graph is not graph:
-            raise GraphError(f"{shown(target)} is no tensor or operation of this graph")
+            raise GraphError(f"targets must be tensors or operations of this graph, got {shown(target)}")
         waiting.append(operation)
     needed: set[int] = set()
     while waiting:
@@ -109,7 +111,7 @@ def _number(operation: Operation) -> str:
 
 
 def _lines(operation: Operation, written: dict[int, str]) -> list[str]:
-    """Its name, its kind where the name does not say it, numbers among its operands, and what it gives."""
+    """Return the operation's name, its kind if the name does not contain it, scalar operands, and result types."""
     lines = [operation.name]
     if not operation.name.startswith(operation.kind):
         lines.append(operation.kind)

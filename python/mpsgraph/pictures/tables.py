@@ -1,4 +1,4 @@
-"""Graphs and models as tables of HTML, for notebooks."""
+"""HTML tables of graphs and models, for notebooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 20
 
 
 def graph_table(graph: Graph) -> str:
-    """What goes in, what stays, and how many operations of each kind there are."""
+    """Return a table of placeholders, variables, and the number of operations of each kind."""
     operations = graph.operations
     kinds = Counter(o.kind for o in operations if o.kind not in ("placeholder", "variable", "constant"))
     common = [(kind, str(count), "") for kind, count in kinds.most_common()]
@@ -26,7 +26,7 @@ def graph_table(graph: Graph) -> str:
 
 
 def model_table(inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> str:
-    """Inputs, outputs and parameters with their types."""
+    """Return a table of inputs, outputs, and parameters with their types."""
     named = {"inputs": inputs, "outputs": outputs, "parameters": parameters}
     parts = [_section(what, [(n, type_of(t), t.operation.kind) for n, t in ts.items()]) for what, ts in named.items()]
     return _table("Model", parts)
@@ -37,7 +37,7 @@ def _types(tensors: Iterable[Tensor]) -> list[tuple[str, str, str]]:
 
 
 def _section(title: str, rows: list[tuple[str, str, str]]) -> str:
-    """A heading and its rows; of many the first, and how many more."""
+    """Return a heading and its rows, or the first rows and the number of others."""
     if not rows:
         return ""
     left = ' style="text-align: left"'

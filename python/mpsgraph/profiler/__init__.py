@@ -1,9 +1,9 @@
-"""The profiler: where a step's time goes, kernel by kernel, and what the machine could do at most.
+"""Profiler: where the time of a step goes, kernel by kernel, and how close kernels are to the machine's limits.
 
-`with mg.profiler.profile() as p:` records everything that runs meanwhile, on all threads; `print(p.table())` says which
-kernels took the time, how many bytes and operations they had to do, and how near they came to the machine's limits;
-`p.save_chrome_trace("step.json")` writes the timeline for chrome://tracing and ui.perfetto.dev. Outside, a run pays for
-one look at a number.
+`with mg.profiler.profile() as p:` records everything that runs in the block, on all threads. `print(p.table())` shows
+which kernels took the time, how many bytes and operations they needed, and how close they came to the machine's limits.
+`p.save_chrome_trace("step.json")` writes a timeline for chrome://tracing and ui.perfetto.dev. When no profile is being
+recorded, the cost is one integer comparison per run.
 """
 
 from .limits import machine_limits

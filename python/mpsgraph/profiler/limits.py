@@ -1,4 +1,4 @@
-"""The limits of the machine at hand, as the compiled core measures them."""
+"""Limits of the machine, as measured by the compiled core."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ from .records import Limits
 
 @checked
 def machine_limits(device: Device | str | None = None) -> Limits | None:
-    """What a device can do at most: measured for a tenth of a second when first asked for, then remembered.
+    """Return the peak rates of a device.
 
-    Multiply-adds from registers by all threads, and a copy of memory larger than most caches. Args: device, None: the
-    default one. Result: None for a device that cannot tell, such as "metal".
+    The first call measures for about 0.1 s; the result is cached. The rates are those of multiply-adds in registers on
+    all threads, and of copying memory larger than most caches.
 
-    >>> mg.profiler.machine_limits("cpu").flops > 1e9
-    True
+    Args:
+        device: A Device or its name. None (the default) means the default device.
+
+    Returns:
+        The limits, or None if the device does not support the measurement (such as "metal").
+
+    Raises:
+        DeviceError: If the device does not exist.
+
+    Example:
+        >>> mg.profiler.machine_limits("cpu").flops > 1e9
+        True
     """
     name = device if isinstance(device, str) else (device or Device.default()).name
     flops, bandwidth = _core.device_limits(name)

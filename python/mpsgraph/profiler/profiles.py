@@ -1,4 +1,4 @@
-"""Profile: what was recorded, in order, as a table, a picture and a trace for other programs."""
+"""Profile: a recording as a table, a plot, and a trace for other programs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from .timeline import plot_timeline
 
 @checked
 class Profile:
-    """What was recorded between start and stop.
+    """Recording of everything that ran between start and stop.
 
-    >>> g = mg.Graph()
-    >>> x = g.constant([1.0, 2.0])
-    >>> with mg.profiler.profile() as p:
-    ...     _ = g.run({}, g.exponent(x) + x)
-    >>> [record.kernel.kind for record in p.kernels]
-    ['exponent', 'addition', 'copy']
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.constant([1.0, 2.0])
+        >>> with mg.profiler.profile() as p:
+        ...     _ = g.run({}, g.exponent(x) + x)
+        >>> [record.kernel.kind for record in p.kernels]
+        ['exponent', 'addition', 'copy']
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class Profile:
     @property
     def _done(self) -> _core.Profile:
         if self._recorded is None:
-            raise DeviceError("this profile is still being taken; look at it after its `with` block, or after stop()")
+            raise DeviceError("this profile is still being recorded; read it after its `with` block, or after stop()")
         return self._recorded
 
     @property
@@ -48,12 +49,12 @@ class Profile:
 
     @property
     def dropped(self) -> int:
-        """How many records made room for newer ones; 0 when nothing is missing."""
+        """Number of records that were overwritten by newer ones; 0 if the profile is complete."""
         return self._done.dropped
 
     @property
     def records(self) -> list[Record]:
-        """All that happened, by the time of its beginning."""
+        """All records, sorted by start time."""
         if self._records is None:
             threads = self._done.threads
             records, kernels = self._done.contents()
@@ -62,45 +63,74 @@ class Profile:
 
     @property
     def kernels(self) -> list[Record]:
-        """The runs of kernels; `record.kernel` describes what ran."""
+        """Records of kernel runs; `record.kernel` describes the kernel."""
         return [record for record in self.records if record.category == "kernel"]
 
     def save_chrome_trace(self, path: str | Path) -> None:
-        """Writes the timeline as JSON in Chrome's trace event format. Errors: GraphError when it cannot be written."""
+        """Write the timeline as JSON in Chrome's trace event format.
+
+        Args:
+            path: Path of the file.
+
+        Raises:
+            GraphError: If the file cannot be written.
+            DeviceError: If the profile is still being recorded.
+        """
         try:
             Path(path).write_text(self._done.chrome_trace(), encoding="utf-8")
         except OSError as error:
-            raise GraphError(f"save_chrome_trace: {shown(str(path))} cannot be written: {error.strerror}") from None
+            raise GraphError(f"save_chrome_trace: cannot write {shown(str(path))}: {error.strerror}") from None
 
     def plot(self, axes: Any = None, begin: float = 0.0, end: float | None = None) -> Any:
-        """Draws the timeline: a lane a thread, kernels in the colour of their kind, what they lie in above them.
+        """Plot the timeline, with one lane per thread and kernels in the color of their kind, below the intervals that
+        contain them.
 
-        Args: axes of matplotlib, None: a new figure; begin and end, in seconds since the start, None: to the stop.
-        Result: the axes. Errors: ImportError without matplotlib.
+        Args:
+            axes: matplotlib axes to draw into. None (the default) creates a figure.
+            begin: Start of the plot, in seconds since the start of the profile. Defaults to 0.
+            end: End of the plot, in seconds since the start of the profile. None (the default) means its end.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            DeviceError: If the profile is still being recorded.
         """
         return plot_timeline(self.records, axes, begin, self.duration if end is None else end)
 
     def table(self, by: str = "kernel", top: int | None = 20, limits: Limits | None = None) -> str:
-        """The kernels, or kinds of kernels, that took the most time.
+        """Return a table of the kernels, or kinds of kernels, that took the most time.
 
-        Args: by, "kernel" or "kind"; top, rows, None for all; limits, of the machine, None: `machine_limits()`.
-        Result: text with calls, time without the kernels within, share of all kernels' time, the median of a call, and
-        for a call bytes, operations, their rates, and the share of the bound: the time that the machine needs at least
-        over the time that it took. Above 100% operands came from caches. Errors: GraphError for another `by`
-        or a negative `top`.
+        Its columns are the number of calls, the time without nested kernels, the fraction of all kernels' time, the
+        median time of a call, bytes and operations per call and their rates, and the fraction of the bound: the least
+        time that the machine needs, divided by the measured time. The last value can exceed 100% if operands are in a
+        cache.
+
+        Args:
+            by: "kernel" (the default) or "kind".
+            top: Number of rows, or None for all. Defaults to 20.
+            limits: Limits of the machine. None (the default) means those of `machine_limits()`.
+
+        Returns:
+            The table as text.
+
+        Raises:
+            GraphError: If by is unknown, or top is negative.
+            DeviceError: If the profile is still being recorded.
         """
         if by not in ("kernel", "kind"):
-            raise GraphError(f'a profile has tables by "kernel" or by "kind", not by {shown(by)}')
+            raise GraphError(f"table: by must be 'kernel' or 'kind', got {shown(by)}")
         if top is not None and top < 0:
-            raise GraphError(f"top is a number of rows, 0 or more, or None for all, got {top}")
+            raise GraphError(f"table: top must be a number of rows, at least 0, or None for all rows, got {top}")
         return format_table(self.records, by, top, limits or machine_limits(), self.duration, self.dropped)
 
 
 def _ordered(records: Iterable[Any], kernels: list[Kernel], threads: dict[int, str]) -> list[Record]:
-    """By beginning, and what lies within behind what it lies in; with the kernels' own times."""
+    """Sort records by start time, with nested records after the enclosing ones, and compute kernels' own times."""
     records = sorted(records, key=lambda r: (r[4], -r[5]))
     own = [r[5] for r in records]
-    within: dict[int, list[tuple[int, int]]] = {}  # thread: open kernels, as (end, place)
+    within: dict[int, list[tuple[int, int]]] = {}  # Open kernels of each thread, as (end, index).
     for place, (_, category, _, thread, begin, duration, _, _) in enumerate(records):
         if category != "kernel":
             continue

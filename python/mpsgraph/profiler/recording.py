@@ -1,4 +1,4 @@
-"""Starting and stopping: one profile at a time is taken in a process, of all its threads."""
+"""Start and stop of recording; a process records one profile at a time, of all its threads."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from ..errors import DeviceError, GraphError
 from .profiles import Profile
 
 CAPACITY = 262144
-"""How many records a profile keeps unless told; each takes about 150 bytes."""
+"""Default number of records that a profile keeps; a record takes about 150 bytes."""
 
 _started: Profile | None = None
 
 
 @checked
 def start(capacity: int = CAPACITY) -> None:
-    """Records from now on, until stop(). Keeps the newest `capacity` records.
+    """Start recording a profile, until stop() is called.
 
-    Errors: DeviceError when a profile is being taken already, GraphError for a capacity below 1.
+    Args:
+        capacity: Number of records to keep; older ones are overwritten. Defaults to CAPACITY.
 
-    >>> mg.profiler.start()
-    >>> len(mg.profiler.stop().kernels)
-    0
+    Raises:
+        DeviceError: If a profile is already being recorded.
+        GraphError: If capacity is less than 1.
+
+    Example:
+        >>> mg.profiler.start()
+        >>> len(mg.profiler.stop().kernels)
+        0
     """
     global _started
     profile = Profile()
@@ -34,20 +40,25 @@ def start(capacity: int = CAPACITY) -> None:
 
 
 def stop() -> Profile:
-    """Ends what start() began and returns it. Work that is still in flight is not in it.
+    """Stop the recording begun by start().
 
-    Errors: DeviceError when none is being taken.
+    Returns:
+        The profile. It does not contain work that is still in flight.
 
-    >>> mg.profiler.start()
-    >>> g = mg.Graph()
-    >>> _ = g.run({}, g.constant([1.0]) + 1.0)
-    >>> p = mg.profiler.stop()
-    >>> type(p).__name__
-    'Profile'
+    Raises:
+        DeviceError: If no recording was begun by start().
+
+    Example:
+        >>> mg.profiler.start()
+        >>> g = mg.Graph()
+        >>> _ = g.run({}, g.constant([1.0]) + 1.0)
+        >>> p = mg.profiler.stop()
+        >>> type(p).__name__
+        'Profile'
     """
     global _started
     if _started is None:
-        raise DeviceError("no profile was started with mpsgraph.profiler.start()")
+        raise DeviceError("stop: no profile was started with mpsgraph.profiler.start()")
     profile, _started = _started, None
     profile._fill(_core.stop_profile())
     return profile
@@ -56,18 +67,29 @@ def stop() -> Profile:
 @checked
 @contextmanager
 def profile(capacity: int = CAPACITY) -> Iterator[Profile]:
-    """Records what runs within the block, on all threads. Work that is in flight at its end is not in it.
+    """Record everything that runs in a `with` block, on all threads.
 
-    Args: capacity, the newest so many records are kept. Result: the profile, to be looked at after the block, also
-    when the block raised. Errors: DeviceError when a profile is being taken already.
+    Work that is still in flight at the end of the block is not included.
 
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1, 4), name="x")
-    >>> y = g.matrix_multiplication(x, g.constant(np.ones((4, 2), np.float32)))
-    >>> with mg.profiler.profile() as p:
-    ...     _ = g.run({x: np.ones((3, 4), np.float32)}, y, device="cpu")
-    >>> [(k.kernel.kind, k.kernel.flops, k.kernel.bytes_read) for k in p.kernels]
-    [('matrix_multiplication', 48.0, 80.0)]
+    Args:
+        capacity: Number of records to keep; older ones are overwritten. Defaults to CAPACITY.
+
+    Returns:
+        A context manager whose value is the profile. It can be read after the block, even if the block raised an
+        exception.
+
+    Raises:
+        DeviceError: If a profile is already being recorded.
+        GraphError: If capacity is less than 1.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1, 4), name="x")
+        >>> y = g.matrix_multiplication(x, g.constant(np.ones((4, 2), np.float32)))
+        >>> with mg.profiler.profile() as p:
+        ...     _ = g.run({x: np.ones((3, 4), np.float32)}, y, device="cpu")
+        >>> [(k.kernel.kind, k.kernel.flops, k.kernel.bytes_read) for k in p.kernels]
+        [('matrix_multiplication', 48.0, 80.0)]
     """
     result = Profile()
     _start(capacity)
@@ -79,6 +101,6 @@ def profile(capacity: int = CAPACITY) -> Iterator[Profile]:
 
 def _start(capacity: int) -> None:
     if capacity < 1:
-        raise GraphError(f"a profile keeps at least 1 record, capacity {capacity} came")
+        raise GraphError(f"capacity must be at least 1 record, got {capacity}")
     _core.name_this_thread(current_thread().name)
     _core.start_profile(capacity)

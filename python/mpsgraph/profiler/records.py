@@ -1,4 +1,4 @@
-"""What a profile is made of: kernels, records of what happened, and the limits of a machine. Data and no more."""
+"""Data of a profile: kernels, records, and the limits of a machine."""
 
 from __future__ import annotations
 
@@ -10,86 +10,124 @@ from ..errors import GraphError
 
 @dataclass(frozen=True)
 class Kernel:
-    """What is known of a kernel before it runs. FLOPs count a multiplication and an addition as two.
+    """Properties of a kernel that are known before it runs.
 
-    >>> g = mg.Graph()
-    >>> x = g.constant([1.0, 2.0])
-    >>> with mg.profiler.profile() as p:
-    ...     _ = g.run({}, g.exponent(x) + x)
-    >>> [(kernel.kernel.types, kernel.kernel.bytes) for kernel in p.kernels]
-    [('float32[2] -> float32[2]', 16.0), ('float32[2], float32[2] -> float32[2]', 24.0), ('', 16.0)]
+    Args:
+        name: Name of the operation in the graph, unique in its program.
+        kind: Kind of the operation.
+        types: Types of operands and results, such as "float32[8,32], float32[32,10] -> float32[8,10]".
+        implementation: Implementation, such as "oneDNN brgconv:avx512_core".
+        location: Source line that built the operation, such as "model.py:41", or "".
+        flops: Number of floating-point operations. A multiply-add counts as two.
+        bytes_read: Bytes of the operands, each counted once.
+        bytes_written: Bytes of the results, each counted once.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.constant([1.0, 2.0])
+        >>> with mg.profiler.profile() as p:
+        ...     _ = g.run({}, g.exponent(x) + x)
+        >>> [(kernel.kernel.types, kernel.kernel.bytes) for kernel in p.kernels]
+        [('float32[2] -> float32[2]', 16.0), ('float32[2], float32[2] -> float32[2]', 24.0), ('', 16.0)]
     """
 
-    name: str  # of the operation in the graph, unique in its program
-    kind: str  # of the operation
-    types: str  # "float32[8,32], float32[32,10] -> float32[8,10]"
-    implementation: str  # what computes it, e.g. "oneDNN brgconv:avx512_core"
-    location: str  # where it was built: "model.py:41", or empty
+    name: str
+    kind: str
+    types: str
+    implementation: str
+    location: str
     flops: float
     bytes_read: float
     bytes_written: float
 
     @property
     def bytes(self) -> float:
-        """Read and written, each operand and result once."""
+        """Bytes read and written, each operand and result counted once."""
         return self.bytes_read + self.bytes_written
 
     @property
     def dtype(self) -> str:
-        """Of its first operand."""
+        """dtype of the first operand."""
         return self.types.split("[")[0]
 
 
 @dataclass(frozen=True)
 class Record:
-    """Something that happened: an interval on a thread, one that overlaps others, or an instant. Times in seconds.
+    """Recorded event. Times are in seconds.
 
-    >>> g = mg.Graph()
-    >>> x = g.constant([1.0, 2.0])
-    >>> with mg.profiler.profile() as p:
-    ...     _ = g.run({}, g.exponent(x) + x)
-    >>> [(record.category, record.shape) for record in p.kernels]
-    [('kernel', 'interval'), ('kernel', 'interval'), ('kernel', 'interval')]
+    Args:
+        name: Name of the event.
+        category: "compile", "pass", "encode", "commit", "queue", "run", "kernel", "device", "copy", "event", "wait", or
+            "communication".
+        shape: "interval" (nested within others on its thread), "overlapping", or "instant".
+        thread: Name of the thread.
+        begin: Start time, relative to the start of the profile.
+        end: End time, relative to the start of the profile.
+        command_buffer: Number of the command buffer in this process, or 0 if there is none.
+        kernel: The kernel, for records of kernels. Defaults to None.
+        own: For kernels, the duration without nested kernels. Defaults to 0.
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.constant([1.0, 2.0])
+        >>> with mg.profiler.profile() as p:
+        ...     _ = g.run({}, g.exponent(x) + x)
+        >>> [(record.category, record.shape) for record in p.kernels]
+        [('kernel', 'interval'), ('kernel', 'interval'), ('kernel', 'interval')]
     """
 
     name: str
-    category: str  # "compile", "pass", "encode", "commit", "queue", "run", "kernel", "device", "copy", "event", "wait",
+    category: str
     # "communication"
-    shape: str  # "interval", "overlapping", "instant"
+    shape: str
     thread: str
-    begin: float  # since the profile was started
+    begin: float
     end: float
-    command_buffer: int  # its number in this process; 0: none
+    command_buffer: int
     kernel: Kernel | None = None
-    own: float = 0.0  # of a kernel: without the kernels that ran within it
+    own: float = 0.0
 
     @property
     def duration(self) -> float:
-        """end - begin."""
+        """Duration in seconds."""
         return self.end - self.begin
 
 
 @checked
 @dataclass(frozen=True)
 class Limits:
-    """What the machine can do: FLOP/s of float32 multiply-adds by all threads, bytes/s between memory and processor.
+    """Peak rates of a machine.
 
-    Errors: GraphError for rates that are not above 0.
+    Args:
+        flops: float32 FLOP/s of all threads.
+        bandwidth: Bytes per second between memory and processor.
+        by_dtype: FLOP/s by dtype, for dtypes with other rates than float32. Empty by default.
 
-    >>> limits = mg.profiler.Limits(1e11, 2e10)
-    >>> limits.flops / limits.bandwidth
-    5.0
+    Raises:
+        GraphError: If a rate is not positive.
+
+    Example:
+        >>> limits = mg.profiler.Limits(1e11, 2e10)
+        >>> limits.flops / limits.bandwidth
+        5.0
     """
 
     flops: float
     bandwidth: float
-    by_dtype: dict[str, float] = field(default_factory=dict)  # FLOP/s where another type is faster or slower
+    by_dtype: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for rate in (self.flops, self.bandwidth, *self.by_dtype.values()):
             if not rate > 0:
-                raise GraphError(f"limits are rates above 0, got {self}")
+                raise GraphError(f"Limits: all rates must be positive, got {self}")
 
     def bound(self, kernel: Kernel) -> float:
-        """The seconds that a kernel needs at least: max(FLOPs / peak, bytes / bandwidth)."""
+        """Return the least time that a kernel needs: max(FLOPs / peak, bytes / bandwidth).
+
+        Args:
+            kernel: The kernel.
+
+        Returns:
+            The time in seconds.
+        """
         return max(kernel.flops / self.by_dtype.get(kernel.dtype, self.flops), kernel.bytes / self.bandwidth)

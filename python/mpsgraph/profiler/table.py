@@ -1,4 +1,4 @@
-"""A profile as text: a row a kernel or a kind of kernels, the longest first, and below it where the rest went."""
+"""Profile as text: one row per kernel or kind of kernels, the longest first, and a summary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Row:
         ]
 
 
-_DETAIL = 200  # characters
+_DETAIL = 200  # In characters.
 _HEAD = ["calls", "ms", "share", "median µs", "MB", "GB/s", "MFLOP", "GFLOP/s", "of bound"]
 
 
@@ -61,7 +61,7 @@ def format_table(
     total = sum(run.own for run in runs)
     longest = sorted(rows.values(), key=lambda row: -sum(run.own for run in row.runs))
     shown = longest[:top]
-    lines = [[by, *_HEAD, "" if by == "kind" else "what it is"]]
+    lines = [[by, *_HEAD, "" if by == "kind" else "details"]]
     lines += [row.cells(total, limits) for row in shown]
     rest = [run for row in longest[len(shown) :] for run in row.runs]
     if rest:
@@ -85,8 +85,8 @@ def _summary(
     buffers = [record.duration for record in records if record.category == "run"]
     total = sum(kernel.own for kernel in kernels)
     lines = [
-        f"{len(kernels)} runs of kernels, {total * 1e3:.2f} ms, in {len(buffers)} command buffers of"
-        f" {sum(buffers) * 1e3:.2f} ms; {duration * 1e3:.2f} ms from start to stop",
+        f"{len(kernels)} kernel runs, {total * 1e3:.2f} ms, in {len(buffers)} command buffers, "
+        f"{sum(buffers) * 1e3:.2f} ms; {duration * 1e3:.2f} ms from start to stop",
     ]
     if limits:
         bound = sum(limits.bound(run.kernel) for run in kernels if run.kernel is not None)
@@ -94,5 +94,5 @@ def _summary(
             f"bound {bound * 1e3:.2f} ms at {limits.flops / 1e9:.0f} GFLOP/s and {limits.bandwidth / 1e9:.1f} GB/s"
         )
     if dropped:
-        lines.append(f"{dropped} records are missing: they made room for newer ones (capacity)")
+        lines.append(f"{dropped} records are missing, because newer ones replaced them; increase capacity")
     return lines

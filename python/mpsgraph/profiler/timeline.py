@@ -1,4 +1,4 @@
-"""A profile as a picture: lanes of threads over time, with what lies within an interval drawn below it."""
+"""Profile as a plot: lanes of threads over time, with nested intervals below the enclosing ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHER = "#8c8c8c"
 BESIDE = {
     "compile": "#64b5cd", "pass": "#a5d8e6", "run": "#d9d9d9", "wait": "#efefef", "communication": "#f2b134",
 }  # fmt: skip
-DEPTHS = 4  # that are drawn: what lies deeper is in the trace
+DEPTHS = 4  # Levels to draw; deeper ones are only in the trace.
 
 
 def plot_timeline(records: list[Record], axes: Any, begin: float, end: float) -> Any:
@@ -51,7 +51,7 @@ def _label(record: Record) -> str:
 
 
 def _colours(records: list[Record]) -> dict[str, str]:
-    """Kinds of kernels by the time that they took, then what is no kernel."""
+    """Return colors of kernel kinds, sorted by their time, and of the other categories."""
     times: Counter[str] = Counter()
     for record in records:
         if record.kernel:
@@ -72,7 +72,7 @@ def _groups(records: list[Record], colours: dict[str, str]) -> list[tuple[list[R
 
 
 def _levels(records: list[Record]) -> dict[int, int]:
-    """How many intervals of its thread each lies in; records come by their beginning."""
+    """Return the nesting level of each record on its thread; records must be sorted by start time."""
     levels: dict[int, int] = {}
     within: dict[str, list[Record]] = {}
     for record in records:

@@ -1,8 +1,6 @@
-"""The `mpsgraphtool` command: models in files, without a program around them.
+"""The `mpsgraphtool` command: converts, inspects, runs, times, optimizes, and quantizes model files.
 
-convert writes a package from another format; inspect tells what a model is; run and bench run it; optimize and quantize
-write it anew, as inference wants it. A model is a package, an ONNX file or a Core ML model. Each command is a file of
-this room.
+A model is a package, an ONNX file, or a Core ML model. Each module implements one or more commands.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ COMMANDS = (conversion, inspection, running, optimizing)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command. Result: the process's exit status; errors of the package are printed as one line."""
+    """Run the command and return its exit status; print errors of the package as one line."""
     options = _parser().parse_args(arguments)
     try:
         said = options.command_runs(options)
@@ -31,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mpsgraphtool", description="Models in files: converted, inspected, run.")
+    parser = argparse.ArgumentParser(
+        prog="mpsgraphtool", description="Convert, inspect, run, time, optimize, and quantize model files."
+    )
     parser.add_argument("--version", action="version", version=f"mpsgraph {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     for room in COMMANDS:

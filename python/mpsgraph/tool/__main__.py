@@ -1,4 +1,4 @@
-"""`python -m mpsgraph.tool`."""
+"""Entry point of `python -m mpsgraph.tool`."""
 
 import sys
 

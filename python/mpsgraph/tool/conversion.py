@@ -1,4 +1,4 @@
-"""`mpsgraphtool convert`: a package of another format's model; on a Mac, one of Apple's, too."""
+"""`mpsgraphtool convert`: writes a package from an ONNX or Core ML model, or on a Mac one of Apple's packages."""
 
 from __future__ import annotations
 
@@ -13,27 +13,33 @@ PLATFORMS = ("macOS", "iOS", "tvOS", "visionOS")
 
 
 def add_to(commands: Any) -> None:
-    """The command's options."""
-    command = commands.add_parser("convert", help="write a package of an ONNX file or a Core ML model")
+    """Add the command's options."""
+    command = commands.add_parser("convert", help="convert an ONNX file or a Core ML model to a package")
     source = command.add_mutually_exclusive_group(required=True)
-    source.add_argument("--onnx", type=Path, metavar="MODEL", help="an ONNX file")
-    source.add_argument("--coreml", type=Path, metavar="MODEL", help="a .mlpackage or .mlmodel of Core ML")
-    command.add_argument("--output", type=Path, default=Path("."), metavar="DIR", help="where (default .)")
-    command.add_argument("--name", metavar="NAME", help="of the package, without .mpsgraph (default: the model's)")
-    command.add_argument("--fixed", action="store_true", help="weights become constants, which cannot be trained")
+    source.add_argument("--onnx", type=Path, metavar="MODEL", help="ONNX file")
+    source.add_argument("--coreml", type=Path, metavar="MODEL", help="Core ML model, a .mlpackage or .mlmodel")
+    command.add_argument("--output", type=Path, default=Path("."), metavar="DIR", help="output directory (default: .)")
+    command.add_argument(
+        "--name", metavar="NAME", help="name of the package, without .mpsgraph (default: the model's name)"
+    )
+    command.add_argument("--fixed", action="store_true", help="store weights as constants, which cannot be trained")
     models.add_cases(command)
     command.add_argument(
-        "--target-platform", choices=PLATFORMS, help="writes Apple's NAME.mpsgraphpackage for it instead; needs a Mac"
+        "--target-platform",
+        choices=PLATFORMS,
+        help="write Apple's NAME.mpsgraphpackage for this platform instead; needs a Mac",
     )
-    command.add_argument("--minimum-os", default="", metavar="VERSION", help="the oldest system of that platform")
+    command.add_argument(
+        "--minimum-os", default="", metavar="VERSION", help="oldest version of the platform to support"
+    )
     command.set_defaults(command_runs=convert)
 
 
 def convert(options: argparse.Namespace) -> Path:
-    """Writes the package that is asked for. Result: its path."""
+    """Write the requested package and return its path."""
     apples = options.target_platform is not None
     if options.minimum_os and not apples:
-        raise UnsupportedError("--minimum-os is for --target-platform: our own packages run on every system")
+        raise UnsupportedError("--minimum-os requires --target-platform; mpsgraph packages run on every system")
     source: Path = options.onnx or options.coreml
     read = models.from_onnx if options.onnx else models.from_coreml
     model = read(source, options, trainable=not options.fixed and not apples)

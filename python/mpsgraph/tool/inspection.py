@@ -1,4 +1,4 @@
-"""`mpsgraphtool inspect`: inputs, outputs, sizes, operations, and what runs where."""
+"""`mpsgraphtool inspect`: prints inputs, outputs, sizes, operations, and supported devices."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from . import models
 
 
 def add_to(commands: Any) -> None:
-    """The command's options."""
-    command = commands.add_parser("inspect", help="tell what a model takes, gives and consists of")
+    """Add the command's options."""
+    command = commands.add_parser(
+        "inspect", help="print inputs, outputs, weights, operations, and supported devices of a model"
+    )
     models.add_model(command)
     models.add_cases(command)
-    command.add_argument("--plan", action="store_true", help="the kernels of the default device, for these sizes")
+    command.add_argument(
+        "--plan", action="store_true", help="also print the kernels of the default device for these sizes"
+    )
     command.set_defaults(command_runs=inspect)
 
 
 def inspect(options: argparse.Namespace) -> str:
-    """What there is to say, as text."""
+    """Return the description of a model as text."""
     model = models.opened(options)
     lines = [f"{options.model.name}"]
     for what, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
@@ -43,12 +47,12 @@ def inspect(options: argparse.Namespace) -> str:
 
 
 def _type(tensor: Any) -> str:
-    """float32[-1, 16]; -1 is any size, * any shape."""
+    """Return a type such as float32[-1, 16]; -1 is a dynamic dimension, and * means that the rank is unknown."""
     return f"{tensor.dtype}{'[*]' if tensor.shape is None else list(tensor.shape)}"
 
 
 def _weights(model: Model) -> list[str]:
-    """Their number, and the bytes of variables and constants."""
+    """Return the number of parameters, and the sizes of variables and constants."""
     variables = list(model.parameters.values())
     count = sum(int(np.prod(v.shape or (1,))) for v in variables)
     held = sum(int(np.prod(v.shape or (1,))) * np.dtype(_stored(v)).itemsize for v in variables)
@@ -61,7 +65,7 @@ def _weights(model: Model) -> list[str]:
 
 
 def _prepared(model: Path) -> list[str]:
-    """For which processors weights are kept as their kernels read them."""
+    """Return the processors for which the package contains weights in kernel layout."""
     lines = []
     for manifest in sorted(model.glob("prepared/*.json")):
         written = json.loads(manifest.read_text())
@@ -70,22 +74,22 @@ def _prepared(model: Path) -> list[str]:
 
 
 def _stored(tensor: Any) -> str:
-    """numpy's name of a type of the same size."""
+    """Return the name of a numpy dtype of the same size."""
     name = str(tensor.dtype)
     return "float16" if name == "bfloat16" else name
 
 
 def _answer(model: Model, device: str, options: argparse.Namespace) -> str:
-    """Whether a device takes the model as it is, and by what."""
+    """Return whether a device supports the model, or why not."""
     try:
         plan = _compiled(model, device, options).plan()
     except Error as error:
         return f"no: {error}".split("\n")[0]
-    return f"yes, {plan.count(chr(10))} lines of plan (--plan shows the default device's)"
+    return f"yes, {plan.count(chr(10))} lines of plan (--plan prints that of the default device)"
 
 
 def _compiled(model: Model, device: str, options: argparse.Namespace) -> Any:
-    """The model compiled for the sizes that are known or given, and 1 where one is open."""
+    """Compile the model for its known or given sizes; dynamic dimensions become 1."""
     asked, feeds = models.shapes(options), dict[Any, Any]()
     for name, tensor in model.inputs.items():
         shape = asked.get(name, tensor.shape)

@@ -1,4 +1,4 @@
-"""What all commands share: a model from a file, arrays and shapes from the command line."""
+"""Arguments shared by all commands: models from files, and arrays and shapes from the command line."""
 
 from __future__ import annotations
 
@@ -18,22 +18,27 @@ if TYPE_CHECKING:
 
 
 def add_model(command: argparse.ArgumentParser) -> None:
-    """The argument that names the model."""
+    """Add the argument that names the model."""
     command.add_argument("model", type=Path, metavar="MODEL", help="a package, an ONNX file, or a Core ML model")
 
 
 def add_cases(command: argparse.ArgumentParser) -> None:
-    """The options that say of which sizes and values the inputs of other formats' models are."""
+    """Add the options for shapes and values of the inputs of ONNX and Core ML models."""
     command.add_argument(
-        "--shape", type=pair, action="append", default=[], metavar="INPUT=N,N,...", help="of an input, -1: any size"
+        "--shape",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="INPUT=N,N,...",
+        help="shape of an input; -1 means any size",
     )
     command.add_argument(
-        "--value", type=pair, action="append", default=[], metavar="INPUT=N,N,...", help="of an input of integers"
+        "--value", type=pair, action="append", default=[], metavar="INPUT=N,N,...", help="value of an integer input"
     )
 
 
 def opened(options: argparse.Namespace) -> Model:
-    """The model that the command line names. Errors: those of load of mpsgraph, mpsgraph.onnx and mpsgraph.coreml."""
+    """Load the model named on the command line; raises what the load function of its format raises."""
     if options.model.suffix == ".onnx":
         return from_onnx(options.model, options, trainable=False)
     if options.model.suffix in (".mlpackage", ".mlmodel"):
@@ -44,7 +49,7 @@ def opened(options: argparse.Namespace) -> Model:
 
 
 def from_onnx(path: Path, options: argparse.Namespace, trainable: bool) -> Model:
-    """A model from an ONNX file; UnsupportedError, with the options that help, where its inputs decide its graph."""
+    """Load an ONNX file; raise UnsupportedError, naming the required options, if its graph depends on inputs."""
     from .. import onnx
 
     model = onnx.load(path, trainable=trainable, shapes=shapes(options), values=_values(options))
@@ -54,7 +59,7 @@ def from_onnx(path: Path, options: argparse.Namespace, trainable: bool) -> Model
 
 
 def from_coreml(path: Path, options: argparse.Namespace, trainable: bool) -> Model:
-    """A model of Core ML; UnsupportedError, with the options that help, where its inputs decide its graph."""
+    """Load a Core ML model; raise UnsupportedError, naming the required options, if its graph depends on inputs."""
     from .. import coreml
 
     model = coreml.load(path, trainable=trainable, shapes=shapes(options), values=_values(options))
@@ -64,56 +69,56 @@ def from_coreml(path: Path, options: argparse.Namespace, trainable: bool) -> Mod
 
 
 def _values(options: argparse.Namespace) -> dict[str, np.ndarray]:
-    """Those that were given, by input."""
+    """Return the values from the command line by input."""
     return {name: np.array(integers(text, f"--value {name}"), np.int64) for name, text in options.value}
 
 
 def _what_is_missing(model: DeferredModel) -> str:
-    """Which options would let the model be built."""
+    """Return a message that names the options required to build the model."""
     values, shapes = model.deciding
     wanted = [*(f"--value {name}=N,N,..." for name in values), *(f"--shape {name}=N,N,..." for name in shapes)]
     return (
-        "shapes inside this model depend on its inputs, so that there is no one graph for all of them: "
-        f"give one case, with {' '.join(wanted)}"
+        "the shapes in this model depend on its inputs, so it needs a separate graph for each case; "
+        f"select one with {' '.join(wanted)}"
     )
 
 
 def shapes(options: argparse.Namespace) -> dict[str, tuple[int, ...]]:
-    """Those that were given, by input."""
+    """Return the shapes from the command line by input."""
     return {name: tuple(integers(text, f"--shape {name}")) for name, text in options.shape}
 
 
 def integers(text: str, what: str) -> list[int]:
-    """The numbers of a list such as 1,3,224,224."""
+    """Parse a list of integers such as 1,3,224,224."""
     try:
         return [int(part) for part in text.split(",") if part]
     except ValueError:
-        raise Error(f"{what}: {shown(text)} is no list of whole numbers, such as 1,3,224,224") from None
+        raise Error(f"{what}: expected integers separated by commas, such as 1,3,224,224, got {shown(text)}") from None
 
 
 def pair(text: str) -> tuple[str, str]:
-    """A name, and what stands behind the = sign."""
+    """Split NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not NAME=...")
+        raise argparse.ArgumentTypeError(f"expected NAME=..., got {shown(text)}")
     return name, value
 
 
 def array_from(path: Path) -> np.ndarray:
-    """Of a .npy file; Error for any other, and for arrays of objects, which run code when they are read."""
+    """Read a .npy file; raise Error for other files, and for object arrays, which could run code when loaded."""
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise Error(f"{path} is no array of numbers that numpy.save wrote: {error}") from None
+        raise Error(f"{path} is not an array written by numpy.save: {error}") from None
     if not isinstance(array, np.ndarray):
-        raise Error(f"{path} holds several arrays: give one .npy file an input")
+        raise Error(f"{path} contains several arrays; pass one .npy file per input")
     return array
 
 
 def arrays_for(model: Model, given: Mapping[str, np.ndarray], options: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """One array an input: those that are given; for others random numbers of the model's types.
+    """Return one array per input: the given ones, and random numbers for the others.
 
-    ShapeError, which names the option, for an input with a size that nothing tells.
+    Raise a ShapeError that names the missing option if the size of an input is unknown.
     """
     rng, asked = np.random.default_rng(seed), shapes(options)
     feeds: dict[str, Any] = dict(given)
@@ -122,7 +127,9 @@ def arrays_for(model: Model, given: Mapping[str, np.ndarray], options: argparse.
             continue
         shape = asked.get(name, tensor.shape)
         if shape is None or any(size < 0 for size in shape):
-            raise ShapeError(f"input '{name}' is {tensor.type}: say of which size, with --shape {name}=N,N,...")
+            raise ShapeError(
+                f"input '{name}' has the type {tensor.type}, whose size is unknown; pass --shape {name}=N,N,..."
+            )
         dtype = np.dtype(str(tensor.dtype)) if str(tensor.dtype) != "bfloat16" else np.dtype(np.float32)
         numbers = rng.standard_normal(shape) if dtype.kind in "fc" else np.ones(shape)
         feeds[name] = np.asarray(numbers).astype(dtype)

@@ -1,4 +1,4 @@
-"""`mpsgraphtool optimize`, `quantize` and `prepare`: a model as inference wants it, and for this processor."""
+"""`mpsgraphtool optimize`, `quantize`, and `prepare`: prepare a model for inference, and for this processor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from . import models
 
 
 def add_to(commands: Any) -> None:
-    """The commands' options."""
-    optimize_it = commands.add_parser("optimize", help="fold what training needed, and write a package")
+    """Add the commands' options."""
+    optimize_it = commands.add_parser(
+        "optimize", help="remove training-only operations, fold constants, and write a package"
+    )
     models.add_model(optimize_it)
     models.add_cases(optimize_it)
     optimize_it.add_argument("--output", type=Path, required=True, metavar="PACKAGE")
     optimize_it.set_defaults(command_runs=optimize)
-    quantize_it = commands.add_parser("quantize", help="compute in 8-bit integers, and write a package")
+    quantize_it = commands.add_parser("quantize", help="convert the model to 8-bit integers and write a package")
     models.add_model(quantize_it)
     models.add_cases(quantize_it)
     quantize_it.add_argument(
@@ -29,22 +31,27 @@ def add_to(commands: Any) -> None:
         action="append",
         required=True,
         metavar="INPUT=FILE.npy",
-        help="samples of what the model will see, one behind the other",
+        help="array of representative inputs, one sample per row",
     )
-    quantize_it.add_argument("--batch", type=int, default=32, metavar="N", help="samples a run (default 32)")
+    quantize_it.add_argument("--batch", type=int, default=32, metavar="N", help="samples per run (default: 32)")
     quantize_it.add_argument("--scheme", choices=("symmetric", "asymmetric"), default="symmetric")
     quantize_it.add_argument("--output", type=Path, required=True, metavar="PACKAGE")
     quantize_it.set_defaults(command_runs=quantize)
-    prepare_it = commands.add_parser("prepare", help="add to a package what this processor makes of its weights")
+    prepare_it = commands.add_parser("prepare", help="add weights in this processor's kernel layout to a package")
     prepare_it.add_argument("model", type=Path, metavar="PACKAGE")
     prepare_it.add_argument(
-        "--shape", type=models.pair, action="append", default=[], metavar="INPUT=N,N,...", help="of an open input"
+        "--shape",
+        type=models.pair,
+        action="append",
+        default=[],
+        metavar="INPUT=N,N,...",
+        help="shape of an input with dynamic dimensions",
     )
     prepare_it.set_defaults(command_runs=prepare_package)
 
 
 def optimize(options: argparse.Namespace) -> str:
-    """See Model.optimize_for_inference. Result: what was written, and how many operations it has."""
+    """Run Model.optimize_for_inference and save the result; return the numbers of operations before and after."""
     model = models.opened(options)
     ready = model.optimize_for_inference()
     ready.save(options.output)
@@ -53,16 +60,14 @@ def optimize(options: argparse.Namespace) -> str:
 
 
 def quantize(options: argparse.Namespace) -> str:
-    """See Model.quantize. Result: what was written, and how far its outputs are from the model's."""
+    """Run Model.quantize and save the result; return how much its outputs differ from the model's."""
     if options.batch < 1:
-        raise GraphError(f"--batch must be 1 or more, got {options.batch}")
+        raise GraphError(f"--batch must be at least 1, got {options.batch}")
     model = models.opened(options)
     samples = {name: models.array_from(Path(path)) for name, path in options.calibration}
     counts = {name: len(array) if array.ndim else 0 for name, array in samples.items()}
     if len(set(counts.values())) != 1 or not all(counts.values()):
-        raise GraphError(
-            f"calibration samples must be equally many for all inputs, and one at least; there are {counts}"
-        )
+        raise GraphError(f"--calibration needs the same number of samples, at least one, for every input; got {counts}")
     count = next(iter(counts.values()))
     batches = [
         {name: array[at : at + options.batch] for name, array in samples.items()}
@@ -76,11 +81,13 @@ def quantize(options: argparse.Namespace) -> str:
         reference = wanted.numpy().astype(np.float64)
         difference = np.abs(found[name].numpy().astype(np.float64) - reference)
         largest = float(np.abs(reference).max(initial=0.0))
-        lines.append(f"  {name}: differs by {float(difference.max(initial=0.0)):.3g} at most, of {largest:.3g}")
+        lines.append(
+            f"  {name}: differs by {float(difference.max(initial=0.0)):.3g} at most; the largest value is {largest:.3g}"
+        )
     return "\n".join(lines)
 
 
 def prepare_package(options: argparse.Namespace) -> str:
-    """See mpsgraph.prepare; for the processor, which alone has such forms. Result: what was written, whom it fits."""
+    """Run mpsgraph.prepare for the CPU; return what was written, and for which processors."""
     made = prepare(options.model, models.shapes(options), device="cpu")
     return f"{made.file}: {made.constants} weights, {made.bytes / 1e6:.1f} MB\n  for {made.made_for}"

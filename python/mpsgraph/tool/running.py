@@ -1,4 +1,4 @@
-"""`mpsgraphtool run`, a model on arrays from files, and `bench`, its times."""
+"""`mpsgraphtool run`, which runs a model on arrays from files, and `bench`, which times it."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ WARM_UP = 3
 
 
 def add_to(commands: Any) -> None:
-    """The commands' options."""
-    run_it = commands.add_parser("run", help="run a model on .npy files, and write its outputs as such")
+    """Add the commands' options."""
+    run_it = commands.add_parser("run", help="run a model on .npy files and write its outputs to .npy files")
     models.add_model(run_it)
     models.add_cases(run_it)
     run_it.add_argument(
-        "--input", type=models.pair, action="append", default=[], metavar="NAME=FILE.npy", help="an input's array"
+        "--input", type=models.pair, action="append", default=[], metavar="NAME=FILE.npy", help="array of an input"
     )
-    run_it.add_argument("--output", type=Path, default=Path("."), metavar="DIR", help="where NAME.npy go (default .)")
+    run_it.add_argument(
+        "--output", type=Path, default=Path("."), metavar="DIR", help="directory for NAME.npy (default: .)"
+    )
     run_it.set_defaults(command_runs=run)
-    bench_it = commands.add_parser("bench", help="time a model, on arrays from files or on random ones")
+    bench_it = commands.add_parser("bench", help="time a model on arrays from files or on random numbers")
     models.add_model(bench_it)
     models.add_cases(bench_it)
     bench_it.add_argument("--input", type=models.pair, action="append", default=[], metavar="NAME=FILE.npy")
-    bench_it.add_argument("--runs", type=int, default=50, metavar="N", help="how many are timed (default 50)")
-    bench_it.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="of the CPU (default: as many as there are)"
-    )
+    bench_it.add_argument("--runs", type=int, default=50, metavar="N", help="number of timed runs (default: 50)")
+    bench_it.add_argument("--threads", type=int, default=0, metavar="N", help="number of CPU threads (default: all)")
     bench_it.set_defaults(command_runs=bench)
 
 
 def run(options: argparse.Namespace) -> str:
-    """Runs once. Result: a line for each output, with its file."""
+    """Run the model once; return a line for each output with its file."""
     model = models.opened(options)
     given = _given(options)
     for name in given:
         if name not in model.inputs:
-            raise GraphError(f"the model has no input '{name}'; it has {', '.join(model.inputs)}")
+            raise GraphError(f"the model has no input '{name}'; its inputs are {', '.join(model.inputs)}")
     missing = [name for name in model.inputs if name not in given]
     if missing:
-        raise GraphError(f"the model wants {', '.join(missing)}, too: give --input {missing[0]}=FILE.npy")
+        raise GraphError(f"no values for the inputs {', '.join(missing)}; pass --input {missing[0]}=FILE.npy")
     results = model.run(given)
     options.output.mkdir(parents=True, exist_ok=True)
     lines = []
@@ -58,9 +58,9 @@ def run(options: argparse.Namespace) -> str:
 
 
 def bench(options: argparse.Namespace) -> str:
-    """Runs often. Result: the first result from opening the file on, then the median and quartiles of runs."""
+    """Run the model many times; return the time to the first result, and the median and quartiles of the later runs."""
     if options.runs < 1:
-        raise GraphError(f"--runs must be 1 or more, got {options.runs}")
+        raise GraphError(f"--runs must be at least 1, got {options.runs}")
     if options.threads:
         _core.set_num_threads(options.threads)
     start = time.perf_counter()
