@@ -30,11 +30,12 @@ def tensor_data(
     The memory is shared and kept alive. There are four forms:
 
     - tensor_data(buffer, shape, dtype): elements from the start of a buffer, which is an NDArray or a C-contiguous
-      numpy array of any dtype, or any object with Python's buffer protocol. - tensor_data(image_batch): an array of
-      shape [images, height, width, channels]. For floating-point formats, it shares the memory; unorm8 and unorm16 are
-      converted to float32 from 0 to 1 in a copy, which is counted. - tensor_data(matrix, rank=None) and
-      tensor_data(vector, rank=None): an array with the shape of the matrix or vector. With a rank, axes of size 1 are
-      prepended, or the first axes are joined. - tensor_data(array): an NDArray over the memory of an array.
+      numpy array of any dtype, or any object with Python's buffer protocol.
+    - tensor_data(image_batch): an array of shape [images, height, width, channels]. For floating-point formats, it
+      shares the memory; unorm8 and unorm16 are converted to float32 from 0 to 1 in a copy, which is counted.
+    - tensor_data(matrix, rank=None) and tensor_data(vector, rank=None): an array with the shape of the matrix or
+      vector. With a rank, axes of size 1 are prepended, or the first axes are joined.
+    - tensor_data(array): an NDArray over the memory of an array.
 
     `run` and `encode` also accept batches of images, matrices, and vectors directly, as feeds and as results; `encode`
     even accepts batches that earlier work on the queue has not written yet. Matrices with padding between rows are

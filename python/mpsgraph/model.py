@@ -162,10 +162,10 @@ class Model:
         - Dropout is removed.
         - Operations on constants are computed.
         - Normalization by constants is folded into the weights and bias of the preceding convolution, transposed
-          convolution, or matrix product, whatever operations it is written with: y = gamma (w x - mean) / sqrt(variance
-          + epsilon) + beta becomes (w' x) + b'. - Embeddings absorb the weights that they are multiplied by, if the new
-          table is no larger than both. - Constant weights of 2-D convolutions are stored with channels last (HWIO), the
-          layout that devices read.
+          convolution, or matrix product, whatever operations it is written with:
+          y = gamma (w x - mean) / sqrt(variance + epsilon) + beta becomes (w' x) + b'.
+        - Embeddings absorb the weights that they are multiplied by, if the new table is no larger than both.
+        - Constant weights of 2-D convolutions are stored with channels last (HWIO), the layout that devices read.
 
         Results may differ from the model's in the last digits. The model itself does not change.
 

@@ -62,7 +62,7 @@ def test_operation_docstring_describes_every_argument_in_order(name: str):
 
 
 def test_every_public_kind_has_a_method():
-    """Under its own name, with an underscore behind where Python has a keyword; custom ones are functions of users."""
+    """Methods are named after their kind, plus an underscore for Python keywords; users define custom operations."""
     kinds = {item["name"] for item in mg._core.definitions() if not item["internal"]}
     methods = {name.rstrip("_") for name in METHODS}
     assert kinds - methods == {"custom"}

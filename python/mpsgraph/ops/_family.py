@@ -89,7 +89,7 @@ def _one(value: Any, what: str) -> int:
 def axes_attribute(axes: Axes, kind: str) -> list[int]:
     """Return the `axes` attribute for `axes`, where the core takes [] to mean all axes.
 
-    None becomes []; an empty sequence is an error, because the caller probably meant to reduce nothing.
+    None becomes []. An empty sequence raises ShapeError, because reducing no axes is most likely a mistake.
     """
     if axes is None:
         return []

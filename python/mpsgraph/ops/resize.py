@@ -367,7 +367,7 @@ class Resize(Family):
         if both is not None:
             if scale is not None or offset is not None or layout is None:
                 raise ShapeError(
-                    f"[{kind}] scale_offset requires a layout and excludes scale and offset: pass one form of scaling"
+                    f"[{kind}] scale_offset requires a layout and cannot be combined with scale and offset"
                 )
             return self._tensors("split", [self._floats(kind, both)], sizes=[2, 2], axis=0)
         if (scale is None) != (offset is None):

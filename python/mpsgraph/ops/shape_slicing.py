@@ -372,7 +372,7 @@ class ShapeSlicing(Family):
     ) -> None:
         if ends is not None or strides is not None or start_mask or end_mask:
             raise ShapeError(
-                f"[{kind}] sizes excludes ends, strides, start_mask and end_mask: pass either sizes or the others"
+                f"[{kind}] sizes cannot be combined with ends, strides, start_mask or end_mask: omit one or the other"
             )
 
     def _starts(self, kind: str, starts: AttributeLike) -> Tensor:
