@@ -87,7 +87,7 @@ class Convolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution2d_data_gradient to source, convolution2d_weights_gradient to weights.
+        Gradient: computed by convolution2d_data_gradient for source, and by convolution2d_weights_gradient for weights.
 
         Source: MPSGraph convolution2DWithSourceTensor:weightsTensor:descriptor:name:.
 
@@ -142,7 +142,7 @@ class Convolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution2d to incoming, convolution2d_weights_gradient to weights.
+        Gradient: computed by convolution2d for incoming, and by convolution2d_weights_gradient for weights.
 
         Source: MPSGraph convolution2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
         forwardConvolutionDescriptor:name:.
@@ -197,7 +197,7 @@ class Convolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution2d to incoming, convolution2d_data_gradient to source.
+        Gradient: computed by convolution2d for incoming, and by convolution2d_data_gradient for source.
 
         Source: MPSGraph convolution2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
         forwardConvolutionDescriptor:name:.
@@ -252,7 +252,7 @@ class Convolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution3d_data_gradient to source, convolution3d_weights_gradient to weights.
+        Gradient: computed by convolution3d_data_gradient for source, and by convolution3d_weights_gradient for weights.
 
         Source: MPSGraph convolution3DWithSourceTensor:weightsTensor:descriptor:name:.
 
@@ -309,7 +309,7 @@ class Convolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution3d to incoming, convolution3d_weights_gradient to weights.
+        Gradient: computed by convolution3d for incoming, and by convolution3d_weights_gradient for weights.
 
         Source: MPSGraph convolution3DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
         forwardConvolutionDescriptor:name:
@@ -365,7 +365,7 @@ class Convolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution3d to incoming, convolution3d_data_gradient to source.
+        Gradient: computed by convolution3d for incoming, and by convolution3d_data_gradient for source.
 
         Source: MPSGraph convolution3DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
         forwardConvolutionDescriptor:name:

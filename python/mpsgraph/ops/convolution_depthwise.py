@@ -74,7 +74,8 @@ class DepthwiseConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: depthwise_convolution2d_data_gradient to source, depthwise_convolution2d_weights_gradient to weights.
+        Gradient: computed by depthwise_convolution2d_data_gradient for source, and by
+        depthwise_convolution2d_weights_gradient for weights.
 
         Source: MPSGraph depthwiseConvolution2DWithSourceTensor:weightsTensor:descriptor:name:.
 
@@ -126,7 +127,8 @@ class DepthwiseConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: depthwise_convolution2d to incoming, depthwise_convolution2d_weights_gradient to weights.
+        Gradient: computed by depthwise_convolution2d for incoming, and by depthwise_convolution2d_weights_gradient for
+        weights.
 
         Source: MPSGraph
         depthwiseConvolution2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:descriptor:name:.
@@ -179,7 +181,8 @@ class DepthwiseConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: depthwise_convolution2d to incoming, depthwise_convolution2d_data_gradient to source.
+        Gradient: computed by depthwise_convolution2d for incoming, and by depthwise_convolution2d_data_gradient for
+        source.
 
         Source: MPSGraph
         depthwiseConvolution2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:descriptor:name:.
@@ -232,7 +235,8 @@ class DepthwiseConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a padding style or channel_dimension_index is not supported.
 
-        Gradient: depthwise_convolution3d_data_gradient to source, depthwise_convolution3d_weights_gradient to weights.
+        Gradient: computed by depthwise_convolution3d_data_gradient for source, and by
+        depthwise_convolution3d_weights_gradient for weights.
 
         Source: MPSGraph depthwiseConvolution3DWithSourceTensor:weightsTensor:descriptor:name:, with its default layout.
 
@@ -283,7 +287,8 @@ class DepthwiseConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a padding style or channel_dimension_index is not supported.
 
-        Gradient: depthwise_convolution3d to incoming, depthwise_convolution3d_weights_gradient to weights.
+        Gradient: computed by depthwise_convolution3d for incoming, and by depthwise_convolution3d_weights_gradient for
+        weights.
 
         Source: MPSGraph
         depthwiseConvolution3DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:descriptor:name:.
@@ -335,7 +340,8 @@ class DepthwiseConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a padding style or channel_dimension_index is not supported.
 
-        Gradient: depthwise_convolution3d to incoming, depthwise_convolution3d_data_gradient to source.
+        Gradient: computed by depthwise_convolution3d for incoming, and by depthwise_convolution3d_data_gradient for
+        source.
 
         Source: MPSGraph
         depthwiseConvolution3DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:descriptor:name:.

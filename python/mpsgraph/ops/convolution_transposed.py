@@ -92,7 +92,8 @@ class TransposedConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution_transpose2d_data_gradient to source, convolution_transpose2d_weights_gradient to weights.
+        Gradient: computed by convolution_transpose2d_data_gradient for source, and by
+        convolution_transpose2d_weights_gradient for weights.
 
         Source: MPSGraph convolutionTranspose2DWithSourceTensor:weightsTensor:outputShape:descriptor:name: and its
         variant with outputShapeTensor:.
@@ -147,7 +148,8 @@ class TransposedConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution2d_data_gradient to incoming, convolution2d_weights_gradient to weights.
+        Gradient: computed by convolution2d_data_gradient for incoming, and by convolution2d_weights_gradient for
+        weights.
 
         Source: MPSGraph convolutionTranspose2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
         forwardConvolutionDescriptor:name: and its variant with outputShapeTensor:.
@@ -204,7 +206,7 @@ class TransposedConvolution(Family):
             DTypeError: If the operands are not floating-point or their dtypes differ.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: convolution2d_data_gradient to incoming, convolution2d to source.
+        Gradient: computed by convolution2d_data_gradient for incoming, and by convolution2d for source.
 
         Source: MPSGraph convolutionTranspose2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
         forwardConvolutionDescriptor:name: and its variant with outputShapeTensor:.
@@ -257,7 +259,7 @@ class TransposedConvolution(Family):
             DTypeError: If source is bool.
             GraphError: If data_layout is not supported.
 
-        Gradient: col_to_im.
+        Gradient: computed by col_to_im.
 
         Source: MPSGraph imToColWithSourceTensor:descriptor:name:.
 
@@ -304,7 +306,7 @@ class TransposedConvolution(Family):
             DTypeError: If source is bool.
             GraphError: If data_layout is not supported.
 
-        Gradient: im_to_col.
+        Gradient: computed by im_to_col.
 
         Source: MPSGraph colToImWithSourceTensor:outputShape:descriptor:name:.
 

@@ -49,7 +49,7 @@ class Gather(Family):
             GraphError: If out_of_range has an unknown value.
             OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
 
-        Gradient: gather_gradient to updates; none to indices.
+        Gradient: computed by gather_gradient for updates; none for indices.
 
         Source: MPSGraph gatherWithUpdatesTensor:indicesTensor:axis:batchDimensions:name:.
 
@@ -95,7 +95,7 @@ class Gather(Family):
             GraphError: If out_of_range has an unknown value.
             OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
 
-        Gradient: gather to incoming.
+        Gradient: computed by gather for incoming.
 
         Source: this package; MPSGraph differentiates gather through scatter.
 

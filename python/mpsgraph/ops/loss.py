@@ -34,7 +34,8 @@ class Loss(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If reduction has an unknown value.
 
-        Gradient: softmax_cross_entropy_gradient to source, -incoming gradient * log_softmax(source) to labels.
+        Gradient: computed by softmax_cross_entropy_gradient for source; -incoming gradient * log_softmax(source) for
+        labels.
 
         Source: MPSGraph softMaxCrossEntropyWithSourceTensor:labelsTensor:axis:reductionType:name:.
 

@@ -88,7 +88,7 @@ class Pooling(Family):
             DTypeError: If the operands are not floating-point.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: max_pooling2d_gradient.
+        Gradient: computed by max_pooling2d_gradient.
 
         Source: MPSGraph maxPooling2DWithSourceTensor:descriptor:name:.
 
@@ -194,7 +194,7 @@ class Pooling(Family):
             DTypeError: If the operands are not floating-point.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: avg_pooling2d_gradient.
+        Gradient: computed by avg_pooling2d_gradient.
 
         Source: MPSGraph avgPooling2DWithSourceTensor:descriptor:name:.
 
@@ -250,7 +250,7 @@ class Pooling(Family):
             DTypeError: If the operands are not floating-point.
             GraphError: If a layout or padding style is not supported.
 
-        Gradient: avg_pooling2d to incoming.
+        Gradient: computed by avg_pooling2d for incoming.
 
         Source: MPSGraph avgPooling2DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
         instead of

@@ -50,7 +50,7 @@ class Pooling4D(Family):
             DTypeError: If the operands are not floating-point.
             GraphError: If a padding style is not supported.
 
-        Gradient: max_pooling4d_gradient.
+        Gradient: computed by max_pooling4d_gradient.
 
         Source: MPSGraph maxPooling4DWithSourceTensor:descriptor:name:.
 
@@ -151,7 +151,7 @@ class Pooling4D(Family):
             DTypeError: If the operands are not floating-point.
             GraphError: If a padding style is not supported.
 
-        Gradient: avg_pooling4d_gradient.
+        Gradient: computed by avg_pooling4d_gradient.
 
         Source: MPSGraph avgPooling4DWithSourceTensor:descriptor:name:.
 
@@ -204,7 +204,7 @@ class Pooling4D(Family):
             DTypeError: If the operands are not floating-point.
             GraphError: If a padding style is not supported.
 
-        Gradient: avg_pooling4d to incoming.
+        Gradient: computed by avg_pooling4d for incoming.
 
         Source: MPSGraph avgPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
         instead of
@@ -254,7 +254,7 @@ class Pooling4D(Family):
             DTypeError: If the operands are not floating-point.
             GraphError: If a padding style is not supported.
 
-        Gradient: l2_norm_pooling4d_gradient.
+        Gradient: computed by l2_norm_pooling4d_gradient.
 
         Source: MPSGraph L2NormPooling4DWithSourceTensor:descriptor:name:.
 

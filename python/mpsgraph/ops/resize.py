@@ -61,7 +61,8 @@ class Resize(Family):
             DTypeError: If the dtype of images is not supported.
             GraphError: If mode has an unknown value.
 
-        Gradient: resize_gradient to images; differentiating with respect to scale and offset raises UnsupportedError.
+        Gradient: computed by resize_gradient for images; differentiating with respect to scale and offset raises
+        UnsupportedError.
 
         Source: MPSGraph resizeTensor:size:mode:centerResult:alignCorners:layout:name:, …sizeTensor:…, and its variants
         without layout, with scaleOffsetTensor:, and with scaleTensor:offsetTensor:.
@@ -118,7 +119,7 @@ class Resize(Family):
             DTypeError: If images are complex.
             GraphError: If nearest_rounding_mode has an unknown value.
 
-        Gradient: resize_nearest_gradient.
+        Gradient: computed by resize_nearest_gradient.
 
         Source: MPSGraph resizeNearestWithTensor:sizeTensor:nearestRoundingMode:centerResult:alignCorners:layout:name:,
         and its variants without layout, with scaleOffsetTensor:, and with scaleTensor:offsetTensor:.
@@ -171,7 +172,7 @@ class Resize(Family):
             ShapeError: If size or layout does not match images, or scale and offset are not given as required.
             DTypeError: If images are not floating-point.
 
-        Gradient: resize_bilinear_gradient.
+        Gradient: computed by resize_bilinear_gradient.
 
         Source: MPSGraph resizeBilinearWithTensor:sizeTensor:centerResult:alignCorners:layout:name:, and its variants
         without layout, with scaleOffsetTensor:, and with scaleTensor:offsetTensor:.
@@ -226,7 +227,7 @@ class Resize(Family):
             DTypeError: If the dtype of incoming is not supported.
             GraphError: If mode has an unknown value.
 
-        Gradient: resize.
+        Gradient: computed by resize.
 
         Source: MPSGraph resizeWithGradientTensor:input:mode:centerResult:alignCorners:layout:name:, and its variants
         with scaleOffsetTensor: and with scaleTensor:offsetTensor:.
@@ -284,7 +285,7 @@ class Resize(Family):
             DTypeError: If incoming is bool or complex.
             GraphError: If nearest_rounding_mode has an unknown value.
 
-        Gradient: resize_nearest.
+        Gradient: computed by resize_nearest.
 
         Source: MPSGraph
         resizeNearestWithGradientTensor:input:nearestRoundingMode:centerResult:alignCorners:layout:name:, and
@@ -339,7 +340,7 @@ class Resize(Family):
             ShapeError: If the shapes are inconsistent with each other, or scale and offset are not given as required.
             DTypeError: If incoming is not floating-point.
 
-        Gradient: resize_bilinear.
+        Gradient: computed by resize_bilinear.
 
         Source: MPSGraph resizeBilinearWithGradientTensor:input:centerResult:alignCorners:layout:name:, and its variants
         with scaleOffsetTensor: and with scaleTensor:offsetTensor:.

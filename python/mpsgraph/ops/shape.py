@@ -196,7 +196,7 @@ class Shape(Family):
         Raises:
             ShapeError: If multiplier is negative or does not have one entry for each axis.
 
-        Gradient: tile_gradient.
+        Gradient: computed by tile_gradient.
 
         Source: MPSGraph tileTensor:withMultiplier:name:.
 
@@ -224,7 +224,7 @@ class Shape(Family):
         Raises:
             ShapeError: If the shapes are inconsistent with each other.
 
-        Gradient: tile.
+        Gradient: computed by tile.
 
         Source: MPSGraph tileGradientWithIncomingGradientTensor:sourceTensor:withMultiplier:name:.
 
@@ -266,7 +266,7 @@ class Shape(Family):
             DTypeError: If value is not representable in the dtype of x, or mode does not support the dtype.
             GraphError: If mode has an unknown value.
 
-        Gradient: pad_gradient.
+        Gradient: computed by pad_gradient.
 
         Source: MPSGraph padTensor:withPaddingMode:leftPadding:rightPadding:constantValue:name:.
 
@@ -306,7 +306,7 @@ class Shape(Family):
             DTypeError: If incoming is bool, or mode does not support its dtype.
             GraphError: If mode has an unknown value.
 
-        Gradient: pad.
+        Gradient: computed by pad.
 
         Source: MPSGraph padGradientWithIncomingGradientTensor:sourceTensor:paddingMode:leftPadding:rightPadding:name:.
 

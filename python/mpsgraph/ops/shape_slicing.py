@@ -100,7 +100,7 @@ class ShapeSlicing(Family):
         Raises:
             ShapeError: If axis is out of range, or the range extends beyond it.
 
-        Gradient: slice_gradient.
+        Gradient: computed by slice_gradient.
 
         Source: MPSGraph sliceTensor:dimension:start:length:name:.
 
@@ -169,7 +169,7 @@ class ShapeSlicing(Family):
         Raises:
             ShapeError: If the shapes are inconsistent with each other, or the arguments are not valid for slice.
 
-        Gradient: slice.
+        Gradient: computed by slice.
 
         Source: MPSGraph sliceGradientTensor:fwdInShapeTensor:starts:ends:strides:startMask:endMask:squeezeMask:name:
         and its variants with tensors.
