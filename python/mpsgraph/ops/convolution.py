@@ -312,8 +312,7 @@ class Convolution(Family):
         Gradient: computed by convolution3d for incoming, and by convolution3d_weights_gradient for weights.
 
         Source: MPSGraph convolution3DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
-        forwardConvolutionDescriptor:name:
-        and outputShapeTensor:.
+        forwardConvolutionDescriptor:name: and its variant with outputShapeTensor:.
 
         Example:
             >>> g = mg.Graph()
@@ -368,8 +367,7 @@ class Convolution(Family):
         Gradient: computed by convolution3d for incoming, and by convolution3d_data_gradient for source.
 
         Source: MPSGraph convolution3DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
-        forwardConvolutionDescriptor:name:
-        and outputShapeTensor:.
+        forwardConvolutionDescriptor:name: and its variant with outputShapeTensor:.
 
         Example:
             >>> g = mg.Graph()
