@@ -1,4 +1,6 @@
-"""Executables take turns in the same memory: all need no more than the largest, and it goes with the last of them."""
+"""Executables share arenas: together they need no more memory than the largest, which is released with the
+last of them.
+"""
 
 import gc
 import threading
@@ -14,12 +16,12 @@ WEIGHTS = np.random.default_rng(0).standard_normal((2, WIDTH, WIDTH)).astype(np.
 
 @pytest.fixture(autouse=True)
 def nothing_of_other_tests():
-    """A program that waits for the garbage collector would lend a run here its larger arena, and take it along."""
+    """Collect garbage, because an executable of another test could otherwise lend its larger arena to a run here."""
     gc.collect()
 
 
 def layers() -> tuple[mg.Graph, mg.Tensor, mg.Tensor]:
-    """Of N rows; between the layers N x 1024 numbers."""
+    """Return a graph of two layers for any number of rows, whose intermediate results take 1024 numbers per row."""
     g = mg.Graph()
     x = g.placeholder((-1, WIDTH), name="x")
     first, second = (g.constant(weights) for weights in WEIGHTS)
@@ -36,7 +38,7 @@ def in_use() -> int:
     return _core.buffer_statistics()["live_bytes"]
 
 
-def test_many_sizes_need_no_more_than_the_largest():
+def test_executables_share_the_largest_arena():
     g, x, y = layers()
     largest = g.compile({x: (512, WIDTH)}, [y])
     rows = np.random.default_rng(1).standard_normal((512, WIDTH)).astype(np.float32)
@@ -46,10 +48,10 @@ def test_many_sizes_need_no_more_than_the_largest():
     for n in range(16, 512, 16):
         held.append(g.compile({x: (n, WIDTH)}, [y]))
         np.testing.assert_allclose(held[-1].run([rows[:n]])[0].numpy(), wanted(rows[:n]), rtol=1e-4, atol=1e-5)
-    assert in_use() < with_largest + 2**20, "31 executables of 4 MB each take no arenas of their own"
+    assert in_use() < with_largest + 2**20, "31 executables that need 4 MB each must not allocate arenas"
 
 
-def test_runs_that_overlap_have_arenas_of_their_own():
+def test_concurrent_runs_use_separate_arenas():
     g, x, y = layers()
     sizes = (96, 160, 256)
     executables = [g.compile({x: (n, WIDTH)}, [y]) for n in sizes]
@@ -74,7 +76,7 @@ def test_runs_that_overlap_have_arenas_of_their_own():
     assert not failures
 
 
-def test_the_memory_goes_with_the_last_executable_that_needs_it():
+def test_arena_is_released_with_last_executable_that_needs_it():
     small, x, y = layers()
     kept = small.compile({x: (16, WIDTH)}, [y])
     ones = np.ones((4096, WIDTH), np.float32)
@@ -88,10 +90,10 @@ def test_the_memory_goes_with_the_last_executable_that_needs_it():
     np.testing.assert_allclose(kept.run([ones[:16]])[0].numpy(), wanted(ones[:16]), rtol=1e-4)
 
 
-def test_an_arena_that_is_left_serves_the_next_large_executable():
+def test_unused_arena_serves_next_large_executable():
     g, x, y = layers()
     rows = np.ones((512, WIDTH), np.float32)
-    kept = g.compile({x: (300, WIDTH)}, [y])  # needs more than half of what the others do, whose arena so stays
+    kept = g.compile({x: (300, WIDTH)}, [y])  # needs more than half as much as the others, so their arena is kept
     held = []
     for _ in range(4):
         large = g.compile({x: (512, WIDTH)}, [y])
@@ -103,14 +105,14 @@ def test_an_arena_that_is_left_serves_the_next_large_executable():
     assert held[-1] < held[0] + 2**20, held
 
 
-def test_the_cache_of_executables_counts_an_arena_once():
+def test_executable_cache_counts_an_arena_once():
     g, x, y = layers()
     for rows in (400, 500, 600):
         g.run({x: np.ones((rows, WIDTH), np.float32)}, y)
     of_arena = 600 * WIDTH * 4
     three = g.cache.bytes
     g.run({x: np.ones((450, WIDTH), np.float32)}, y)
-    assert g.cache.bytes - three < of_arena / 2, "only what is its own"
+    assert g.cache.bytes - three < of_arena / 2, "another executable adds only its own memory"
     g.set_cache_limits(64, 3 * of_arena + 4 * WEIGHTS.nbytes)
     g.run({x: np.ones((350, WIDTH), np.float32)}, y)
-    assert g.cache.count == 5, "five arenas would be more than the limit"
+    assert g.cache.count == 5, "the limit would not hold five arenas"

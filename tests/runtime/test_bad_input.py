@@ -1,7 +1,7 @@
-"""Bad input to runs: each line raises its typed error, and graph, variables and process are usable afterwards.
+"""Invalid input to runs: each entry raises its specific error, and graph, variables, and process remain usable.
 
-The lines of what can go wrong while a graph is built are in core/test_graph_errors; damaged checkpoints are in
-the tests of checkpoints, events and command buffers in test_queues.
+Errors while a graph is built are in core/test_graph_errors.py, damaged checkpoints in the checkpoint tests, and events
+and command buffers in test_queues.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.runtime import run_program
 
 
 class Model:
-    """Feeds, a variable and an update, as in a training step."""
+    """Feeds, a variable, and an update, as in a training step."""
 
     def __init__(self) -> None:
         g = self.g = mg.Graph()
@@ -30,10 +30,10 @@ class Model:
         return {t: v for t, v in (good | changed.pop("feeds", {})).items() if v is not None}
 
     def assert_usable(self) -> None:
-        """Another step works, and nothing of the failed run has happened."""
+        """Assert that another step succeeds and that the failed run had no effect."""
         result = self.g.run(self.feeds(), self.y, [self.update])
         self.steps += 1
-        weight = self.steps  # a read before its update, from 1 on
+        weight = self.steps  # the step reads the weight, initially 1, before its update
         np.testing.assert_array_equal(result.numpy(), np.full((4, 2), 6.0 * weight))
         np.testing.assert_array_equal(self.g.variable_value(self.w), np.full((3, 2), 1.0 + self.steps))
         self.g.verify()
@@ -66,14 +66,14 @@ BAD_FEEDS = {
 
 
 @pytest.mark.parametrize("name", BAD_FEEDS)
-def test_feeds_of_wrong_shape_and_type(model: Model, name: str):
+def test_feeds_of_wrong_shape_or_dtype_raise(model: Model, name: str):
     error, message, value = BAD_FEEDS[name]
     with pytest.raises(error, match=message):
         model.g.run(model.feeds(feeds={model.x: value}), model.y, [model.update])
     model.assert_usable()
 
 
-def test_missing_feeds(model: Model):
+def test_missing_feeds_raise(model: Model):
     with pytest.raises(mg.GraphError, match="scale"):
         model.g.run({model.x: FLOATS}, model.y, [model.update])
     with pytest.raises(mg.GraphError, match="x|scale"):
@@ -81,7 +81,7 @@ def test_missing_feeds(model: Model):
     model.assert_usable()
 
 
-def test_unknown_feeds(model: Model):
+def test_feeding_non_placeholders_raises(model: Model):
     with pytest.raises(mg.GraphError, match="placeholder"):
         model.g.run(model.feeds() | {model.y: FLOATS}, model.y)
     with pytest.raises(mg.GraphError, match="placeholder|variable"):
@@ -91,7 +91,7 @@ def test_unknown_feeds(model: Model):
     model.assert_usable()
 
 
-def test_a_feed_that_nothing_needs_is_no_error(model: Model):
+def test_unneeded_feed_is_allowed_but_checked(model: Model):
     found = model.g.run(model.feeds() | {model.unused: np.ones(2, np.float32)}, model.y)
     assert found.shape == (4, 2)
     with pytest.raises(mg.DTypeError, match="unused"):
@@ -99,14 +99,14 @@ def test_a_feed_that_nothing_needs_is_no_error(model: Model):
     model.assert_usable()
 
 
-def test_a_feed_of_another_graph(model: Model):
+def test_feeding_placeholder_of_another_graph_raises(model: Model):
     other = mg.Graph().placeholder((-1, 3), name="x")
     with pytest.raises(mg.GraphError, match="another graph"):
         model.g.run(model.feeds() | {other: FLOATS}, model.y)
     model.assert_usable()
 
 
-def test_targets_that_are_none(model: Model):
+def test_invalid_targets_raise(model: Model):
     foreign = mg.Graph().constant(1.0)
     with pytest.raises(mg.GraphError, match="another graph"):
         model.g.run(model.feeds(), foreign)
@@ -126,7 +126,7 @@ def test_targets_that_are_none(model: Model):
     model.assert_usable()
 
 
-def test_inputs_of_compiled_programs(model: Model):
+def test_invalid_inputs_of_executable_raise(model: Model):
     types = {model.x: (4, 3), model.scale: ()}
     executable = model.g.compile(types, [model.y])
     with pytest.raises(mg.GraphError, match="takes 2 inputs, got 1"):
@@ -150,7 +150,7 @@ def test_inputs_of_compiled_programs(model: Model):
     model.assert_usable()
 
 
-def test_shapes_that_only_the_run_can_refuse():
+def test_incompatible_dynamic_shapes_raise_at_run_time():
     g = mg.Graph()
     a, b = g.placeholder((-1, 3), name="a"), g.placeholder((-1, 3), name="b")
     both, joined = a + b, g.concat([a, b], axis=1)
@@ -165,7 +165,7 @@ def test_shapes_that_only_the_run_can_refuse():
     assert g.run({a: fed[a], b: fed[a]}, both).tolist() == [[2, 2, 2]] * 2
 
 
-# --- results given by the caller --------------------------------------------------------------------------------------
+# --- preallocated results ---------------------------------------------------------------------------------------------
 def not_contiguous() -> np.ndarray:
     return np.zeros((4, 4), np.float32)[:, ::2]
 
@@ -187,14 +187,14 @@ BAD_RESULTS = {
 
 
 @pytest.mark.parametrize("name", BAD_RESULTS)
-def test_results_that_cannot_be_written(model: Model, name: str):
+def test_unwritable_or_mismatched_results_raise(model: Model, name: str):
     error, message, make = BAD_RESULTS[name]
     with pytest.raises(error, match=message or None):
         model.g.run(model.feeds(), model.y, [model.update], results=make())
     model.assert_usable()
 
 
-def test_results_that_share_memory_with_feeds_or_each_other(model: Model):
+def test_results_overlapping_feeds_or_each_other_raise(model: Model):
     memory = np.ones((4, 3), np.float32)
     with pytest.raises(mg.Error, match="shares? .*memory|overlap"):
         model.g.run(
@@ -207,8 +207,10 @@ def test_results_that_share_memory_with_feeds_or_each_other(model: Model):
     model.assert_usable()
 
 
-def test_many_results_are_looked_through_wherever_they_lie(model: Model):
-    """In order, against it, with feeds in between; the error names both of those that share."""
+def test_overlap_among_many_arrays_is_found(model: Model):
+    """Arrays lie in memory in order, in reverse order, or interleaved with feeds. The error names both
+    overlapping arrays.
+    """
     g, count = mg.Graph(), 40
     x = [g.placeholder((4,), name=f"x{i}") for i in range(count)]
     y = [g.multiplication(v, 2.0, name=f"y{i}") for i, v in enumerate(x)]
@@ -221,14 +223,14 @@ def test_many_results_are_looked_through_wherever_they_lie(model: Model):
         assert [r[0] for r in map(np.array, executable.run(feeds, results))] == [2.0 * i for i in range(count)]
         assert [float(r[3]) for r in results] == [2.0 * i for i in range(count)]
     feeds, results = pieces[:count], pieces[count:]
-    assert executable.run([feeds[0]] * count, results)  # feeds may share
+    assert executable.run([feeds[0]] * count, results)  # feeds may share memory
     with pytest.raises(mg.DeviceError, match="results y3 and y17 share memory"):
         executable.run(feeds, [*results[:17], results[3], *results[18:]])
     with pytest.raises(mg.DeviceError, match="result y5 shares memory with feed x9; pass arrays"):
         executable.run(feeds, [*results[:5], memory[4 * 9 + 3 : 4 * 9 + 7], *results[6:]])
 
 
-def test_results_for_what_is_no_target(model: Model):
+def test_results_for_non_targets_raise(model: Model):
     with pytest.raises(mg.GraphError, match="keys of results must be targets"):
         model.g.run(model.feeds(), [model.y], results={model.x: np.zeros((4, 3), np.float32)})
     with pytest.raises(mg.GraphError, match="must be a dict from targets to arrays"):
@@ -236,8 +238,8 @@ def test_results_for_what_is_no_target(model: Model):
     model.assert_usable()
 
 
-# --- variables from outside -------------------------------------------------------------------------------------------
-def test_values_that_a_variable_cannot_take(model: Model):
+# --- assigning variables ----------------------------------------------------------------------------------------------
+def test_invalid_variable_values_raise(model: Model):
     before = model.g.variable_value(model.w)
     for error, value in (
         (mg.ShapeError, np.zeros((2, 3), np.float32)),
@@ -258,7 +260,7 @@ def test_values_that_a_variable_cannot_take(model: Model):
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
-def test_an_allocation_that_cannot_be_met(model: Model):
+def test_excessive_allocation_raises(model: Model):
     with pytest.raises(mg.DeviceError, match="bytes|memory"):
         mg.NDArray((2**44,), mg.float32)
     g = model.g
@@ -270,8 +272,8 @@ def test_an_allocation_that_cannot_be_met(model: Model):
     model.assert_usable()
 
 
-def test_results_that_no_memory_can_hold():
-    """Refused while the program is compiled, before a kernel makes tables of their size."""
+def test_results_too_large_for_memory_raise_at_compile_time():
+    """The error must come before a kernel builds tables of that size."""
     g = mg.Graph()
     x = g.placeholder((1, 1, 2, 2))
     with pytest.raises(mg.DeviceError, match="cannot allocate"):
@@ -279,14 +281,14 @@ def test_results_that_no_memory_can_hold():
 
 
 @pytest.mark.parametrize("shape", [(2**62,), (2**31, 2**31, 4), (-1,), (2**64,)])
-def test_arrays_of_impossible_shapes(shape: tuple):
+def test_arrays_of_invalid_shape_raise(shape: tuple):
     with pytest.raises(mg.Error):
         mg.NDArray(shape, mg.float32)
     assert mg.NDArray((2,), mg.float32).tolist() == [0, 0]
 
 
-def test_data_cannot_stop_a_run():
-    """NaN, infinities, indices outside and division by zero are data: they have results, not errors."""
+def test_unusual_data_does_not_raise():
+    """NaN, infinities, out-of-range indices, and division by zero have results instead of errors."""
     g = mg.Graph()
     x, i = g.placeholder((3,)), g.placeholder((3,), mg.int32)
     found = g.run(
@@ -299,8 +301,8 @@ def test_data_cannot_stop_a_run():
     assert np.isnan(soft).all()
 
 
-# --- devices, options, the process ------------------------------------------------------------------------------------
-def test_unknown_devices_and_passes(model: Model):
+# --- devices, options, processes --------------------------------------------------------------------------------------
+def test_unknown_devices_and_passes_raise(model: Model):
     with pytest.raises(mg.DeviceError, match="cpu"):
         mg.Device("gpu9")
     with pytest.raises(mg.DeviceError):
@@ -314,7 +316,7 @@ def test_unknown_devices_and_passes(model: Model):
     model.assert_usable()
 
 
-def test_an_exception_in_observe_reaches_the_caller(model: Model):
+def test_exception_in_observe_reaches_the_caller(model: Model):
     def observe(name: str, text: str) -> None:
         raise KeyError("mine")
 
@@ -324,8 +326,8 @@ def test_an_exception_in_observe_reaches_the_caller(model: Model):
     model.assert_usable()
 
 
-def test_use_after_fork_is_refused():
-    """The child of a fork has no runtime threads: what it inherits says so instead of hanging."""
+def test_use_after_fork_raises():
+    """A forked child has no runtime threads, so inherited objects must raise an error instead of hanging."""
     done = run_program(
         """
         import os, sys, warnings
@@ -361,7 +363,7 @@ def test_use_after_fork_is_refused():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_fork_before_the_first_use_is_fine():
+def test_fork_before_first_use_is_allowed():
     done = run_program(
         """
         import os, sys, warnings

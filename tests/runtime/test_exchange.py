@@ -1,4 +1,4 @@
-"""Exchange: what a run hands to a thread in its middle, and takes back; what becomes of runs and threads that fail."""
+"""Exchange: a run passes arrays to another thread and receives them back; errors in runs and threads are propagated."""
 
 import threading
 import time
@@ -9,11 +9,11 @@ import pytest
 from mpsgraph import _core
 
 FLOAT = mg.float32
-N = 512  # of matrices that are worth a kernel each
+N = 512  # size of matrices that are computed by one kernel each
 
 
 def working(exchange, work=lambda array: None) -> threading.Thread:
-    """A thread that does its work on all that is given, until the exchange is closed."""
+    """Start a thread that applies `work` to every slot until the exchange is closed."""
 
     def loop() -> None:
         while (slot := exchange.next()) is not None:
@@ -32,7 +32,7 @@ def exchange():
     made.close()
 
 
-def test_arrays_go_out_and_come_back_changed(exchange):
+def test_arrays_are_passed_and_returned_modified(exchange):
     slot = exchange.add("both", [(FLOAT, (2, 3)), (FLOAT, ()), (FLOAT, (0,))])
     seen = []
 
@@ -61,8 +61,8 @@ def test_arrays_go_out_and_come_back_changed(exchange):
     assert not thread.is_alive()
 
 
-def test_what_a_run_has_given_stays_as_it_was_for_the_run(exchange):
-    """The work is done on the slot's memory, so that nothing else that the run reads may lie there."""
+def test_given_array_is_unchanged_for_the_run(exchange):
+    """The thread modifies the memory of the slot, so the run must not read its own values from there."""
     slot = exchange.add("scaled", [(FLOAT, (N,))])
     thread = working(exchange, lambda array: array.__imul__(10))
     g = mg.Graph()
@@ -79,8 +79,8 @@ def test_what_a_run_has_given_stays_as_it_was_for_the_run(exchange):
     thread.join(10)
 
 
-def test_a_run_goes_on_while_others_work_and_its_first_updates_do_not_wait_for_the_last(exchange):
-    """Gives stand right behind what they give, takes before what needs them: by the order of the kernels."""
+def test_run_continues_during_exchange_and_updates_as_results_arrive(exchange):
+    """In kernel order, each give follows the operation it sends, and each take precedes the operations that need it."""
     g = mg.Graph()
     x = g.placeholder((N, N))
     layers, h = [], x
@@ -108,12 +108,12 @@ def test_a_run_goes_on_while_others_work_and_its_first_updates_do_not_wait_for_t
     assert len(calls) == 6, order
     products = [i for i, (kind, _) in enumerate(order) if "multiplication" in kind]
     assert calls[0] < products[-2] and calls[1] < products[-1] < calls[2], order
-    assert calls[4] - calls[3] > 1 and calls[5] - calls[4] > 1, "an update stands behind each"
+    assert calls[4] - calls[3] > 1 and calls[5] - calls[4] > 1, "an update must follow each take"
     travels = [r.name for r in profile.records if r.category == "communication"]
     assert travels == ["bucket 0", "bucket 1", "bucket 2"]
 
 
-def test_what_goes_through_can_be_differentiated_by_its_transpose(exchange):
+def test_exchange_is_differentiated_by_its_transpose(exchange):
     there, back = (exchange.add(name, [(FLOAT, (3,))]) for name in ("there", "back"))
     thread = working(exchange, lambda array: array.__imul__(3))
     g = mg.Graph()
@@ -129,7 +129,7 @@ def test_what_goes_through_can_be_differentiated_by_its_transpose(exchange):
     thread.join(10)
 
 
-def test_who_waits_hears_why_nothing_comes(exchange):
+def test_waiting_run_receives_error_of_exchange(exchange):
     slot = exchange.add("lost", [(FLOAT, (2,))])
     g = mg.Graph()
     x = g.placeholder((2,))
@@ -147,7 +147,7 @@ def test_who_waits_hears_why_nothing_comes(exchange):
     assert exchange.next() is None and time.perf_counter() - begin < 5
 
 
-def test_bad_slots_are_refused(exchange):
+def test_invalid_slots_raise(exchange):
     with pytest.raises(mg.GraphError, match="must have at least one array"):
         exchange.add("empty", [])
     with pytest.raises(mg.ShapeError, match="must have static shapes"):

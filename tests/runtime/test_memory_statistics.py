@@ -1,4 +1,4 @@
-"""memory_statistics: arrays, arenas and packed weights are counted where they are used, and peaks stay."""
+"""memory_statistics: arrays, arenas, and packed weights are counted on their device, and peak values persist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def now(kind: str, name: str = NAME) -> int:
     return mg.memory_statistics()[name][kind]["current"]
 
 
-def test_arrays_come_and_go():
+def test_array_memory_rises_and_falls():
     g = mg.Graph()
     x = g.placeholder((1 << 20,))
     fed = np.zeros(1 << 20, np.float32)
@@ -31,7 +31,7 @@ def test_arrays_come_and_go():
     assert mg.memory_statistics()[NAME]["arrays"]["peak"] == peak >= before + (4 << 20)
 
 
-def test_all_kinds_add_up():
+def test_memory_kinds_add_up_to_total():
     for of in mg.memory_statistics().values():
         assert of.keys() == {*KINDS, "cached"}
         for kind in KINDS:
@@ -39,8 +39,8 @@ def test_all_kinds_add_up():
         assert sum(of[kind]["current"] for kind in KINDS[:3]) == of["total"]["current"]
 
 
-@pytest.mark.skipif(device.IS_METAL, reason="MPSGraph's own memory is not known")
-def test_arenas_and_constants():
+@pytest.mark.skipif(device.IS_METAL, reason="MPSGraph does not report its memory")
+def test_arenas_and_packed_constants_are_counted():
     g = mg.Graph()
     x = g.placeholder((512, 1024))
     w = g.constant(np.random.default_rng(0).normal(size=(1024, 1024)).astype(np.float32))
@@ -51,7 +51,7 @@ def test_arenas_and_constants():
     assert now("packed_weights") >= packed
 
 
-def test_optimizing_a_fresh_model_copies_no_weights():
+def test_optimizing_an_unused_model_copies_no_weights():
     g = mg.Graph()
     x = g.placeholder((2, 1024), name="x")
     w = g.variable(np.ones((1024, 1024), np.float32))
@@ -59,6 +59,6 @@ def test_optimizing_a_fresh_model_copies_no_weights():
     before = now("total")
     first = model.optimize_for_inference()
     assert now("total") - before < 1 << 20
-    g.run({}, [], [g.assign(w, w * 3.0)])  # from now on the device has the value
+    g.run({}, [], [g.assign(w, w * 3.0)])  # from now on, the device holds the value
     second, fed = model.optimize_for_inference(), np.ones((2, 1024), np.float32)
     assert first(fed).numpy().max() == 1024 and second(fed).numpy().min() == 3 * 1024

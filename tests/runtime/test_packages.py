@@ -1,6 +1,6 @@
-"""Packages from Python: what mpsgraph.save writes, mpsgraph.load opens; and the converter that writes them from ONNX.
+"""Packages in Python: mpsgraph.save, mpsgraph.load, and the converter that creates packages from ONNX.
 
-The format's own tests, and those of damaged files, are in cpp/test_package.cpp.
+The format itself and damaged files are tested in cpp/test_package.cpp.
 """
 
 import json
@@ -19,7 +19,9 @@ X = np.float32(np.random.default_rng(1).normal(size=(4, 3)))
 
 
 def network():
-    """A graph with all that a package keeps: variables, constants of several sizes, control flow, a random state."""
+    """Build a graph with everything a package stores: variables, constants of several sizes, control flow, a
+    random state.
+    """
     g = mg.Graph(seed=3)
     x = g.placeholder((-1, 3), name="x")
     training = g.placeholder((), mg.bool_, name="training")
@@ -33,7 +35,7 @@ def network():
     return g, {"x": x, "training": training}, {"y": y}, unused
 
 
-def test_a_graph_comes_back(tmp_path):
+def test_graph_round_trips_through_package(tmp_path):
     g, inputs, outputs, unused = network()
     mg.save(tmp_path / "net.mpsgraph", g, inputs, outputs)
     loaded = mg.load(tmp_path / "net.mpsgraph")
@@ -49,7 +51,7 @@ def test_a_graph_comes_back(tmp_path):
     np.testing.assert_array_equal(mg.load(tmp_path / "again.mpsgraph").run(feeds)["y"], expected)
 
 
-def test_variables_keep_the_values_that_they_have_now(tmp_path):
+def test_package_stores_current_variable_values(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     v = g.variable([1.0, 2.0], name="v")
@@ -62,7 +64,7 @@ def test_variables_keep_the_values_that_they_have_now(tmp_path):
     assert mg.load(tmp_path / "now.mpsgraph", verify=False)(ones).tolist() == [3, 4]
 
 
-def test_variables_that_a_program_changes_leave_the_file_and_those_it_reads_mapped(tmp_path):
+def test_assigned_variables_are_copied_and_read_only_ones_stay_mapped(tmp_path):
     g = mg.Graph()
     x = g.placeholder((-1, 200), name="x")
     changing, fixed = (g.variable(np.full((200, 200), n, np.float32), name=f"w{n}", trainable=n == 1) for n in (1, 2))
@@ -78,7 +80,7 @@ def test_variables_that_a_program_changes_leave_the_file_and_those_it_reads_mapp
     assert (tmp_path / "a.mpsgraph" / "weights.safetensors").read_bytes() == weights
 
 
-def test_a_loaded_model_trains(tmp_path):
+def test_loaded_model_can_be_trained(tmp_path):
     g, inputs, outputs, _ = network()
     mg.save(tmp_path / "net.mpsgraph", g, inputs, outputs)
     loaded = mg.load(tmp_path / "net.mpsgraph")
@@ -92,7 +94,7 @@ def test_a_loaded_model_trains(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8", "int64", "uint16", "bool", "complex64"])
-def test_all_element_types(tmp_path, dtype):
+def test_constants_of_every_dtype_round_trip(tmp_path, dtype):
     g = mg.Graph()
     values = np.arange(1000) % 2 if dtype == "bool" else np.arange(1000) % 100
     data = g.constant(values.astype(np.float32) if dtype == "bfloat16" else values.astype(dtype), dtype=dtype)
@@ -100,7 +102,7 @@ def test_all_element_types(tmp_path, dtype):
     np.testing.assert_array_equal(mg.load(tmp_path / "p.mpsgraph").run({})["y"].numpy(), g.run({}, data).numpy())
 
 
-def test_what_cannot_be_saved(tmp_path):
+def test_saving_invalid_inputs_and_outputs_raises(tmp_path):
     g, inputs, outputs, _ = network()
     with pytest.raises(mg.GraphError, match="outputs is required"):
         mg.save(tmp_path / "p", g, inputs)
@@ -117,13 +119,13 @@ def test_what_cannot_be_saved(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", '{"format": "mpsgraph"}', '{"format": "mpsgraph", "format_version": 2}']
 )
-def test_manifests_of_others(tmp_path, text):
+def test_invalid_manifests_raise(tmp_path, text):
     (tmp_path / "package.json").write_text(text)
     with pytest.raises(mg.PackageError, match=r"package\.json"):
         mg.load(tmp_path)
 
 
-def test_altered_manifests(tmp_path):
+def test_manifest_with_unknown_names_raises(tmp_path):
     g, inputs, outputs, _ = network()
     path = tmp_path / "net.mpsgraph"
     mg.save(path, g, inputs, outputs)
@@ -134,7 +136,7 @@ def test_altered_manifests(tmp_path):
         mg.load(path)
 
 
-def test_weights_are_read_by_the_safetensors_library(tmp_path):
+def test_weights_are_readable_by_safetensors_library(tmp_path):
     from safetensors.numpy import load_file
 
     g, inputs, outputs, _ = network()
@@ -145,7 +147,7 @@ def test_weights_are_read_by_the_safetensors_library(tmp_path):
 
 
 # --- the converter --------------------------------------------------------------------------------------------------
-def test_convert(tmp_path, capsys):
+def test_convert_onnx_file(tmp_path, capsys):
     onnx.save(linear(), tmp_path / "linear.onnx")
     arguments = [
         "convert",
@@ -165,14 +167,14 @@ def test_convert(tmp_path, capsys):
     assert not mg.load(tmp_path / "out" / "line.mpsgraph").parameters
 
 
-def test_convert_with_inputs_that_decide(tmp_path, capsys):
+def test_convert_with_constant_inputs(tmp_path, capsys):
     onnx.save(reshape(), tmp_path / "reshape.onnx")
     arguments = ["convert", "--onnx", str(tmp_path / "reshape.onnx"), "--output", str(tmp_path)]
     assert tool.main([*arguments, "--value", "shape=2,3", "--shape", "x=6"]) == 0
     assert mg.load(tmp_path / "reshape.mpsgraph")(np.zeros(6, np.float32)).shape == (2, 3)
 
 
-def test_convert_says_what_is_wrong(tmp_path, capsys):
+def test_convert_reports_errors(tmp_path, capsys):
     assert tool.main(["convert", "--onnx", str(tmp_path / "absent.onnx")]) == 1
     assert f"cannot read {tmp_path / 'absent.onnx'}" in capsys.readouterr().err
     onnx.save(
@@ -185,7 +187,7 @@ def test_convert_says_what_is_wrong(tmp_path, capsys):
     assert "expected integers separated by commas" in capsys.readouterr().err
 
 
-def test_a_package_needs_no_onnx(tmp_path):
+def test_loading_converted_package_does_not_import_onnx(tmp_path):
     onnx.save(linear(), tmp_path / "linear.onnx")
     tool.main(["convert", "--onnx", str(tmp_path / "linear.onnx"), "--output", str(tmp_path)])
     program = (

@@ -1,5 +1,6 @@
-"""Prepared packages: the same bits, weights that are mapped instead of packed; what does not fit is passed over, what
-is damaged refused."""
+"""Prepared packages: results are bitwise equal, and packed weights are mapped from a file. Files prepared for
+another processor are ignored, and damaged ones raise an error.
+"""
 
 import gc
 import json
@@ -19,7 +20,7 @@ SHAPES = {"images": (1, 12, 12, 64)}
 
 
 def network(scale: float = 0.05) -> mg.Model:
-    """Three convolutions of 3 x 3, whose weights every kernel for them packs."""
+    """Build a model of three 3x3 convolutions, whose weights every convolution kernel packs."""
     g = mg.Graph()
     y = x = g.placeholder((-1, 12, 12, 64), name="images")
     for i in range(3):
@@ -43,12 +44,12 @@ def run(path, device="cpu"):
 
 
 def packed_bytes() -> int:
-    """What weights that were packed here take, those of tests before only where something still holds them."""
+    """Return the memory of weights packed in this process, without those that only garbage of other tests holds."""
     gc.collect()
     return mg.memory_statistics()["cpu"]["packed_weights"]["current"]
 
 
-def test_weights_come_mapped_with_the_same_bits(package):
+def test_prepared_weights_are_mapped_and_results_bitwise_equal(package):
     before = packed_bytes()
     held, wanted = run(package)
     assert packed_bytes() - before >= 3 * 9 * 64 * 64 * 4
@@ -57,12 +58,12 @@ def test_weights_come_mapped_with_the_same_bits(package):
     assert made.constants == 3 and made.bytes >= 3 * 9 * 64 * 64 * 4 and made.file.stat().st_size > made.bytes
     before = packed_bytes()
     held, found = run(package)
-    assert packed_bytes() - before < 4096  # scalars
+    assert packed_bytes() - before < 4096  # only scalars
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_weights_with_channels_in_front(tmp_path):
-    """As files from elsewhere have them: made ready for inference they are turned, and have forms."""
+def test_channels_first_weights_are_prepared(tmp_path):
+    """Imported models have such weights. Optimization for inference transposes them, and the result can be prepared."""
     g = mg.Graph()
     y = x = g.placeholder((-1, 64, 12, 12), name="images")
     for i in range(3):
@@ -81,7 +82,7 @@ def test_weights_with_channels_in_front(tmp_path):
     assert packed_bytes() - before < 4096
 
 
-def test_other_weights_do_not_take_them(package, tmp_path):
+def test_prepared_weights_of_another_model_are_ignored(package, tmp_path):
     mg.prepare(package, SHAPES, device="cpu")
     network(0.1).save(tmp_path / "other.mpsgraph")
     _, wanted = run(tmp_path / "other.mpsgraph")
@@ -98,15 +99,18 @@ np.save(sys.argv[2], model(np.load(sys.argv[3])).numpy())
 """
 
 
-@pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="a processor with one set of instructions")
-def test_other_processors_make_their_own(package, tmp_path):
+@pytest.mark.skipif(
+    "AVX" not in mg.Device("cpu").description, reason="this processor supports only one instruction set"
+)
+def test_other_instruction_set_uses_its_own_prepared_weights(package, tmp_path):
     _, wanted = run(package)
     mine = mg.prepare(package, SHAPES, device="cpu").made_for
     np.save(tmp_path / "images.npy", IMAGES)
     environment = os.environ | {"MPSGRAPH_INSTRUCTION_SET": "baseline"}
     command = [sys.executable, "-c", PROGRAM, package, tmp_path / "y.npy", tmp_path / "images.npy"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if "cannot prepare" not in done.stderr and "nothing to prepare" not in done.stderr:  # plain loops may pack nothing
+    # the baseline kernels may not pack any weights
+    if "cannot prepare" not in done.stderr and "nothing to prepare" not in done.stderr:
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() != mine and len(list((package / "prepared").glob("*.json"))) == 2
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-4, atol=1e-4)
@@ -115,7 +119,7 @@ def test_other_processors_make_their_own(package, tmp_path):
 
 @pytest.mark.parametrize("ending", ["json", "safetensors"])
 @pytest.mark.parametrize("where", [0.1, 0.5, 0.95])
-def test_a_changed_byte_is_refused(package, ending, where):
+def test_modified_prepared_file_raises(package, ending, where):
     mg.prepare(package, SHAPES, device="cpu")
     (file,) = (package / "prepared").glob(f"*.{ending}")
     data = bytearray(file.read_bytes())
@@ -128,7 +132,7 @@ def test_a_changed_byte_is_refused(package, ending, where):
 
 @pytest.mark.parametrize("ending", ["json", "safetensors"])
 @pytest.mark.parametrize("left", [0, 7, 0.5])
-def test_a_truncated_file_is_refused(package, ending, left):
+def test_truncated_prepared_file_raises(package, ending, left):
     mg.prepare(package, SHAPES, device="cpu")
     (file,) = (package / "prepared").glob(f"*.{ending}")
     data = file.read_bytes()
@@ -137,14 +141,14 @@ def test_a_truncated_file_is_refused(package, ending, left):
         run(package)
 
 
-def test_without_its_forms_it_is_refused(package):
+def test_missing_prepared_file_raises(package):
     mg.prepare(package, SHAPES, device="cpu").file.unlink()
     with pytest.raises(mg.PackageError, match="prepared"):
         mg.load(package)
 
 
 @pytest.mark.parametrize("where", [0, 0.5, 0.999])
-def test_changed_weights_are_refused_when_they_are_looked_at(package, where):
+def test_modified_weights_raise_when_read(package, where):
     mg.prepare(package, SHAPES, device="cpu")
     file = package / "weights.safetensors"
     data = bytearray(file.read_bytes())
@@ -154,14 +158,14 @@ def test_changed_weights_are_refused_when_they_are_looked_at(package, where):
         with pytest.raises(mg.PackageError, match="weights.safetensors"):
             mg.load(package)
         return
-    model = mg.load(package)  # whose kernels take the forms
+    model = mg.load(package)  # the kernels read only the prepared weights
     model.graph.on(mg.Device("cpu")).run({model.inputs["images"]: IMAGES}, list(model.outputs.values()))
     constants = [operation.outputs[0] for operation in model.graph.operations if operation.kind == "constant"]
     with pytest.raises(mg.PackageError, match="altered: the checksum of"):
         model.graph.on(mg.Device("cpu")).run({}, constants)
 
 
-def test_it_is_prepared_anew(package):
+def test_damaged_package_can_be_prepared_again(package):
     mg.prepare(package, SHAPES, device="cpu").file.write_bytes(b"")
     with pytest.raises(mg.PackageError):
         mg.load(package, verify=True)
@@ -170,13 +174,13 @@ def test_it_is_prepared_anew(package):
     assert len(list((package / "prepared").iterdir())) == 2
 
 
-def test_saving_removes_what_was_prepared(package):
+def test_saving_removes_prepared_weights(package):
     mg.prepare(package, SHAPES, device="cpu")
     network(0.2).save(package)
     assert not (package / "prepared").exists()
 
 
-def test_what_it_fits_stands_in_the_file(package):
+def test_prepared_file_records_target_and_weights(package):
     made = mg.prepare(package, SHAPES, device="cpu")
     written = json.loads(made.file.with_suffix(".json").read_text())
     assert written["for"] == made.made_for and mg.library_version() in made.made_for
@@ -184,7 +188,7 @@ def test_what_it_fits_stands_in_the_file(package):
     assert {entry["weight"] for entry in written["of"]} <= constants
 
 
-def test_variables_are_not_prepared(tmp_path):
+def test_preparing_graph_with_variables_raises(tmp_path):
     g = mg.Graph()
     x = g.placeholder((1, 12, 12, 64), name="images")
     y = g.convolution2d(x, g.variable(np.ones((3, 3, 64, 64), np.float32)), padding="TF_SAME")
@@ -193,7 +197,7 @@ def test_variables_are_not_prepared(tmp_path):
         mg.prepare(tmp_path / "net", device="cpu")
 
 
-def test_a_device_that_makes_nothing_says_so(package):
+def test_preparing_for_unsupported_device_raises(package):
     others = [name for name in mg.Device.names() if name != "cpu"]
     for name in others:
         with pytest.raises(mg.UnsupportedError, match=f"device {name} cannot prepare constants"):
@@ -201,7 +205,7 @@ def test_a_device_that_makes_nothing_says_so(package):
     assert not (package / "prepared").exists()
 
 
-def test_what_is_asked_wrongly(package, tmp_path):
+def test_invalid_prepare_arguments_raise(package, tmp_path):
     with pytest.raises(mg.GraphError, match="no input 'picture': its inputs are 'images'"):
         mg.prepare(package, {"picture": (1, 12, 12, 64)})
     with pytest.raises(mg.ShapeError):

@@ -1,7 +1,7 @@
-"""The runtime beside Python's threads and within its process.
+"""The runtime with Python threads and at process exit.
 
-One executable on many threads, the GIL, the interpreter's end with work in flight, the same bits in every run. What a
-single thread sees is in test_queues.
+Covers threads that share an executable, the GIL, interpreter exit with work in flight, and reproducible results.
+Single-threaded behavior is tested in test_queues.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def in_threads(count: int, work) -> None:
     assert not any(t.is_alive() for t in threads) and failures == []
 
 
-def test_threads_run_one_executable(d: Doubling):
+def test_threads_share_one_executable(d: Doubling):
     executable = d.g.compile({d.x: (500,)}, [d.y])
 
     def work(i: int) -> None:
@@ -53,12 +53,12 @@ def test_threads_run_one_executable(d: Doubling):
     in_threads(4, work)
 
 
-def test_threads_update_a_variable_one_after_another(d: Doubling):
+def test_concurrent_variable_updates_are_serialized(d: Doubling):
     in_threads(4, lambda i: [d.g.run({}, [], [d.step]) for _ in range(50)])
     assert d.counted() == 200
 
 
-def test_threads_that_miss_the_same_executable_compile_it_once(d: Doubling):
+def test_concurrent_cache_misses_compile_once(d: Doubling):
     barrier = threading.Barrier(4)
 
     def work(i: int) -> None:
@@ -69,7 +69,7 @@ def test_threads_that_miss_the_same_executable_compile_it_once(d: Doubling):
     assert d.g.cache.compiles == 1
 
 
-def test_threads_with_queues_of_their_own(d: Doubling):
+def test_threads_with_separate_queues(d: Doubling):
     def work(i: int) -> None:
         queue = mg.CommandQueue()
         for k in range(20):
@@ -79,8 +79,8 @@ def test_threads_with_queues_of_their_own(d: Doubling):
     assert d.counted() == 60
 
 
-def test_the_gil_is_released_while_work_runs_and_waits(d: Doubling):
-    """Another Python thread signals the event that the run waits for: with the GIL held this would time out."""
+def test_gil_is_released_during_runs_and_waits(d: Doubling):
+    """Another Python thread signals the event that the run waits for, which would time out if the run held the GIL."""
     event = mg.SharedEvent()
     progress = []
 
@@ -105,7 +105,7 @@ def test_the_gil_is_released_while_work_runs_and_waits(d: Doubling):
     buffer.wait_until_completed(SECONDS)
 
 
-def test_the_gil_is_released_while_kernels_run():
+def test_gil_is_released_while_kernels_run():
     g = mg.Graph()
     x = g.placeholder((600, 600))
     (y,) = g.for_(60, initial=[x], body=lambda i, v: g.tanh(v @ v))
@@ -127,7 +127,9 @@ def test_the_gil_is_released_while_kernels_run():
     seconds, after = time.monotonic() - start, ticks[0]
     stop.set()
     thread.join()
-    assert after - before > 3, f"a Python thread made {after - before} steps during {seconds:.3f} s of kernels"
+    assert after - before > 3, (
+        f"another Python thread advanced only {after - before} steps during {seconds:.3f} s of kernels"
+    )
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
@@ -145,13 +147,13 @@ IN_FLIGHT = """
 """
 
 
-def test_the_interpreter_ends_with_work_in_flight():
+def test_interpreter_exits_cleanly_with_work_in_flight():
     done = run_program(IN_FLIGHT)
     assert done.returncode == 0 and done.stderr == "", done.stderr
-    assert done.stdout.count("handled") == 3, "what was committed is finished, handlers too"
+    assert done.stdout.count("handled") == 3, "committed work and its handlers must finish"
 
 
-def test_the_interpreter_ends_when_something_waits_for_ever():
+def test_interpreter_exits_during_endless_wait():
     done = run_program(
         IN_FLIGHT
         + """
@@ -165,7 +167,7 @@ def test_the_interpreter_ends_when_something_waits_for_ever():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_interpreter_ends_by_an_exception_with_work_in_flight():
+def test_interpreter_exits_by_exception_with_work_in_flight():
     done = run_program(IN_FLIGHT + "\n    raise SystemExit(7)")
     assert done.returncode == 7 and done.stderr == "", done.stderr
     done = run_program(IN_FLIGHT + "\n    raise ValueError('mine')")
@@ -177,8 +179,8 @@ def test_the_interpreter_ends_by_an_exception_with_work_in_flight():
     ["mg.SharedEvent(timeout=None).wait(1)", "mg.Semaphore(0).wait()", "g.run({}, y, queue=queue)"],
     ids=["event", "semaphore", "run"],
 )
-def test_the_interpreter_ends_while_a_thread_waits(wait: str):
-    """The thread comes back from its wait while the interpreter, whose end is made to last, is going."""
+def test_interpreter_exits_while_a_thread_waits(wait: str):
+    """The thread returns from its wait during interpreter shutdown, which is artificially prolonged."""
     done = run_program(
         f"""
         import sys, threading, time
@@ -206,7 +208,7 @@ def test_the_interpreter_ends_while_a_thread_waits(wait: str):
     assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
-def test_control_c_reaches_a_wait():
+def test_keyboard_interrupt_ends_a_wait():
     done = run_program(
         """
         import os, signal, threading
@@ -223,9 +225,11 @@ def test_control_c_reaches_a_wait():
     assert done.stdout.strip() == "interrupted", done.stderr
 
 
-def test_a_forked_child_may_use_openmp():
-    """oneDNN's large convolutions give their caller a team of OpenMP's threads; a child has none of them, and must not
-    wait for them."""
+def test_forked_child_may_use_openmp():
+    """Large oneDNN convolutions borrow the caller's OpenMP team, which does not exist in a forked child.
+
+    The child must not wait for it.
+    """
     done = run_program(
         """
         import ctypes, os, re, signal, warnings
@@ -275,9 +279,9 @@ executable = g.compile({p: x}, [p @ p])
 
 
 @pytest.mark.skipif(
-    device.IS_METAL or not Path("/proc/self/task").exists(), reason="counts the pool's threads, as Linux shows them"
+    device.IS_METAL or not Path("/proc/self/task").exists(), reason="requires Linux to count the pool's threads"
 )
-def test_all_callers_share_one_pool_of_threads():
+def test_callers_share_one_thread_pool():
     done = run_program(
         HELPERS
         + """
@@ -297,9 +301,9 @@ print(helpers(), mg.get_num_threads())
 
 
 @pytest.mark.skipif(
-    device.IS_METAL or not Path("/proc/self/task").exists(), reason="counts the pool's threads, as Linux shows them"
+    device.IS_METAL or not Path("/proc/self/task").exists(), reason="requires Linux to count the pool's threads"
 )
-def test_a_forked_child_has_a_pool_of_its_own():
+def test_forked_child_creates_its_own_thread_pool():
     done = run_program(
         HELPERS
         + """
@@ -324,9 +328,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), helpers())
     assert done.stdout.split() == ["0", "2"], done.stderr
 
 
-@pytest.mark.skipif(device.IS_METAL, reason="kernels of device cpu are cut for a number of threads")
-def test_the_number_of_threads_can_be_set():
-    """It changes no bit of a result: kernels are cut for the number that held at the first compilation."""
+@pytest.mark.skipif(device.IS_METAL, reason="only CPU kernels are divided by thread count")
+def test_set_num_threads_does_not_change_results():
+    """Kernels are divided for the thread count at the first compilation, so results stay bitwise equal."""
     done = run_program(
         """
         import mpsgraph as mg
@@ -360,7 +364,7 @@ def test_the_number_of_threads_can_be_set():
     assert "must be at most 3, for which kernels have already been compiled, got 4" in lines[6]
 
 
-def test_use_after_shutdown_is_an_error():
+def test_use_after_shutdown_raises():
     done = run_program(
         """
         import mpsgraph as mg
@@ -379,8 +383,8 @@ def test_use_after_shutdown_is_an_error():
     assert done.returncode == 0 and done.stdout.strip() == "refused", done.stderr
 
 
-def test_the_same_run_gives_the_same_bits():
-    """Work is divided among threads by a fixed rule: two processes, and two runs in one, agree to the last bit."""
+def test_runs_are_bitwise_reproducible():
+    """Work is divided between threads by a fixed rule, so two runs and two processes must agree bitwise."""
     program = """
         import hashlib, numpy as np, mpsgraph as mg
         rng = np.random.default_rng(0)

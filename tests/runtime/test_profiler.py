@@ -1,7 +1,7 @@
-"""The profiler: what it records of a run, what it says of a kernel, its table and its trace.
+"""The profiler: the records of a run, the sizes it reports for kernels, its table, and its trace.
 
-No test asserts how long anything took: intervals must nest and follow one another, counts of bytes and operations must
-be those of the shapes, and nothing may be recorded outside.
+No test depends on durations. Intervals must nest or follow one another, byte and operation counts must match the
+shapes, and nothing may be recorded outside of a profile.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def only(p: mg.profiler.Profile, kind: str) -> mg.profiler.Kernel:
     return record.kernel
 
 
-# --- bytes and operations ---------------------------------------------------------------------------------------------
-def test_a_matrix_product_counts_its_shapes():
+# --- byte and operation counts ----------------------------------------------------------------------------------------
+def test_matmul_counts_match_shapes():
     g = mg.Graph()
     a, b = g.placeholder((5, 3, 7)), g.placeholder((5, 7, 11))
     p = profiled(g, {a: np.ones((5, 3, 7), F), b: np.ones((5, 7, 11), F)}, [a @ b])
@@ -61,7 +61,7 @@ def test_a_matrix_product_counts_its_shapes():
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("padding, taps", [("TF_VALID", 3 * 3 * 9), ("TF_SAME", (3 * 5 - 2) ** 2)])
-def test_convolutions_count_taps_that_see_the_image(padding: str, taps: int, groups: int):
+def test_convolution_counts_exclude_taps_on_padding(padding: str, taps: int, groups: int):
     g = mg.Graph()
     x = g.placeholder((2, 5, 5, 4))
     w = g.variable(np.ones((3, 3, 4 // groups, 6), F), name="w")
@@ -78,14 +78,14 @@ def test_convolutions_count_taps_that_see_the_image(padding: str, taps: int, gro
     }
 
 
-def test_depthwise_convolutions_count_one_input_a_channel():
+def test_depthwise_convolution_counts_one_input_per_channel():
     g = mg.Graph()
     x = g.placeholder((1, 4, 4, 3))
     y = g.depthwise_convolution2d(x, g.constant(np.ones((2, 2, 3, 2), F)))
     assert only(profiled(g, {x: np.ones((1, 4, 4, 3), F)}, [y]), "convolution2d").flops == 2 * 9 * 4 * 3 * 2
 
 
-def test_a_region_counts_its_operations_and_only_its_borders():
+def test_fused_kernel_counts_its_operations_and_only_its_inputs_and_outputs():
     g = mg.Graph()
     x = g.placeholder((8, 16))
     p = profiled(g, {x: np.ones((8, 16), F)}, [g.exponent(x * 2.0 + 1.0)])
@@ -106,14 +106,14 @@ def test_batch_normalization_counts():
         assert kernel.flops == 4 * 64 * 16 and kernel.bytes_written == 4 * written
 
 
-def test_a_slice_reads_what_it_takes():
+def test_slice_counts_only_elements_it_reads():
     g = mg.Graph()
     x = g.placeholder((1000, 4))
     kernel = only(profiled(g, {x: np.ones((1000, 4), F)}, [x[10:20, 1:3]]), "slice")
     assert kernel.bytes_read == kernel.bytes_written == 4 * 10 * 2 and kernel.flops == 0
 
 
-def test_a_sequence_counts_the_products_of_its_steps():
+def test_recurrent_sequence_counts_matmuls_of_its_steps():
     g = mg.Graph()
     x = g.placeholder((-1, 6, 3))
     y = mg.nn.LSTM(5)(x)
@@ -123,7 +123,7 @@ def test_a_sequence_counts_the_products_of_its_steps():
 
 # --- intervals --------------------------------------------------------------------------------------------------------
 def check_threads(p: mg.profiler.Profile) -> None:
-    """Intervals of one thread lie within each other or one behind the other."""
+    """Assert that the intervals of each thread are nested or disjoint."""
     for thread in {r.thread for r in p.records}:
         open_intervals: list[mg.profiler.Record] = []
         for record in (r for r in p.records if r.thread == thread and r.shape == "interval"):
@@ -133,7 +133,7 @@ def check_threads(p: mg.profiler.Profile) -> None:
             open_intervals.append(record)
 
 
-def test_kernels_lie_within_their_run(d: Doubling):
+def test_kernel_intervals_lie_within_their_run(d: Doubling):
     with mg.profiler.profile() as p:
         for _ in range(3):
             d.g.run(d.feeds(1), d.y, device="cpu")
@@ -148,11 +148,11 @@ def test_kernels_lie_within_their_run(d: Doubling):
     commits = {r.command_buffer: r for r in p.records if r.category == "commit"}
     waits = {r.command_buffer: r for r in p.records if r.category == "queue"}
     for run in runs:
-        assert commits[run.command_buffer].begin <= run.begin  # on the queue's thread, or on the one that waits
+        assert commits[run.command_buffer].begin <= run.begin  # on the thread of the queue, or on the waiting thread
         assert waits[run.command_buffer].shape == "overlapping" and waits[run.command_buffer].end <= run.begin
 
 
-def test_what_runs_within_a_kernel_is_taken_off_its_time():
+def test_nested_kernels_are_excluded_from_self_time():
     g = mg.Graph()
     x = g.placeholder((4,))
     p = profiled(g, {x: np.ones(4, F)}, g.for_(5, initial=[x], body=lambda i, y: g.exponent(-y)))
@@ -164,7 +164,7 @@ def test_what_runs_within_a_kernel_is_taken_off_its_time():
     check_threads(p)
 
 
-def test_compiling_shows_its_passes(d: Doubling):
+def test_compilation_records_its_passes(d: Doubling):
     p = profiled(d.g, d.feeds(1), [d.y])
     passes = [r.name for r in p.records if r.category == "pass"]
     assert passes[:2] == ["specialize", "prune"] and passes[-2:] == ["schedule", "lower"] and "expand" in passes
@@ -174,7 +174,7 @@ def test_compiling_shows_its_passes(d: Doubling):
     assert not [r for r in again.records if r.category in ("compile", "pass")]
 
 
-def test_events_and_handlers_are_seen_on_their_threads(d: Doubling):
+def test_events_and_handlers_are_recorded_on_their_threads(d: Doubling):
     event, handled = mg.SharedEvent(), threading.Event()
     d.g.run(d.feeds(1), d.y, device="cpu")
     with mg.profiler.profile() as p:
@@ -193,8 +193,8 @@ def test_events_and_handlers_are_seen_on_their_threads(d: Doubling):
     check_threads(p)
 
 
-# --- when it records --------------------------------------------------------------------------------------------------
-def test_nothing_is_recorded_outside(d: Doubling):
+# --- start and end of recording ---------------------------------------------------------------------------------------
+def test_nothing_is_recorded_outside_a_profile(d: Doubling):
     d.g.run(d.feeds(1), d.y, device="cpu")
     with mg.profiler.profile() as p:
         pass
@@ -202,7 +202,7 @@ def test_nothing_is_recorded_outside(d: Doubling):
     assert p.records == [] and p.kernels == []
 
 
-def test_work_of_an_earlier_profile_is_in_no_later_one(d: Doubling):
+def test_work_of_earlier_profile_is_not_in_later_one(d: Doubling):
     event = mg.SharedEvent()
     d.g.run(d.feeds(1), d.y)
     with mg.profiler.profile() as first:
@@ -211,11 +211,11 @@ def test_work_of_an_earlier_profile_is_in_no_later_one(d: Doubling):
         event.signal(1)
         execution.wait()
     assert not [r for r in first.records if r.category in ("run", "kernel")]
-    # The queue's thread may reach the event in either.
+    # Depending on timing, the thread of the queue may reach the event during either profile.
     assert not [r for r in second.records if r.category == "queue"] and all(r.begin >= 0 for r in second.records)
 
 
-def test_start_and_stop(d: Doubling):
+def test_profile_cannot_be_started_or_stopped_twice(d: Doubling):
     with pytest.raises(mg.DeviceError, match="no profile was started"):
         mg.profiler.stop()
     mg.profiler.start()
@@ -225,7 +225,7 @@ def test_start_and_stop(d: Doubling):
     with pytest.raises(mg.DeviceError, match="already being recorded"):
         mg.profiler.start()
     p = mg.profiler.stop()
-    assert len(p.kernels) == 1, "who came second has changed nothing"
+    assert len(p.kernels) == 1, "the failed second start must not affect the profile"
     with mg.profiler.profile() as other:
         with pytest.raises(mg.DeviceError, match="no profile was started"):
             mg.profiler.stop()
@@ -235,14 +235,14 @@ def test_start_and_stop(d: Doubling):
     assert len(other.kernels) == 1
 
 
-def test_an_error_leaves_the_profile_usable(d: Doubling):
+def test_exception_leaves_profile_usable(d: Doubling):
     with pytest.raises(ZeroDivisionError), mg.profiler.profile() as p:
         d.g.run(d.feeds(1), d.y, device="cpu")
         raise ZeroDivisionError
     assert len(p.kernels) == 1 and p.table(limits=LIMITS)
 
 
-def test_a_run_that_fails_is_recorded(d: Doubling):
+def test_failed_run_is_recorded(d: Doubling):
     x, step = d.g.placeholder((2,)), d.g.placeholder((), mg.int32)
     (sum,) = d.g.for_(0, 4, step, initial=[x], body=lambda i, y: y * y)
     feeds = {x: np.ones(2, F), step: np.array(0, np.int32)}
@@ -255,7 +255,7 @@ def test_a_run_that_fails_is_recorded(d: Doubling):
     check_threads(p)
 
 
-def test_the_newest_records_are_kept(d: Doubling):
+def test_newest_records_are_kept(d: Doubling):
     d.g.run(d.feeds(1), d.y, device="cpu")
     with mg.profiler.profile(capacity=16) as p:
         for _ in range(20):
@@ -265,7 +265,7 @@ def test_the_newest_records_are_kept(d: Doubling):
         mg.profiler.start(0)
 
 
-def test_threads_that_run_beside_each_other():
+def test_concurrent_threads_are_profiled():
     g = mg.Graph()
     x = g.placeholder((64, 64))
     executable = g.compile({x: (64, 64)}, [g.softmax(x @ x)], device="cpu")
@@ -290,7 +290,7 @@ def test_threads_that_run_beside_each_other():
         assert len(within) == len(p.kernels) // len(runs) > 0
 
 
-def test_a_trainer_is_profiled():
+def test_training_steps_are_profiled():
     trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(8), mg.nn.ReLU(), mg.nn.Linear(3)), device="cpu")
     x, y = np.ones((4, 5), F), np.zeros(4, np.int32)
     with mg.profiler.profile() as p:
@@ -302,8 +302,8 @@ def test_a_trainer_is_profiled():
     assert "fused_elementwise" in kinds and kinds & {"softmax_cross_entropy", "class_cross_entropy"}
 
 
-# --- what is made of it -----------------------------------------------------------------------------------------------
-def test_the_table():
+# --- table, limits, and trace -----------------------------------------------------------------------------------------
+def test_table_shows_times_and_sizes_of_kernels():
     g = mg.Graph()
     x = g.placeholder((256, 128), name="x")
     product = g.matrix_multiplication(x, g.constant(np.ones((128, 64), F)), name="product")
@@ -323,7 +323,7 @@ def test_the_table():
         p.table(top=-1)
 
 
-def test_the_bound_is_the_larger_of_two():
+def test_bound_is_maximum_of_compute_and_memory_time():
     def kernel(**sizes: float) -> mg.profiler.Kernel:
         known = {"flops": 0.0, "bytes_read": 0.0, "bytes_written": 0.0} | sizes
         return mg.profiler.Kernel("k", "kind", "bfloat16[1] -> bfloat16[1]", "", "", **known)
@@ -333,21 +333,23 @@ def test_the_bound_is_the_larger_of_two():
     assert limits.bound(kernel(flops=4.0, bytes_read=20.0, bytes_written=10.0)) == 3.0
 
 
-def test_limits_are_measured_once():
+def test_machine_limits_are_measured_once():
     limits = mg.profiler.machine_limits("cpu")
     assert limits is not None and limits.flops > 1e8 and limits.bandwidth > 1e8
     assert mg.profiler.machine_limits("cpu") == limits
     assert limits.by_dtype.get("int8") == limits.by_dtype.get("uint8")
-    assert limits.by_dtype.get("int8", np.inf) > 2 * limits.flops, "four times as many in each instruction"
+    assert limits.by_dtype.get("int8", np.inf) > 2 * limits.flops, (
+        "each int8 instruction performs four times as many operations"
+    )
 
 
 @pytest.mark.parametrize("rates", [(0.0, 1.0, {}), (1.0, -1.0, {}), (1.0, 1.0, {"int8": 0.0})])
-def test_limits_are_above_nothing(rates):
+def test_nonpositive_limits_raise(rates):
     with pytest.raises(mg.GraphError, match="all rates must be positive"):
         mg.profiler.Limits(*rates)
 
 
-def test_the_trace_is_chromes(d: Doubling, tmp_path):
+def test_chrome_trace_is_well_formed(d: Doubling, tmp_path):
     with mg.profiler.profile() as p:
         for _ in range(2):
             d.g.run(d.feeds(1), d.y, device="cpu")
@@ -375,15 +377,15 @@ def test_the_trace_is_chromes(d: Doubling, tmp_path):
     assert len(kernels) == len(p.kernels) and kernels[0]["args"]["bytes read"] == p.kernels[0].kernel.bytes_read
     for phase, other in (("b", "e"), ("s", "f")):
         ids = [sorted(e["id"] for e in events if e["ph"] == x) for x in (phase, other)]
-        assert ids[0] and ids[0] == ids[1], "each beginning has its end"
+        assert ids[0] and ids[0] == ids[1], "every begin event needs an end event"
 
 
-def test_the_command_profiles_a_script(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+def test_profile_command_runs_a_script(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
     script, trace = tmp_path / "script.py", tmp_path / "trace.json"
     script.write_text(SCRIPT)
     monkeypatch.setattr("sys.argv", [])
     monkeypatch.setattr("sys.path", [*sys.path])
-    assert main(["profile", "--trace", str(trace), str(script), "3"]) == 3, "the script's own status"
+    assert main(["profile", "--trace", str(trace), str(script), "3"]) == 3, "the exit status must be that of the script"
     printed = capsys.readouterr().out
     assert "matrix_multiplication" in printed and "2 kernel runs" in printed
     assert json.loads(trace.read_text())["traceEvents"]

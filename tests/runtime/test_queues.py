@@ -1,8 +1,8 @@
-"""Queues, command buffers, handlers, events, semaphores, the ways to run, and the cache of executables.
+"""Queues, command buffers, handlers, events, semaphores, all ways to run a graph, and the executable cache.
 
-What a queue does is made visible with events: work that waits for an event stays where it is until the test lets it go,
-so no test here depends on how fast anything is. Threads and the process are in test_process, zero copy in
-test_zero_copy, bad feeds in test_bad_input.
+Events make the state of a queue observable: work that waits for an event stays in flight until the test signals it, so
+no test depends on timing. Threads and processes are tested in test_process.py, zero copy in test_zero_copy.py, and bad
+feeds in test_bad_input.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def d() -> Doubling:
 
 
 # --- run, run_async, encode -------------------------------------------------------------------------------------------
-def test_run_returns_what_is_asked_for(d: Doubling):
+def test_run_returns_requested_targets(d: Doubling):
     assert d.g.run(d.feeds(1), d.y).tolist() == [2]
     both = d.g.run(d.feeds(1), [d.y, d.x])
     assert list(both) == [d.y, d.x] and both[d.y].tolist() == [2] and both[d.x].tolist() == [1]
@@ -37,7 +37,7 @@ def test_run_returns_what_is_asked_for(d: Doubling):
     assert twice[d.y].tolist() == [6]
 
 
-def test_run_async_returns_before_it_runs(d: Doubling):
+def test_run_async_returns_before_the_run(d: Doubling):
     event = mg.SharedEvent()
     execution = d.g.run_async(d.feeds(1, 2), d.y, [d.step], descriptor=waiting_for(event))
     assert not execution.done and execution.error is None
@@ -46,16 +46,16 @@ def test_run_async_returns_before_it_runs(d: Doubling):
     event.signal(1)
     assert execution.results.tolist() == [2, 4] and execution.done
     execution.wait()
-    assert execution.wait(0) is execution, "waiting again returns at once"
+    assert execution.wait(0) is execution, "waiting again must return at once"
     assert d.counted() == 1
 
 
-def test_a_descriptor_may_ask_to_wait(d: Doubling):
+def test_descriptor_can_request_to_wait(d: Doubling):
     execution = d.g.run_async(d.feeds(1), [d.y], descriptor=mg.ExecutionDescriptor(wait_until_completed=True))
     assert execution.done and execution.results[d.y].tolist() == [2]
 
 
-def test_encode_runs_on_commit_and_in_order(d: Doubling):
+def test_encoded_work_runs_on_commit_and_in_order(d: Doubling):
     buffer = mg.CommandQueue().command_buffer()
     assert buffer.status == "not_enqueued"
     before = d.g.encode(buffer, d.feeds(1), [d.y, d.g.read(d.count)], [d.step])
@@ -67,7 +67,7 @@ def test_encode_runs_on_commit_and_in_order(d: Doubling):
     assert before[d.y].tolist() == [2] and after.tolist() == [10] and d.counted() == 2
 
 
-def test_results_given_to_encode_and_async(d: Doubling):
+def test_preallocated_results_with_encode_and_run_async(d: Doubling):
     target, other = np.zeros(1, np.float32), np.zeros(1, np.float32)
     buffer = mg.CommandQueue().command_buffer()
     d.g.encode(buffer, d.feeds(4), d.y, results=target)
@@ -77,7 +77,7 @@ def test_results_given_to_encode_and_async(d: Doubling):
     assert target.tolist() == [8] and other.tolist() == [10]
 
 
-def test_executables_run_encode_and_tell(d: Doubling):
+def test_executable_runs_encodes_and_describes_itself(d: Doubling):
     executable = d.g.compile({d.x: (3,)}, [d.y], [d.step])
     assert (executable.feeds, executable.targets, executable.target_operations) == ([d.x], [d.y], [d.step])
     assert executable.feed_types == [(mg.float32, (3,))] and executable.target_types == [(mg.float32, (3,))]
@@ -93,7 +93,7 @@ def test_executables_run_encode_and_tell(d: Doubling):
 
 
 # --- command buffers --------------------------------------------------------------------------------------------------
-def test_a_command_buffer_is_committed_once(d: Doubling):
+def test_command_buffer_is_committed_only_once(d: Doubling):
     buffer = mg.CommandQueue().command_buffer()
     d.g.encode(buffer, d.feeds(1), d.y, [d.step])
     buffer.commit()
@@ -104,10 +104,10 @@ def test_a_command_buffer_is_committed_once(d: Doubling):
     with pytest.raises(mg.DeviceError, match="commit"):
         buffer.add_completed_handler(lambda b: None)
     buffer.wait_until_completed(SECONDS)
-    assert d.counted() == 1, "it ran once"
+    assert d.counted() == 1, "the work must have run once"
 
 
-def test_waiting_before_commit_is_an_error_and_not_a_hang(d: Doubling):
+def test_waiting_before_commit_raises(d: Doubling):
     buffer = mg.CommandQueue().command_buffer()
     with pytest.raises(mg.DeviceError, match="commit"):
         buffer.wait_until_completed(SECONDS)
@@ -116,7 +116,7 @@ def test_waiting_before_commit_is_an_error_and_not_a_hang(d: Doubling):
     assert buffer.status == "completed"
 
 
-def test_one_queue_runs_in_order():
+def test_queue_runs_in_order():
     queue, event, order = mg.CommandQueue(), mg.SharedEvent(), []
     buffers = []
     for i in range(10):
@@ -132,7 +132,7 @@ def test_one_queue_runs_in_order():
     assert order == list(range(10))
 
 
-def test_a_buffer_that_is_dropped_without_commit_does_nothing(d: Doubling):
+def test_uncommitted_buffer_has_no_effect_when_deleted(d: Doubling):
     buffer = mg.CommandQueue().command_buffer()
     d.g.encode(buffer, d.feeds(1), d.y, [d.step])
     del buffer
@@ -140,7 +140,7 @@ def test_a_buffer_that_is_dropped_without_commit_does_nothing(d: Doubling):
     assert d.counted() == 0
 
 
-def test_a_queue_that_is_dropped_finishes_its_work(d: Doubling):
+def test_deleted_queue_finishes_its_work(d: Doubling):
     queue, event = mg.CommandQueue(), mg.SharedEvent()
     buffer = queue.command_buffer()
     buffer.encode_wait_for_event(event, 1, SECONDS)
@@ -152,7 +152,7 @@ def test_a_queue_that_is_dropped_finishes_its_work(d: Doubling):
     assert d.counted() == 1
 
 
-def test_a_closed_queue_takes_no_more():
+def test_closed_queue_rejects_work():
     queue = mg.CommandQueue()
     buffer = queue.command_buffer()
     queue.close()
@@ -162,7 +162,7 @@ def test_a_closed_queue_takes_no_more():
 
 
 # --- handlers ---------------------------------------------------------------------------------------------------------
-def test_handlers_of_buffers_see_their_buffer_on_another_thread(d: Doubling):
+def test_buffer_handlers_receive_their_buffer_on_another_thread(d: Doubling):
     seen = []
     buffer = mg.CommandQueue().command_buffer()
     d.g.encode(buffer, d.feeds(1), d.y)
@@ -174,7 +174,7 @@ def test_handlers_of_buffers_see_their_buffer_on_another_thread(d: Doubling):
     assert threading.get_ident() not in {s[2] for s in seen}
 
 
-def test_handlers_of_runs_get_the_results(d: Doubling):
+def test_run_handlers_receive_the_results(d: Doubling):
     seen = []
     descriptor = mg.ExecutionDescriptor(
         scheduled_handler=lambda results, error: seen.append(("scheduled", error)),
@@ -184,8 +184,8 @@ def test_handlers_of_runs_get_the_results(d: Doubling):
     assert seen == [("scheduled", None), ("completed", [42.0], None)]
 
 
-def test_a_handler_may_use_the_runtime(d: Doubling):
-    """It runs under no lock: it may run another graph, commit, signal."""
+def test_handler_may_use_the_runtime(d: Doubling):
+    """Handlers run without locks held, so they may run graphs, commit buffers, and signal events."""
     found, event = [], mg.SharedEvent()
 
     def handler(results, error):
@@ -198,21 +198,21 @@ def test_a_handler_may_use_the_runtime(d: Doubling):
 
 
 @pytest.mark.parametrize("which", ["scheduled_handler", "completed_handler"])
-def test_an_exception_in_a_handler_reaches_the_waiter(d: Doubling, which: str):
+def test_exception_in_run_handler_reaches_the_waiter(d: Doubling, which: str):
     def handler(results, error):
         raise KeyError("mine")
 
     execution = d.g.run_async(d.feeds(1), d.y, [d.step], descriptor=mg.ExecutionDescriptor(**{which: handler}))
     with pytest.raises(KeyError, match="mine") as raised:
         execution.wait(SECONDS)
-    assert any("handler" in frame.name for frame in raised.traceback), "with the handler's own traceback"
+    assert any("handler" in frame.name for frame in raised.traceback), "the traceback must include the handler"
     with pytest.raises(KeyError, match="mine"):
         _ = execution.results
     assert isinstance(execution.error, KeyError)
     assert d.g.run(d.feeds(1), d.y).tolist() == [2] and d.counted() == 1
 
 
-def test_an_exception_in_a_buffers_handler_reaches_every_waiter(d: Doubling):
+def test_exception_in_buffer_handler_reaches_every_waiter(d: Doubling):
     buffer = mg.CommandQueue().command_buffer()
     buffer.add_completed_handler(lambda b: 1 / 0)
     later = []
@@ -221,10 +221,10 @@ def test_an_exception_in_a_buffers_handler_reaches_every_waiter(d: Doubling):
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             buffer.wait_until_completed(SECONDS)
-    assert buffer.status == "error" and later == [1], "the other handlers run"
+    assert buffer.status == "error" and later == [1], "the other handlers must still run"
 
 
-def test_handlers_are_released():
+def test_handlers_are_released_after_the_run():
     class Handler:
         def __call__(self, buffer):
             pass
@@ -244,8 +244,8 @@ def test_handlers_are_released():
 
 
 # --- events and semaphores --------------------------------------------------------------------------------------------
-def test_an_event_orders_two_queues(d: Doubling):
-    """The second queue's work is committed first, and waits for the first's."""
+def test_event_orders_two_queues(d: Doubling):
+    """The work of the second queue is committed first and waits for that of the first."""
     event, order = mg.SharedEvent(), []
     consumer, producer = mg.CommandQueue().command_buffer(), mg.CommandQueue().command_buffer()
     consumer.encode_wait_for_event(event, 5, SECONDS)
@@ -262,8 +262,8 @@ def test_an_event_orders_two_queues(d: Doubling):
     assert value.item() == 1 and event.signaled_value == 5 and sorted(order) == ["consumer", "producer"]
 
 
-def test_two_queues_run_beside_each_other(d: Doubling):
-    """One that is held does not hold the other."""
+def test_two_queues_run_concurrently(d: Doubling):
+    """A blocked queue must not block the other."""
     event = mg.SharedEvent()
     held = mg.CommandQueue().command_buffer()
     held.encode_wait_for_event(event, 1, SECONDS)
@@ -274,7 +274,7 @@ def test_two_queues_run_beside_each_other(d: Doubling):
     held.wait_until_completed(SECONDS)
 
 
-def test_descriptors_signal_at_their_stage(d: Doubling):
+def test_descriptor_signals_events_at_their_stage(d: Doubling):
     event, gate = mg.SharedEvent(), mg.SharedEvent()
     descriptor = waiting_for(gate)
     descriptor.signal_event(event, 1, at="scheduled")
@@ -288,7 +288,7 @@ def test_descriptors_signal_at_their_stage(d: Doubling):
         descriptor.signal_event(event, 3, at="sometime")
 
 
-def test_an_event_only_grows():
+def test_event_value_never_decreases():
     event = mg.SharedEvent()
     assert event.signaled_value == 0
     event.signal(3)
@@ -298,7 +298,7 @@ def test_an_event_only_grows():
     event.wait(3, 0)
 
 
-def test_an_event_that_never_comes_is_a_time_out(d: Doubling):
+def test_waiting_for_unsignaled_event_times_out(d: Doubling):
     event = mg.SharedEvent()
     start = time.monotonic()
     with pytest.raises(mg.TimeoutError, match="1"):
@@ -312,12 +312,12 @@ def test_an_event_that_never_comes_is_a_time_out(d: Doubling):
     buffer.commit()
     with pytest.raises(mg.TimeoutError):
         buffer.wait_until_completed(SECONDS)
-    assert d.counted() == 0, "what stood behind the wait is skipped"
+    assert d.counted() == 0, "work after the wait must be skipped"
     assert d.g.run(d.feeds(1), d.y, [d.step]).tolist() == [2] and d.counted() == 1
 
 
-def test_a_failed_signal_fails_its_waiters(d: Doubling):
-    """A queue that waits for work that failed gets an error at once, not a time-out."""
+def test_failed_signal_fails_its_waiters(d: Doubling):
+    """A queue that waits for failed work must get an error at once instead of a timeout."""
     never, event = mg.SharedEvent(), mg.SharedEvent()
     failing, waiting = mg.CommandQueue().command_buffer(), mg.CommandQueue().command_buffer()
     failing.encode_wait_for_event(never, 1, 0.05)
@@ -331,7 +331,7 @@ def test_a_failed_signal_fails_its_waiters(d: Doubling):
         event.wait(1, SECONDS)
 
 
-def test_time_outs_that_are_no_numbers():
+def test_invalid_timeouts_raise():
     with pytest.raises(mg.DeviceError, match="number"):
         mg.SharedEvent().wait(1, float("nan"))
     with pytest.raises(mg.TimeoutError):
@@ -340,7 +340,7 @@ def test_time_outs_that_are_no_numbers():
         mg.SharedEvent().signal(-1)
 
 
-def test_semaphores_count():
+def test_semaphore_counts():
     semaphore = mg.Semaphore(2)
     semaphore.wait(0)
     semaphore.wait(0)
@@ -354,7 +354,7 @@ def test_semaphores_count():
 
 
 def test_double_buffering(d: Doubling):
-    """A semaphore of two, released in the completed handler: never three runs in flight."""
+    """With a semaphore of two that completed handlers signal, at most two runs are in flight."""
     semaphore, flying, most = mg.Semaphore(2), [], []
 
     def completed(results, error):
@@ -372,7 +372,7 @@ def test_double_buffering(d: Doubling):
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------
-def test_the_cache_counts(d: Doubling):
+def test_cache_counts_hits_misses_and_compiles(d: Doubling):
     g = d.g
     for _ in range(3):
         g.run(d.feeds(1), d.y)
@@ -385,27 +385,27 @@ def test_the_cache_counts(d: Doubling):
     fed = d.feeds(1)
     g.run(fed | {z: fed[d.x]}, total)
     g.run({z: fed[d.x]} | fed, total)
-    assert g.cache.compiles == 4, "the order in which feeds are named makes no difference"
+    assert g.cache.compiles == 4, "the order of feeds must not matter"
     g.clear_cache()
     assert g.cache.count == 0 and g.cache.evictions == 0
     g.run(d.feeds(1), d.y)
     assert g.cache.compiles == 5
 
 
-def test_a_thousand_batch_sizes_are_not_a_thousand_executables(d: Doubling):
+def test_thousand_batch_sizes_do_not_cache_thousand_executables(d: Doubling):
     for n in range(1, 1001):
         assert d.g.run({d.x: np.ones(n, np.float32)}, d.y).shape == (n,)
     cache = d.g.cache
     assert cache.compiles == 1000 and cache.count <= cache.count_limit < 1000
     assert cache.evictions == 1000 - cache.count and cache.bytes <= cache.byte_limit
     assert d.g.run({d.x: np.ones(1000, np.float32)}, d.y).shape == (1000,)
-    assert d.g.cache.compiles == 1000, "the newest stays"
+    assert d.g.cache.compiles == 1000, "the newest one must be cached"
 
 
-def test_the_cache_forgets_the_least_recently_used(d: Doubling):
+def test_cache_evicts_least_recently_used(d: Doubling):
     g = d.g
     g.set_cache_limits(2, 2**30)
-    for n in (1, 2, 1, 3):  # 2 goes
+    for n in (1, 2, 1, 3):  # evicts 2
         g.run({d.x: np.ones(n, np.float32)}, d.y)
     compiles = g.cache.compiles
     g.run({d.x: np.ones(1, np.float32)}, d.y)
@@ -414,23 +414,23 @@ def test_the_cache_forgets_the_least_recently_used(d: Doubling):
     assert g.cache.compiles == compiles + 1
 
 
-def test_the_cache_is_bounded_by_bytes():
+def test_cache_is_bounded_by_bytes():
     g = mg.Graph()
     x = g.placeholder((-1, 64))
     y = g.softmax(g.transpose(g.softmax(x), [1, 0]))
     g.set_cache_limits(64, 1)
     for n in (100, 200, 300):
         g.run({x: np.ones((n, 64), np.float32)}, y)
-    assert g.cache.count == 1, "the newest always stays"
+    assert g.cache.count == 1, "the newest one is always kept"
 
 
-def test_an_executable_that_was_evicted_still_runs(d: Doubling):
+def test_evicted_executable_still_runs(d: Doubling):
     executable = d.g.compile({d.x: (2,)}, [d.y])
     d.g.clear_cache()
     assert executable.run([np.ones(2, np.float32)])[0].tolist() == [2, 2]
 
 
-def test_graphs_and_their_memory_go():
+def test_deleted_graph_and_its_memory_are_released():
     d = Doubling()
     d.g.run(d.feeds(1), d.y)
     executable = d.g.compile({d.x: (2,)}, [d.y])
@@ -442,7 +442,7 @@ def test_graphs_and_their_memory_go():
 
 
 # --- devices and the profiler -----------------------------------------------------------------------------------------
-def test_devices():
+def test_devices_compare_by_name():
     cpu = mg.Device("cpu")
     assert cpu == mg.Device("cpu") and hash(cpu) == hash(mg.Device("cpu")) and cpu.name == "cpu"
     assert mg.Device.default().name == device.NAME and mg.Device.names()[0] == device.NAME
@@ -450,10 +450,10 @@ def test_devices():
     g = mg.Graph()
     y = g.constant(2.0) * 3
     assert g.run({}, y, device=cpu).item() == g.run({}, y, device="cpu").item() == 6
-    assert g.on("cpu").cache.compiles == 1, "one device, whatever it is called"
+    assert g.on("cpu").cache.compiles == 1, "equal devices must share one cache"
 
 
-def test_memory_is_reused_and_given_back(d: Doubling):
+def test_memory_is_reused_and_released(d: Doubling):
     from mpsgraph import _core
 
     x = np.ones(2**20, np.float32)

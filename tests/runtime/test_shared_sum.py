@@ -1,4 +1,4 @@
-"""SharedSum: members that add up in memory which they all map; here threads of one process, each with a mapping."""
+"""SharedSum: members add arrays in memory that they all map. Here, the members are threads of one process."""
 
 import tempfile
 import threading
@@ -20,7 +20,7 @@ def members(count: int, elements: int, dtype=mg.float32) -> list[SharedSum]:
 
 
 def together(work, count: int) -> None:
-    """A thread for each member; the test fails with the first error."""
+    """Run work(i) on a thread per member, and fail with the first error."""
     errors: list[Exception] = []
 
     def one(own: int) -> None:
@@ -39,7 +39,7 @@ def together(work, count: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("count", "elements"), [(1, 5), (2, 1), (2, 10_000), (3, 100), (4, 4097), (5, 33), (3, 0)])
-def test_all_have_the_same_sum_in_the_order_of_the_members(count: int, elements: int, dtype: str):
+def test_members_get_the_same_sum_in_member_order(count: int, elements: int, dtype: str):
     made = members(count, elements, getattr(mg, dtype))
     rounds = [np.random.default_rng(r).normal(size=(count, elements)).astype(dtype) for r in range(40)]
     seen: list[list[np.ndarray]] = [[] for _ in range(count)]
@@ -64,7 +64,7 @@ def test_all_have_the_same_sum_in_the_order_of_the_members(count: int, elements:
             np.testing.assert_array_equal(seen[own][number], expected)
 
 
-def test_parts_are_apart_and_cover_all():
+def test_parts_are_disjoint_and_cover_everything():
     made = members(3, 1000)
     for own, member in enumerate(made):
         member.own_part().numpy()[:] += 1
@@ -74,7 +74,7 @@ def test_parts_are_apart_and_cover_all():
     assert made[2].own_part_of(1).numpy().min() == 7 and made[2].own_part_of(0).numpy().max() == 0
 
 
-def test_a_wait_ends_when_the_time_is_over_and_when_the_last_one_comes():
+def test_wait_ends_at_timeout_or_with_last_member():
     first, second = members(2, 4)
     first.post()
     begin = time.perf_counter()
@@ -85,10 +85,10 @@ def test_a_wait_ends_when_the_time_is_over_and_when_the_last_one_comes():
     begin = time.perf_counter()
     assert first.wait(POSTED, 30) and time.perf_counter() - begin < 5
     thread.join()
-    assert not second.wait_for(0, SPREAD, 0), "other marks are as they were"
+    assert not second.wait_for(0, SPREAD, 0), "other marks must be unchanged"
 
 
-def test_bad_sums_are_refused():
+def test_invalid_shared_sums_raise():
     with pytest.raises(mg.OutOfRangeError, match="at least 1 member"):
         SharedSum.bytes(mg.float32, 4, 0)
     with tempfile.TemporaryFile() as file:
@@ -104,7 +104,7 @@ def test_bad_sums_are_refused():
         alone.own_part_of(1)
 
 
-def test_memory_stays_mapped_as_long_as_arrays_of_it_live():
+def test_memory_stays_mapped_while_arrays_use_it():
     (alone,) = members(1, 8)
     total = alone.total()
     del alone
@@ -113,7 +113,7 @@ def test_memory_stays_mapped_as_long_as_arrays_of_it_live():
 
 
 class Partner:
-    """The other member of a slot, a thread that gives and adds what the test says, and the worker of the first."""
+    """The other member of a slot: a thread that contributes to the sum and also works for the first member."""
 
     def __init__(self, exchange: _core.Exchange, elements: int) -> None:
         self.exchange = exchange
@@ -136,8 +136,8 @@ class Partner:
             self.exchange.done(slot)
 
 
-def test_a_run_computes_in_the_shared_memory_and_reads_the_sum_there():
-    """Nothing is copied from the second run on, and what the run has given it may still read."""
+def test_run_computes_in_shared_memory_and_reads_the_sum_there():
+    """From the second run on, nothing is copied, and the run may still read what it has contributed."""
     exchange, length = _core.Exchange(), 1 << 14
     slot = exchange.add("bucket", [(mg.float32, (length,)), (mg.float32, (3,))])
     partner = Partner(exchange, exchange.memory(slot).size)
@@ -148,7 +148,7 @@ def test_a_run_computes_in_the_shared_memory_and_reads_the_sum_there():
     back, there = g.call("take", [], [((length,), mg.float32), ((3,), mg.float32)])
     callables = {"give": exchange.giver(slot), "take": exchange.taker(slot)}
     options = mg.CompilationDescriptor(callables=callables)
-    # The product is read again behind the sum, and the sum by a kernel and as a target.
+    # The product is read again after the sum, and the sum is read by a kernel and as a target.
     targets = [back + product, there + 1]
     executable = g.on("cpu").compile({x: (mg.float32, (length,)), small: (mg.float32, (3,))}, targets, [given], options)
     copied = []
@@ -158,8 +158,8 @@ def test_a_run_computes_in_the_shared_memory_and_reads_the_sum_there():
         np.testing.assert_array_equal(both.numpy(), array * 4 + 100)
         assert rest.tolist() == [102 + i, 103, 104]
         copied.append(exchange.statistics["copied_bytes"])
-    assert copied == [(length + 3) * 4] * 4, "the first run has given before the memory was shared"
-    # Placeholders that are given as they are cannot be computed there, and targets belong to the caller.
+    assert copied == [(length + 3) * 4] * 4, "only the first run may copy, since the memory was not shared yet"
+    # Placeholders cannot be computed in shared memory, and targets belong to the caller, so both are copied.
     h = mg.Graph()
     y, z = h.placeholder((length,)), h.placeholder((3,))
     sent = h.call_operation("give", [y, z])
@@ -173,7 +173,7 @@ def test_a_run_computes_in_the_shared_memory_and_reads_the_sum_there():
     partner.thread.join(10)
 
 
-def test_a_sum_that_is_used_after_the_next_give_is_a_copy():
+def test_sum_used_after_next_contribution_is_copied():
     exchange = _core.Exchange()
     slot = exchange.add("twice", [(mg.float32, (2048,))])
     partner = Partner(exchange, 2048)
@@ -192,7 +192,7 @@ def test_a_sum_that_is_used_after_the_next_give_is_a_copy():
     partner.thread.join(10)
 
 
-def test_a_slot_takes_sums_of_its_type_only():
+def test_slot_rejects_sums_of_another_type():
     exchange = _core.Exchange()
     slot = exchange.add("bucket", [(mg.float32, (8,))])
     with pytest.raises(mg.ShapeError, match="8 elements, got 9"):
@@ -204,7 +204,7 @@ def test_a_slot_takes_sums_of_its_type_only():
     exchange.close()
 
 
-def test_who_waits_for_other_members_hears_why_they_do_not_come():
+def test_waiting_run_receives_error_of_missing_member():
     exchange = _core.Exchange()
     slot = exchange.add("lost", [(mg.float32, (64,))])
     own, _ = members(2, 64)

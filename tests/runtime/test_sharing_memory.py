@@ -1,4 +1,6 @@
-"""Arrays pass between numpy, DLPack and us without a copy: shared, copied or refused as asked, alive long enough."""
+"""Arrays are exchanged with numpy and DLPack without copies: shared, copied, or rejected, and kept alive long
+enough.
+"""
 
 import gc
 import sys
@@ -15,7 +17,7 @@ DTYPES = "float32 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uin
 
 @pytest.fixture
 def copies() -> Iterator[object]:
-    """Calls to it give the number of copies since the last call."""
+    """Return a function that returns the number of copies since its last call."""
     last = mg.copy_count()
 
     def since() -> int:
@@ -38,7 +40,7 @@ def unaligned(values: list[float]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_element_type_is_shared_both_ways(dtype, copies):
+def test_every_dtype_is_shared_in_both_directions(dtype, copies):
     array = np.ones((2, 3), dtype)
     ours = mg.asarray(array)
     assert str(ours.dtype) == dtype and ours.shape == (2, 3) and ours.strides == array.strides
@@ -67,7 +69,7 @@ def test_feeds_and_results_are_shared(copies):
     assert copies() == 0
 
 
-def test_what_cannot_be_shared_is_copied_and_counted_or_refused(copies):
+def test_unshareable_feeds_are_copied_and_counted_or_raise(copies):
     g, x, y = doubler()
     strided = np.arange(6, dtype=np.float32)[::2]
     for array in (strided, unaligned([0, 2, 4]), np.array([0, 2, 4], ">f4")):
@@ -82,7 +84,7 @@ def test_what_cannot_be_shared_is_copied_and_counted_or_refused(copies):
     assert copies() == 1 and not np.shares_memory(fresh.numpy(), strided)
 
 
-def test_python_values_take_the_placeholders_type():
+def test_python_values_take_dtype_of_placeholder():
     g, x, y = doubler()
     assert g.run({x: [1, 2.5]}, y).tolist() == [2, 5]
     n = g.placeholder((), mg.int8)
@@ -92,7 +94,7 @@ def test_python_values_take_the_placeholders_type():
             g.run({n: wrong}, n)
 
 
-def test_no_silent_cast():
+def test_feeds_are_not_implicitly_cast():
     g, x, y = doubler()
     for wrong in (np.zeros(3), np.zeros(3, np.int32), mg.NDArray((3,), mg.float16), np.zeros(3, np.complex64)):
         with pytest.raises(mg.DTypeError):
@@ -101,7 +103,7 @@ def test_no_silent_cast():
         g.run({x: np.zeros(3, np.float32)}, y, results=np.zeros(3))
 
 
-def test_results_must_be_writable_contiguous_and_apart():
+def test_results_must_be_writable_contiguous_and_disjoint():
     g, x, y = doubler()
     fed, fixed = np.ones(3, np.float32), np.zeros(3, np.float32)
     fixed.flags.writeable = False
@@ -117,19 +119,19 @@ def test_results_must_be_writable_contiguous_and_apart():
     assert g.run({x: fixed}, y).tolist() == [0, 0, 0]
 
 
-def test_read_only_stays_read_only():
+def test_read_only_arrays_stay_read_only():
     array = np.ones(3, np.float32)
     array.flags.writeable = False
     ours = mg.asarray(array)
     assert not ours.writable and not ours.numpy().flags.writeable
     assert not np.from_dlpack(ours).flags.writeable
     with pytest.raises(BufferError):
-        ours.__dlpack__()  # the old protocol cannot say so
+        ours.__dlpack__()  # the old protocol has no read-only flag
     with pytest.raises(mg.DeviceError, match="read-only"):
         ours.copy_from(np.zeros(3, np.float32))
 
 
-def test_a_view_keeps_its_memory_alive():
+def test_view_keeps_its_memory_alive():
     g, x, y = doubler()
     view = g.run({x: np.ones(5, np.float32)}, y).numpy()
     borrowed = mg.asarray(np.arange(4))
@@ -139,7 +141,7 @@ def test_a_view_keeps_its_memory_alive():
     assert view.sum() == 10 and borrowed.tolist() == [0, 1, 2, 3] and capsule.sum() == 10
 
 
-def test_memory_is_let_go_after_the_last_use():
+def test_memory_is_released_after_last_use():
     g, x, y = doubler()
     array = np.ones(3, np.float32)
     count = sys.getrefcount(array)
@@ -152,7 +154,7 @@ def test_memory_is_let_go_after_the_last_use():
     assert sys.getrefcount(array) == count
 
 
-def test_changes_are_seen_on_both_sides():
+def test_changes_are_visible_on_both_sides():
     array = np.zeros(3, np.float32)
     ours = mg.asarray(array)
     array[0] = 5
@@ -162,13 +164,13 @@ def test_changes_are_seen_on_both_sides():
 
 
 @pytest.mark.parametrize("shape", [-1, float("nan"), float("inf"), 2**70, 2**62, (2**40, 2**40), 2**46, "3", (1,) * 17])
-def test_sizes_that_are_none(shape):
+def test_invalid_array_sizes_raise(shape):
     with pytest.raises((mg.ShapeError, mg.DeviceError)):
         mg.NDArray(shape)
     assert mg.NDArray(3).tolist() == [0, 0, 0]
 
 
-def test_scalars():
+def test_scalar_arrays_convert_to_python_numbers():
     one = mg.asarray(np.float32(2.5))
     assert (float(one), int(one), one.item(), one.shape, bool(one)) == (2.5, 2, 2.5, (), True)
     with pytest.raises(ValueError):
@@ -177,7 +179,7 @@ def test_scalars():
         len(one)
 
 
-def test_bfloat16_passes_as_bits_or_as_ml_dtypes():
+def test_bfloat16_is_exchanged_as_bits_or_ml_dtypes():
     g = mg.Graph()
     x = g.placeholder((2,), mg.bfloat16)
     bits = np.array([0x3F80, 0x4000], np.uint16)  # 1.0, 2.0

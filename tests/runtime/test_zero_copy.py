@@ -1,6 +1,6 @@
-"""Zero copy with numpy and DLPack, both ways: share, copy, refuse, and lifetime; and the counter that shows it.
+"""Zero copy with numpy and DLPack in both directions: sharing, copying, errors, lifetime, and the counter of copies.
 
-DLPack is tested against numpy's own implementation, which is as strict as any.
+DLPack is tested with numpy's implementation, which is as strict as any.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def address(array) -> int:
 
 
 class Copies:
-    """with Copies() as copies: ...; copies.made"""
+    """Counts copies within a `with` block; the result is in `made`."""
 
     def __enter__(self) -> Copies:
         self._before = mg.copy_count()
@@ -38,7 +38,7 @@ def doubling() -> tuple[mg.Graph, mg.Tensor, mg.Tensor]:
 
 
 # --- share ------------------------------------------------------------------------------------------------------------
-def test_numpy_is_a_view_of_the_array():
+def test_numpy_returns_a_view_of_the_array():
     array = mg.NDArray((2, 3), mg.float32)
     view = array.numpy()
     view[1, 2] = 7
@@ -50,7 +50,7 @@ def test_numpy_is_a_view_of_the_array():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "int64", "uint16", "uint64", "bool"])
-def test_asarray_shares_every_type(dtype: str):
+def test_asarray_shares_every_dtype(dtype: str):
     source = np.arange(6).reshape(2, 3).astype(dtype)
     with Copies() as copies:
         array = mg.asarray(source)
@@ -70,7 +70,7 @@ def test_asarray_shares_views_of_any_strides():
             assert address(array) == address(view) and array.strides == view.strides
 
 
-def test_feeding_a_contiguous_array_copies_nothing(doubling):
+def test_feeding_contiguous_array_copies_nothing(doubling):
     g, x, y = doubling
     with Copies() as copies:
         for source in (np.ones(100, np.float32), np.ones((10, 10), np.float32)[3], mg.NDArray((5,), mg.float32)):
@@ -78,15 +78,15 @@ def test_feeding_a_contiguous_array_copies_nothing(doubling):
     assert copies.made == 0
 
 
-def test_a_feed_that_is_also_the_target_is_the_same_memory_or_a_result_of_its_own(doubling):
-    """Whichever: writing into the feed afterwards must not be what makes the result right or wrong."""
+def test_placeholder_target_is_shared_or_copied_consistently(doubling):
+    """The result may share memory with the feed or not, but must be correct in both cases."""
     g, x, _ = doubling
     source = np.array([1.0, 2.0], np.float32)
     result = g.run({x: source}, x)
     assert result.tolist() == [1, 2]
 
 
-def test_results_are_written_in_place(doubling):
+def test_results_are_written_into_given_arrays(doubling):
     g, x, y = doubling
     target = np.zeros(3, np.float32)
     with Copies() as copies:
@@ -97,7 +97,7 @@ def test_results_are_written_in_place(doubling):
     assert array.tolist() == [4, 8, 12]
 
 
-def test_some_results_given_and_some_not(doubling):
+def test_results_may_be_given_for_some_targets(doubling):
     g, x, y = doubling
     z = x + 1
     target = np.zeros(2, np.float32)
@@ -105,7 +105,7 @@ def test_some_results_given_and_some_not(doubling):
     assert found[y].tolist() == [2, 4] and found[z].tolist() == target.tolist() == [2, 3]
 
 
-def test_a_view_as_result_leaves_what_lies_around_it(doubling):
+def test_result_view_leaves_surrounding_memory_unchanged(doubling):
     g, x, y = doubling
     memory = np.full(10, -1, np.float32)
     g.run({x: np.ones(4, np.float32)}, y, results=memory[3:7])
@@ -135,7 +135,7 @@ def test_lists_and_numbers_are_converted_and_counted(doubling):
     assert copies.made == 1
 
 
-def test_arrays_of_the_other_byte_order_and_unaligned_ones_are_copied(doubling):
+def test_byte_swapped_and_unaligned_arrays_are_copied(doubling):
     g, x, y = doubling
     swapped = np.array([1, 2], ">f4")
     unaligned = np.zeros(9, np.uint8)[1:].view(np.float32)
@@ -148,7 +148,7 @@ def test_arrays_of_the_other_byte_order_and_unaligned_ones_are_copied(doubling):
             mg.asarray(source, copy=False)
 
 
-def test_copies_of_an_array_are_its_own():
+def test_array_copies_are_independent():
     array = mg.asarray(np.arange(6, dtype=np.int32).reshape(2, 3)[:, ::2])
     with Copies() as copies:
         copy = array.copy()
@@ -159,7 +159,7 @@ def test_copies_of_an_array_are_its_own():
     assert np.array(array, copy=True).tolist() == array.tolist()
 
 
-def test_copy_from_refuses_another_shape_or_type():
+def test_copy_from_mismatched_array_raises():
     array = mg.NDArray((2,), mg.float32)
     with pytest.raises(mg.ShapeError):
         array.copy_from(np.zeros(3, np.float32))
@@ -168,8 +168,8 @@ def test_copy_from_refuses_another_shape_or_type():
     assert array.tolist() == [0, 0]
 
 
-# --- refuse -----------------------------------------------------------------------------------------------------------
-def test_copy_false_refuses_instead(doubling):
+# --- errors -----------------------------------------------------------------------------------------------------------
+def test_copy_false_raises_instead_of_copying(doubling):
     g, x, y = doubling
     with Copies() as copies:
         for source in (np.arange(10, dtype=np.float32)[::2], [1.0, 2.0]):
@@ -183,7 +183,7 @@ def test_copy_false_refuses_instead(doubling):
     assert copies.made == 0
 
 
-def test_read_only_memory_is_read_but_not_written(doubling):
+def test_read_only_memory_is_never_written(doubling):
     g, x, y = doubling
     source = np.ones(2, np.float32)
     source.flags.writeable = False
@@ -203,14 +203,14 @@ def test_read_only_memory_is_read_but_not_written(doubling):
 
 # --- lifetime ---------------------------------------------------------------------------------------------------------
 class Owned(np.ndarray):
-    """An array that can be watched: numpy's own class has no weak references to its memory."""
+    """An array that supports weak references, which numpy's own class does not."""
 
 
 def owned(count: int) -> Owned:
     return np.ones(count, np.float32).view(Owned)
 
 
-def test_a_borrowed_array_lives_as_long_as_the_ndarray():
+def test_borrowed_array_lives_as_long_as_the_ndarray():
     source = owned(4)
     alive = weakref.ref(source)
     array = mg.asarray(source)
@@ -226,7 +226,7 @@ def test_a_borrowed_array_lives_as_long_as_the_ndarray():
     assert alive() is None
 
 
-def test_a_feed_is_released_after_the_run(doubling):
+def test_feed_is_released_after_the_run(doubling):
     g, x, y = doubling
     source = owned(4)
     alive = weakref.ref(source)
@@ -236,7 +236,7 @@ def test_a_feed_is_released_after_the_run(doubling):
     assert alive() is None and result.tolist() == [2] * 4
 
 
-def test_a_feed_lives_while_its_run_is_in_flight(doubling):
+def test_feed_lives_while_its_run_is_in_flight(doubling):
     g, x, y = doubling
     event = mg.SharedEvent()
     descriptor = mg.ExecutionDescriptor()
@@ -246,7 +246,7 @@ def test_a_feed_lives_while_its_run_is_in_flight(doubling):
     execution = g.run_async({x: source}, y, descriptor=descriptor)
     del source
     gc.collect()
-    assert alive() is not None, "the run has not started, and it will read this"
+    assert alive() is not None, "the run has not started and will read the feed"
     event.signal(1)
     assert execution.results.tolist() == [2] * 1000
     del execution
@@ -254,7 +254,7 @@ def test_a_feed_lives_while_its_run_is_in_flight(doubling):
     assert alive() is None
 
 
-def test_a_view_keeps_its_array():
+def test_view_keeps_its_array_alive():
     array = mg.NDArray((1000,), mg.float32)
     part = array[10:20]
     part[:] = 3
@@ -272,7 +272,7 @@ def test_results_outlive_graph_and_executable(doubling):
     assert result.tolist() == [2] * 3
 
 
-def test_results_of_two_runs_are_two(doubling):
+def test_results_of_two_runs_are_separate(doubling):
     g, x, y = doubling
     first = g.run({x: np.array([1.0], np.float32)}, y)
     second = g.run({x: np.array([2.0], np.float32)}, y)
@@ -280,7 +280,7 @@ def test_results_of_two_runs_are_two(doubling):
 
 
 # --- DLPack -----------------------------------------------------------------------------------------------------------
-def test_to_numpy_by_dlpack():
+def test_dlpack_export_to_numpy():
     array = mg.NDArray((2, 3), mg.float32)
     with Copies() as copies:
         other = np.from_dlpack(array)
@@ -290,7 +290,7 @@ def test_to_numpy_by_dlpack():
     assert array.__dlpack_device__() == (1, 0)
 
 
-def test_from_numpy_by_dlpack():
+def test_dlpack_import_from_numpy():
     source = np.arange(6, dtype=np.int16).reshape(2, 3)
     for view in (source, source.T, source[:, ::2]):
         with Copies() as copies:
@@ -302,13 +302,13 @@ def test_from_numpy_by_dlpack():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "int32", "uint8", "uint64", "bool"])
-def test_every_type_there_and_back(dtype: str):
+def test_every_dtype_round_trips_through_dlpack(dtype: str):
     source = np.array([0, 1, 2]).astype(dtype)
     back = np.from_dlpack(mg.from_dlpack(source))
     assert back.dtype == source.dtype and address(back) == address(source)
 
 
-def test_dlpack_keeps_what_it_shares():
+def test_dlpack_keeps_shared_memory_alive():
     source = owned(4)
     alive = weakref.ref(source)
     array = mg.from_dlpack(source)
@@ -322,7 +322,7 @@ def test_dlpack_keeps_what_it_shares():
     assert alive() is None
 
 
-def test_a_capsule_that_nobody_takes_is_freed():
+def test_unused_dlpack_capsule_is_freed():
     source = owned(4)
     alive = weakref.ref(source)
     array = mg.asarray(source)
@@ -336,7 +336,7 @@ def test_a_capsule_that_nobody_takes_is_freed():
     assert alive() is None
 
 
-def test_dlpack_copies_only_when_asked():
+def test_dlpack_copies_only_on_request():
     array = mg.NDArray((2,), mg.float32)
     with Copies() as copies:
         copied = np.from_dlpack(array, copy=True)
@@ -344,7 +344,7 @@ def test_dlpack_copies_only_when_asked():
     assert copies.made == 1 and copied.tolist() == [0, 0]
 
 
-def test_read_only_memory_keeps_its_flag():
+def test_dlpack_preserves_read_only_flag():
     source = np.ones(2, np.float32)
     source.flags.writeable = False
     array = mg.asarray(source)
@@ -353,7 +353,7 @@ def test_read_only_memory_keeps_its_flag():
         array.__dlpack__()
 
 
-def test_what_is_no_dlpack_is_refused():
+def test_invalid_dlpack_objects_raise():
     with pytest.raises(mg.DTypeError, match="__dlpack__"):
         mg.from_dlpack([1, 2])
 
@@ -367,8 +367,8 @@ def test_what_is_no_dlpack_is_refused():
         mg.NDArray((1,), mg.float32).__dlpack__(dl_device=(2, 0))
 
 
-def test_foreign_arrays_feed_without_a_copy(doubling):
-    """Anything with __dlpack__ is an array."""
+def test_dlpack_objects_are_fed_without_copy(doubling):
+    """Any object with __dlpack__ can be a feed."""
     g, x, y = doubling
 
     class Foreign:
@@ -387,7 +387,7 @@ def test_foreign_arrays_feed_without_a_copy(doubling):
 
 
 # --- the array itself -------------------------------------------------------------------------------------------------
-def test_scalars_and_lengths():
+def test_scalar_conversion_and_length():
     number = mg.asarray(np.array(2.5, np.float32))
     assert float(number) == number.item() == 2.5 and int(number) == 2 and bool(number)
     with pytest.raises(TypeError, match="rank 0"):
@@ -402,7 +402,7 @@ def test_scalars_and_lengths():
         mg.NDArray((1,) * 17, mg.float32)
 
 
-def test_lists_have_the_types_that_python_users_mean():
+def test_lists_get_expected_dtypes():
     assert mg.asarray([1.5]).dtype == mg.float32 and mg.asarray([1]).dtype == mg.int32
     assert mg.asarray([True]).dtype == mg.bool_ and mg.asarray([1], mg.float64).dtype == mg.float64
     with pytest.raises(mg.DTypeError):

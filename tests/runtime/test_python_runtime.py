@@ -1,4 +1,4 @@
-"""Queues, command buffers, events, handlers and the executable cache as Python sees them; leaving and forking."""
+"""Queues, command buffers, events, handlers, and the executable cache from Python; interpreter exit and fork."""
 
 import gc
 import os
@@ -33,13 +33,13 @@ def wait_for(condition) -> None:
 
 
 def python(code: str) -> str:
-    """The output of a program of its own; it must end well, and soon."""
+    """Run code in a new process that must exit successfully, and return its output."""
     run = subprocess.run([sys.executable, "-c", device.prelude() + code], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
 
-def test_tensors_have_one_object_and_keep_their_graph():
+def test_tensors_have_one_python_object_and_keep_their_graph_alive():
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     y = x * 2
@@ -53,7 +53,7 @@ def test_tensors_have_one_object_and_keep_their_graph():
     assert seen() is None
 
 
-def test_a_graph_that_holds_its_tensors_is_collected():
+def test_graph_holding_its_own_tensors_is_collected():
     g = mg.Graph()
     g.held = [g, g.variable([1.0])]
     g.run({}, g.held[1])
@@ -78,7 +78,7 @@ def test_descriptor_orders_runs_by_events(doubler):
     assert event.signaled_value == 1
 
 
-def test_an_event_never_signalled_times_out(doubler):
+def test_waiting_for_unsignaled_event_times_out(doubler):
     g, x, y = doubler
     event = mg.SharedEvent(timeout=0.05)
     with pytest.raises(TimeoutError, match="did not reach value 1") as caught:
@@ -111,7 +111,7 @@ def test_handlers_get_results_and_their_exceptions_reach_the_waiter(doubler):
     assert isinstance(execution.error, KeyError)
 
 
-def test_handlers_and_feeds_are_let_go_without_waiting(doubler):
+def test_handlers_and_feeds_are_released_without_waiting(doubler):
     g, x, y = doubler
 
     class Handler:
@@ -124,7 +124,7 @@ def test_handlers_and_feeds_are_let_go_without_waiting(doubler):
     wait_for(lambda: seen() is None and sys.getrefcount(array) == count)
 
 
-def test_command_buffers(doubler):
+def test_command_buffer_chains_runs(doubler):
     g, x, y = doubler
     order: list[str] = []
     buffer = mg.CommandQueue().command_buffer()
@@ -164,7 +164,7 @@ def test_double_buffering_with_a_semaphore(doubler):
         mg.Semaphore(0).wait(0.01)
 
 
-def test_many_threads_run_one_graph(doubler):
+def test_threads_run_one_graph_concurrently(doubler):
     g, x, y = doubler
     g.run({x: ONES}, y)
     wrong: list[int] = []
@@ -180,7 +180,7 @@ def test_many_threads_run_one_graph(doubler):
     assert not wrong and g.on().cache.compiles == 1
 
 
-def test_a_thousand_batch_sizes_are_not_a_thousand_executables(doubler):
+def test_thousand_batch_sizes_do_not_cache_thousand_executables(doubler):
     g, x, y = doubler
     for n in range(1, 1001):
         assert g.run({x: np.ones(n, np.float32)}, y).shape == (n,)
@@ -207,7 +207,7 @@ def test_variables_are_read_and_set_in_order():
     assert g.variable_value(v).tolist() == [3, 2, 1, 0]
 
 
-def test_wrong_feeds_leave_everything_usable(doubler):
+def test_invalid_feeds_leave_graph_usable(doubler):
     g, x, y = doubler
     other = mg.Graph()
     foreign = other.placeholder((-1,))
@@ -227,7 +227,7 @@ def test_wrong_feeds_leave_everything_usable(doubler):
     assert g.run({x: ONES}, y).tolist() == [2, 2, 2] and g.on().cache.count == 1
 
 
-def test_passes_can_be_observed_and_an_exception_there_is_the_callers(doubler):
+def test_passes_are_observed_and_exceptions_there_propagate(doubler):
     g, x, y = doubler
     seen: list[str] = []
     g.compile({x: (3,)}, [y], options=mg.CompilationDescriptor(observe=lambda name, text: seen.append(name)))
@@ -241,7 +241,7 @@ def test_passes_can_be_observed_and_an_exception_there_is_the_callers(doubler):
     assert g.on().cache.count == 1
 
 
-def test_leaving_with_work_in_flight_neither_hangs_nor_crashes():
+def test_exit_with_work_in_flight_neither_hangs_nor_crashes():
     out = python("""
 import numpy as np, mpsgraph as mg, time
 g = mg.Graph(); x = g.placeholder((-1,)); y = x * 2
@@ -255,7 +255,7 @@ g.run_async({x: np.ones(10, np.float32)}, y, descriptor=stuck, queue=mg.CommandQ
     assert out.count("handled") == 5 and "stuck DeviceError" in out
 
 
-def test_a_wait_can_be_interrupted():
+def test_keyboard_interrupt_ends_a_wait():
     out = python("""
 import mpsgraph as mg, os, signal, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
@@ -266,8 +266,8 @@ except KeyboardInterrupt: print("interrupted")
     assert out == "interrupted\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_use_after_fork_is_refused():
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="requires fork")
+def test_use_after_fork_raises():
     out = python("""
 import gc, os, sys, numpy as np, mpsgraph as mg
 g = mg.Graph(); x = g.placeholder((-1,)); y = x * 2; v = g.variable([1.0])
@@ -290,9 +290,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), g.run({x: np.ones(1, n
     assert out == "7 [2.0]\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_while_other_threads_give_arrays_back():
-    """What a thread holds at that moment, nobody gives back in the child."""
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="requires fork")
+def test_fork_while_other_threads_release_arrays():
+    """A lock held by another thread at the time of the fork is never released in the child."""
     out = python("""
 import os, numpy as np, mpsgraph as mg
 g = mg.Graph(); x = g.placeholder((-1,)); y = x * 2
@@ -310,7 +310,7 @@ print("all ended")
     assert out == "all ended\n"
 
 
-def test_variables_from_tensors():
+def test_variable_from_tensor():
     g = mg.Graph()
     w = g.variable(np.array([1.0, 2.0], np.float32))
     g.set_variable(w, np.float32([3, 4]))
@@ -328,7 +328,7 @@ def test_variables_from_tensors():
 
 
 def test_complex_constants():
-    """constantWithRealPart:imaginaryPart: in its three forms."""
+    """The three forms of constantWithRealPart:imaginaryPart:."""
     g = mg.Graph()
     widest = "complex128" if device.has("complex128") else "complex64"
     alone, typed = g.constant(1 - 2j), g.constant(3 + 0.5j, dtype=widest)
@@ -339,7 +339,7 @@ def test_complex_constants():
     assert found[filled].tolist() == [[1j], [1j]]
 
 
-def test_an_execution_as_a_number():
+def test_execution_converts_to_float():
     g = mg.Graph()
     x = g.placeholder((3,))
     device_graph, array = g.on(), np.array([1, 2, 4], np.float32)
@@ -353,7 +353,7 @@ def test_an_execution_as_a_number():
         float(device_graph.run_async({}, [], [g.assign(counter, g.constant(1.0))]))
 
 
-def test_an_execution_is_of_one_class_and_gives_what_its_run_returns():
+def test_executions_share_one_class_and_return_results_of_their_run():
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     y, z = x * 2, x + 1
