@@ -1,8 +1,8 @@
 // swift-tools-version: 6.0
-// mpsgraph for Swift: a thin layer over the C interface, include/mpsgraph/mpsgraph.h.
+// mpsgraph for Swift: a thin layer over the C API in include/mpsgraph/mpsgraph.h.
 //
-// On Linux the library is found by pkg-config (PKG_CONFIG_PATH, see README.md here). On Apple's systems it is the
-// XCFramework that make_xcframework.sh builds from this repository, on a Mac.
+// On Linux, pkg-config finds the library (set PKG_CONFIG_PATH, see README.md). On Apple platforms it is an XCFramework,
+// which make_xcframework.sh builds from this repository on a Mac.
 import PackageDescription
 
 #if os(Linux)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds build/CMpsgraph.xcframework, which Package.swift takes on Apple's systems: run it on a Mac with Xcode, CMake
-# and Python 3.10 or newer. A framework for macOS, iPhones and the simulator each, with the C interface as Clang module;
-# Xcode embeds it in applications. No Mac was at hand: this script has not run yet.
+# Builds build/CMpsgraph.xcframework, which Package.swift uses on Apple platforms. Run it on a Mac with Xcode, CMake,
+# and Python 3.10 or later. It contains one framework each for macOS, iOS devices, and the iOS simulator, with the C API
+# as a Clang module; Xcode embeds it in applications. The script has not yet been tested on a Mac.
 #
 #   swift/make_xcframework.sh [macosx iphoneos iphonesimulator]
 set -eu
@@ -11,20 +11,20 @@ root=$(dirname "$here")
 build=$here/build
 [ $# -gt 0 ] || set -- macosx iphoneos iphonesimulator
 
-[ "$(uname)" = Darwin ] || { echo "make_xcframework.sh needs a Mac: xcodebuild makes XCFrameworks" >&2; exit 2; }
+[ "$(uname)" = Darwin ] || { echo "make_xcframework.sh requires a Mac, because it uses xcodebuild" >&2; exit 2; }
 for tool in xcodebuild xcrun cmake python3; do
-  command -v "$tool" >/dev/null || { echo "make_xcframework.sh needs $tool" >&2; exit 2; }
+  command -v "$tool" >/dev/null || { echo "make_xcframework.sh requires $tool; install it first" >&2; exit 2; }
 done
 
-# The headers that the build needs (nlohmann-json) come from PyPI, into an environment of their own.
+# The build's header dependencies (nlohmann-json) are installed from PyPI into a separate environment.
 python3 -m venv "$build/venv"
 "$build/venv/bin/python" "$root/tools/requirements.py" build > "$build/requirements.txt"
 "$build/venv/bin/python" -m pip install --quiet -r "$build/requirements.txt"
 
 rm -rf "$build/CMpsgraph.xcframework"
 
-# CMpsgraph.framework around a library: its headers as C99 reads them. macOS wants versions, iOS none.
-framework() {  # library, directory, system's name in the property list, oldest system
+# Create CMpsgraph.framework around a library, with headers in C99. macOS requires versioned frameworks, iOS flat ones.
+framework() {  # library, directory, platform name in the property list, oldest system version
   made=$2/CMpsgraph.framework
   rm -rf "$made"
   if [ "$3" = MacOSX ]; then inside=Versions/A/ resources=$made/Versions/A/Resources; else inside= resources=$made; fi
@@ -34,7 +34,7 @@ framework() {  # library, directory, system's name in the property list, oldest 
   cp "$1" "$inside/CMpsgraph"
   install_name_tool -id "$name" "$inside/CMpsgraph"
   for header in mpsgraph.h custom_operation.h function_table.h export.h; do
-    # Inside a framework headers are found by its name.
+    # Inside a framework, headers are included by the framework's name.
     sed 's|"mpsgraph/\([a-z_]*\.h\)"|<CMpsgraph/mpsgraph/\1>|' "$root/include/mpsgraph/$header" \
       > "$inside/Headers/mpsgraph/$header"
   done

@@ -1,9 +1,9 @@
-"""Writes Tests/MpsgraphTests/Packages: what the Swift tests load, and the numbers that they must get.
+"""Write Tests/MpsgraphTests/Packages: packages for the Swift tests, and the expected results.
 
     python swift/Tests/make_packages.py
 
-classifier.mpsgraph is a model for inference; training.mpsgraph a trainer of the same network with dropout, Adam and a
-schedule, saved after three steps; expected.json holds a batch, the model's outputs, and the losses of ten more steps.
+classifier.mpsgraph is a model for inference. training.mpsgraph is a trainer of the same network with dropout, Adam, and
+a schedule, saved after three steps. expected.json holds a batch, the model's outputs, and the losses of ten more steps.
 """
 
 import json

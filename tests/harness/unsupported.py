@@ -52,7 +52,7 @@ NODES: dict[str, str] = {
     "test_*[[]lanczos_scale-[12]x[12]]": "it is unknown how Apple's kernel shrinks images",
     "test_*loss*[[]kullback_leibler_divergence-*]": DIVERGENCE,
     **{
-        f"test_forward_loss_and_its_gradient[[]*-True-{reduction}-*]": "Apple does not document which images then hold the loss"
+        f"test_forward_loss_and_its_gradient[[]*-True-{reduction}-*]": "Apple does not say which images hold the loss"
         for reduction in ("sum", "mean", "sum_by_nonzero_weights")
     },
     "test_loss_gradients_of_labels_and_weights[[]*]": "Apple's nodes have no gradient with respect to a loss's weights",

@@ -1,14 +1,15 @@
-// The classifier and its data, from the application's resources, which make_resources.py writes.
+// The classifier and its data, loaded from the application's resources, which make_resources.py writes.
 import Foundation
 import Mpsgraph
 
-/// What both tabs show. Steps and predictions run on the trainer's thread; what is published changes on the main one.
+/// The state that both tabs show. Steps and predictions run on the trainer's thread; published properties change on the
+/// main thread.
 @MainActor
 final class DigitModel: ObservableObject {
   static let batchSize = 40
 
   struct Point: Identifiable {
-    let id: Int  // the step
+    let id: Int  // number of the step
     let loss: Double
   }
 
@@ -69,7 +70,7 @@ final class DigitModel: ObservableObject {
     ]
   }
 
-  /// How likely each digit is, of 784 grey levels from 0, paper, to 1, ink.
+  /// Returns the probability of each digit for 784 gray levels between 0 (paper) and 1 (ink).
   func probabilities(of pixels: [Float]) async -> [Double]? {
     guard let trainer else { return nil }
     do {

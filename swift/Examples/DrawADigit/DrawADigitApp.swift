@@ -1,4 +1,5 @@
-// Draw a digit, as in Apple's WWDC20 talk: one tab trains a classifier and plots its loss, the other reads what you draw.
+// Draw a digit, as in Apple's WWDC20 talk: one tab trains a classifier and plots its loss, the other recognizes the
+// digit that you draw.
 import SwiftUI
 
 @main

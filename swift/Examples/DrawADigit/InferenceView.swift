@@ -1,4 +1,4 @@
-// The inference tab: a square to draw in, and how likely each digit is.
+// The inference tab: a square to draw in, and the probability of each digit.
 import SwiftUI
 
 struct InferenceView: View {

@@ -1,9 +1,11 @@
-// Strokes as the classifier was shown digits: 28 x 28 grey levels, the ink centred and as large as in the data.
+// Converts strokes to images like those in the training data: 28 x 28 gray levels, with the ink centered and scaled to
+// the same size.
 
 enum Raster {
   static let size = 28
 
-  /// Grey levels from 0, paper, to 1, ink, row by row; `strokes` are points in a square of the given side.
+  /// Returns gray levels between 0 (paper) and 1 (ink), row by row. `strokes` are points in a square with the given
+  /// side.
   static func pixels(of strokes: [[(x: Double, y: Double)]], side: Double) -> [Float] {
     let all = strokes.flatMap { $0 }
     guard let first = all.first else { return [Float](repeating: 0, count: size * size) }
@@ -31,7 +33,7 @@ enum Raster {
     return pixels
   }
 
-  /// Of a point from the line between `a` and `b`.
+  /// Returns the distance of a point from the line segment between `a` and `b`.
   private static func distance(_ p: (Double, Double), _ a: (x: Double, y: Double), _ b: (x: Double, y: Double)) -> Double {
     let (dx, dy) = (b.x - a.x, b.y - a.y)
     let length = dx * dx + dy * dy

@@ -1,4 +1,4 @@
-"""Writes what the application needs into Resources: the classifier as a package that trains, and scanned digits.
+"""Write the application's resources: the classifier as a trainable package, and scanned digits.
 
 python swift/Examples/DrawADigit/make_resources.py
 """
@@ -17,11 +17,11 @@ def main() -> None:
     (images, labels), _ = mg.data.digits()
     optimizer = mg.optim.SGD(0.05, momentum=0.9)
     trainer = mg.Trainer(classifier(), loss="cross_entropy", optimizer=optimizer, metrics=["accuracy"], seed=0)
-    trainer.train_step(images[:40], labels[:40])  # the first step builds what is saved
+    trainer.train_step(images[:40], labels[:40])  # the first step builds the state that is saved
     mg.save(RESOURCES / "digits.mpsgraph", trainer)
     (RESOURCES / "digits.images").write_bytes(np.uint8(np.rint(images * 255)).tobytes())
     (RESOURCES / "digits.labels").write_bytes(np.uint8(labels).tobytes())
-    print(f"{len(labels)} digits and the classifier are in {RESOURCES}")
+    print(f"wrote {len(labels)} digits and the classifier to {RESOURCES}")
 
 
 if __name__ == "__main__":

@@ -1,3 +1,3 @@
-// The C interface as the Clang module CMpsgraph. On Linux, where the headers come from pkg-config's package.
+// The C API as the Clang module CMpsgraph. Used on Linux, where the pkg-config package provides the headers.
 #include <mpsgraph/custom_operation.h>
 #include <mpsgraph/mpsgraph.h>

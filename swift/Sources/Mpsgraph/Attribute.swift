@@ -1,7 +1,7 @@
-// Attributes of operations, as docs/operations.md lists them for each kind.
+// Attributes of operations. docs/operations.md lists those of each kind of operation.
 import CMpsgraph
 
-/// The value of an attribute. Literals stand for themselves: `["axes": [0, 1], "keep_dims": true]`.
+/// The value of an attribute. Literals can be used directly: `["axes": [0, 1], "keep_dims": true]`.
 public enum Attribute: Sendable, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
   ExpressibleByStringLiteral, ExpressibleByArrayLiteral
 {

@@ -1,7 +1,7 @@
-// Work in order, beside other work: queues, command buffers, shared events.
+// Ordered and concurrent work: queues, command buffers, shared events.
 import CMpsgraph
 
-/// Command buffers of a queue run one after the other, in the order in which they are committed.
+/// A queue whose command buffers run one after the other, in the order in which they are committed.
 public final class CommandQueue: Sendable {
   let handle: Handle
 
@@ -10,7 +10,7 @@ public final class CommandQueue: Sendable {
   }
 }
 
-/// Runs that are encoded first, and handed over together by `commit`.
+/// A list of encoded runs, which `commit` submits together.
 public final class CommandBuffer: Sendable {
   let handle: Handle
 
@@ -18,7 +18,7 @@ public final class CommandBuffer: Sendable {
     handle = try Handle { mpsgraph_command_buffer_create(queue.handle.pointer, $0) }
   }
 
-  /// `results` are filled when the buffer is completed.
+  /// Encodes a run, which fills `results` before the command buffer completes.
   public func encode(_ executable: Executable, _ inputs: [NDArray], into results: [NDArray]) throws {
     try withHandles(inputs) { given, count in
       var written: [OpaquePointer?] = results.map { $0.handle.pointer }
@@ -30,23 +30,24 @@ public final class CommandBuffer: Sendable {
     }
   }
 
-  /// What is encoded after this waits until the event has reached `value`.
+  /// Makes everything encoded afterwards wait until the event has reached `value`.
   public func wait(for event: SharedEvent, value: UInt64) throws {
     try check(mpsgraph_command_buffer_wait_for_event(handle.pointer, event.handle.pointer, value))
   }
 
-  /// Sets the event when all that is encoded before this has run.
+  /// Signals the event after everything encoded before has run.
   public func signal(_ event: SharedEvent, value: UInt64) throws {
     try check(mpsgraph_command_buffer_signal_event(handle.pointer, event.handle.pointer, value))
   }
 
   public func commit() throws { try check(mpsgraph_command_buffer_commit(handle.pointer)) }
 
-  /// Until it is completed, or `seconds` are over: `Failure` of kind `timeout`. Without, for ever.
+  /// Waits until the command buffer completes. After `seconds`, throws a `Failure` of kind `timeout`; nil waits
+  /// forever.
   public func wait(seconds: Double? = nil) throws { try check(mpsgraph_command_buffer_wait(handle.pointer, seconds ?? -1)) }
 }
 
-/// A number that only grows, for which command buffers and threads wait.
+/// A counter that only increases, for which command buffers and threads can wait.
 public final class SharedEvent: Sendable {
   let handle: Handle
 

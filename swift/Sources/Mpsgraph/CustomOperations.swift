@@ -1,21 +1,21 @@
-// Operations of the application's own: kernels that are described in C, or come in a shared library.
+// Custom operations: kernels described in C or contained in a shared library.
 import CMpsgraph
 import Foundation
 
-/// Kernels of yours, which graphs and packages have as operations of kind `custom`, by their name:
-/// `graph.add("custom", [x], ["operation": "softshrink", "lambd": 0.5])`.
+/// Custom kernels, which graphs and packages refer to by name in operations of kind `custom`: `graph.add("custom", [x],
+/// ["operation": "softshrink", "lambd": 0.5])`.
 ///
-/// They belong to the process, and are there before a package that needs them is opened.
+/// Custom operations are registered per process. Register them before opening a package that needs them.
 public enum CustomOperations {
-  /// All that a shared library describes: one that Python compiled, or one of yours. It stays loaded.
+  /// Registers all operations in a shared library, whether compiled by Python or by you. The library stays loaded.
   ///
-  /// `Failure` of kind `graph` where there is no such library, or none of custom operations.
+  /// Throws a `Failure` of kind `graph` if the library does not exist or contains no custom operations.
   public static func load(library: URL) throws { try check(mpsgraph_custom_load(library.path)) }
 
-  /// One that C describes (`mpsgraph/custom_operation.h`). What it points to must live as long as the process; one of
-  /// the same name and key is replaced.
+  /// Registers an operation described in C (`mpsgraph/custom_operation.h`). Everything the description points to must
+  /// remain valid until the process exits. Replaces an operation with the same name and key.
   ///
-  /// `Failure` of kind `graph` where the description is no good.
+  /// Throws a `Failure` of kind `graph` if the description is invalid.
   public static func register(_ operation: UnsafePointer<mpsgraph_custom_operation>) throws {
     try check(mpsgraph_custom_register(operation))
   }

@@ -1,11 +1,11 @@
-// Devices, and what holds for the whole process.
+// Devices and process-wide settings.
 import CMpsgraph
 
-/// Where graphs run: "cpu", and "metal" on Apple's machines.
+/// A device on which graphs run: "cpu", or "metal" on Apple platforms.
 public final class Device: Sendable {
   let handle: Handle
 
-  /// The default device if no name is given.
+  /// Opens the named device, or the default device if the name is nil.
   public init(_ name: String? = nil) throws { handle = try Handle { mpsgraph_device_open(name, $0) } }
 
   public func name() throws -> String { try text { mpsgraph_device_name(handle.pointer, $0, $1, $2) } }
@@ -20,21 +20,21 @@ public final class Device: Sendable {
   }
 }
 
-/// The library in this process.
+/// Settings and statistics of the library in this process.
 public enum Library {
   public static var version: String { mpsgraph_version().map { String(cString: $0) } ?? "" }
 
-  /// Threads that runs on the CPU use.
+  /// The number of threads used by runs on the CPU.
   public static func threadCount() throws -> Int {
     var count: Int32 = 0
     try check(mpsgraph_thread_count(&count))
     return Int(count)
   }
 
-  /// 0: as many as the machine has processors.
+  /// Sets the number of threads; 0 means one per processor.
   public static func setThreadCount(_ count: Int) throws { try check(mpsgraph_set_thread_count(Int32(clamping: count))) }
 
-  /// Bytes of arrays that live now, at most lived, and are kept for the next ones.
+  /// The number of bytes in live arrays, their peak, and the bytes cached for new arrays.
   public static func memory() throws -> (live: UInt64, peak: UInt64, cached: UInt64) {
     var statistics = mpsgraph_memory_statistics()
     try check(mpsgraph_get_memory_statistics(&statistics))

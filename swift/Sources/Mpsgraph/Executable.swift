@@ -1,7 +1,7 @@
-// Compiled graphs: run and waited for, run with async and await, or encoded into command buffers (CommandQueue.swift).
+// Compiled graphs, which run synchronously, with async and await, or in command buffers (CommandQueue.swift).
 import CMpsgraph
 
-/// A compiled graph. It keeps its graph and may run on several threads.
+/// A compiled graph. It retains its graph and may run on several threads.
 public final class Executable: Sendable {
   let handle: Handle
   public let inputTypes: [TensorType]
@@ -25,7 +25,7 @@ public final class Executable: Sendable {
     }
   }
 
-  /// Runs, waits, and gives new arrays.
+  /// Runs the graph, waits, and returns new arrays.
   public func run(_ inputs: [NDArray]) throws -> [NDArray] {
     var results = [OpaquePointer?](repeating: nil, count: outputTypes.count)
     try withHandles(inputs) { given, count in
@@ -34,7 +34,7 @@ public final class Executable: Sendable {
     return try adopt(results)
   }
 
-  /// Runs, waits, and writes into `results`: writable, and of the outputs' types.
+  /// Runs the graph, waits, and writes into `results`, which must be writable and have the outputs' types.
   public func run(_ inputs: [NDArray], into results: [NDArray]) throws {
     try withHandles(inputs) { given, count in
       var written: [OpaquePointer?] = results.map { $0.handle.pointer }
@@ -44,12 +44,13 @@ public final class Executable: Sendable {
     }
   }
 
-  /// Runs on the library's threads and resumes when it is done. A run that has started is not interrupted.
+  /// Runs the graph on the library's threads and resumes when it completes. A run that has started cannot be
+  /// interrupted.
   public func run(_ inputs: [NDArray]) async throws -> [NDArray] {
     try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<[NDArray], any Error>) in
       let waiting = Unmanaged.passRetained(Waiting(continuation))
       do {
-        // The library keeps the arrays until the run has ended; of the execution nothing more is needed.
+        // The library retains the arrays until the run ends, so the execution object can be discarded.
         _ = try withHandles(inputs) { given, count in
           try Handle {
             mpsgraph_executable_run_async(
@@ -57,7 +58,8 @@ public final class Executable: Sendable {
           }
         }
       } catch {
-        waiting.takeRetainedValue().continuation.resume(throwing: error)  // then nobody else is told
+        // the completion function is not called in this case
+        waiting.takeRetainedValue().continuation.resume(throwing: error)
       }
     }
   }
@@ -68,7 +70,7 @@ private final class Waiting: Sendable {
   init(_ continuation: CheckedContinuation<[NDArray], any Error>) { self.continuation = continuation }
 }
 
-/// The C interface's completion: once, after success and failure alike; `results` are the run's own.
+/// The completion function of the C API, called exactly once, after success or failure. `results` are the run's arrays.
 private func completed(
   context: UnsafeMutableRawPointer?, status: mpsgraph_status, message: UnsafePointer<CChar>?,
   results: UnsafePointer<OpaquePointer?>?, count: Int
@@ -82,7 +84,7 @@ private func completed(
     })
 }
 
-/// Arrays that a run made, each with a count that is taken over.
+/// Wraps arrays created by a run and takes ownership of their references.
 func adopt(_ results: [OpaquePointer?]) throws -> [NDArray] {
   try results.map { Handle(adopting: $0!) }.map { try NDArray($0) }
 }

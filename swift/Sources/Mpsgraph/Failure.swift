@@ -1,9 +1,9 @@
-// What can go wrong: the C interface's status and message as an error of Swift's.
+// Errors: the status and message of the C API as a Swift error.
 import CMpsgraph
 
-/// An error of the library. It says what was expected, what came, and what to do.
+/// An error of the library. Its message states what was expected, what was received, and how to fix it.
 public struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
-  /// The kinds of errors; the numbers are those of `mpsgraph_status`.
+  /// The kinds of errors. Raw values are those of `mpsgraph_status`.
   public enum Kind: Int32, Sendable {
     case invalidArgument = 1
     case invalidHandle = 2
@@ -32,7 +32,7 @@ public struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
   public var description: String { "\(kind): \(message)" }
 }
 
-/// The error of a status; nil where it is none. `message` is this thread's last one if not given.
+/// Returns the error for a status, or nil for success. Without `message`, uses the last message of this thread.
 func failure(_ status: mpsgraph_status, _ message: UnsafePointer<CChar>? = nil) -> Failure? {
   if status == 0 { return nil }
   let words = message ?? mpsgraph_error_message()
@@ -43,7 +43,7 @@ func check(_ status: mpsgraph_status) throws {
   if let failed = failure(status) { throw failed }
 }
 
-/// A text that the library writes into a buffer: its length first, then the text.
+/// Returns a string that the library writes in two calls: first its length, then the characters.
 func text(_ write: (UnsafeMutablePointer<CChar>?, Int, UnsafeMutablePointer<Int>?) -> mpsgraph_status) throws -> String {
   var length = 0
   try check(write(nil, 0, &length))
@@ -52,23 +52,23 @@ func text(_ write: (UnsafeMutablePointer<CChar>?, Int, UnsafeMutablePointer<Int>
   return String(decoding: buffer.prefix(length).map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
-/// A counted object of the library, released with the last reference to this one.
+/// A reference-counted object of the library, released with the last reference to this instance.
 ///
-/// Objects of the library may be used from several threads (docs/c.md), so that all that hold one are Sendable.
+/// The library's objects may be used from several threads (docs/c.md), so everything that holds one is Sendable.
 final class Handle: @unchecked Sendable {
   let pointer: OpaquePointer
 
-  /// Takes the count over that `make` returns.
+  /// Takes ownership of the reference that `make` returns.
   init(_ make: (UnsafeMutablePointer<OpaquePointer?>) -> mpsgraph_status) throws {
     var made: OpaquePointer?
     try check(make(&made))
-    guard let made else { throw Failure(.internal, "the library said that all went well, and gave no object") }
+    guard let made else { throw Failure(.internal, "the library reported success but returned no object") }
     pointer = made
   }
 
   init(adopting pointer: OpaquePointer) { self.pointer = pointer }
 
-  /// Another reference to an object that somebody else holds.
+  /// Adds a reference to an object that is owned elsewhere.
   init(retaining pointer: OpaquePointer) throws {
     try check(mpsgraph_retain(UnsafeMutableRawPointer(pointer)))
     self.pointer = pointer

@@ -1,13 +1,13 @@
-// Graphs: opened from a package, read from text, or built operation by operation.
+// Graphs: opened from a package, parsed from text, or built operation by operation.
 import CMpsgraph
 import Foundation
 
-/// A value of a graph. It keeps its graph.
+/// A value in a graph. It retains its graph.
 public struct Tensor: @unchecked Sendable {
   let pointer: OpaquePointer
   public let graph: Graph
 
-  /// The type, as far as the graph knows it.
+  /// The type, as far as it is known in the graph.
   public func type() throws -> TensorType {
     var type = mpsgraph_type()
     try check(mpsgraph_tensor_type(pointer, &type))
@@ -16,34 +16,34 @@ public struct Tensor: @unchecked Sendable {
 
   public func name() throws -> String { try text { mpsgraph_tensor_name(pointer, $0, $1, $2) } }
 
-  /// A variable's value of now, copied. `Failure` of kind `graph` where the tensor is no variable.
+  /// Returns a copy of a variable's current value. Throws a `Failure` of kind `graph` if the tensor is not a variable.
   public func read() throws -> NDArray { try NDArray(Handle { mpsgraph_variable_read(pointer, $0) }) }
 
-  /// Sets a variable; the type must be its own.
+  /// Sets a variable to a value of the same type.
   public func write(_ value: NDArray) throws { try check(mpsgraph_variable_write(pointer, value.handle.pointer)) }
 }
 
-/// An operation of a graph, for those without a result, as an assignment. It keeps its graph.
+/// An operation in a graph, used for operations without results, such as assignments. It retains its graph.
 public struct Operation: @unchecked Sendable {
   let pointer: OpaquePointer
   public let graph: Graph
 }
 
-/// A graph of operations on a device. It is built by one thread at a time, and may run on many.
+/// A graph of operations on a device. Only one thread may build it at a time, but many may run it.
 public final class Graph: Sendable {
   let handle: Handle
 
-  /// An empty one; the default device if none is named.
+  /// Creates an empty graph on the given device, or on the default device.
   public init(device: Device? = nil) throws {
     handle = try Handle { mpsgraph_graph_create(device?.handle.pointer, $0) }
   }
 
-  /// A package, as `mpsgraph.save` in Python writes it.
+  /// Opens a package written by `mpsgraph.save` in Python.
   public init(package: URL, device: Device? = nil) throws {
     handle = try Handle { mpsgraph_graph_open(package.path, device?.handle.pointer, $0) }
   }
 
-  /// The textual form.
+  /// Parses the textual form of a graph.
   public init(text: String, device: Device? = nil) throws {
     handle = try Handle { mpsgraph_graph_from_text(text, text.utf8.count, device?.handle.pointer, $0) }
   }
@@ -52,15 +52,15 @@ public final class Graph: Sendable {
 
   public func text() throws -> String { try Mpsgraph.text { mpsgraph_graph_text(handle.pointer, $0, $1, $2) } }
 
-  /// Writes a package: inputs and outputs that have names, and all variables with their values of now.
+  /// Writes a package with the named inputs and outputs and the current values of all variables.
   public func save(to package: URL) throws { try check(mpsgraph_graph_save(handle.pointer, package.path)) }
 
-  /// Sets the variables that a package has to its values: all of them, or none where one does not fit.
+  /// Sets the variables to the values in a package. If one does not fit, no variable changes.
   public func loadState(from package: URL) throws { try check(mpsgraph_graph_load_state(handle.pointer, package.path)) }
 
-  // MARK: what has a name
+  // MARK: names
 
-  /// What tensors are to an application; the numbers are those of `mpsgraph_role`.
+  /// The role of a tensor in the application. Raw values are those of `mpsgraph_role`.
   public enum Role: Int32, Sendable {
     case input = 0
     case output = 1
@@ -68,7 +68,8 @@ public final class Graph: Sendable {
     case trainable = 3
   }
 
-  /// Names and tensors in their order. Parameters are all variables, trainable ones those that a package names.
+  /// Returns the names and tensors with a role, in order. Parameters are all variables; trainable ones are those that a
+  /// package names.
   public func tensors(_ role: Role) throws -> [(name: String, tensor: Tensor)] {
     try (0..<count(role)).map { index in
       let tensor = try tensor { mpsgraph_graph_tensor_at(handle.pointer, role.rawValue, index, $0) }
@@ -90,14 +91,15 @@ public final class Graph: Sendable {
     try operation { mpsgraph_graph_find_operation(handle.pointer, name, $0) }
   }
 
-  /// Gives a placeholder a name as input, or a tensor one as output; a name that exists is moved.
+  /// Names a placeholder as an input, or a tensor as an output. If the name exists, it moves to this tensor.
   public func setName(_ name: String, _ role: Role, of tensor: Tensor) throws {
     try check(mpsgraph_graph_set_name(handle.pointer, role.rawValue, name, tensor.pointer))
   }
 
   // MARK: building
 
-  /// The single result of a new operation, by its kind, operands and attributes, as docs/operations.md lists them.
+  /// Adds an operation and returns its single result. docs/operations.md lists the operands and attributes of each
+  /// kind.
   public func add(_ kind: String, _ inputs: [Tensor] = [], _ values: [String: Attribute] = [:], name: String? = nil)
     throws -> Tensor
   {
@@ -108,7 +110,7 @@ public final class Graph: Sendable {
     }
   }
 
-  /// A new operation, with as many results as its kind has.
+  /// Adds an operation with any number of results.
   public func create(_ kind: String, _ inputs: [Tensor] = [], _ values: [String: Attribute] = [:], name: String? = nil)
     throws -> Operation
   {
@@ -125,7 +127,7 @@ public final class Graph: Sendable {
     return try (0..<count).map { index in try tensor { mpsgraph_operation_output(operation.pointer, index, $0) } }
   }
 
-  /// Something that is fed; an input by its name, too.
+  /// Adds a placeholder, which is also an input with this name.
   public func placeholder(_ type: TensorType, name: String) throws -> Tensor {
     let made = try add("placeholder", [], ["type": .type(type)], name: name)
     try setName(name, .input, of: made)
@@ -140,7 +142,7 @@ public final class Graph: Sendable {
 
   public func assign(_ variable: Tensor, _ value: Tensor) throws -> Operation { try create("assign", [variable, value]) }
 
-  /// d(of)/d(each of the others), in their order.
+  /// Returns the gradients of `loss` with respect to each of `tensors`, in the same order.
   public func gradients(of loss: Tensor, withRespectTo tensors: [Tensor]) throws -> [Tensor] {
     let pointers: [OpaquePointer?] = tensors.map { $0.pointer }
     var made = [OpaquePointer?](repeating: nil, count: tensors.count)
@@ -150,14 +152,15 @@ public final class Graph: Sendable {
 
   // MARK: control flow
 
-  /// The results of `then` or of `otherwise`, which have the same types.
+  /// Returns the results of `then` or `otherwise`, which must have the same types.
   public func `if`(
     _ predicate: Tensor, then: @escaping () throws -> [Tensor], otherwise: @escaping () throws -> [Tensor]
   ) throws -> [Tensor] {
     try withBlocks("if", [predicate], [([], { _ in try then() }), ([], { _ in try otherwise() })])
   }
 
-  /// `body(index, values)` for each index from `lower` to before `upper`; the last values.
+  /// Calls `body(index, values)` for each index from `lower` up to, but not including, `upper`, and returns the last
+  /// values.
   public func `for`(
     _ lower: Tensor, _ upper: Tensor, _ step: Tensor, initial: [Tensor],
     body: @escaping (_ index: Tensor, _ values: [Tensor]) throws -> [Tensor]
@@ -167,7 +170,8 @@ public final class Graph: Sendable {
       "for", [lower, upper, step] + initial, [(types, { try body($0[0], Array($0.dropFirst())) })])
   }
 
-  /// `before` gives a predicate and values; while it holds, `after` makes of them what `before` is given next.
+  /// Repeats a loop: `before` returns a predicate and values; while the predicate is true, `after` computes the next
+  /// input of `before` from the values.
   public func `while`(
     initial: [Tensor], before: @escaping (_ values: [Tensor]) throws -> (predicate: Tensor, values: [Tensor]),
     after: @escaping (_ values: [Tensor]) throws -> [Tensor]
@@ -190,7 +194,8 @@ public final class Graph: Sendable {
       later: { handedOn })
   }
 
-  /// An operation with blocks: the types of each one's arguments (nil: those that `later` knows by then), its content.
+  /// Adds an operation with blocks. Each block has the types of its arguments (nil for those that `later` returns) and
+  /// a function that builds its content.
   private func withBlocks(
     _ kind: String, _ inputs: [Tensor], _ blocks: [(types: [TensorType]?, content: ([Tensor]) throws -> [Tensor])],
     later: () -> [TensorType] = { [] }
@@ -206,13 +211,14 @@ public final class Graph: Sendable {
           let pointers: [OpaquePointer?] = results.map { $0.pointer }
           try check(mpsgraph_graph_end_block(handle.pointer, pointers, pointers.count))
         } catch {
-          _ = mpsgraph_graph_abandon_block(handle.pointer)  // the one that is open
+          _ = mpsgraph_graph_abandon_block(handle.pointer)  // the block that is open
           throw error
         }
         ended += 1
       }
     } catch {
-      if ended > 0 { _ = mpsgraph_graph_abandon_block(handle.pointer) }  // those that nothing will take
+      // the finished blocks, which no operation will use
+      if ended > 0 { _ = mpsgraph_graph_abandon_block(handle.pointer) }
       throw error
     }
     let pointers: [OpaquePointer?] = inputs.map { $0.pointer }
@@ -224,13 +230,14 @@ public final class Graph: Sendable {
 
   // MARK: compiling
 
-  /// The inputs and outputs that have names, in their order. `types` has one for each input; without, all are known.
+  /// Compiles the graph from its named inputs to its named outputs, in order. `types` has one type per input; it may be
+  /// empty if all types are known.
   public func compile(_ types: [TensorType] = []) throws -> Executable {
     let c = types.map { $0.c }
     return try Executable(Handle { mpsgraph_graph_compile(handle.pointer, c.isEmpty ? nil : c, c.count, $0) })
   }
 
-  /// Any feeds, targets, and operations that run with them.
+  /// Compiles the graph for any feeds, targets, and operations to run with them.
   public func compile(
     feeds: [(tensor: Tensor, type: TensorType)], targets: [Tensor], operations: [Operation] = []
   ) throws -> Executable {
@@ -253,11 +260,11 @@ public final class Graph: Sendable {
     Operation(pointer: try belonging(make), graph: self)
   }
 
-  /// Of the graph's own objects, which need no release.
+  /// Returns an object owned by the graph, which needs no release.
   private func belonging(_ make: (UnsafeMutablePointer<OpaquePointer?>) -> mpsgraph_status) throws -> OpaquePointer {
     var made: OpaquePointer?
     try check(make(&made))
-    guard let made else { throw Failure(.internal, "the library said that all went well, and gave nothing") }
+    guard let made else { throw Failure(.internal, "the library reported success but returned no object") }
     return made
   }
 }

@@ -1,11 +1,11 @@
-// Arrays: the library's own, or over memory of the application's, which is not copied.
+// Arrays: owned by the library, or views of the application's memory without a copy.
 import CMpsgraph
 import Foundation
 
-/// A row-major array of numbers. Arrays over your memory see what you write there, and a run writes there.
+/// A row-major array of numbers. An array over your memory reflects what you write there, and runs write into it.
 public final class NDArray: Sendable {
   let handle: Handle
-  /// The type, with every dimension known.
+  /// The type; all dimensions are known.
   public let type: TensorType
 
   init(_ handle: Handle) throws {
@@ -15,24 +15,24 @@ public final class NDArray: Sendable {
     self.type = try TensorType(type)
   }
 
-  /// Of zeros.
+  /// Creates an array of zeros.
   public convenience init(zeros type: TensorType) throws {
     var c = type.c
     try self.init(Handle { mpsgraph_array_create(&c, $0) })
   }
 
-  /// A copy of `values`; the shape is that of a vector if none is given.
+  /// Creates an array with a copy of `values`. Without a shape, the result is a vector.
   public convenience init<T: Element>(_ values: [T], shape: [Int]? = nil) throws {
     try self.init(zeros: TensorType(T.elementType, shape ?? [values.count]))
     try values.withUnsafeBytes { try check(mpsgraph_array_write(handle.pointer, $0.baseAddress, $0.count)) }
   }
 
-  /// One number.
+  /// Creates an array of rank 0 with one number.
   public convenience init<T: Element>(scalar value: T) throws { try self.init([value], shape: []) }
 
-  /// Over the bytes of `data`, not copied and never written; they live as long as the array.
+  /// Creates a read-only array over the bytes of `data` without a copy. The bytes live as long as the array.
   ///
-  /// Data of a few bytes have no memory of their own, which alone are copied.
+  /// Only data of a few bytes, which has no separate memory, is copied.
   public convenience init(data: Data, type: TensorType) throws {
     let held = Unmanaged.passRetained(Bytes(data))
     let bytes = held.takeUnretainedValue().pointer
@@ -46,19 +46,20 @@ public final class NDArray: Sendable {
         mpsgraph_array_from_memory(&c, nil, start, bytes.count, 0, release, held.toOpaque(), $0)
       })
     } catch {
-      held.release()  // the library calls the deleter only of an array that it made
+      held.release()  // the library only calls the deleter for arrays that it created
       throw error
     }
   }
 
-  /// Over memory that must outlive the array and all runs with it. It is written when it is a run's result.
+  /// Creates an array over memory that must outlive the array and all runs that use it. Runs write into it if it is a
+  /// result.
   public convenience init<T: Element>(over memory: UnsafeMutableBufferPointer<T>, shape: [Int]) throws {
     var c = try TensorType(T.elementType, shape).c
     let bytes = memory.count * MemoryLayout<T>.stride
     try self.init(Handle { mpsgraph_array_from_memory(&c, nil, memory.baseAddress, bytes, 1, nil, nil, $0) })
   }
 
-  /// The same memory, read only.
+  /// Creates a read-only array over memory that must outlive the array and all runs that use it.
   public convenience init<T: Element>(over memory: UnsafeBufferPointer<T>, shape: [Int]) throws {
     var c = try TensorType(T.elementType, shape).c
     let bytes = memory.count * MemoryLayout<T>.stride
@@ -73,30 +74,31 @@ public final class NDArray: Sendable {
     return UnsafeRawBufferPointer(start: start, count: bytes)
   }
 
-  /// The array's own memory, without a copy. `Failure` of kind `elementType` for another type of element.
+  /// Calls `body` with the array's memory, without a copy. Throws a `Failure` of kind `elementType` if the element type
+  /// differs.
   public func withUnsafeBufferPointer<T: Element, R>(
     of element: T.Type = T.self, _ body: (UnsafeBufferPointer<T>) throws -> R
   ) throws -> R {
     guard T.elementType == type.elementType else {
-      throw Failure(.elementType, "the array is of \(type.elementType), asked for was \(T.elementType)")
+      throw Failure(.elementType, "expected an array of \(T.elementType), got \(type.elementType)")
     }
     return try withExtendedLifetime(self) { try body(memory().bindMemory(to: T.self)) }
   }
 
-  /// A copy of the elements.
+  /// Returns a copy of the elements.
   public func values<T: Element>(_ element: T.Type = T.self) throws -> [T] {
     try withUnsafeBufferPointer(of: T.self) { Array($0) }
   }
 
-  /// The single element of an array that has one.
+  /// Returns the element of an array with a single element.
   public func value<T: Element>(_ element: T.Type = T.self) throws -> T {
     try withUnsafeBufferPointer(of: T.self) { elements in
-      guard elements.count == 1 else { throw Failure(.shape, "one element was asked for, the array is \(type)") }
+      guard elements.count == 1 else { throw Failure(.shape, "expected an array with one element, got \(type)") }
       return elements[0]
     }
   }
 
-  /// The array's bytes, not copied: the data keeps the array.
+  /// Returns the array's bytes without a copy. The data retains the array.
   public func data() throws -> Data {
     let bytes = try memory()
     guard let start = bytes.baseAddress, bytes.count > 0 else { return Data() }
@@ -107,10 +109,11 @@ public final class NDArray: Sendable {
   }
 }
 
-/// Data at a place that stays.
+/// Data at a fixed address.
 ///
-/// Beyond a few bytes Data are a reference to memory, which is shared until one of its owners writes, who then gets a
-/// copy: while this one holds it, the memory is neither moved nor changed. What fits into the reference lies in it.
+/// Data of more than a few bytes refers to memory that is shared until an owner writes to it and then receives a copy.
+/// As long as this object holds the data, the memory is neither moved nor changed. Smaller data is stored in the
+/// reference itself.
 private final class Bytes {
   let pointer: UnsafeRawBufferPointer
   private let data: Data
@@ -132,7 +135,7 @@ private final class Bytes {
   deinit { small?.deallocate() }
 }
 
-/// The handles of `arrays` for the time of `body`.
+/// Calls `body` with the handles of `arrays`, which are valid during the call.
 func withHandles<R>(_ arrays: [NDArray], _ body: (UnsafePointer<OpaquePointer?>?, Int) throws -> R) rethrows -> R {
   let pointers: [OpaquePointer?] = arrays.map { $0.handle.pointer }
   return try withExtendedLifetime(arrays) {

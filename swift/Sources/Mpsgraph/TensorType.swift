@@ -1,7 +1,7 @@
 // Element types and shapes of arrays and tensors.
 import CMpsgraph
 
-/// The type of an array's elements; the numbers are those of `mpsgraph_dtype`.
+/// The type of an array's elements. Raw values are those of `mpsgraph_dtype`.
 public enum ElementType: Int32, CaseIterable, Sendable {
   case float32 = 0
   case float16 = 1
@@ -19,7 +19,7 @@ public enum ElementType: Int32, CaseIterable, Sendable {
   case complex64 = 13
   case complex128 = 14
 
-  /// Bytes of one element.
+  /// The size of an element in bytes.
   public var size: Int {
     switch self {
     case .int8, .uint8, .bool: return 1
@@ -31,7 +31,7 @@ public enum ElementType: Int32, CaseIterable, Sendable {
   }
 }
 
-/// A Swift type whose values lie in arrays as they are.
+/// A Swift type whose values have the same memory layout as the elements of an array.
 public protocol Element: BitwiseCopyable, Sendable {
   static var elementType: ElementType { get }
 }
@@ -51,21 +51,21 @@ extension Bool: Element { public static var elementType: ElementType { .bool } }
 extension Float16: Element { public static var elementType: ElementType { .float16 } }
 #endif
 
-/// An element type with a shape, in which dimensions (-1) or all of it (nil) may be open.
+/// An element type and a shape. Dimensions may be dynamic (-1), and the whole shape may be unknown (nil).
 public struct TensorType: Hashable, Sendable, CustomStringConvertible {
   public let elementType: ElementType
   public let shape: [Int]?
 
-  /// `Failure` of kind `invalidArgument` for more than 16 dimensions.
+  /// Throws a `Failure` of kind `invalidArgument` for more than 16 dimensions.
   public init(_ elementType: ElementType, _ shape: [Int]?) throws {
     if let shape, shape.count > Int(MPSGRAPH_MAX_RANK) {
-      throw Failure(.invalidArgument, "a shape has at most \(MPSGRAPH_MAX_RANK) dimensions, came \(shape.count)")
+      throw Failure(.invalidArgument, "a shape must have at most \(MPSGRAPH_MAX_RANK) dimensions, got \(shape.count)")
     }
     self.elementType = elementType
     self.shape = shape
   }
 
-  /// The number of elements; nil where a dimension is open.
+  /// The number of elements; nil if a dimension is unknown.
   public var count: Int? {
     guard let shape, !shape.contains(where: { $0 < 0 }) else { return nil }
     return shape.reduce(1, *)
@@ -89,7 +89,7 @@ public struct TensorType: Hashable, Sendable, CustomStringConvertible {
 
   init(_ type: mpsgraph_type) throws {
     guard let elementType = ElementType(rawValue: type.dtype) else {
-      throw Failure(.unsupported, "element type \(type.dtype) is newer than this package")
+      throw Failure(.unsupported, "element type \(type.dtype) requires a newer version of this Swift package")
     }
     self.elementType = elementType
     shape = type.rank < 0 ? nil : withUnsafeBytes(of: type.dims) { bytes in

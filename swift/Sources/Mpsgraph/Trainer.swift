@@ -1,25 +1,27 @@
-// Training: packages that train, which Python's mpsgraph.save(path, trainer) writes, and steps built from a graph.
+// Training: trainable packages, which Python's mpsgraph.save(path, trainer) writes, and training steps built from a
+// graph.
 import CMpsgraph
 import Dispatch
 import Foundation
 
-/// A compiled training step with all of its state. Steps of one trainer run one after the other.
+/// A compiled training step and its state. Steps of one trainer run one after the other.
 public final class Trainer: Sendable {
   let handle: Handle
-  /// The graph of the step: its variables are read and written by `tensors(.parameter)`.
+  /// The graph of the step. Access its variables through `tensors(.parameter)`.
   public let graph: Graph
-  /// What a batch's arrays are called, in order: "inputs" and "labels", or as the model calls them.
+  /// The names of a batch's arrays, in order: "inputs" and "labels", or the names that the model defines.
   public let inputNames: [String]
-  /// The numbers of a step: "loss" first, then the metrics.
+  /// The names of a step's results: "loss", followed by the metrics.
   public let resultNames: [String]
   private let steps = DispatchQueue(label: "mpsgraph.trainer")
 
-  /// A package that trains; it goes on where the trainer, or who last saved it, stopped, bit for bit.
+  /// Opens a trainable package. Training continues exactly, bit for bit, where it was saved.
   public convenience init(package: URL, device: Device? = nil) throws {
     try self.init(Handle { mpsgraph_trainer_open(package.path, device?.handle.pointer, $0) })
   }
 
-  /// A step of a graph's own parts: `feeds` in the order in which `step` takes arrays; `loss` is one number.
+  /// Creates a training step from parts of a graph. `step` takes arrays in the order of `feeds`; `loss` must be a
+  /// scalar.
   public convenience init(_ graph: Graph, feeds: [Tensor], loss: Tensor, updates: [Operation]) throws {
     let fed: [OpaquePointer?] = feeds.map { $0.pointer }
     let run: [OpaquePointer?] = updates.map { $0.pointer }
@@ -38,10 +40,10 @@ public final class Trainer: Sendable {
       { mpsgraph_trainer_result_name_at(handle.pointer, $0, $1, $2, $3) })
   }
 
-  /// The type of an input, -1 where dimensions may change from batch to batch.
+  /// Returns the type of an input. Dimensions that may change from batch to batch are -1.
   public func inputType(_ name: String) throws -> TensorType {
     guard let index = inputNames.firstIndex(of: name) else {
-      throw Failure(.outOfRange, "there is no input '\(name)'; there are \(inputNames.joined(separator: ", "))")
+      throw Failure(.outOfRange, "unknown input '\(name)'; must be one of \(inputNames.joined(separator: ", "))")
     }
     var type = mpsgraph_type()
     try check(mpsgraph_trainer_input_type(handle.pointer, index, &type))
@@ -50,17 +52,17 @@ public final class Trainer: Sendable {
 
   // MARK: steps
 
-  /// One step on a batch, of arrays in the order of `inputNames`; its loss, computed before the update.
+  /// Takes a step on a batch, whose arrays are in the order of `inputNames`, and returns the loss before the update.
   public func step(_ batch: [NDArray]) throws -> Double {
     try steps.sync { try lossOfStep(batch) }
   }
 
-  /// The same on a thread of the trainer's, so that an actor or the main thread stays free.
+  /// Takes a step on a thread of the trainer, so that the calling actor or main thread is not blocked.
   public func step(_ batch: [NDArray]) async throws -> Double {
     try await onOwnThread { try self.lossOfStep(batch) }
   }
 
-  /// One step on a batch by name: the loss and the metrics by theirs.
+  /// Takes a step on a batch of named arrays and returns the loss and metrics by name.
   public func step(_ batch: [String: NDArray]) throws -> [String: Double] {
     try steps.sync { try numbers(batch, mpsgraph_trainer_train_step) }
   }
@@ -69,7 +71,8 @@ public final class Trainer: Sendable {
     try await onOwnThread { try self.numbers(batch, mpsgraph_trainer_train_step) }
   }
 
-  /// The same numbers of a batch in inference mode, without a step; NaN for those that only training has.
+  /// Returns the loss and metrics of a batch in inference mode, without a step. Metrics that exist only in training are
+  /// NaN.
   public func evaluate(_ batch: [String: NDArray]) throws -> [String: Double] {
     try steps.sync { try numbers(batch, mpsgraph_trainer_evaluate) }
   }
@@ -78,7 +81,7 @@ public final class Trainer: Sendable {
     try await onOwnThread { try self.numbers(batch, mpsgraph_trainer_evaluate) }
   }
 
-  /// The model's outputs in inference mode, of its inputs alone.
+  /// Returns the model's outputs in inference mode, for its inputs only.
   public func predict(_ inputs: [NDArray]) throws -> [NDArray] {
     try steps.sync { try outputs(inputs) }
   }
@@ -89,34 +92,34 @@ public final class Trainer: Sendable {
 
   // MARK: state
 
-  /// Steps that were taken, those before the package was saved included.
+  /// The number of steps taken, including those before the package was saved.
   public func stepCount() throws -> Int {
     var count: Int64 = 0
     try check(mpsgraph_trainer_step_count(handle.pointer, &count))
     return Int(count)
   }
 
-  /// Of the next step.
+  /// The learning rate of the next step.
   public func learningRate() throws -> Double {
     var rate = 0.0
     try check(mpsgraph_trainer_learning_rate(handle.pointer, &rate))
     return rate
   }
 
-  /// From the next step on.
+  /// Sets the learning rate from the next step on.
   public func setLearningRate(_ rate: Double) throws {
     try check(mpsgraph_trainer_set_learning_rate(handle.pointer, rate))
   }
 
-  /// A package that Swift, Python, C and C++ go on with.
+  /// Saves a package with which Swift, Python, C, and C++ can continue training.
   public func save(to package: URL) throws { try check(mpsgraph_trainer_save(handle.pointer, package.path)) }
 
-  /// The state of a package that was saved of this trainer: all of it, or nothing where a part does not fit.
+  /// Loads the state of a package saved by this trainer. If a part does not fit, nothing changes.
   public func loadState(from package: URL) throws {
     try check(mpsgraph_trainer_load_state(handle.pointer, package.path))
   }
 
-  // MARK: on the thread of the steps
+  // MARK: on the trainer's thread
 
   private typealias Numbers = (
     OpaquePointer?, UnsafePointer<UnsafePointer<CChar>?>?, UnsafePointer<OpaquePointer?>?, Int,
@@ -166,7 +169,7 @@ private func names(
   return try (0..<found).map { index in try text { write(index, $0, $1, $2) } }
 }
 
-/// The strings as C has them, for the time of `body`.
+/// Calls `body` with the strings as C strings, which are valid during the call.
 private func withCStrings<R>(_ strings: [String], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) throws -> R) rethrows
   -> R
 {

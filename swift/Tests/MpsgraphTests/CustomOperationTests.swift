@@ -1,4 +1,4 @@
-// Custom operations: one that the application describes, a library's, and what is no library.
+// Custom operations: described by the application, loaded from a library, and a library that is missing.
 import CMpsgraph
 import Foundation
 import XCTest
@@ -6,7 +6,7 @@ import XCTest
 @testable import Mpsgraph
 
 final class CustomOperationTests: XCTestCase {
-  /// A description lives as long as the process, and so does what it points to. In an application it stands in C.
+  /// The description and everything it points to must live until the process exits. Applications would define it in C.
   private func square() -> UnsafePointer<mpsgraph_custom_operation> {
     let made = UnsafeMutablePointer<mpsgraph_custom_operation>.allocate(capacity: 1)
     made.initialize(to: mpsgraph_custom_operation())
@@ -53,13 +53,13 @@ final class CustomOperationTests: XCTestCase {
   }
 
   #if os(Linux)
-  /// Compiled here, as an application's build would: the headers are those that pkg-config finds.
+  /// The library is compiled here as an application's build would, with the headers that pkg-config finds.
   func testALibrary() throws {
     let settings = ProcessInfo.processInfo.environment["PKG_CONFIG_PATH"] ?? ""
     let include = try XCTUnwrap(
       settings.split(separator: ":").map { "\($0)/../../include" }.first {
         FileManager.default.fileExists(atPath: $0 + "/mpsgraph/custom_operation.h")
-      }, "PKG_CONFIG_PATH leads to no headers: see swift/README.md")
+      }, "PKG_CONFIG_PATH must lead to the headers of mpsgraph; see swift/README.md")
     let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: directory) }

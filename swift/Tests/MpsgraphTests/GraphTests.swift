@@ -1,4 +1,4 @@
-// Graphs that are built here: run in every way, and trained.
+// Graphs built by the tests: all ways to run them, and training.
 import Foundation
 import XCTest
 
@@ -50,7 +50,7 @@ final class GraphTests: XCTestCase {
     let executable = try line().graph.compile([TensorType(.float32, [1, 1])])
     do {
       _ = try await executable.run([NDArray([1 as Float, 2], shape: [2, 1])])
-      XCTFail("an array of another shape was taken")
+      XCTFail("an input with the wrong shape must throw")
     } catch { XCTAssertTrue(error is Failure, "\(error)") }
   }
 

@@ -1,4 +1,4 @@
-// Devices, arrays over memory of others, errors.
+// Devices, arrays over external memory, and errors.
 import Foundation
 import XCTest
 
@@ -36,11 +36,11 @@ final class LibraryTests: XCTestCase {
     held = try NDArray(data: bytes, type: TensorType(.uint8, [64, 64]))
     let source = bytes.withUnsafeBytes { $0.baseAddress }
     try held!.withUnsafeBufferPointer(of: UInt8.self) { XCTAssertEqual(UnsafeRawPointer($0.baseAddress), source) }
-    bytes[0] = 200  // the writer gets a copy
+    bytes[0] = 200  // writing copies the data
     XCTAssertEqual(try held!.values(UInt8.self), Array(original))
     let out = try held!.data()
     XCTAssertEqual(out.withUnsafeBytes { $0.baseAddress }, source)
-    held = nil  // the data keeps the memory
+    held = nil  // the data retains the memory
     XCTAssertEqual(out, original)
     for size in [0, 1, 14, 15, 64, 65] {
       let few = try NDArray(data: original.prefix(size), type: TensorType(.uint8, [size]))

@@ -1,10 +1,10 @@
-// Packages that Python wrote (Tests/make_packages.py): run, trained, saved and read back.
+// Packages written by Python (Tests/make_packages.py): running, training, saving, and loading them.
 import Foundation
 import XCTest
 
 @testable import Mpsgraph
 
-/// What Python got of the same packages.
+/// Python's results for the same packages.
 private struct Expected: Decodable {
   let x: [Float]
   let labels: [Int32]
