@@ -1,8 +1,8 @@
-"""What all tests share: where the repository is, random numbers that repeat, how Hypothesis runs, and the device.
+"""Fixtures and hooks shared by all tests: the repository, reproducible random numbers, Hypothesis, and the device.
 
-Tests import the installed package; nothing here puts the source tree on the path. On device metal (harness/device.py)
-those run that are marked `both_devices`, and those in the room metal, which run there only; what the device cannot do
-must raise UnsupportedError.
+Tests import the installed package; the source tree is not added to the path. On device metal (harness/device.py), tests
+marked `both_devices` run, and those in tests/metal, which only run there. What the device does not support must raise
+UnsupportedError.
 """
 
 import gc
@@ -16,33 +16,33 @@ import pytest
 from harness import device, together
 from hypothesis import HealthCheck, settings
 
-# Timing on a shared machine says nothing about correctness, so no deadline; derandomised, so that a failure repeats.
+# No deadline, as timing on a shared machine says nothing about correctness; derandomized, so that failures repeat.
 settings.register_profile(
     "mpsgraph", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("mpsgraph")
 
-# Compiled sources of custom operations are kept with other temporary files, for the next run too, not with the user's.
+# Keeps compiled custom operations with other temporary files for later runs, apart from the user's cache.
 os.environ.setdefault("MPSGRAPH_CUSTOM_CACHE", str(Path(tempfile.gettempdir()) / f"mpsgraph-custom-{os.getuid()}"))
 
-METAL_ROOM = Path(__file__).resolve().parent / "metal"
+METAL_FOLDER = Path(__file__).resolve().parent / "metal"
 
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
-    """The root of the source tree."""
+    """Return the root of the source tree."""
     return together.REPOSITORY
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Random numbers that are the same in every run of a test."""
+    """Return a random generator that is the same in every run of a test."""
     return together.random_numbers()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> object:
-    """Sixty thousand cases stay until the end: nothing that the garbage collector should walk over again and again."""
+    """Keep the garbage collector from repeatedly scanning sixty thousand test cases, which live until the end."""
     gc.disable()
     try:
         return (yield)
@@ -52,29 +52,29 @@ def pytest_collection() -> object:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """The room metal is for device metal only; there, files without the marker need not be imported."""
+    """Collect tests/metal only on device metal; there, skip importing files without the marker."""
     if not device.IS_METAL:
-        return True if collection_path == METAL_ROOM else None
-    if not collection_path.match("test_*.py") or collection_path.parent == METAL_ROOM:
+        return True if collection_path == METAL_FOLDER else None
+    if not collection_path.match("test_*.py") or collection_path.parent == METAL_FOLDER:
         return None
     return None if "both_devices" in collection_path.read_text() else True
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> object:
-    """On a system that is older than the newest (MPSGRAPH_MOCK_MACOS) what needs a newer one must say so."""
+    """On an older system (MPSGRAPH_MOCK_MACOS), skip a test whose error states that a newer system is needed."""
     if not device.OLD_SYSTEM:
         return (yield)
     try:
         return (yield)
     except device.mg.UnsupportedError as error:
         if device.needs_newer(str(error)):
-            pytest.skip(f"as it must on macOS {device.OLD_SYSTEM}: {error}")
+            pytest.skip(f"not supported on macOS {device.OLD_SYSTEM}: {error}")
         raise
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where several processes share the tests, the cases of one are together."""
+    """Group the cases of a test if several processes share the tests."""
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(together.OneOfSeveral(config))
     elif config.getoption("numprocesses", None):
@@ -86,25 +86,28 @@ def _first_match(name: str, patterns: dict[str, str]) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On device metal what is marked and the room metal; what the device cannot do is expected to say so."""
-    if hasattr(config, "workerinput"):  # this process and others take files in turn
+    """On device metal, select the marked tests and tests/metal, and expect UnsupportedError where the device has no
+    support.
+    """
+    if hasattr(config, "workerinput"):  # Run files that take long first, as several processes take files in turn.
         items.sort(key=lambda item: item.get_closest_marker("begins_early") is None)
     if not device.IS_METAL:
         return
     from harness.unsupported import GRADIENTS, NODES, OPEN, REASONS
 
-    wanted = {i for i in items if i.path.parent == METAL_ROOM or i.get_closest_marker("both_devices")}
+    wanted = {i for i in items if i.path.parent == METAL_FOLDER or i.get_closest_marker("both_devices")}
     config.hook.pytest_deselected(items=[i for i in items if i not in wanted])
     items[:] = [i for i in items if i in wanted]
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         case = params.get("case")
         ids = (f"{case.id}-{params.get('dtype')}", case.id, case.operation) if hasattr(case, "operation") else ()
-        reasons = GRADIENTS if "gradient" in item.originalname else REASONS  # a derivative may do without the operation
+        # A gradient may not need the operation itself.
+        reasons = GRADIENTS if "gradient" in item.originalname else REASONS
         reason = next((reasons[name] for name in ids if name in reasons), None)
         if item.path.parent.name == "nngraph":
             reason = _first_match(item.name, NODES)
             if undefined := _first_match(item.name, OPEN):
-                item.add_marker(pytest.mark.skip(reason=f"Apple does not say: {undefined}"))
+                item.add_marker(pytest.mark.skip(reason=f"Apple does not document {undefined}"))
         if reason:
             item.add_marker(pytest.mark.xfail(raises=device.mg.UnsupportedError, strict=True, reason=reason))

@@ -1,4 +1,4 @@
-"""When two arrays of a conformance suite are the same: shape, dtype, and values within the suite's tolerance."""
+"""Compare two arrays of a conformance suite by shape, dtype, and values within the suite's tolerance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import numpy as np
 
 
 def difference(got: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> str | None:
-    """What is different, for people; None when nothing is. NaN equals NaN, and only floating point may be near."""
+    """Describe the difference between two arrays; return None if there is none.
+
+    NaN equals NaN, and the tolerance applies only to floating-point values.
+    """
     if got.shape != expected.shape:
         return f"shape {got.shape}, expected {expected.shape}"
     if got.dtype != expected.dtype:

@@ -1,15 +1,15 @@
-"""What does not pass of other people's suites: every case by its name, under the reason.
+"""Cases of other projects' test suites that do not pass, by name, grouped by reason.
 
-The tests hold this list to the truth: a case here that passes fails them, and so does one that is not there.
+The tests keep this list accurate: a listed case that passes or does not exist fails a test.
 """
 
 
 def reasons(groups: dict[str, str]) -> dict[str, str]:
-    """The reason of each case by its name."""
+    """Return the reason of each case by name."""
     return {name: reason for reason, names in groups.items() for name in names.split()}
 
 
-# Models with operators or element types that we do not have: loading them says so.
+# Models with operators or dtypes that mpsgraph does not support; loading them raises an error.
 ONNX_MISSING = {
     "text statistics": """
         node/test_tfidfvectorizer_tf_batch_onlybigrams_skip0
@@ -18,7 +18,7 @@ ONNX_MISSING = {
         node/test_tfidfvectorizer_tf_onlybigrams_levelempty node/test_tfidfvectorizer_tf_onlybigrams_skip5
         node/test_tfidfvectorizer_tf_uniandbigrams_skip5
     """,
-    "MPSGraph has no strings": """
+    "MPSGraph does not support strings": """
         node/test_ai_onnx_ml_label_encoder_string_int node/test_ai_onnx_ml_label_encoder_string_int_no_default
         node/test_ai_onnx_ml_label_encoder_tensor_mapping
         node/test_ai_onnx_ml_label_encoder_tensor_value_only_mapping node/test_equal_string
@@ -39,7 +39,7 @@ ONNX_MISSING = {
         simple/test_strnorm_model_monday_insensintive_upper_twodim
         simple/test_strnorm_model_nostopwords_nochangecase
     """,
-    "MPSGraph has no floating point of 8 or 4 bits": """
+    "MPSGraph does not support 8-bit and 4-bit floating point": """
         node/test_cast_FLOAT16_to_FLOAT4E2M1 node/test_cast_FLOAT4E2M1_to_FLOAT
         node/test_cast_FLOAT4E2M1_to_FLOAT16 node/test_cast_FLOAT_to_FLOAT4E2M1
         node/test_castlike_FLOAT16_to_FLOAT4E2M1 node/test_castlike_FLOAT16_to_FLOAT4E2M1_expanded
@@ -96,7 +96,7 @@ ONNX_MISSING = {
         node/test_cast_e8m0_FLOAT16_to_FLOAT8E8M0 node/test_cast_e8m0_FLOAT8E8M0_to_FLOAT
         node/test_cast_e8m0_FLOAT8E8M0_to_FLOAT16 node/test_cast_e8m0_FLOAT_to_FLOAT8E8M0
     """,
-    "integers of 4 and 2 bits are not among our element types": """
+    "mpsgraph does not support 4-bit and 2-bit integers": """
         node/test_cast_FLOAT16_to_INT2 node/test_cast_FLOAT_to_INT2 node/test_cast_INT2_to_FLOAT
         node/test_cast_INT2_to_FLOAT16 node/test_cast_INT2_to_INT8 node/test_castlike_FLOAT16_to_INT2
         node/test_castlike_FLOAT16_to_INT2_expanded node/test_castlike_FLOAT_to_INT2
@@ -127,7 +127,7 @@ ONNX_MISSING = {
         node/test_castlike_UINT4_to_UINT8 node/test_castlike_UINT4_to_UINT8_expanded
         node/test_dequantizelinear_uint4 node/test_quantizelinear_uint4
     """,
-    "MPSGraph has tensors only, no sequences and no optional values": """
+    "MPSGraph supports only tensors, not sequences or optional values": """
         node/test_identity_opt node/test_if_opt node/test_optional_get_element_optional_tensor
         node/test_optional_has_element_empty_optional_input node/test_optional_has_element_optional_input
         node/test_optional_has_element_tensor_input node/test_identity_sequence node/test_if_seq
@@ -147,7 +147,7 @@ ONNX_MISSING = {
         node/test_optional_has_element_empty_no_input_optional_input
         node/test_optional_has_element_empty_no_input_tensor_input
     """,
-    "files of images are decoded by other libraries": """
+    "decoding image files is left to other libraries": """
         node/test_image_decoder_decode_bmp_rgb node/test_image_decoder_decode_jpeg2k_rgb
         node/test_image_decoder_decode_jpeg_bgr node/test_image_decoder_decode_jpeg_grayscale
         node/test_image_decoder_decode_jpeg_rgb node/test_image_decoder_decode_png_rgb
@@ -159,31 +159,31 @@ ONNX_MISSING = {
     """,
 }
 
-# Models that run, and give something else than the case expects, whichever onnx has the case.
+# Models whose results differ from the expected ones, with every version of onnx.
 ONNX_DIFFERENT = {
-    "expected values come from a random generator of numpy that the standard does not name": """
+    "expected values come from numpy's random generator, which the standard does not prescribe": """
         node/test_bernoulli node/test_bernoulli_double node/test_bernoulli_double_expanded
         node/test_bernoulli_expanded node/test_bernoulli_seed node/test_bernoulli_seed_expanded
     """,
-    "places follow from the result's size in whole elements, as in PyTorch and ONNX Runtime, not from scale * size": """
+    "positions depend on the result's rounded size, as in PyTorch and ONNX Runtime, not on scale * size": """
         node/test_resize_downsample_scales_cubic_align_corners
         node/test_resize_downsample_scales_linear_align_corners
     """,
-    "expected zeros are 2e-7, the rounding of the transform that made them, at a tolerance of 1e-7": """
+    "expected zeros are 2e-7, a rounding error of the reference transform, above the tolerance of 1e-7": """
         node/test_dft_inverse node/test_dft_inverse_opset19
     """,
 }
 
-# The same of the cases that onnx 1.20.1 has as files; those of newer ones expect what comes here.
+# Models that differ only in the case files of onnx 1.20.1; newer versions expect the results of mpsgraph.
 ONNX_DIFFERENT_ON_DISK = {
-    "expected values are of other decay factors than the node states": """
+    "expected values use other decay factors than the node states": """
         node/test_adam_multiple
     """,
-    "expected values wrap around where the standard says that they saturate": """
+    "expected values wrap around where the standard requires saturation": """
         node/test_qlinearmatmul_2D_int8_float16 node/test_qlinearmatmul_2D_int8_float32
         node/test_qlinearmatmul_3D_int8_float16 node/test_qlinearmatmul_3D_int8_float32
     """,
-    "expected scores are capped after the mask, and counted so, which the standard has corrected since": """
+    "expected scores are capped after the mask, which the standard has corrected since": """
         node/test_attention_3d_with_past_and_present_qk_matmul_bias
         node/test_attention_3d_with_past_and_present_qk_matmul_softcap
         node/test_attention_4d_with_past_and_present_qk_matmul_bias
@@ -193,26 +193,26 @@ ONNX_DIFFERENT_ON_DISK = {
         node/test_attention_4d_with_past_and_present_qk_matmul_bias_4d_mask_causal
         node/test_attention_4d_with_qk_matmul_bias node/test_attention_4d_with_qk_matmul_softcap
     """,
-    "expected are NaN for zeros by their norm, zero, which the standard has corrected to zeros since": """
+    "expected values are NaN for zeros divided by a norm of zero, which the standard has corrected to zeros since": """
         node/test_l2normalization_axis_0
     """,
 }
 
-# The same of the cases that onnx 1.23.2 makes in memory.
+# Models that differ only in the cases that onnx 1.23.2 creates in memory.
 ONNX_DIFFERENT_IN_MEMORY = {
-    "expected values are rounded to float16 at other places, one in the last place away at a tolerance of less": """
+    "expected values are rounded to float16 at other steps, one unit in the last place beyond the tolerance": """
         node/test_attention_4d_causal_fp16_expanded
     """,
 }
 
-# Models that run as they are, and not when the sizes of their inputs are not stated.
+# Models that fail only if their input sizes are dynamic.
 ONNX_UNKNOWN = {
-    "MPSGraph's extremes have nothing to choose from where an axis is empty, which is seen only when it runs": """
+    "MPSGraph cannot take the maximum or minimum over an empty axis, which is detected only at run time": """
         node/test_reduce_log_sum_exp_empty_set node/test_reduce_max_empty_set node/test_reduce_min_empty_set
     """,
 }
 
-# Models of torch's whose outputs are other than torch's.
+# Models exported by PyTorch whose outputs differ from PyTorch's.
 TORCH_OUTPUTS = {
     "the exporter writes probabilities where the operator takes class indices": """
         modules/LinearCrossEntropyLoss.1 modules/LinearCrossEntropyLoss.3 operators/nn.functional.cross_entropy..2
@@ -231,38 +231,38 @@ TORCH_OUTPUTS = {
     "the exporter loses the mean of scatter_reduce": """
         operators/scatter_reduce.mean.2
     """,
-    "the exporter writes sizes of zero, which stand for the operand's own in Reshape": """
+    "the exporter writes sizes of zero, which Reshape replaces by the operand's sizes": """
         operators/nn.functional.pixel_unshuffle..3
     """,
-    "the exporter writes erfcx as a product that float32 cannot hold": """
+    "the exporter writes erfcx as a product that overflows float32": """
         operators/special.log_ndtr..0 operators/special.log_ndtr..2
     """,
-    "dropout of training, whose random numbers are torch's": """
+    "dropout in training mode uses PyTorch's random numbers": """
         operators/nn.functional.multi_head_attention_forward..1
         operators/nn.functional.multi_head_attention_forward..2
         operators/nn.functional.multi_head_attention_forward..3
     """,
-    "indices without elements of another rank than the data's, which GatherElements does not take": """
+    "empty indices differ in rank from the data, which GatherElements does not support": """
         operators/gather..2
     """,
 }
 
-# Models of torch's that give torch's outputs and other gradients.
+# Models exported by PyTorch whose gradients, but not outputs, differ from PyTorch's.
 TORCH_GRADIENTS = {
-    "torch's gradient leaves out the cotangents of mean and deviation": """
+    "PyTorch's gradient omits the cotangents of mean and deviation": """
         operators/native_batch_norm..3 operators/native_layer_norm..0 operators/native_layer_norm..1
         operators/native_layer_norm..2
     """,
-    "torch's gradient leaves out padding_idx, which the exporter does not write": """
+    "PyTorch's gradient skips padding_idx, which the exporter does not write": """
         operators/nn.functional.embedding..1
     """,
-    "torch divides the gradient of a maximum that is NaN by the number of its places, none": """
+    "PyTorch divides the gradient of a NaN maximum by the number of its occurrences, 0": """
         operators/masked.amax..1 operators/masked.amin..1
     """,
-    "torch's gradient is taken between numbers near 10000, which float32 rounds to thousandths": """
+    "PyTorch's gradient is computed from differences of numbers near 10000, which float32 rounds to thousandths": """
         operators/logcumsumexp..0
     """,
-    "of several values in one place one is kept, and torch gives all of them its gradient": """
+    "of several values scattered to one index only one is kept, but PyTorch passes the gradient to all of them": """
         operators/nn.functional.max_unpool2d..0 operators/nn.functional.max_unpool2d..1
         operators/nn.functional.max_unpool2d..3
     """,

@@ -1,8 +1,8 @@
-"""Makes random cases of single operators: ONNX nodes as ONNX Runtime computes them, functions as PyTorch does.
+"""Create random cases of single operators: ONNX nodes computed by ONNX Runtime, and functions computed by PyTorch.
 
-Run by `make conformance` in an environment with torch, onnx and onnxruntime; nothing of mpsgraph is used. The seed is
-printed and fresh unless it is given, so that a failure repeats: `--seed`. A case is one operator with a random type,
-shapes, attributes and values, a quarter of which are extremes; the file holds its description and arrays.
+`make conformance` runs this in an environment with torch, onnx, and onnxruntime; mpsgraph is not used. The seed is
+random unless given, and printed, so that a failure can be reproduced with `--seed`. A case is one operator with random
+dtype, shapes, attributes, and values, a quarter of which are extreme; the file holds its description and arrays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def shape_of(rng: Draw, rank: int | None = None) -> tuple[int, ...]:
 
 
 def numbers(rng: Draw, shape: tuple[int, ...], dtype: str, special: bool = True) -> np.ndarray:
-    """Values of a type, in one case of four with extremes among them."""
+    """Return random values of a dtype; in one of four cases they include extreme ones."""
     if dtype == "bool":
         return rng.random(shape) < 0.5
     with_extremes = special and rng.random() < 0.25
@@ -59,7 +59,8 @@ def binary(dtypes: tuple[str, ...], divisor: bool = False, **attributes: Any) ->
         dtype, shape = str(rng.choice(dtypes)), shape_of(rng)
         other = tuple(1 if rng.random() < 0.3 else n for n in shape[int(rng.integers(0, len(shape))) :])
         y = numbers(rng, other, dtype)
-        if divisor and dtype in WHOLE:  # by 0 and of the least by -1: ONNX Runtime stops there
+        # ONNX Runtime crashes on integer division by 0, and on dividing the smallest integer by -1.
+        if divisor and dtype in WHOLE:
             y = np.where((y == 0) | (y == -1), 3, y).astype(dtype)
         return [numbers(rng, shape, dtype), y], attributes
 
@@ -175,7 +176,7 @@ def onnx_cases(rng: Draw, count: int) -> dict[str, np.ndarray]:
         try:
             session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
             (result,) = session.run(None, {f"i{i}": x for i, x in enumerate(inputs)})
-        except Exception:  # a type that ONNX Runtime has no kernel for: another draw
+        except Exception:  # ONNX Runtime has no kernel for this dtype; draw again.
             continue
         front = f"{made:05d}-{kind}"
         stored[f"{front}/model"] = np.frombuffer(model.SerializeToString(), np.uint8)
@@ -184,9 +185,9 @@ def onnx_cases(rng: Draw, count: int) -> dict[str, np.ndarray]:
     return stored
 
 
-# --- PyTorch: functions that the graph has, with gradients -----------------------------------------------------------
+# --- PyTorch: functions that mpsgraph has operations for, with gradients ----------------------------------------------
 def torch_functions() -> dict[str, tuple[int, Callable[..., Any]]]:
-    """By the graph's name: the number of operands, and torch's function."""
+    """Return the number of operands and PyTorch's function by the name of the graph operation."""
     import torch
 
     f = torch.nn.functional

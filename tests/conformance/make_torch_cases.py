@@ -1,8 +1,8 @@
-"""Makes cases of PyTorch's own test inputs: models that torch exports to ONNX, with torch's outputs and gradients.
+"""Create cases from PyTorch's own test inputs: models exported to ONNX, with PyTorch's outputs and gradients.
 
-Run by `make conformance` in an environment with torch 2.13, onnxscript and onnx 1.20.1; nothing of mpsgraph is used.
-OpInfo and ModuleInfo are torch's lists of operators and modules with sample inputs. Each case of the archive is a model
-and its arrays: inputs, outputs, a random cotangent for each output, and the gradients of sum(output * cotangent).
+`make conformance` runs this in an environment with torch 2.13, onnxscript, and onnx 1.20.1; mpsgraph is not used.
+OpInfo and ModuleInfo are PyTorch's lists of operators and modules with sample inputs. Each case of the archive is a
+model and its arrays: inputs, outputs, a random cotangent per output, and the gradients of sum(output * cotangent).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ NAMES = Path(__file__).parent / "data" / "torch_operators.txt"
 
 
 class Call(torch.nn.Module):
-    """A function with all of its arguments fixed but the tensors, which are the module's inputs."""
+    """A function with fixed arguments, except for the tensors, which are the module's inputs."""
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         super().__init__()
         self.leaves, self.spec = tree.tree_flatten((arguments, keywords))
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
-        self.function = function  # a module's parameters are found through it
+        self.function = function  # Registers the parameters of the function if it is a module.
         self.eval()
 
     def tensors(self) -> list[torch.Tensor]:
@@ -50,7 +50,7 @@ class Call(torch.nn.Module):
 
 
 def arrays_of(call: Call) -> dict[str, np.ndarray]:
-    """What torch computes: inputs, outputs, cotangents, gradients."""
+    """Return what PyTorch computes: inputs, outputs, cotangents, and gradients."""
     torch.manual_seed(0)
     inputs = [x.requires_grad_(x.is_floating_point()) for x in call.tensors()]
     outputs = call(*inputs)
@@ -75,12 +75,12 @@ def plain(x: torch.Tensor) -> np.ndarray:
 
 
 def exported(call: Call) -> bytes:
-    """The model, as torch's exporter writes it; an error when it has other inputs than the call."""
+    """Return the model that PyTorch exports; raise an error if it has other inputs than the call."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         program = torch.onnx.export(call, tuple(call.tensors()), dynamo=True, verbose=False, optimize=True)
     proto = program.model_proto
     if len(proto.graph.input) != len(call.places):
-        raise ValueError("an input is gone")
+        raise ValueError(f"the exported model has {len(proto.graph.input)} inputs, expected {len(call.places)}")
     return proto.SerializeToString()
 
 
@@ -88,7 +88,7 @@ Made = Iterator[tuple[str, Callable[[], Call]]]
 
 
 def seed() -> None:
-    """Every operator's samples are the same each time, whatever was drawn before."""
+    """Seed all generators so that an operator's samples do not depend on earlier ones."""
     torch.manual_seed(0)
     np.random.seed(0)
     random.seed(0)
@@ -104,7 +104,7 @@ def operators(per: int) -> Made:
         seed()
         try:
             samples = list(info.sample_inputs("cpu", torch.float32))
-        except Exception:  # some need libraries that torch was built without
+        except Exception:  # Some need libraries that this build of PyTorch lacks.
             continue
         for j, i in enumerate(np.linspace(0, len(samples) - 1, min(per, len(samples)))):
             sample = samples[int(i)]
@@ -138,8 +138,8 @@ def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=["operators", "modules"])
-    parser.add_argument("archive", type=Path, help="a .tar.xz to write")
-    parser.add_argument("--per", type=int, default=1, help="samples of each")
+    parser.add_argument("archive", type=Path, help="the .tar.xz archive to write")
+    parser.add_argument("--per", type=int, default=1, help="number of samples per operator")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
@@ -150,7 +150,7 @@ def main() -> None:
                 call = make()
                 arrays = arrays_of(call)
                 model = exported(call)
-            except Exception as error:  # what torch cannot compute or export is no case
+            except Exception as error:  # Skip what PyTorch cannot compute or export.
                 outcomes[f"left out: {type(error).__name__}"] += 1
                 continue
             stored = io.BytesIO()

@@ -1,7 +1,7 @@
-"""ONNX's backend cases: a model, and data sets of inputs and the outputs that are expected.
+"""Read ONNX's backend cases: models with sets of inputs and expected outputs.
 
-Wheels of onnx up to 1.20 carry them as files; newer ones make them in memory, those of torch's export excepted, which
-are gone. Both are read here, whichever onnx is installed.
+Wheels of onnx up to 1.20 contain the cases as files; newer ones create them in memory and no longer include those
+exported by PyTorch. This module reads both kinds, depending on the installed version.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Case:
-    """One case by its name: a directory, or an object in memory."""
+    """A case identified by its name: a directory, or an object in memory."""
 
-    name: str  # "node/test_abs"
+    name: str  # For example "node/test_abs".
 
     @property
     def directory(self) -> Path:
         return DATA / self.name
 
     def proto(self) -> onnx.ModelProto:
-        """The model, a new one at each call."""
+        """Return a new copy of the model."""
         if ON_DISK:
             return onnx.load(self.directory / "model.onnx")
         model = onnx.ModelProto()
@@ -43,7 +43,7 @@ class Case:
         return model
 
     def tolerances(self) -> tuple[float, float]:
-        """Relative and absolute: the suite's own, unless the case states others."""
+        """Return the relative and absolute tolerance: those of the case, or else of the suite."""
         if not ON_DISK:
             return _in_memory()[self.name].rtol, _in_memory()[self.name].atol
         stated = self.directory / "data.json"
@@ -51,7 +51,7 @@ class Case:
         return given.get("rtol", 1e-3), given.get("atol", 1e-7)
 
     def data_sets(self) -> Iterator[tuple[Arrays, Arrays]]:
-        """Inputs and expected outputs by name."""
+        """Yield inputs and expected outputs by name."""
         graph = self.proto().graph
         initialisers = {tensor.name for tensor in graph.initializer}
         inputs = [info.name for info in graph.input if info.name not in initialisers]
@@ -65,7 +65,7 @@ class Case:
 
 
 def all_cases() -> list[Case]:
-    """In the order of their names."""
+    """Return all cases sorted by name."""
     if not ON_DISK:
         return [Case(name) for name in sorted(_in_memory())]
     return [Case(f"{kind}/{path.name}") for kind in KINDS for path in sorted((DATA / kind).iterdir()) if path.is_dir()]
@@ -73,24 +73,24 @@ def all_cases() -> list[Case]:
 
 @cache
 def _in_memory() -> dict[str, Any]:
-    """onnx's own objects, by the names that the files have."""
+    """Return onnx's case objects by the names that the case files have."""
     from onnx.backend.test.case.model import collect_testcases
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the numpy that makes the expected values
+        warnings.simplefilter("ignore")  # numpy warns while computing expected values.
         cases = {f"node/{case.name}": case for case in load_model_tests(kind="node")}
         return cases | {f"simple/{case.name}": case for case in collect_testcases() if case.kind == "simple"}
 
 
 def _arrays(names: Iterable[str], values: Iterable[Any]) -> Arrays:
-    """As arrays; an optional one may be missing at the end."""
+    """Return the values as arrays by name; trailing optional values may be missing."""
     found = zip(names, values, strict=False)
     return {n: numpy_helper.to_array(v) if isinstance(v, onnx.TensorProto) else np.asarray(v) for n, v in found}
 
 
 def _files(directory: Path, what: str, names: list[str]) -> Arrays:
-    """Tensors that the files hold, in the order of the names; an optional one may be missing at the end."""
+    """Read tensors from files in the order of the names; trailing optional tensors may be missing."""
     result = {}
     for i, name in enumerate(names):
         path = directory / f"{what}_{i}.pb"

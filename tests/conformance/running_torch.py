@@ -1,4 +1,4 @@
-"""Runs a torch case through mpsgraph.onnx: what comes out, and the gradients of its inputs."""
+"""Run a PyTorch case through mpsgraph.onnx and compare its outputs and gradients."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ RTOL, ATOL = 1e-3, 1e-4
 
 
 def output_differences(case: Case) -> list[str]:
-    """What the model gives other than torch."""
+    """Describe how the model's outputs differ from PyTorch's."""
     results = list(mg.onnx.load(case.model).run(case.feeds).values())
     found = []
     for i, expected in case.numbered("output").items():
-        if expected.dtype.kind == "c":  # which torch's exporter writes as pairs of real numbers
+        if expected.dtype.kind == "c":  # The exporter writes complex numbers as pairs of real numbers.
             expected = np.stack([expected.real, expected.imag], -1)
         wrong = difference(results[i].numpy(), expected, RTOL, ATOL)
         found += [f"output {i}: {wrong}"] if wrong else []
@@ -23,7 +23,7 @@ def output_differences(case: Case) -> list[str]:
 
 
 def gradient_differences(case: Case) -> list[str]:
-    """What the gradients of sum(output * cotangent) are other than torch's."""
+    """Describe how the gradients of sum(output * cotangent) differ from PyTorch's."""
     loaded = mg.onnx.load(case.model)
     model = loaded.bind(case.feeds) if isinstance(loaded, mg.onnx.DeferredModel) else loaded
     g, names, outputs = model.graph, list(case.feeds), list(model.outputs.values())
@@ -41,7 +41,7 @@ def gradient_differences(case: Case) -> list[str]:
     gradients = g.gradients(loss, list(wanted.values()))
     feeds = {tensor: case.feeds[name] for name, tensor in model.inputs.items()}
     results = g.run(feeds, [gradients[x] for x in wanted.values()])
-    found = [f"gradient {i}: input {names[i]} decides shapes" for i in case.numbered("gradient") if i not in expected]
+    found = [f"gradient {i}: input {names[i]} defines shapes" for i in case.numbered("gradient") if i not in expected]
     for i, d in expected.items():
         wrong = difference(np.asarray(results[gradients[wanted[i]]].numpy()), d, RTOL, ATOL)
         found += [f"gradient {i}: {wrong}"] if wrong else []

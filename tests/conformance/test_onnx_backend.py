@@ -1,7 +1,7 @@
-"""ONNX's own backend cases through mpsgraph.onnx: 1,793 in the wheel onnx 1.20.1, 1,910 that onnx 1.23.2 makes.
+"""Run ONNX's own backend cases through mpsgraph.onnx: 1,793 cases of onnx 1.20.1 or 1,910 of onnx 1.23.2.
 
-Whichever of the two is installed is tested; `make conformance` tests both. exclusions.py lists by name and reason what
-does not pass; a case there that passes, or one that is missing in a way other than it says, fails here.
+The installed version determines the cases; `make conformance` tests both. exclusions.py lists cases that do not pass,
+by name and reason; a listed case fails here if it passes, or if it fails in another way than listed.
 """
 
 import mpsgraph as mg
@@ -23,8 +23,8 @@ CASES = all_cases()
 NAMES = {case.name for case in CASES}
 OF_THESE = ONNX_DIFFERENT_ON_DISK if ON_DISK else ONNX_DIFFERENT_IN_MEMORY
 DIFFERENT, MISSING = set(reasons(ONNX_DIFFERENT | OF_THESE)), set(reasons(ONNX_MISSING))
-COUNTS = {"1.20.1": (1793, 1520), "1.23.2": (1910, 1651)}  # cases, and those that give what they expect
-TWO_IN_THE_LAST_PLACE = 2**-6  # of bfloat16: the suite's own tolerance
+COUNTS = {"1.20.1": (1793, 1520), "1.23.2": (1910, 1651)}  # Number of cases, and number of cases that pass.
+TWO_IN_THE_LAST_PLACE = 2**-6  # For bfloat16; the suite's own tolerance otherwise.
 UNKNOWN = set(reasons(ONNX_UNKNOWN))
 
 
@@ -50,8 +50,8 @@ def test_case(case: Case):
 
 
 @pytest.mark.parametrize("case", [c for c in HELD if c.name not in UNKNOWN], ids=lambda c: c.name)
-def test_case_of_unknown_dimensions(case: Case):
-    """The same with no size of any input stated, only how many axes there are."""
+def test_case_with_dynamic_dimensions(case: Case):
+    """The same case with only the ranks of its inputs known."""
     proto = case.proto()
     initialisers = {tensor.name for tensor in proto.graph.initializer}
     for info in proto.graph.input:
@@ -61,16 +61,16 @@ def test_case_of_unknown_dimensions(case: Case):
 
 
 @pytest.mark.parametrize("name", sorted(UNKNOWN))
-def test_exclusion_of_unknown_dimensions_is_refused(name: str):
+def test_exclusion_with_dynamic_dimensions_raises(name: str):
     with pytest.raises(mg.Error):
-        test_case_of_unknown_dimensions(Case(name))
+        test_case_with_dynamic_dimensions(Case(name))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_packages_of_cases(kind: str, tmp_path):
-    """What was loaded, written as a package and read again, is the same; models whose inputs decide shapes are none.
+def test_packages_of_imported_cases_give_equal_results(kind: str, tmp_path):
+    """Save each imported model as a package and load it again, except models whose inputs define shapes.
 
-    Every fifth case; `make conformance` writes them all.
+    Runs every fifth case; `make conformance` runs all.
     """
     found, written = {}, 0
     for case in [case for case in HELD if case.name.startswith(f"{kind}/")][:: 1 if DRAWN else 5]:
@@ -86,15 +86,15 @@ def test_packages_of_cases(kind: str, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(DIFFERENT))
 def test_exclusion_still_differs(name: str):
-    assert differences(Case(name)), "it passes: take it out of exclusions.py"
+    assert differences(Case(name)), "the case passes: remove it from exclusions.py"
 
 
 @pytest.mark.parametrize("name", sorted(MISSING))
-def test_what_is_missing_is_said(name: str):
+def test_unsupported_case_raises(name: str):
     with pytest.raises(mg.UnsupportedError, match=r"\[onnx\]"):
         mg.onnx.load(Case(name).proto())
 
 
-def test_the_suite_is_whole():
-    assert DIFFERENT | MISSING <= NAMES, "exclusions.py names cases that there are not"
+def test_suite_is_complete():
+    assert DIFFERENT | MISSING <= NAMES, "exclusions.py lists cases that do not exist"
     assert (len(CASES), len(NAMES - DIFFERENT - MISSING)) == COUNTS[onnx.__version__]

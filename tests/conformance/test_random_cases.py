@@ -1,7 +1,7 @@
-"""Random cases of single operators: ONNX nodes against ONNX Runtime, graph operations against PyTorch.
+"""Run random cases of single operators: ONNX nodes against ONNX Runtime, and graph operations against PyTorch.
 
-make_random_cases.py draws them; a few hundred with a fixed seed lie in data/, and `make conformance` draws thousands
-with a fresh one, whose number stands in each message. Exclusions are by operator and operand, with the reason.
+make_random_cases.py creates them. data/ holds a few hundred with a fixed seed; `make conformance` creates thousands
+with a random seed, which each message states. Exclusions are listed by operator and operand, with the reason.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ DATA = Path(os.environ.get("MPSGRAPH_RANDOM_CASES", Path(__file__).parent / "dat
 TOLERANCE = {"rtol": 2e-4, "atol": 2e-5}
 REDUCED = ("reduction_maximum_propagate_nan", "reduction_minimum_propagate_nan", "reduction_sum", "mean")
 
-# Where the peer says something else, and why ours stays.
+# Operators for which the reference differs, and why mpsgraph's result is kept.
 ONNX_DIFFERS = {
-    "ArgMax": "ONNX Runtime passes over NaN; the first NaN is the maximum, as in numpy",
-    "ArgMin": "ONNX Runtime passes over NaN; the first NaN is the minimum, as in numpy",
-    "Hardmax": "as ArgMax",
-    "ReduceMax": "ONNX Runtime's result depends on where the NaN stands; ours is NaN",
-    "ReduceMin": "ONNX Runtime's result depends on where the NaN stands; ours is NaN",
-    "ReduceSum": "ONNX Runtime adds int64 in double precision; ours is exact and wraps",
-    "ReduceProd": "ONNX Runtime multiplies integers that overflow otherwise; ours wraps, as numpy",
-    "MatMul": "infinity or NaN where products overflow: the order of the sum decides",
-    "MaxPool": "ONNX Runtime's result depends on where the NaN stands; ours is NaN",
+    "ArgMax": "ONNX Runtime ignores NaN; mpsgraph takes the first NaN as the maximum, as numpy does",
+    "ArgMin": "ONNX Runtime ignores NaN; mpsgraph takes the first NaN as the minimum, as numpy does",
+    "Hardmax": "see ArgMax",
+    "ReduceMax": "ONNX Runtime's result depends on the position of a NaN; mpsgraph returns NaN",
+    "ReduceMin": "ONNX Runtime's result depends on the position of a NaN; mpsgraph returns NaN",
+    "ReduceSum": "ONNX Runtime adds int64 in double precision; mpsgraph is exact and wraps around",
+    "ReduceProd": "ONNX Runtime handles integer overflow differently; mpsgraph wraps around, as numpy does",
+    "MatMul": "where products overflow, the summation order decides between infinity and NaN",
+    "MaxPool": "ONNX Runtime's result depends on the position of a NaN; mpsgraph returns NaN",
 }
 VALUES_DIFFER = {
-    "mean": "large numbers that cancel: the order of the sum decides",
-    "reduction_sum": "as mean",
-    "modulo": "PyTorch's is NaN where the quotient overflows; ours is exact, as numpy's",
-    "floor_modulo": "PyTorch's overflows to NaN at large quotients; ours is exact, as numpy's",
-    "matrix_multiplication": "infinity or NaN where products overflow: the order of the sum decides",
+    "mean": "where large numbers cancel, the result depends on the summation order",
+    "reduction_sum": "see mean",
+    "modulo": "PyTorch returns NaN if the quotient overflows; mpsgraph is exact, as numpy is",
+    "floor_modulo": "PyTorch returns NaN for large quotients; mpsgraph is exact, as numpy is",
+    "matrix_multiplication": "where products overflow, the summation order decides between infinity and NaN",
 }
 GRADIENTS_DIFFER = {
-    "relu": "the gradient of relu is 0 where the source is NaN: g where x > 0",
-    "absolute": "PyTorch's is 0 where the source is NaN; ours is NaN",
-    "minimum": "ties share the gradient equally; PyTorch's fmin gives all to the first",
-    "maximum": "ties share the gradient equally; PyTorch's fmax gives all to the first",
-    "minimum_with_nan_propagation": "NaN where the result is NaN; PyTorch's passes to both operands",
-    "maximum_with_nan_propagation": "NaN where the result is NaN; PyTorch's passes to both operands",
-    "matrix_multiplication": "as its value",
-    "division": "NaN where a quotient that is flushed to zero meets infinity",
-    "modulo": "NaN for a divisor of 0; the quotient is the exact one, which PyTorch's may round to the next integer",
-    "floor_modulo": "as modulo",
+    "relu": "mpsgraph's gradient is 0 where the source is NaN: it is g where x > 0",
+    "absolute": "PyTorch's gradient is 0 where the source is NaN; mpsgraph's is NaN",
+    "minimum": "ties share the gradient equally; PyTorch's fmin passes it to the first",
+    "maximum": "ties share the gradient equally; PyTorch's fmax passes it to the first",
+    "minimum_with_nan_propagation": "NaN where the result is NaN; PyTorch passes the gradient to both operands",
+    "maximum_with_nan_propagation": "NaN where the result is NaN; PyTorch passes the gradient to both operands",
+    "matrix_multiplication": "see its value",
+    "division": "NaN where a quotient flushed to zero is multiplied by infinity",
+    "modulo": "NaN for a divisor of 0; uses the exact quotient, which PyTorch may round to the next integer",
+    "floor_modulo": "see modulo",
 }
 
 
-ALWAYS = ("minimum", "maximum", "modulo", "floor_modulo")  # gradients that differ at ordinary numbers, too
+ALWAYS = ("minimum", "maximum", "modulo", "floor_modulo")  # Their gradients differ for ordinary numbers, too.
 
 
 def stored(kind: str) -> tuple[int, dict[str, dict[str, np.ndarray]]]:
-    """The seed, and by case its arrays."""
+    """Return the seed, and the arrays of each case by name."""
     cases: dict[str, dict[str, np.ndarray]] = {}
     with np.load(DATA / f"random_{kind}.npz") as archive:
         seed = json.loads(str(archive["about"]))["seed"]
@@ -85,7 +85,7 @@ TORCH_SEED, TORCH = stored("torch")
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", sorted(by_operator(ONNX)))
-def test_onnx_nodes(kind: str):
+def test_onnx_nodes_match_onnx_runtime(kind: str):
     wrong = []
     for name in by_operator(ONNX)[kind]:
         case = ONNX[name]
@@ -98,7 +98,9 @@ def test_onnx_nodes(kind: str):
 
 
 def extreme(case: dict[str, np.ndarray]) -> bool:
-    """Are there others than ordinary numbers among the operands? An operator that differs is held to these."""
+    """Return whether operands contain non-finite or extreme numbers; operators listed as different may differ only for
+    these.
+    """
     return any(not (np.abs(x.astype(float)) < 1e6).all() or (x == 0).any() for x in operands(case))
 
 
@@ -107,7 +109,7 @@ def report(wrong: list[str], seed: int, count: int) -> None:
 
 
 def run_operation(kind: str, inputs: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The operation's value, and the gradients of its sum."""
+    """Return the operation's value and the gradients of its sum."""
     g = mg.Graph()
     places = [g.placeholder(x.shape) for x in inputs]
     y = g.softmax(places[0], -1) if kind == "softmax" else (
@@ -120,7 +122,7 @@ def run_operation(kind: str, inputs: list[np.ndarray]) -> tuple[np.ndarray, list
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", sorted(by_operator(TORCH)))
-def test_operations_of_pytorch(kind: str):
+def test_graph_operations_match_pytorch(kind: str):
     values, slopes = [], []
     for name in by_operator(TORCH)[kind]:
         case = TORCH[name]

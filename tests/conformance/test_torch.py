@@ -1,7 +1,7 @@
-"""PyTorch's own samples of its operators and modules, exported by torch: outputs and gradients against torch's.
+"""Compare samples of PyTorch's operators and modules, exported to ONNX by PyTorch, with its outputs and gradients.
 
-The cases lie in data/, made by make_torch_cases.py; torch is not needed here. `make conformance` makes more of them:
-exclusions.py names what does not pass of those, too.
+data/ holds cases created by make_torch_cases.py, so PyTorch is not needed here. `make conformance` creates more of
+them; exclusions.py covers those as well.
 """
 
 import mpsgraph as mg
@@ -24,12 +24,12 @@ HELD = [name for name in NAMES if name not in OUTPUTS]
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_outputs(name: str):
+def test_exported_outputs_match_pytorch(name: str):
     assert not output_differences(case(name))
 
 
 @pytest.mark.parametrize("name", [name for name in HELD if case(name).numbered("gradient") and name not in GRADIENTS])
-def test_gradients(name: str):
+def test_exported_gradients_match_pytorch(name: str):
     assert not gradient_differences(case(name))
 
 
@@ -37,11 +37,11 @@ def test_gradients(name: str):
 def test_exclusion_still_differs(name: str):
     try:
         found = (output_differences if name in OUTPUTS else gradient_differences)(case(name))
-    except mg.Error:  # a model that is wrong may be refused
+    except mg.Error:  # A wrong model may also be rejected.
         return
-    assert found, "it passes: take it out of exclusions.py"
+    assert found, "the case passes: remove it from exclusions.py"
 
 
-def test_exclusions_are_of_cases_that_there_are():
+def test_exclusions_name_existing_cases():
     unknown = (OUTPUTS | GRADIENTS) - set(NAMES)
     assert not unknown if DRAWN else all(not name.endswith(".0") for name in unknown)

@@ -1,4 +1,4 @@
-"""Cases that make_torch_cases.py made: a model with torch's inputs, outputs and gradients, read from an archive."""
+"""Read the cases that make_torch_cases.py created: a model with PyTorch's inputs, outputs, and gradients."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-# Where the archives lie; `make conformance` draws larger ones and says where.
+# Folder of the archives; `make conformance` creates larger ones and sets the variable.
 DRAWN = os.environ.get("MPSGRAPH_TORCH_CASES")
 DIRECTORY = Path(DRAWN or Path(__file__).parent / "data")
 
 
 @dataclass
 class Case:
-    """One call of a function or a module of torch's."""
+    """One call of a PyTorch function or module."""
 
     name: str
     model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
     def numbered(self, what: str) -> dict[int, np.ndarray]:
-        """The arrays called what_0, what_1, ... by their numbers."""
+        """Return the arrays named what_0, what_1, ... by number."""
         found = (key.rpartition("_") for key in self.arrays)
         return {int(number): self.arrays[f"{what}_{number}"] for name, _, number in found if name == what}
 
@@ -39,7 +39,7 @@ class Case:
 
 @cache
 def cases_of(kind: str) -> dict[str, Case]:
-    """All cases of an archive, "operators" or "modules", by name."""
+    """Return all cases of an archive, "operators" or "modules", by name."""
     cases: dict[str, Case] = {}
     with tarfile.open(DIRECTORY / f"torch_{kind}.tar.xz") as archive:
         for entry in archive:

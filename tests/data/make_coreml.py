@@ -1,10 +1,10 @@
-"""Writes tests/data/coreml: small Core ML models and what PyTorch makes of them, for tests without coremltools.
+"""Write tests/data/coreml: small Core ML models and PyTorch's results, for tests without coremltools.
 
-Runs where coremltools and PyTorch are installed (`make test-coreml` has an environment): `python make_coreml.py`.
-- image.mlpackage: convolutions of open sizes whose weights are 4-bit palettes and sparse 8-bit numbers;
-- steps.mlpackage: an LSTM over an open number of steps, and a head, in float32;
-- older.mlmodel: a neural network of images with five axes inside, 8-bit weights, a classifier.
-expected.npz has inputs and results by model.
+Requires coremltools and PyTorch (`make test-coreml` creates an environment): `python make_coreml.py`.
+- image.mlpackage: convolutions of dynamic sizes, with weights in 4-bit palettes and 4-bit blocks;
+- steps.mlpackage: an LSTM over a dynamic number of steps, and a linear head, in float32;
+- older.mlmodel: a neural network classifier of images with five axes inside and 8-bit weights.
+expected.npz contains inputs and results by model.
 """
 
 from pathlib import Path
@@ -98,7 +98,7 @@ def older() -> None:
             q = np.frombuffer(p.rawValue, np.uint8).reshape(len(steps), -1)
             whole.append(torch.from_numpy((q * steps[:, None] + first[:, None]).astype(np.float32)))
     pixels = torch.from_numpy(rng.integers(0, 256, (1, 3, 8, 8)).astype(np.float32))
-    moved = pixels * 0.5 + torch.tensor([3.0, 2.0, 1.0]).reshape(3, 1, 1)  # blue, green, red
+    moved = pixels * 0.5 + torch.tensor([3.0, 2.0, 1.0]).reshape(3, 1, 1)  # Blue, green, red.
     y = F.leaky_relu(F.conv2d(moved, whole[0].reshape(w.shape)), 0.1).flatten(1)
     EXPECTED.update({"older.x": pixels.numpy(), "older.y": torch.softmax(y @ whole[1].T, 1)[0].numpy()})
     ct.utils.save_spec(spec, str(FOLDER / "older.mlmodel"))

@@ -1,7 +1,7 @@
-"""Makes optimizers.json: where PyTorch's and optax's optimizers go from one point, in six steps.
+"""Write optimizers.json: the results of six steps of PyTorch's and optax's optimizers from the same starting points.
 
 Run in an environment with torch 2.13 and optax 0.2.8: python tests/data/make_optimizers.py > tests/data/optimizers.json
-The gradient is 2 w + 0.3, the rate 0.05; matrices are given to PyTorch transposed, whose rows are outputs.
+The gradient is 2 w + 0.3 and the rate 0.05. PyTorch receives matrices transposed, as its rows are outputs.
 """
 
 import json
@@ -41,7 +41,7 @@ TORCH = {
 
 
 def by_torch(make, start):
-    """Muon's X is computed in bfloat16."""
+    """Run PyTorch's optimizer; Muon orthogonalizes in bfloat16."""
     turn = start.ndim == 2 and "Muon" in make.__code__.co_names
     w = torch.tensor(start.T.copy() if turn else start, requires_grad=True)
     optimizer = make([w])
@@ -52,7 +52,7 @@ def by_torch(make, start):
 
 
 def by_optax(make, start):
-    """In float32, which is what JAX has unless told."""
+    """Run optax's optimizer in float32, the default of JAX."""
     optimizer, w = make(), {"w": start.astype(np.float32)}
     state = optimizer.init(w)
     for _ in range(STEPS):

@@ -1,7 +1,9 @@
-"""Makes selftest_as_expected.json and selftest_with_failures.json: reports as Macs might send them, of a few checks.
+"""Write selftest_as_expected.json and selftest_with_failures.json: reports of a few checks, as Macs might send them.
 
-python tests/data/make_selftest_reports.py [FOLDER]. tests/project/test_from_report.py makes them once more, so that
-they stay in the form that the self-test writes. What stands in them is invented; no Mac was asked.
+    python tests/data/make_selftest_reports.py [FOLDER]
+
+tests/project/test_from_report.py generates them again, so that they keep the self-test's format. The contents are
+invented, not measured on a Mac.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ FIVE = "[16777217, 1832780943, 2143289345, 1, 3]"
 
 
 def begun(chip: str, macos: str) -> Report:
-    """A report with what both have."""
+    """Return a report with the entries that both reports share."""
     report = Report(Options("metal"))
     versions = {"mpsgraph": "0.1.0", "device": f"metal: Metal: {chip}, unified memory, macOS {macos}"}
     versions |= {"system": f"macOS {macos}", "chip": f"{chip}, Mac14,2, 16 GB", "numpy": "2.3.1"}
@@ -56,7 +58,7 @@ def begun(chip: str, macos: str) -> Report:
 
 
 def probe(report: Report, name: str, answer: str, how: str = "") -> None:
-    """Its answer; `how` when its process ended."""
+    """Add the answer of a probe; `how` is how its process ended, if it did not finish."""
     if how:
         report.add(Outcome("probes", name, NOTED, f"the process was terminated by SIGABRT\n{answer}", how=how))
         return
@@ -65,7 +67,7 @@ def probe(report: Report, name: str, answer: str, how: str = "") -> None:
 
 
 def ended(report: Report) -> Report:
-    """All parts have run."""
+    """Mark all parts as run."""
     for part, seconds in {
         "operations": 101.0,
         "gradients": 80.5,
@@ -80,7 +82,7 @@ def ended(report: Report) -> Report:
 
 
 def as_expected() -> Report:
-    """Everything passes, and probes answer as tests/apple/behaviour.md says."""
+    """Return a report in which everything passes and probes answer as in tests/apple/behaviour.md."""
     report = begun("Apple M2", "15.5")
     report.add(Outcome("digits", "training", PASSED, numbers={"accuracy": 0.978}, seconds=30.0))
     probe(report, "gathered_integers", f"of {FIVE}: [16777216, 1832780928, 2143289344, 1, 3]")
@@ -95,7 +97,7 @@ def as_expected() -> Report:
 
 
 def with_failures() -> Report:
-    """Wrong numbers, processes that end and hang, a refusal, and answers that contradict the table and the code."""
+    """Return a report with wrong values, crashes, hangs, a refusal, and answers that contradict the expected ones."""
     report = begun("Apple M4", "26.1")
     for dtype, found in (("float32", "3.0"), ("float16", "5.0")):
         numbers = {"wrong": 2, "of": 6, "largest difference": 3.0, "largest expected": 6.0, "at": [1, 0]}
@@ -133,7 +135,7 @@ def with_failures() -> Report:
 
 
 def main(folder: Path) -> None:
-    """Writes both."""
+    """Write both reports."""
     as_expected().write(folder / "selftest_as_expected.json", interrupted=False)
     with_failures().write(folder / "selftest_with_failures.json", interrupted=False)
 

@@ -1,6 +1,6 @@
-"""Writes torch_ctc.npz: PyTorch 2.13's CTC losses and their gradients, in float64, for tests/nn/test_ctc.py.
+"""Write torch_ctc.npz: PyTorch 2.13's CTC losses and their gradients in float64, for tests/nn/test_ctc.py.
 
-Run: python tests/data/make_torch_ctc.py, with torch and numpy.
+Run with torch and numpy: python tests/data/make_torch_ctc.py
 """
 
 from pathlib import Path

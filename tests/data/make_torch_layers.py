@@ -1,9 +1,9 @@
-"""Makes torch_layers.npz: what PyTorch 2.13 gives for layers and losses, and the gradients; run it where torch is.
+"""Write torch_layers.npz: results and gradients of PyTorch 2.13's layers and losses. Run it with PyTorch.
 
-A case is a name with "in.i", the inputs; "out.i", the results; "d_in.i", the gradients by the inputs of
-sum(out.i * cos(0, 1, 2, ...)); "p.name" and "d_p.name", parameters and their gradients. Computed in float64, stored in
-float32. Inputs are rounded so that few of their digits must be stored. The tests, which need no torch, are
-in tests/nn.
+Arrays are named by case: "in.i", the inputs; "out.i", the results; "d_in.i", the gradients of
+sum(out.i * cos(0, 1, 2, ...)) with respect to the inputs; "p.name" and "d_p.name", the parameters and their gradients.
+They are computed in float64 and stored in float32. Inputs are rounded so that they compress well. The tests in tests/nn
+do not need PyTorch.
 """
 
 import json
@@ -29,7 +29,7 @@ def store(name: str, value: torch.Tensor) -> None:
 
 
 def case(name: str, function, *inputs: torch.Tensor, keep_parameters: bool = False) -> None:
-    """Runs a module or function, whose parameters are drawn anew, and stores what goes in and comes out."""
+    """Run a module or function with random parameters, and store its inputs and results."""
     parameters = dict(function.named_parameters()) if isinstance(function, nn.Module) else {}
     for parameter in parameters.values() if not keep_parameters else ():
         parameter.data = normal(*parameter.shape, scale=0.5)
@@ -50,7 +50,7 @@ def case(name: str, function, *inputs: torch.Tensor, keep_parameters: bool = Fal
             store(f"{name}/d_p.{key}", parameter.grad)
 
 
-# --- activations: at random points and where the pieces meet ----------------------------------------------------------
+# --- activations: at random points and at their kinks -----------------------------------------------------------------
 points = torch.cat([normal(8, scale=2), torch.tensor([-6.0, -3, -1, -0.5, 0, 0.5, 1, 3, 6, 8])]).reshape(3, 6)
 for module in (
     nn.CELU(0.7), nn.ELU(0.7), nn.GELU(), nn.GELU("tanh"), nn.GLU(), nn.Hardshrink(), nn.Hardsigmoid(), nn.Hardswish(),
@@ -62,7 +62,7 @@ for module in (
 case("PReLU", nn.PReLU(1), points)
 case("PReLU_channels", nn.PReLU(6), points)
 
-# --- normalizations, channels in front --------------------------------------------------------------------------------
+# --- normalizations, channels first -----------------------------------------------------------------------------------
 case("LayerNorm", nn.LayerNorm(5), normal(2, 3, 5))
 case("LayerNorm_two_axes", nn.LayerNorm((3, 5), eps=1e-3), normal(2, 3, 5))
 case("LayerNorm_plain", nn.LayerNorm(5, elementwise_affine=False), normal(4, 5))
@@ -75,7 +75,7 @@ case("InstanceNorm_3", nn.InstanceNorm3d(2, affine=True), normal(1, 2, 2, 3, 2))
 case("BatchNorm_1", nn.BatchNorm1d(3, eps=1e-3), normal(2, 3, 4))
 case("BatchNorm_3", nn.BatchNorm3d(2, eps=1e-3), normal(2, 2, 2, 2, 3))
 
-# --- recurrent layers: sequence and states in and out -----------------------------------------------------------------
+# --- recurrent layers: sequence and states as inputs and results ------------------------------------------------------
 case("RNN", nn.RNN(3, 4, batch_first=True), normal(2, 5, 3), normal(1, 2, 4))
 case("RNN_relu", nn.RNN(3, 2, 2, nonlinearity="relu", bidirectional=True), normal(3, 2, 3), normal(4, 2, 2))
 case("RNN_plain", nn.RNN(3, 4, bias=False, batch_first=True), normal(2, 5, 3))
@@ -83,7 +83,7 @@ for layers, both in ((1, False), (2, True)):
     suffix, n = ("_2_both", 4) if both else ("", 1)
     make = {"num_layers": layers, "bidirectional": both, "batch_first": True}
     lstm, states = nn.LSTM(3, 2, **make), (normal(n, 2, 2), normal(n, 2, 2))
-    # its two states are a tuple there, and tensors here
+    # PyTorch's LSTM takes its two states as a tuple; store them as separate inputs.
     lstm.forward = lambda x, h, c, run=lstm.forward: run(x, (h, c))
     case("LSTM" + suffix, lstm, normal(2, 4, 3), *states)
     case("GRU" + suffix, nn.GRU(3, 2, **make), normal(2, 4, 3), normal(n, 2, 2))
@@ -93,7 +93,7 @@ case("GRU_plain", nn.GRU(3, 2, bias=False, bidirectional=True), normal(4, 2, 3))
 
 # --- attention and transformers ---------------------------------------------------------------------------------------
 def attention(name: str, module: nn.Module, *inputs: torch.Tensor, **names: int) -> None:
-    """A case whose module takes some inputs by name: names[name] is the number of the input."""
+    """Store a case whose module takes some inputs by name; names[name] is the index of the input."""
     positional = [i for i in range(len(inputs)) if i not in names.values()]
     run = module.forward
     module.forward = lambda *x: run(*(x[i] for i in positional), **{k: x[i] for k, i in names.items()})
@@ -117,7 +117,8 @@ attention("Attention_cross", cross, normal(2, 2, 4), normal(2, 3, 3), normal(2, 
 plain = average_and_weights(nn.MultiheadAttention(4, 2, bias=False))
 attention("Attention_time_first", plain, normal(3, 2, 4), *[normal(4, 2, 4)] * 2)
 how = {"dropout": 0.0, "batch_first": True}
-padded = padding.double().masked_fill(padding, -torch.inf)  # as its causal mask, so that both are of one type
+# Floating point like the causal mask, so that both masks have one dtype.
+padded = padding.double().masked_fill(padding, -torch.inf)
 causal = nn.Transformer.generate_square_subsequent_mask(3)
 layer = nn.TransformerEncoderLayer(4, 2, 5, **how)
 attention("Encoder_layer", layer, x, causal, padded, src_mask=1, src_key_padding_mask=2)
@@ -141,7 +142,7 @@ case(
 
 # --- losses -----------------------------------------------------------------------------------------------------------
 def loss(name: str, function, outputs: torch.Tensor, labels: torch.Tensor, *others: torch.Tensor, **how) -> None:
-    """A case of torch.nn.functional; labels that are whole numbers become floats, factors by name are constant."""
+    """Store a case of torch.nn.functional; integer labels become floats, and keyword factors are constant."""
     function, whole = getattr(functional, function), how.pop("whole", False)
     factors = [key for key in how if how[key] is None]
     vectors = len(others) - len(factors)
@@ -192,7 +193,7 @@ loss("margin_ranking", "margin_ranking_loss", numbers, others, signs, margin=0.5
 loss("triplet", "triplet_margin_loss", left, right, third, swap=True)
 loss("triplet_p", "triplet_margin_loss", left, right, third, margin=0.5, p=3.0, reduction="sum")
 
-# One array for all of a type, and where each lies by name: a file in the archive for each would be mostly headers.
+# Store one array per dtype and an index by name, as a separate file for each array would mostly consist of headers.
 index = {name: (value.dtype.name, value.shape) for name, value in stored.items()}
 kinds = {
     kind: np.concatenate([np.zeros(0, kind), *(v.ravel() for v in stored.values() if v.dtype == kind)])

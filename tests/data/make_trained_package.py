@@ -1,6 +1,6 @@
-"""Makes trained.mpsgraph, the package of a trainer, and trained.batches, what train.c and train.cpp train it with.
+"""Write trained.mpsgraph, the package of a trainer, and trained.batches, the data that train.c and train.cpp use.
 
-It stays as it is, so that newer versions are held to read it: made anew, it is another test.
+The files must stay unchanged to test that newer versions can read them; writing them again would defeat that test.
 """
 
 import sys

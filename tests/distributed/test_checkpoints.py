@@ -1,4 +1,4 @@
-"""Checkpoints: one process writes, all go on; with another number of processes, too."""
+"""Test distributed checkpoints: one process writes, and any number of processes can resume."""
 
 import numpy as np
 import pytest
@@ -12,44 +12,44 @@ BATCH = 12
 
 
 def fitted(processes: int, **options) -> list[dict]:
-    if processes == 0:  # none but this one, without MPI
+    if processes == 0:  # Only this process, without MPI.
         return [process_programs.fitted(batch=BATCH, distributed=False, **options)]
     return results_of(processes, "fitted", batch=BATCH // processes, **options)
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory) -> tuple[str, list[float]]:
-    """A checkpoint of three processes in the middle of an epoch, and the losses of a training that goes on."""
+    """Return a checkpoint that three processes wrote within an epoch, and the losses of the uninterrupted training."""
     path = str(tmp_path_factory.mktemp("checkpoint") / "three.safetensors")
     result = fitted(3, steps=20, path=path, save_at=11)
     return path, result[0]["losses"]
 
 
 @pytest.mark.parametrize("processes", [0, 1, 2, 3, 4])
-def test_another_number_of_processes_goes_on_with_the_same_losses(processes: int, saved):
+def test_training_resumes_with_another_number_of_processes(processes: int, saved):
     path, losses = saved
     for own in fitted(processes, steps=9, resume=path):
         assert own["step"] == 20
         if processes == 3:
-            assert own["losses"] == losses, "bit for bit"
+            assert own["losses"] == losses, "the same number of processes must resume bit for bit"
         np.testing.assert_allclose(own["losses"], losses, rtol=1e-10)
 
 
-def test_what_one_process_wrote_several_go_on_with(tmp_path):
+def test_several_processes_resume_checkpoint_of_one_process(tmp_path):
     path = str(tmp_path / "one.safetensors")
     (one,) = fitted(0, steps=20, path=path, save_at=11)
     for own in fitted(2, steps=9, resume=path):
         np.testing.assert_allclose(own["losses"], one["losses"], rtol=1e-10)
 
 
-def test_sums_of_gradients_that_wait_are_saved_for_all(tmp_path):
+def test_accumulated_gradients_are_saved_for_all_processes(tmp_path):
     path, options = str(tmp_path / "sums.safetensors"), {"gradient_accumulation_steps": 4}
     whole = fitted(2, steps=12, path=path, save_at=6, **options)
     for own in (*fitted(2, steps=6, resume=path, **options), *fitted(0, steps=6, resume=path, **options)):
         np.testing.assert_allclose(own["losses"], whole[0]["losses"], rtol=1e-10)
 
 
-def test_dropout_has_a_stream_in_each_process_and_goes_on_bit_for_bit(tmp_path):
+def test_dropout_differs_per_process_and_resumes_bit_for_bit(tmp_path):
     path, options = str(tmp_path / "dropout.safetensors"), {"dropout": 0.3, "steps": 12}
     whole = fitted(4, **options)
     kept = fitted(4, path=path, save_at=5, **options)
@@ -59,26 +59,26 @@ def test_dropout_has_a_stream_in_each_process_and_goes_on_bit_for_bit(tmp_path):
     assert other[0]["losses"] != whole[0]["losses"] and np.isfinite(other[0]["losses"]).all()
 
 
-def test_dropouts_random_states_differ_by_a_word_that_names_the_process():
+def test_random_states_differ_only_in_the_rank():
     (first,), (second,), (third,) = results_of(3, "masks")
     assert first[4] == 0 and second[4] == 1 and third[4] == 2
     assert first[:4] + first[5:] == second[:4] + second[5:] == third[:4] + third[5:]
 
 
-def test_a_checkpoint_that_cannot_be_read_or_written_is_an_error_in_every_process(tmp_path):
+def test_unreadable_or_unwritable_checkpoint_raises_in_every_process(tmp_path):
     said = results_of(2, "unreadable", path=str(tmp_path / "no" / "such" / "file"))
     for loading, saving in said:
         assert loading.startswith("CheckpointError") and "cannot be read" in loading
         assert saving.startswith("CheckpointError") and "cannot be written" in saving
 
 
-def test_a_step_of_several_processes_is_in_no_package(tmp_path):
+def test_packaging_a_distributed_trainer_raises(tmp_path):
     said = results_of(2, "packaged", path=str(tmp_path / "trained.mpsgraph"))
     assert all("trainer.save(path) writes a checkpoint" in text for text in said)
     assert not (tmp_path / "trained.mpsgraph").exists()
 
 
-def test_a_batch_order_of_more_processes_stands_behind_as_many_samples():
+def test_batch_position_is_converted_for_another_shard_count():
     x = np.arange(64)
     four = mg.data.batches((x,), 4).shard(0, 4)
     for _, _ in zip(four, range(2), strict=False):

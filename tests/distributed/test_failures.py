@@ -1,4 +1,4 @@
-"""Processes that disagree are told so at the start; one that dies ends the others, and the checkpoint goes on."""
+"""Test failures: processes that differ raise at the start; one that dies ends the others and leaves a checkpoint."""
 
 import time
 
@@ -11,9 +11,9 @@ from harness.processes import results_of, run
 
 
 @pytest.mark.parametrize("processes", [2, 4])
-def test_each_process_is_told_who_is_different(processes: int):
+def test_difference_between_processes_is_reported_to_all(processes: int):
     results = results_of(processes, "disagreeing")
-    assert all(told == results[0][0] for told, _ in results), "all are told the same"
+    assert all(told == results[0][0] for told, _ in results), "all processes must report the same error"
     model, seed, optimizer, variables = results[0][0]
     last = processes - 1
     at_start = "differs between processes at the start of training"
@@ -24,7 +24,7 @@ def test_each_process_is_told_who_is_different(processes: int):
     assert max(seconds for _, seconds in results) < 20
 
 
-def test_a_step_that_one_process_cannot_build_is_no_step():
+def test_build_failure_on_one_rank_aborts_step():
     told = results_of(3, "failing_build")
     assert told[1] == "ValueError: no such step"
     for other in (told[0], told[2]):
@@ -32,10 +32,10 @@ def test_a_step_that_one_process_cannot_build_is_no_step():
 
 
 @pytest.mark.parametrize("how", ["killed", "raises", "exit"])
-def test_a_process_that_ends_ends_the_others_and_its_checkpoint_goes_on(how: str, tmp_path):
+def test_dying_process_ends_the_others_and_leaves_a_usable_checkpoint(how: str, tmp_path):
     path, ready = tmp_path / "last.safetensors", tmp_path / "ready"
     ended = run(3, "dying", how=how, path=str(path), ready=str(ready), seconds=60)
-    assert time.time() - float(ready.read_text()) < 15, "within seconds"
+    assert time.time() - float(ready.read_text()) < 15, "the other processes must end within seconds"
     assert ended.status != 0 and ended.results == []
     if how == "raises":
         assert "ValueError: the disk is on fire" in ended.said
@@ -47,11 +47,12 @@ def test_a_process_that_ends_ends_the_others_and_its_checkpoint_goes_on(how: str
 
     if how != "killed":
         return
-    # What the checkpoint goes on with is what would have come: the same bits.
+    # Training resumed from the checkpoint must equal uninterrupted training bit for bit.
     common = {"dropout": 0.2, "dtype": "float32", "steps": 12}
     whole = results_of(3, "fitted", **common)
     resumed = results_of(3, "fitted", resume=str(path), **common | {"steps": 12 - process_programs.SAVED_AT})
     for a, b in zip(whole, resumed, strict=True):
-        assert a["losses"] == b["losses"] and a["step"] == b["step"] == 12  # with the history before
+        # The losses include the history before the checkpoint.
+        assert a["losses"] == b["losses"] and a["step"] == b["step"] == 12
         for name, value in a["weights"].items():
             np.testing.assert_array_equal(value, b["weights"][name])

@@ -1,17 +1,17 @@
-"""Several processes with batch b train as one with batch 4 b does, whatever is in the model and however it travels."""
+"""Compare training by n processes with batch size b to a single process with batch size n * b, for many models."""
 
 from functools import lru_cache
 
 import numpy as np
 import pytest
 
-# mpi4py and mpiexec are no requirement of these tests: `make test-distributed` has an environment with them.
+# mpi4py and mpiexec are optional: `make test-distributed` creates an environment with them.
 pytest.importorskip("mpi4py", reason="mpi4py is not installed: make test-distributed")
 import mpsgraph as mg
 from harness import process_programs
 from harness.processes import results_of
 
-BATCH = 16  # of all processes together
+BATCH = 16  # Of all processes together.
 FLOAT64, FLOAT32 = {"rtol": 1e-10, "atol": 1e-12}, {"rtol": 1e-4, "atol": 1e-5}
 SMALL = mg.distributed.DataParallel(bucket_bytes=2000)
 TOGETHER = mg.distributed.DataParallel(synchronize_batch_norm=True)
@@ -35,7 +35,7 @@ CASES = {
 
 @lru_cache
 def in_processes(processes: int) -> list[list[dict]]:
-    """By case, what each process gave."""
+    """Return the results of each process, by case."""
     cases = [case | {"batch": BATCH // processes} for case in CASES.values()]
     by_process = results_of(processes, "many", cases=cases)
     return list(zip(*by_process, strict=True))
@@ -49,14 +49,14 @@ def alone(name: str) -> dict:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("processes", [1, 2, 4])
-def test_losses_and_weights_are_those_of_one_process(processes: int, name: str):
+def test_losses_and_weights_match_a_single_process(processes: int, name: str):
     expected, found = alone(name), in_processes(processes)[list(CASES).index(name)]
     tolerance = FLOAT32 if CASES[name].get("dtype") == "float32" else FLOAT64
     assert len(expected["losses"]) == CASES[name].get("steps", 12)
     for own in found:
         np.testing.assert_allclose(own["losses"], expected["losses"], **tolerance)
         for path, value in own["weights"].items():
-            # Adam divides by the root of a mean of squares: where a gradient is nothing but rounding, that is all it is
+            # Adam divides by the root of the second moment: where a gradient is only rounding error, so is the update.
             loose = {"rtol": 2e-2, "atol": 2e-3} if tolerance is FLOAT32 else {"rtol": 1e-6, "atol": 1e-8}
             np.testing.assert_allclose(value, expected["weights"][path], err_msg=path, **loose)
         assert own["history"].keys() == expected["history"].keys()
@@ -65,7 +65,7 @@ def test_losses_and_weights_are_those_of_one_process(processes: int, name: str):
 
 @pytest.mark.parametrize("processes", [2, 4])
 @pytest.mark.parametrize("name", CASES)
-def test_all_processes_hold_one_model_bit_for_bit(processes: int, name: str):
+def test_all_processes_hold_the_same_model_bit_for_bit(processes: int, name: str):
     first, *others = in_processes(processes)[list(CASES).index(name)]
     for other in others:
         assert other["losses"] == first["losses"] and other["evaluated"] == first["evaluated"]
@@ -73,6 +73,6 @@ def test_all_processes_hold_one_model_bit_for_bit(processes: int, name: str):
             assert value.tobytes() == first["weights"][path].tobytes(), path
 
 
-def test_small_buckets_are_several():
+def test_small_bucket_size_gives_several_buckets():
     assert in_processes(2)[list(CASES).index("small buckets")][0]["buckets"] >= 3
     assert in_processes(2)[list(CASES).index("float64")][0]["buckets"] == 1

@@ -1,4 +1,4 @@
-"""Collective calls, wires, data of one's own, custom steps, the profile, and the command that starts it all."""
+"""Test collectives, wire dtypes, custom data and steps, the profiler, and the launch command."""
 
 import doctest
 import os
@@ -33,7 +33,7 @@ def test_collective_calls(processes: int):
 
 
 @pytest.mark.parametrize("processes", [2, 4])
-def test_halves_on_the_wire_train_alike_and_in_all_processes_the_same(processes: int):
+def test_half_precision_wire_trains_alike_and_equally_in_all_processes(processes: int):
     common = {"dtype": "float32", "steps": 50, "batch": 16 // processes}
     wires = [None, "bfloat16", "float16"]
     cases = [common | {"distributed": mg.distributed.DataParallel(wire=w, bucket_bytes=3000)} for w in wires]
@@ -41,10 +41,10 @@ def test_halves_on_the_wire_train_alike_and_in_all_processes_the_same(processes:
     exact, *narrow = (np.array(own["losses"]) for own in by_process[0])
     for wire, losses in zip(wires[1:], narrow, strict=True):
         difference = np.abs(losses - exact).max()
-        assert 0 < difference < 0.05, f"{wire} rounds, and is not far: {difference}"
+        assert 0 < difference < 0.05, f"{wire} must round slightly, got a difference of {difference}"
     for own in by_process[1:]:
         assert [case["losses"] for case in own] == [case["losses"] for case in by_process[0]]
-    # A single step's gradients, which SGD with rate 1 leaves in the weights, are right to the wire's precision.
+    # One step of SGD with rate 1 exposes the gradients in the weights; they must be correct to the wire's precision.
     cases = [case | {"steps": 1, "optimizer": "SGD"} for case in cases]
     exact, brain, half = results_of(processes, "many", cases=cases)[0]
     start = process_programs.fitted(**common | {"batch": 16, "steps": 1, "optimizer": "SGD", "distributed": False})
@@ -54,7 +54,7 @@ def test_halves_on_the_wire_train_alike_and_in_all_processes_the_same(processes:
         np.testing.assert_allclose(half["weights"][path], value, atol=0.1 * 2**-11)
 
 
-def test_mixed_precision_and_its_scale_are_the_same_in_all_processes():
+def test_mixed_precision_and_loss_scale_agree_in_all_processes():
     options = {"dtype": "float32", "precision": "float16", "model": "network", "steps": 8, "batch": 4}
     first, second = results_of(2, "fitted", **options)
     assert first["history"] == second["history"] and np.isfinite(first["losses"]).all()
@@ -62,30 +62,33 @@ def test_mixed_precision_and_its_scale_are_the_same_in_all_processes():
     assert first["losses"][-1] < first["losses"][0] * 1.05
 
 
-def test_batch_norm_that_is_not_synchronized_differs_and_its_averages_are_of_all():
+def test_unsynchronized_batch_norm_averages_its_moving_statistics():
     options = {"model": "network", "samples": 96, "steps": 8}
     own, other = results_of(2, "fitted", batch=8, **options)
     alone = process_programs.fitted(batch=16, distributed=False, **options)
-    assert np.abs(np.array(own["losses"]) - alone["losses"]).max() > 1e-6, "statistics are of each process's part"
+    assert np.abs(np.array(own["losses"]) - alone["losses"]).max() > 1e-6, (
+        "each process must normalize by its own statistics"
+    )
     for path, value in own["weights"].items():
         np.testing.assert_array_equal(value, other["weights"][path])
-        if "moving_mean" in path:  # a mean of means of parts is the mean of the whole, as far as the weights agree
+        # The mean of the processes' means equals the mean of the whole batch, up to differences in the weights.
+        if "moving_mean" in path:
             np.testing.assert_allclose(value, alone["weights"][path], rtol=0.2, atol=0.05)
 
 
-def test_custom_steps_report_means_over_all():
+def test_custom_steps_report_means_over_all_processes():
     expected = results_of(1, "custom_step")[0]
     for own in results_of(2, "custom_step"):
         for found, wanted in zip(own, expected, strict=True):
             assert found == pytest.approx(wanted, rel=1e-10)
 
 
-def test_an_epoch_of_own_data_ends_with_the_first_process():
+def test_epoch_ends_when_the_first_process_runs_out_of_data():
     (first, losses), (second, others) = results_of(2, "own_data", counts=[5, 3])
     assert first == second == 3 and losses == others
 
 
-def test_buckets_travel_while_the_backward_pass_computes():
+def test_gradient_buckets_are_reduced_during_the_backward_pass():
     for steps, statistics in results_of(2, "profiled", path=None):
         most = 0
         for kernels, travels in steps:
@@ -94,11 +97,12 @@ def test_buckets_travel_while_the_backward_pass_computes():
             gives = [begin for kind, name, begin, _ in kernels if kind == "call" and name.startswith("give")]
             products = [end for kind, _, _, end in kernels if kind.endswith("matrix_multiplication")]
             before = [begin for begin in gives if begin < max(products)]
-            assert len(before) >= 5, "most buckets are handed over before the backward pass is over"
+            assert len(before) >= 5, "most buckets must be submitted before the backward pass ends"
             beside = [t for t in buckets if any(k[2] < t[3] and t[2] < k[3] for k in kernels if k[0] != "call")]
             most = max(most, len(beside))
-        # A busy machine may give the thread no turn before the step is over: not in each of twelve.
-        assert most >= 4, "and travel beside kernels"
+        # On a busy machine the communication thread may not run before a step ends, but not in every one of twelve
+        # steps.
+        assert most >= 4, "buckets must be reduced while kernels run"
         assert statistics["reductions"] >= 15 * len(gives) and 0 <= statistics["hidden"] <= 1
 
 
@@ -112,8 +116,8 @@ BY_MACHINES = {
 
 
 @pytest.mark.parametrize("machines", BY_MACHINES)
-def test_processes_of_one_machine_share_memory_and_machines_send(machines: tuple[int, ...]):
-    """Machines are pretended; what they send is sent."""
+def test_machines_use_shared_memory_within_and_mpi_between(machines: tuple[int, ...]):
+    """The machines are simulated, but messages between them are sent."""
     options = {"samples": 96, "steps": 8, "model": "network", "optimizer": "SGD"}
     shared = mg.distributed.DataParallel(bucket_bytes=500, synchronize_batch_norm=True)
     results = results_of(4, "by_routes", machines=machines, batch=4, distributed=shared, **options)
@@ -129,7 +133,7 @@ def test_processes_of_one_machine_share_memory_and_machines_send(machines: tuple
 
 
 @pytest.mark.parametrize("wire", ["bfloat16", "float16"])
-def test_halves_are_rounded_once_on_a_machine_and_once_between(wire: str):
+def test_half_precision_is_rounded_once_per_machine_and_once_between(wire: str):
     options = {"dtype": "float32", "steps": 1, "batch": 4, "optimizer": "SGD"}
     start = process_programs.fitted(batch=16, distributed=False, **{k: v for k, v in options.items() if k != "batch"})
     parallel = mg.distributed.DataParallel(wire=wire, bucket_bytes=3000)
@@ -144,11 +148,11 @@ def test_halves_are_rounded_once_on_a_machine_and_once_between(wire: str):
 
 
 @pytest.mark.parametrize("without", [("_of_memory",), ("_of_memory", "_of_folder")])
-def test_without_room_in_memory_messages_are_sent_and_it_is_said(without: tuple[str, ...]):
+def test_full_shared_memory_falls_back_to_mpi_and_reports_it(without: tuple[str, ...]):
     options = {"dtype": "float32", "steps": 8, "batch": 8}
     own, other = results_of(2, "by_routes", machines=(0, 0), without=without, **options)
     usual, _ = results_of(2, "fitted", **options)
-    assert own["losses"] == other["losses"] == usual["losses"], "two addends have one sum"
+    assert own["losses"] == other["losses"] == usual["losses"], "sums of two addends must not depend on the route"
     assert own["left"] == []
     if len(without) == 1:
         assert "in shared memory" in own["explained"] and "by MPI" not in own["explained"]
@@ -157,14 +161,14 @@ def test_without_room_in_memory_messages_are_sent_and_it_is_said(without: tuple[
         assert "No space left on device" in own["explained"]
 
 
-def test_shared_memory_that_is_not_wanted_is_not_used():
+def test_disabled_shared_memory_is_not_used():
     parallel = mg.distributed.DataParallel(shared_memory=False)
     own, _ = results_of(2, "fitted", steps=2, distributed=parallel)
     assert "by MPI: " in own["explained"] and "because shared memory is disabled" in own["explained"]
 
 
 @pytest.mark.parametrize("module", ["collectives", "partnership"])
-def test_examples_run(module: str):
+def test_docstring_examples_run(module: str):
     found = import_module(f"mpsgraph.distributed.{module}")
     tests = [t for t in doctest.DocTestFinder().find(found, globs={"mg": mg, "np": np}) if t.examples]
     said: list[str] = []
@@ -173,19 +177,20 @@ def test_examples_run(module: str):
     assert tests and not said, "".join(said)
 
 
-def test_the_page_runs(repository):
+def test_distributed_page_code_runs(repository):
     page = (repository / "docs" / "distributed.md").read_text()
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     (losses, hidden), (others, _) = results_of(2, "page", code=code)
     assert losses == others and len(losses) == 32 and losses[-1] < losses[0] and 0 <= hidden <= 1
 
 
-def test_the_command_starts_processes_and_says_how_they_ended(tmp_path):
+def test_launch_command_starts_processes_and_reports_their_status(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "import os, sys\nimport mpsgraph as mg\n"
         "mine = mg.distributed.rank(), mg.distributed.size(), os.environ['OMP_NUM_THREADS'], sys.argv[1:]\n"
-        "os.write(1, (' '.join(map(str, mine)) + '\\n').encode())\n"  # at once: two processes write
+        # Written in one call, as two processes write to the same file.
+        "os.write(1, (' '.join(map(str, mine)) + '\\n').encode())\n"
         "mg.distributed.barrier()\nsys.exit(int(sys.argv[1]) if mg.distributed.rank() == 1 else 0)\n"
     )
     command = [sys.executable, "-m", "mpsgraph", "launch", "-n", "2", "--threads", "1", str(script)]

@@ -1,4 +1,4 @@
-"""examples/activity_classifier.py: the signals are those of a thigh that swings, files are read, and it learns."""
+"""Test examples/activity_classifier.py: simulated signals are plausible, files are read, and the model learns."""
 
 import activity_classifier as example
 import mpsgraph as mg
@@ -7,17 +7,17 @@ import pytest
 
 
 @pytest.mark.parametrize("activity", example.ACTIVITIES)
-def test_signals_are_plausible(activity: str):
+def test_simulated_signals_are_plausible(activity: str):
     rng = np.random.default_rng(4)
     samples = np.stack([example.motion(activity, 3000, rng) for _ in range(5)])
     acceleration, turning = samples[..., :3], samples[..., 3:]
     mean = acceleration.mean(1)
     up = np.radians(example.GAITS[activity][1])
-    # Over whole strides the body stays where it is, so that gravity is what is left, along the thigh as it is held.
+    # Averaged over whole strides the body does not accelerate, so only gravity remains, along the thigh.
     assert np.abs(np.linalg.norm(mean, axis=1) - 1).max() < 0.35
     assert np.abs(mean[:, 1] - np.cos(up)).max() < 0.45
-    assert np.abs(turning.mean((0, 1))).max() < 0.1, "nobody turns for ever"
-    # The thigh swings once a stride: the sensor's turning has that frequency.
+    assert np.abs(turning.mean((0, 1))).max() < 0.1, "rotation must average to zero"
+    # The thigh swings once per stride, so the rotation has that frequency.
     strides, swing = example.GAITS[activity][0], example.GAITS[activity][2]
     if not swing:
         assert turning.std() < 0.2 and acceleration.std(1).max() < 0.1
@@ -28,21 +28,21 @@ def test_signals_are_plausible(activity: str):
     assert (np.abs(found / strides - 1) < 0.2).all()
 
 
-def test_there_is_no_weight_in_the_air_and_more_on_the_ground():
+def test_running_alternates_between_free_fall_and_impact():
     size = np.linalg.norm(example.motion("running", 3000, np.random.default_rng(0))[:, :3], axis=1)
     assert np.quantile(size, 0.2) < 0.7 and np.quantile(size, 0.95) > 2
 
 
-def test_windows_are_labelled_by_what_most_of_them_is():
+def test_windows_take_the_most_frequent_label():
     labels = np.zeros((1, example.SAMPLES), np.int32)
     labels[0, 140:270] = 3
     assert example.most(labels, 6)[0, :4].tolist() == [0, 3, 3, 0]
     x, y = example.recordings(3)
     assert x.shape == (3, 2000, 6) and y.shape == (3, 20) and y.dtype == np.int32
-    assert np.array_equal(x, example.recordings(3)[0]), "the same for the same seed"
+    assert np.array_equal(x, example.recordings(3)[0]), "recordings must repeat for the same seed"
 
 
-def test_it_learns_to_tell_activities():
+def test_classifier_learns_activities():
     (x, y), (new_x, new_y) = example.recordings(48, 0), example.recordings(16, 1)
     model = example.Classifier(6, features=16, hidden=16)
     trainer = mg.Trainer(model, optimizer=mg.optim.Adam(1e-2))
@@ -58,7 +58,7 @@ def write(path, x: np.ndarray, names: list[str], header: str = "ax,ay,az,gx,gy,g
     path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
 
 
-def test_files_are_read(tmp_path):
+def test_csv_files_are_read(tmp_path):
     x = np.concatenate([example.motion("walking", 2000, np.random.default_rng(0)), np.zeros((700, 6), np.float32)])
     write(tmp_path / "a.csv", x, ["walk"] * 1040 + ["stand"] * 1660)
     write(tmp_path / "b.csv", x[:2000], ["jump"] * 2000)
@@ -69,7 +69,7 @@ def test_files_are_read(tmp_path):
     assert (files[1][1] == 0).all()
 
 
-def test_files_that_cannot_be_used_are_refused(tmp_path):
+def test_invalid_csv_files_raise(tmp_path):
     write(tmp_path / "a.csv", np.zeros((2000, 6)), ["walk"] * 2000)
     with pytest.raises(mg.data.DataError, match="needs two CSV files"):
         example.read_csv(tmp_path)
@@ -92,8 +92,8 @@ def test_files_that_cannot_be_used_are_refused(tmp_path):
         example.read_csv(tmp_path)
 
 
-def test_files_of_spreadsheets_are_read(tmp_path):
-    """They begin with a mark of their encoding, and may have blanks behind commas."""
+def test_csv_files_exported_by_spreadsheets_are_read(tmp_path):
+    """Such files start with a byte order mark and may have spaces after commas."""
     for name in "ab":
         write(
             tmp_path / f"{name}.csv",
@@ -105,7 +105,7 @@ def test_files_of_spreadsheets_are_read(tmp_path):
     assert names == ["walk"] and len(files) == 2
 
 
-def test_the_picture(tmp_path):
+def test_confusion_matrix_and_figure(tmp_path):
     from matplotlib.image import imread
 
     x, y = example.recordings(2)

@@ -1,4 +1,6 @@
-"""examples/activity_classifier_layers.py: all its pieces train, what is learned reaches both graphs, and it learns."""
+"""Test examples/activity_classifier_layers.py: all parts train, both graphs use the trained weights, and the model
+learns.
+"""
 
 import activity_classifier_layers as example
 import mpsgraph as mg
@@ -7,7 +9,7 @@ import pytest
 from activity_classifier import recordings
 
 
-def test_a_sequence_is_one_matrix_and_twenty():
+def test_sequence_matrix_and_steps_share_memory():
     sequence = example.Sequence(3, 5)
     sequence.rows.numpy()[1] = np.arange(example.PLACES * 5)
     assert len(sequence.steps) == example.PLACES == 20
@@ -15,7 +17,7 @@ def test_a_sequence_is_one_matrix_and_twenty():
     assert not sequence.steps[7].numpy()[0].any()
 
 
-def test_each_piece_trains_and_the_features_are_those_of_the_weights_so_far():
+def test_every_part_trains_and_inference_uses_current_weights():
     x, y = recordings(4)
     classifier = example.Classifier(6, features=8, hidden=12)
 
@@ -45,7 +47,7 @@ def test_batches_are_read_and_written_without_copies():
     assert mg.copy_count() == before
 
 
-def test_it_learns_to_tell_activities():
+def test_layer_classifier_learns_activities():
     (x, y), (new_x, new_y) = recordings(48, 0), recordings(16, 1)
     classifier = example.Classifier(6, features=16, hidden=16, rate=1e-2)
     for _ in range(25):

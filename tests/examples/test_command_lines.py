@@ -1,4 +1,4 @@
-"""The examples as programs: run from an empty directory, on files of the user's, and refusing what they cannot use."""
+"""Run the examples as programs, from an empty directory and on small files, and with invalid options and files."""
 
 import contextlib
 import gzip
@@ -27,7 +27,7 @@ def as_a_process(name: str, *arguments: object, within: Path) -> subprocess.Comp
 
 
 def run(name: str, *arguments: object, within: Path) -> subprocess.CompletedProcess[str]:
-    """The program, in this process: what it imports takes longer than a short run of it."""
+    """Run the program in this process, as its imports take longer than a short run."""
     path, out, err, code = EXAMPLES[NAMES.index(name)], io.StringIO(), io.StringIO(), None
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(within)
@@ -38,20 +38,20 @@ def run(name: str, *arguments: object, within: Path) -> subprocess.CompletedProc
                 runpy.run_path(str(path), run_name="__main__")
             except SystemExit as end:
                 code = end.code
-    words = f"{code}\n" if isinstance(code, str) else ""  # which Python prints, and ends with 1
+    words = f"{code}\n" if isinstance(code, str) else ""  # Like Python, print a string passed to exit and use status 1.
     status = 1 if words else int(code or 0)
     return subprocess.CompletedProcess([path, *arguments], status, out.getvalue(), err.getvalue() + words)
 
 
 def said(name: str, *arguments: object, within: Path, status: int) -> str:
-    """What it prints before it ends with a status."""
+    """Return what the program prints before it exits with the given status."""
     ended = run(name, *arguments, within=within)
     assert ended.returncode == status
     return ended.stdout + ended.stderr
 
 
 def refused(name: str, *arguments: object, within: Path, status: int) -> str:
-    """The same; the status is argparse's 2 for options, and 1 for files."""
+    """Return the error message; the status is argparse's 2 for invalid options, or 1 for invalid files."""
     return said(name, *arguments, within=within, status=status)
 
 
@@ -82,7 +82,7 @@ def text(directory: Path) -> None:
     (directory / "text.txt").write_text("the cat sat on the mat, and the rat ran. " * 700, encoding="utf-8")
 
 
-PROCESSES = ["gelu", "two_queues"]  # run as people do, by what the others do not show: that nothing else is there
+PROCESSES = ["gelu", "two_queues"]  # Run as separate processes to test that they need nothing else.
 
 SHORT = {
     "activity_classifier": (recordings, ["--data", "files", "--epochs", 1]),
@@ -108,7 +108,7 @@ SHORT = {
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
-def test_each_stands_on_its_own(path: Path, tmp_path: Path):
+def test_each_example_is_self_contained_and_documented(path: Path, tmp_path: Path):
     assert path.stem in SHORT and len(path.read_text(encoding="utf-8").splitlines()) < 200
     page = path.parents[1] / "docs" / "examples" / f"{path.stem}.md"
     assert f"../images/{path.stem}.png" in page.read_text(encoding="utf-8")
@@ -117,7 +117,7 @@ def test_each_stands_on_its_own(path: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_on_small_files_from_an_empty_directory(name: str, tmp_path: Path):
+def test_example_runs_on_small_files_in_an_empty_directory(name: str, tmp_path: Path):
     write, arguments = SHORT[name]
     if write:
         (tmp_path / "files").mkdir()
@@ -125,7 +125,7 @@ def test_on_small_files_from_an_empty_directory(name: str, tmp_path: Path):
     ended = (as_a_process if name in PROCESSES else run)(name, *arguments, within=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "demo-output" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    if name == "text_generation":  # from what is kept, without the text
+    if name == "text_generation":  # Generates from the saved weights, without the text.
         again = run(name, "--weights", "w.safetensors", "--start", "the ", "--length", 9, within=tmp_path)
         assert again.returncode == 0 and again.stdout.startswith("the ") and len(again.stdout) == 4 + 9 + 1
         assert "nothing is learnt now" in again.stderr
@@ -135,7 +135,7 @@ def test_on_small_files_from_an_empty_directory(name: str, tmp_path: Path):
             assert again.returncode == 0 and again.stdout.startswith("the ") and len(again.stdout) == 4 + 9 + 1
 
 
-def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
+def test_invalid_options_are_rejected(tmp_path: Path):
     assert "--epochs must be 1" in refused("resnet50", "--epochs", 0, within=tmp_path, status=2)
     assert "from 2 to the 1438 images" in refused("resnet50", "--batch", 5000, within=tmp_path, status=2)
     assert "invalid choice: 3" in refused("resnet50", "--narrow", 3, within=tmp_path, status=2)
@@ -165,7 +165,7 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
             assert f"{option} " in refused("gpt", option, value, within=tmp_path, status=2)
 
 
-def test_files_that_cannot_be_used_are_refused(tmp_path: Path):
+def test_invalid_files_are_rejected(tmp_path: Path):
     assert "contains neither data_batch_1" in refused("resnet50", "--data", "none", within=tmp_path, status=1)
     for name in ("activity_classifier", "activity_classifier_layers"):
         assert "needs two CSV files" in refused(name, "--data", "none", within=tmp_path, status=1)

@@ -1,4 +1,4 @@
-"""examples/diffusion.py: it learns, its draws are the graph's, and its moves lead where the velocities say."""
+"""Test examples/diffusion.py: it learns, samples depend only on the seed, and the sampler follows the velocities."""
 
 import math
 
@@ -21,15 +21,15 @@ def trained():
     return trainer
 
 
-def test_it_learns_what_is_noise(trained):
+def test_diffusion_model_learns(trained):
     loss = trained.history.loss
-    assert loss[0] > 0.8, "velocities have a variance of about 1"
+    assert loss[0] > 0.8, "the initial loss must be near the velocities' variance of 1"
     assert np.mean(loss[-10:]) < 0.5 * loss[0]
     shapes = {v.name: v.shape for v in trained.graph.trainable_variables}
     assert shapes["digit.weight"] == (diffusion.ANY + 1, diffusion.FEATURES)
 
 
-def test_samples_are_those_of_their_seed(trained):
+def test_samples_depend_only_on_the_seed(trained):
     before = trained.weights()
     way = trained.sample(DIGITS, 2.0, seed=5, moves=4)
     assert way.shape == (5, 3, 8, 8, 1) and np.isfinite(way).all()
@@ -37,11 +37,13 @@ def test_samples_are_those_of_their_seed(trained):
     np.testing.assert_array_equal(trained.sample(DIGITS, 2.0, seed=5, moves=4), way)
     assert np.abs(trained.sample(DIGITS, 0.0, seed=5, moves=4)[-1] - way[-1]).max() > 1e-3
     for path, value in trained.weights().items():
-        np.testing.assert_array_equal(before[path], value, err_msg="averages were put in their place meanwhile")
+        np.testing.assert_array_equal(
+            before[path], value, err_msg="sampling must restore the weights that the averages replace"
+        )
 
 
-def test_true_velocities_lead_to_the_picture(trained, monkeypatch):
-    """Where all pictures are one, its velocity is known; each move keeps the noise and comes nearer."""
+def test_sampler_with_exact_velocities_ends_at_the_picture(trained, monkeypatch):
+    """For a data set of a single picture the velocity is known exactly; each move keeps the noise and gets closer."""
     picture = np.linspace(-0.9, 0.9, 64, dtype=np.float32).reshape(8, 8, 1)
 
     class Known(nn.Module):
@@ -58,7 +60,7 @@ def test_true_velocities_lead_to_the_picture(trained, monkeypatch):
     np.testing.assert_allclose(way[3], third, atol=1e-5)
 
 
-def test_the_picture(trained, tmp_path):
+def test_diffusion_figure_is_drawn(trained, tmp_path):
     from matplotlib.image import imread
 
     way = trained.sample(np.arange(10, dtype=np.int32), 2.0, seed=0, moves=5)

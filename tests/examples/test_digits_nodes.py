@@ -1,4 +1,6 @@
-"""examples/digits_nodes.py: both kinds of sources learn the same, two batches at most are under way, and a picture."""
+"""Test examples/digits_nodes.py: both kinds of updates learn the same, at most two batches are in flight, and the
+figure.
+"""
 
 import digits_nodes
 import mpsgraph as mg
@@ -12,7 +14,7 @@ def digits(images: int) -> mg.data.Dataset:
 
 
 @pytest.mark.parametrize("python_update", [False, True])
-def test_it_learns_and_the_inference_graph_follows_when_it_reloads(python_update: bool):
+def test_training_learns_and_inference_follows_after_reload(python_update: bool):
     train, test = digits(400), mg.data.digits()[1]
     training = digits_nodes.Training(python_update=python_update)
     before = training.predict(test[0])
@@ -23,8 +25,8 @@ def test_it_learns_and_the_inference_graph_follows_when_it_reloads(python_update
     assert training.accuracies[20] > 0.6 > np.mean(before == test[1])
 
 
-def test_updates_in_python_and_in_the_program_are_the_same():
-    """The weights at first are of one seed, and so are the masks of the dropout."""
+def test_updates_in_python_and_in_the_graph_are_equal():
+    """Initial weights and dropout masks have the same seeds."""
     (images, labels), losses = digits(digits_nodes.BATCH), list[list[float]]()
     for python_update in (False, True):
         training = digits_nodes.Training(seed=3, python_update=python_update)
@@ -35,7 +37,7 @@ def test_updates_in_python_and_in_the_program_are_the_same():
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_two_batches_at_most_are_under_way():
+def test_at_most_two_batches_are_in_flight():
     training, (images, labels) = digits_nodes.Training(), digits(digits_nodes.BATCH)
     event = mg.SharedEvent()
     blocking = training.queue.command_buffer()
@@ -49,7 +51,7 @@ def test_two_batches_at_most_are_under_way():
     assert training.double_buffering.acquire(timeout=60) and len(training.losses) == 2
 
 
-def test_a_picture_is_drawn_when_all_or_none_are_right(tmp_path):
+def test_figure_is_drawn_if_all_or_no_predictions_are_right(tmp_path):
     from matplotlib.image import imread
 
     training = digits_nodes.Training()

@@ -1,4 +1,4 @@
-"""examples/gan.py: each loss moves its own network, both at once from the same old values, and the images learn."""
+"""Test examples/gan.py: each loss updates its own network, both from the same old values, and the images improve."""
 
 import gan
 import mpsgraph as mg
@@ -19,7 +19,7 @@ def values(model: gan.Gan, network: gan.Network) -> list[np.ndarray]:
 
 
 def after(updates: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The variables of the generator and of the discriminator after one step of some updates."""
+    """Return the variables of the generator and of the discriminator after one step with some of the updates."""
     model = gan.Gan(BATCH)
     seeds, scans = fed()
     model.g.run({model.seeds: seeds, model.scans: scans}, model.losses, getattr(model, updates))
@@ -30,15 +30,15 @@ def same(these: list[np.ndarray], those: list[np.ndarray]) -> list[bool]:
     return [np.allclose(a, b, rtol=0, atol=1e-7) for a, b in zip(these, those, strict=True)]
 
 
-def test_shapes_and_sizes():
+def test_gan_shapes_and_parameter_counts():
     model = gan.Gan(BATCH)
     assert model.images.shape == (BATCH, 28, 28, 1)
     assert sum(v.size for v in values(model, model.generator)) == 102 * 6272 + 16 * 64 * 129 + 2 * 64 + 1
     assert sum(v.size for v in values(model, model.discriminator)) == 17 * 64 + 16 * 64 * 128 + 128 + 6272 + 1
 
 
-def test_each_loss_moves_its_own_network_and_both_start_from_the_old_values(monkeypatch: pytest.MonkeyPatch):
-    """What one run of all updates leaves is what a run of each alone leaves; dropout would draw other masks."""
+def test_each_loss_updates_its_own_network_from_the_old_values(monkeypatch: pytest.MonkeyPatch):
+    """Running all updates at once equals running each alone. Dropout is disabled, as its masks would differ."""
     monkeypatch.setattr(gan, "DROPOUT", 0.0)
     first = gan.Gan(BATCH)
     generator, discriminator = values(first, first.generator), values(first, first.discriminator)
@@ -50,7 +50,7 @@ def test_each_loss_moves_its_own_network_and_both_start_from_the_old_values(monk
     assert all(same(both[0], moved)) and all(same(both[1], looked))
 
 
-def test_training_is_one_executable_and_brings_images_to_the_scans():
+def test_training_is_one_executable_and_moves_images_toward_scans():
     model = gan.Gan(16)
     seeds, scans = fed(16)
     mean = scans.mean(axis=0)
@@ -58,12 +58,14 @@ def test_training_is_one_executable_and_brings_images_to_the_scans():
     compiled = model.g.cache.compiles
     losses = [model.step(seeds, scans) for _ in range(60)]
     assert model.g.cache.compiles == compiled + 1
-    assert losses[0] == pytest.approx((np.log(2), 2 * np.log(2)), abs=0.05), "at first nothing is known of images"
+    assert losses[0] == pytest.approx((np.log(2), 2 * np.log(2)), abs=0.05), (
+        "the initial loss must be that of random guesses"
+    )
     assert np.isfinite(losses).all()
     assert np.abs(model.draw(seeds).mean(axis=0) - mean).mean() < 0.7 * before
 
 
-def test_grids_are_written_while_it_trains(tmp_path, monkeypatch: pytest.MonkeyPatch):
+def test_image_grids_are_written_during_training(tmp_path, monkeypatch: pytest.MonkeyPatch):
     from matplotlib.image import imread
 
     monkeypatch.setattr(gan, "SHOWN", (0, 2))
@@ -76,6 +78,6 @@ def test_grids_are_written_while_it_trains(tmp_path, monkeypatch: pytest.MonkeyP
     assert imread(tmp_path / "gan.png").shape[0] > 500
 
 
-def test_files_that_are_no_mnist_are_refused(tmp_path):
+def test_folder_without_mnist_files_raises(tmp_path):
     with pytest.raises(mg.data.DataError, match=str(tmp_path)):
         gan.scanned_digits(tmp_path)

@@ -1,4 +1,4 @@
-"""examples/gelu.py: both programs are GeLU and its derivative; fusion makes one kernel of it."""
+"""Test examples/gelu.py: both programs compute GELU and its derivative, and fusion makes one kernel of it."""
 
 import math
 
@@ -10,14 +10,14 @@ SIZE = 4096
 
 
 def expected(values: np.ndarray) -> list[np.ndarray]:
-    """GeLU and its derivative in float64."""
+    """Return GELU and its derivative, computed in float64."""
     x = values.astype(np.float64)
     below = np.array([(1 + math.erf(v * math.sqrt(0.5))) / 2 for v in x])
     return [x * below, below + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)]
 
 
 @pytest.mark.parametrize("what", [gelu.FORWARD, gelu.BACKWARD])
-def test_both_programs_are_gelu(what: str):
+def test_both_programs_compute_gelu(what: str):
     values = np.linspace(-6, 6, SIZE, dtype=np.float32)
     for program in gelu.programs(SIZE, what):
         results = program.run(values)
@@ -27,14 +27,14 @@ def test_both_programs_are_gelu(what: str):
 
 
 @pytest.mark.parametrize("what", [gelu.FORWARD, gelu.BACKWARD])
-def test_elementwise_fusion_leaves_one_kernel_and_no_intermediate_results(what: str):
+def test_fusion_leaves_one_kernel_without_intermediate_results(what: str):
     fused, separate = (program.executable for program in gelu.programs(SIZE, what))
     assert len(fused.kernel_names()) == 1 and len(separate.kernel_names()) >= 4
-    assert fused.bytes < 1024, "constants only"
-    assert separate.bytes >= 2 * 4 * SIZE, "two arrays at least are alive at once"
+    assert fused.bytes < 1024, "a fused program must allocate only constants"
+    assert separate.bytes >= 2 * 4 * SIZE, "a separate program must keep at least two arrays alive"
 
 
-def test_rows_are_measured_and_drawn(tmp_path):
+def test_measurements_are_taken_and_drawn(tmp_path):
     from matplotlib.image import imread
 
     rows = gelu.measure([64, 256], seconds=0.0)

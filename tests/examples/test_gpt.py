@@ -1,4 +1,4 @@
-"""examples/gpt.py: it learns a text and recites it with its cache; what is kept with the weights; refusals."""
+"""Test examples/gpt.py: it learns a text and recites it with its cache, and saves its alphabet; also invalid inputs."""
 
 import gpt as example
 import mpsgraph as mg
@@ -9,13 +9,15 @@ from mpsgraph import nn
 ALPHABET = example.Alphabet("abcd")
 
 
-def test_it_learns_a_text_and_recites_it(monkeypatch: pytest.MonkeyPatch):
+def test_gpt_learns_and_recites_a_text(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(example, "WINDOW", 32)
     monkeypatch.setattr(example, "RATE", 5e-3)
     model = example.GPT(4, features=32, layers=1, dropout=0.0)
     history = example.train(model, ALPHABET.encode("abacabad" * 200), 60)
     assert len(history.loss) == 60 and len(history.validation) == 10
-    assert 1 < history.loss[0] < 3 and history.validation[-1][1]["loss"] < 0.25, "ln 4 is 1.39"
+    assert 1 < history.loss[0] < 3 and history.validation[-1][1]["loss"] < 0.25, (
+        "the loss must fall well below that of guessing, ln 4 = 1.39"
+    )
     start = ALPHABET.encode("abacabadabacabad")
     written = nn.generate(model, start, 16, temperature=0.0)
     assert ALPHABET.decode(written) == "abacabad" * 4
@@ -23,7 +25,7 @@ def test_it_learns_a_text_and_recites_it(monkeypatch: pytest.MonkeyPatch):
     assert ALPHABET.decode(found) == "abacabad" * 4
 
 
-def test_what_was_learnt_is_kept_with_its_characters(tmp_path):
+def test_saved_weights_include_the_alphabet(tmp_path):
     path, model = tmp_path / "weights.safetensors", example.GPT(4)
     model(mg.Graph(1).placeholder((1, -1), mg.int32))
     mg.checkpoint.save(path, model.state_dict(), {"alphabet": "abcd"})
@@ -36,8 +38,10 @@ def test_what_was_learnt_is_kept_with_its_characters(tmp_path):
         example.load(path)
 
 
-def test_texts_and_starts_that_cannot_be_used_are_refused(tmp_path):
-    assert {"T", "h", "e", " "} <= set(example.read_text(None)), "the start that is written by default"
+def test_invalid_texts_and_prompts_raise(tmp_path):
+    assert {"T", "h", "e", " "} <= set(example.read_text(None)), (
+        "the text must contain the characters of the default prompt"
+    )
     short = tmp_path / "short.txt"
     short.write_text("too short", encoding="utf-8")
     with pytest.raises(mg.data.DataError, match="too few to learn"):

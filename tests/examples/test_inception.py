@@ -1,4 +1,4 @@
-"""examples/inception.py: equal to Keras's network, and a short run of the whole."""
+"""Test examples/inception.py: its logits equal those of Keras's network, and a short run works."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from data import make_inception as golden
 from mpsgraph import nngraph
 
 
-def test_logits_are_those_of_keras():
+def test_inception_logits_match_keras():
     net = inception.Inception(weights=golden.weights, norms=golden.norms)
     stored = json.loads(golden.STORED.read_text())
     assert net.count == stored["convolutions"] == 94
@@ -19,7 +19,7 @@ def test_logits_are_those_of_keras():
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
 
 
-def test_a_short_run_on_digits(tmp_path, capsys):
+def test_short_training_run_lowers_the_loss(tmp_path, capsys):
     inception.main(["--steps", "50", "--output", str(tmp_path)])
     printed = capsys.readouterr().out
     assert (tmp_path / "inception.png").read_bytes().startswith(b"\x89PNG") and "695 filters" in printed

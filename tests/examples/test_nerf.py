@@ -1,4 +1,4 @@
-"""examples/nerf.py: its operation does what its definition says, light adds up, the scene stands, both fields learn."""
+"""Test examples/nerf.py: the hash encoding matches its definition, light is absorbed, and both fields learn."""
 
 import mpsgraph as mg
 import nerf
@@ -8,14 +8,14 @@ from mpsgraph import nn
 from radiance_field import scene
 from radiance_field.hash_encoding import HashEncoding, hash_encoding
 
-RESOLUTIONS = (4, 6, 20, 37)  # the first two have a row for each corner of the grid
+RESOLUTIONS = (4, 6, 20, 37)  # For the first two, every corner of the grid has its own row.
 ROWS = 512
 PRIMES = np.array([1, 2654435761, 805459861], np.uint32)
 
 
-# --- the operation, by its definition in numpy ------------------------------------------------------------------------
+# --- hash encoding, by its definition in numpy ------------------------------------------------------------------------
 def corners(places: np.ndarray, resolution: int, rows: int):
-    """Rows and weights (n,) of the eight corners around each place."""
+    """Yield the row and weight, of shape (n,), of each of the eight corners around the positions."""
     x = np.clip(places, np.float32(0), np.float32(1)) * np.float32(resolution)
     low = np.minimum(np.floor(x).astype(np.int64), resolution - 1)
     for bits in np.ndindex(2, 2, 2):
@@ -42,7 +42,7 @@ def gradient_of_tables(incoming: np.ndarray, places: np.ndarray) -> np.ndarray:
     return result
 
 
-def test_the_operation_and_its_gradient_are_what_the_paper_says():
+def test_hash_encoding_and_its_gradient_match_the_paper():
     rng = np.random.default_rng(0)
     edges = [[0, 0, 0], [1, 1, 1], [1, 0, 0.5], [-1, 2, 0.3], [0.25, 0.5, 0.75]]
     places = np.concatenate([np.float32(edges), rng.random((3000, 3), np.float32)])
@@ -59,13 +59,13 @@ def test_the_operation_and_its_gradient_are_what_the_paper_says():
     np.testing.assert_allclose(found[encoded], encoding(places, tables), atol=1e-5)
     np.testing.assert_allclose(found[slope], gradient_of_tables(weights, places), atol=1e-4)
     again = g.run({x: places, w: weights}, slope)
-    np.testing.assert_array_equal(again, found[slope], err_msg="sums are in one order")
+    np.testing.assert_array_equal(again, found[slope], err_msg="sums must not depend on the order of threads")
     fewer = g.run({x: places[:7], w: weights[:7]}, [encoded, slope])
     np.testing.assert_array_equal(fewer[encoded], found[encoded].numpy()[:7])
     np.testing.assert_allclose(fewer[slope], gradient_of_tables(weights[:7], places[:7]), atol=1e-5)
 
 
-def test_at_a_corner_it_is_the_corners_row():
+def test_hash_encoding_at_a_grid_corner_is_its_table_row():
     tables = np.random.default_rng(1).standard_normal((1, 125, 2), np.float32)
     g = mg.Graph()
     x = g.placeholder((-1, 3))
@@ -76,7 +76,7 @@ def test_at_a_corner_it_is_the_corners_row():
     np.testing.assert_array_equal(g.run({x: np.float32(grid / 4)}, encoded), tables[0, rows])
 
 
-def test_what_its_kernels_would_read_beside_is_refused():
+def test_invalid_hash_encoding_operands_raise():
     g = mg.Graph()
     places, tables = g.placeholder((-1, 3)), g.variable(np.zeros((4, ROWS, 2), np.float32))
     for wrong in (g.placeholder((-1, 2)), g.placeholder((3,))):
@@ -90,9 +90,9 @@ def test_what_its_kernels_would_read_beside_is_refused():
     assert g.gradients(g.reduction_sum(hash_encoding(places, tables, resolutions=RESOLUTIONS)), [tables])
 
 
-# --- light ------------------------------------------------------------------------------------------------------------
+# --- absorption -------------------------------------------------------------------------------------------------------
 class Everywhere(nn.Module):
-    """The same of all places."""
+    """A field with the same values at every position."""
 
     def __init__(self, *values: float) -> None:
         self.values = np.float32(values)
@@ -102,7 +102,7 @@ class Everywhere(nn.Module):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_fog_lets_through_what_the_law_of_absorption_says(training: bool):
+def test_uniform_fog_follows_the_absorption_law(training: bool):
     field = nerf.Field(nn.Identity(), width=1, depth=1)
     field.density, field.here, field.facing = Everywhere(np.log(3.0), 0), Everywhere(0), Everywhere(0)
     field.colour = Everywhere(0.1, 0.5, 0.9)
@@ -115,14 +115,14 @@ def test_fog_lets_through_what_the_law_of_absorption_says(training: bool):
     np.testing.assert_allclose(g.run({rays: ends}, colours), expected, rtol=1e-5)
 
 
-def test_what_stands_in_front_hides_what_stands_behind():
-    """Dense places on one side of a plane, and rays through it from both sides: each sees the colour of its side."""
+def test_dense_region_hides_what_is_behind_it():
+    """Rays cross a dense region from both sides; each sees the color of the side it comes from."""
 
     class Halves(nn.Module):
         def forward(self, x: mg.Tensor) -> mg.Tensor:
             g = x.graph
             inside = g.cast(abs(x[:, :1] - 0.5) < 0.25, "float32")
-            return g.concat((inside * 20.0 - 12.0, x[:, :1] - 0.5), 1)  # density, and what the colour is told
+            return g.concat((inside * 20.0 - 12.0, x[:, :1] - 0.5), 1)  # Density, and the input of the color network.
 
     class Sides(nn.Module):
         def forward(self, x: mg.Tensor) -> mg.Tensor:
@@ -150,20 +150,20 @@ def stands_in_a_shape(places: np.ndarray) -> np.ndarray:
     return np.logical_or.reduce(balls + boxes)
 
 
-def test_rays_end_where_a_walk_in_small_steps_meets_a_shape():
+def test_ray_intersections_match_a_march_in_small_steps():
     origins, directions = (a[::37] for a in scene.camera(-0.6, 0.5, 48))
     far, which, normals = scene.nearest(origins, directions)
     t = np.arange(0.8, 3.2, 1e-3)
     inside = stands_in_a_shape(origins[:, None] + t[:, None] * directions[:, None])
     hit = inside.any(1) & np.isfinite(far)
-    assert (inside.any(1) == np.isfinite(far)).mean() > 0.95, "but for rays that touch an edge"
+    assert (inside.any(1) == np.isfinite(far)).mean() > 0.95, "only rays that graze an edge may differ"
     assert hit.sum() > 20 and (np.abs(far[hit] - t[inside.argmax(1)][hit]) < 2e-3).mean() > 0.95
-    assert set(which[hit]) == {0, 1, 2, 3}, "every shape is seen"
+    assert set(which[hit]) == {0, 1, 2, 3}, "every shape must be visible"
     np.testing.assert_allclose(np.linalg.norm(normals[hit], axis=1), 1, atol=1e-6)
-    assert ((normals * directions).sum(1)[hit] < 0).all(), "surfaces face who sees them"
+    assert ((normals * directions).sum(1)[hit] < 0).all(), "normals must face the camera"
 
 
-def test_a_view_is_clipped_to_the_room():
+def test_view_rays_are_clipped_to_the_room():
     rays, colours = scene.view(2.0, 0.4, 24)
     assert rays.shape == (576, 2, 3) and rays.dtype == colours.dtype == np.float32
     assert (colours >= 0).all() and (colours <= 1).all()
@@ -176,7 +176,7 @@ def test_a_view_is_clipped_to_the_room():
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------
-def test_in_as_many_steps_the_tables_show_more(monkeypatch: pytest.MonkeyPatch):
+def test_hash_tables_learn_more_than_frequencies_in_equal_steps(monkeypatch: pytest.MonkeyPatch):
     for name, value in {"RAYS": 256, "SAMPLES": 24}.items():
         monkeypatch.setattr(nerf, name, value)
     views = [scene.view(2.4 * i, 0.3 + 0.2 * (i % 4), 32) for i in range(16)]

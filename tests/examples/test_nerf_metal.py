@@ -1,7 +1,7 @@
-"""The hash encoding's kernels in Metal's language, read as C++: they say the same as those for the CPU.
+"""Compile the Metal kernels of the hash encoding as C++ and compare them with the CPU kernels.
 
-Of Metal's language there is as much here as the kernels use. A group of threads is one thread, so that its barrier has
-nothing to wait for. On device metal the mock checks how they are encoded, and calls them.
+This file defines the part of Metal's language that the kernels use. A threadgroup is a single thread, so its barrier
+does nothing. On device metal the mock also checks how the kernels are encoded, and calls them.
 """
 
 import ctypes
@@ -104,7 +104,7 @@ def in_threads(function, grid: tuple[int, int], *arrays: np.ndarray) -> None:
 
 
 @pytest.mark.both_devices
-def test_the_graph_gives_what_the_kernels_say(kernels):
+def test_metal_kernels_match_the_graph(kernels):
     places, tables, weights = drawn()
     encoded, slope = np.empty_like(weights), np.empty_like(tables)
     in_threads(kernels["encode"], (PLACES, len(RESOLUTIONS)), places, tables, encoded)

@@ -1,4 +1,4 @@
-"""examples/object_detector.py: targets, overlap and precision by hand; that a short run learns to find digits."""
+"""Test examples/object_detector.py: targets, overlaps, and precision are correct, and a short run learns."""
 
 import re
 
@@ -6,8 +6,8 @@ import numpy as np
 import object_detector as detector
 
 
-def test_targets_name_the_cell_of_the_centre():
-    box = np.float32([20, 36, 16, 24])  # of 64 pixels, in cells of 8
+def test_targets_are_in_the_cell_of_the_box_center():
+    box = np.float32([20, 36, 16, 24])  # In pixels; cells are 8 pixels wide.
     made = detector.targets([[(3, box)]]).reshape(8, 8, 2, 15)
     np.testing.assert_allclose(made[4, 2, :, :5], [[0.5, 0.5, 2, 3, 1]] * 2)
     assert made[4, 2, 0, 5:].argmax() == 3 and made[4, 2, 0, 5:].sum() == 1
@@ -15,7 +15,7 @@ def test_targets_name_the_cell_of_the_centre():
     assert not made.any()
 
 
-def test_scenes_hold_what_they_say():
+def test_scenes_contain_the_stated_objects():
     scenes = detector.Scenes(np.ones((1, 8, 8), np.float32), np.array([7]))
     images, objects = scenes.draw(20, np.random.default_rng(0))
     assert images.shape == (20, 64, 64, 1) and {len(found) for found in objects} <= {1, 2, 3}
@@ -25,7 +25,7 @@ def test_scenes_hold_what_they_say():
             assert kind == 7 and part.min() >= 0.6 and part.shape[:2] == (h, w)
 
 
-def test_overlap_and_precision_by_hand():
+def test_overlap_and_mean_average_precision():
     one, other = np.float32([2, 2, 4, 4]), np.float32([4, 2, 4, 4])
     assert detector.overlap(one, one) == 1 and abs(detector.overlap(one, other) - 1 / 3) < 1e-6
     truth = [[(kind, one) for kind in range(10)]]
@@ -35,11 +35,11 @@ def test_overlap_and_precision_by_hand():
     # A wrong box before the right one halves the precision of its class.
     late = [[(0.95, 0, other), *perfect[0]]]
     assert abs(detector.mean_average_precision(late, truth) - 0.95) < 1e-6
-    twice = [[*perfect[0], (0.5, 0, one)]]  # the second claim of one box is wrong, but comes last
+    twice = [[*perfect[0], (0.5, 0, one)]]  # The second detection of the same box is wrong, but it comes last.
     assert detector.mean_average_precision(twice, truth) == 1
 
 
-def test_a_short_run_learns(tmp_path, capsys):
+def test_short_training_run_lowers_the_loss(tmp_path, capsys):
     detector.main(["--steps", "60", "--batch", "16", "--output", str(tmp_path)])
     printed = capsys.readouterr().out
     assert (tmp_path / "object_detector.png").read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""examples/resnet50.py: equal to Keras's network, both batch normalizations alike, and a short run of the whole."""
+"""Test examples/resnet50.py: its losses equal Keras's, both batch normalizations agree, and a short run works."""
 
 import json
 
@@ -10,11 +10,13 @@ from data import make_resnet50 as golden
 
 
 @pytest.mark.parametrize("batch_norm", ["graph", "layer"])
-def test_losses_are_those_of_keras(monkeypatch, batch_norm):
-    """Twenty steps of the full network with the weights that Keras's had."""
+def test_resnet_losses_match_keras(monkeypatch, batch_norm):
+    """Train the full network for twenty steps from the initial weights used in Keras."""
     monkeypatch.setattr(resnet50, "LEARNING_RATE", golden.LEARNING_RATE)
     net = resnet50.ResNet50(batch_norm)
-    assert sum(int(np.prod(w.shape)) for w in net.weights) == 23_528_522, "ResNet-50 for ten classes"
+    assert sum(int(np.prod(w.shape)) for w in net.weights) == 23_528_522, (
+        "must be the size of ResNet-50 for ten classes"
+    )
     for variable, value in zip(net.weights, golden.first_weights(), strict=True):
         net.graph.set_variable(variable, value.reshape(variable.shape))
     batches = list(golden.batches())
@@ -26,33 +28,33 @@ def test_losses_are_those_of_keras(monkeypatch, batch_norm):
 
 
 def curve(batch_norm: str, is_training: bool | None = None) -> tuple[list[float], float]:
-    """Losses of some steps of a narrowed network, and that of an evaluation afterwards."""
+    """Return the losses of some steps of a narrow network, and the loss of an evaluation afterwards."""
     net = resnet50.ResNet50(batch_norm, narrow=16, is_training=is_training)
     batches = list(golden.batches(6))
     losses = [net.train_step(*batch)[0] for batch in batches]
     return losses, net.evaluate(*batches[0])[0]
 
 
-def test_both_batch_normalizations_train_to_the_same_losses():
-    """To the last bit, for the compiler makes the same kernels of both."""
+def test_both_batch_normalizations_give_equal_losses():
+    """Losses are equal bit for bit because the compiler generates the same kernels for both."""
     graph, evaluated = curve("graph")
     assert (graph, evaluated) == curve("layer")
-    assert abs(evaluated - graph[0]) > 1e-3, "the averages are not the batch's statistics"
+    assert abs(evaluated - graph[0]) > 1e-3, "evaluation must use moving averages, not batch statistics"
 
 
-def test_the_graph_without_if_does_the_same():
+def test_graph_without_conditional_gives_equal_losses():
     assert curve("graph")[0] == curve("graph", is_training=True)[0]
 
 
-def test_a_short_run_on_digits(tmp_path, capsys):
+def test_short_run_on_digits_trains_both_networks(tmp_path, capsys):
     resnet50.main(["--narrow", "16", "--epochs", "1", "--batch", "64", "--output", str(tmp_path)])
     printed = capsys.readouterr().out
     assert (tmp_path / "resnet50.png").read_bytes().startswith(b"\x89PNG") and printed.count("Test    accuracy") == 2
     assert "1,438 for training, 359 for the test" in printed
 
 
-def test_it_learns():
-    """A narrowed network on digits, judged by the moving averages."""
+def test_narrow_resnet_learns_digits():
+    """Accuracy is evaluated with the moving averages."""
     _, train_set, test_set = resnet50.read_data(None)
     net = resnet50.ResNet50(narrow=8)
     history = resnet50.train(net, train_set, test_set, epochs=6, batch=16)
@@ -60,7 +62,7 @@ def test_it_learns():
     assert history.validation[-1][1]["accuracy"] > 0.6
 
 
-def test_files_of_cifar10_are_read(tmp_path, rng):
+def test_cifar10_files_are_read(tmp_path, rng):
     record = np.zeros((20, 1 + 3072), np.uint8)
     record[:, 0], record[:, 1:] = np.arange(20) % 10, rng.integers(0, 256, (20, 3072))
     for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:

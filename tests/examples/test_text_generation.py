@@ -1,4 +1,4 @@
-"""examples/text_generation.py: the state goes on from character to character, and sampling follows the odds."""
+"""Test examples/text_generation.py: the state carries over, and sampling follows the probabilities."""
 
 import mpsgraph as mg
 import numpy as np
@@ -14,27 +14,27 @@ def writer() -> example.Writer:
 
 
 def probabilities(writer: example.Writer, text: str) -> np.ndarray:
-    """Of each character behind `text`, by the network over the whole of it at once."""
+    """Return the probabilities of each character after `text`, from the network over the whole text."""
     g = writer.g
     return g.run({writer.text: writer.encode(text)[None]}, g.softmax(writer.network(writer.text)[:, -1])).numpy()[0]
 
 
-def test_the_state_goes_on_from_character_to_character(writer: example.Writer):
-    """Nearly without temperature the likeliest character is drawn: that of the whole text so far, read again."""
+def test_state_carries_over_between_characters(writer: example.Writer):
+    """At almost zero temperature the most likely character is sampled; it must be that of rereading the whole text."""
     text = "ab"
     for character in writer.generate(text, 12, temperature=1e-4):
         assert character == ALPHABET[probabilities(writer, text).argmax()]
         text += character
 
 
-def test_a_character_needs_no_feed_but_the_temperature_and_compiles_nothing(writer: example.Writer):
+def test_generating_feeds_only_the_temperature_and_compiles_nothing(writer: example.Writer):
     list(writer.generate("a", 3, 1.0))
     compiled = writer.g.cache.compiles
     assert len("".join(writer.generate("b", 20, 0.5))) == 20
     assert writer.g.cache.compiles == compiled
 
 
-def test_characters_are_drawn_by_their_odds(writer: example.Writer):
+def test_characters_are_sampled_by_their_probabilities(writer: example.Writer):
     temperature, count = 0.25, 4000
     odds = probabilities(writer, "c") ** (1 / temperature)
     odds /= odds.sum()
@@ -44,10 +44,10 @@ def test_characters_are_drawn_by_their_odds(writer: example.Writer):
     drawn = [writer.g.run(feeds, writer.read).item() for _ in range(count)]
     deviation = np.sqrt(odds * (1 - odds) / count)
     assert (np.abs(np.bincount(drawn, minlength=len(odds)) / count - odds) < 5 * deviation + 1e-3).all()
-    assert odds.max() > 1.5 * odds.min(), "the temperature tells them apart"
+    assert odds.max() > 1.5 * odds.min(), "the temperature must change the distribution"
 
 
-def test_it_learns_a_text_and_recites_it():
+def test_text_generator_learns_and_recites_a_text():
     learning = example.Writer("abcd", hidden=24)
     text = learning.encode("abacabad" * 40)
     windows = np.stack([text[i : i + 33] for i in range(16)])
@@ -56,7 +56,7 @@ def test_it_learns_a_text_and_recites_it():
     assert "".join(learning.generate("abacabad", 16, 0.2)) == "abacabad" * 2
 
 
-def test_training_reports_both_losses_and_draws_them(tmp_path, monkeypatch: pytest.MonkeyPatch):
+def test_training_reports_and_draws_both_losses(tmp_path, monkeypatch: pytest.MonkeyPatch):
     from matplotlib.image import imread
 
     monkeypatch.setattr(example, "WINDOW", 8)
@@ -68,8 +68,10 @@ def test_training_reports_both_losses_and_draws_them(tmp_path, monkeypatch: pyte
     assert imread(tmp_path / "losses.png").shape[0] > 300
 
 
-def test_texts_and_starts_that_cannot_be_used_are_refused(writer: example.Writer, tmp_path):
-    assert {"T", "h", "e", " "} <= set(example.read_text(None)), "the start that is written by default"
+def test_invalid_texts_and_prompts_raise(writer: example.Writer, tmp_path):
+    assert {"T", "h", "e", " "} <= set(example.read_text(None)), (
+        "the text must contain the characters of the default prompt"
+    )
     short = tmp_path / "short.txt"
     short.write_text("too short", encoding="utf-8")
     with pytest.raises(mg.data.DataError, match="too few to learn"):
@@ -81,7 +83,7 @@ def test_texts_and_starts_that_cannot_be_used_are_refused(writer: example.Writer
         writer.encode("xyz")
 
 
-def test_what_was_learnt_is_kept_with_its_characters(tmp_path):
+def test_saved_weights_include_the_alphabet(tmp_path):
     learnt, path = example.Writer(ALPHABET, seed=1), tmp_path / "weights.safetensors"
     mg.checkpoint.save(path, learnt.network.state_dict(), {"alphabet": ALPHABET})
     loaded = example.load(path, seed=1)
@@ -92,7 +94,7 @@ def test_what_was_learnt_is_kept_with_its_characters(tmp_path):
         example.load(path, seed=0)
 
 
-def test_the_seed_counts_for_what_was_learnt_before(tmp_path):
+def test_generation_from_saved_weights_depends_on_the_seed(tmp_path):
     path = tmp_path / "weights.safetensors"
     mg.checkpoint.save(path, example.Writer(ALPHABET, seed=1).network.state_dict(), {"alphabet": ALPHABET})
     texts = ["".join(example.load(path, seed).generate("face", 40, 1.0)) for seed in (1, 2, 1)]

@@ -1,4 +1,4 @@
-"""examples/two_queues.py: with the event every frame is right, without it frames are not, and the judge tells which."""
+"""Test examples/two_queues.py: frames are right with the event, wrong without it, and the judge tells how."""
 
 import mpsgraph as mg
 import numpy as np
@@ -14,7 +14,7 @@ def scene() -> tuple[two_queues.Pipeline, np.ndarray]:
     return two_queues.Pipeline(SIZE, background), frames
 
 
-def test_the_mask_covers_what_moves(scene):
+def test_mask_covers_moving_pixels(scene):
     pipeline, frames = scene
     mask = pipeline.compute.run([frames[3], pipeline.background])[0].numpy()
     moves = np.abs(frames[3] - pipeline.background) > 0.1
@@ -24,7 +24,7 @@ def test_the_mask_covers_what_moves(scene):
     np.testing.assert_allclose(tinted, frames[3] * (1 - mask) + mask * np.float32(two_queues.COLOUR), atol=1e-6)
 
 
-def test_with_an_event_every_frame_is_right(scene):
+def test_every_frame_is_right_with_an_event(scene):
     pipeline, frames = scene
     for _ in range(3):
         event = mg.SharedEvent()
@@ -32,18 +32,18 @@ def test_with_an_event_every_frame_is_right(scene):
         assert pipeline.judge(frames, tinted) == ["right"] * FRAMES
         assert event.signaled_value == FRAMES
         for (made, length), (used, _) in zip(runs["mask"], runs["tinted"], strict=True):
-            assert used >= made + length, "the second queue began after the first one's end"
+            assert used >= made + length, "the second queue must start after the first one has ended"
 
 
-def test_without_an_event_frames_are_wrong(scene):
-    """The first graph takes longer than it takes to start the second; three tries, for a machine that stalls."""
+def test_frames_are_wrong_without_an_event(scene):
+    """The first graph takes longer than launching the second one. Three attempts allow for a machine that stalls."""
     pipeline, frames = scene
     tries = [pipeline.judge(frames, pipeline.side_by_side(frames, None)) for _ in range(3)]
     assert all(len(verdicts) == FRAMES and set(verdicts) <= set(two_queues.KINDS) for verdicts in tries)
     assert min(verdicts.count("right") for verdicts in tries) <= FRAMES // 2
 
 
-def test_the_judge_tells_old_masks_from_torn_ones(scene):
+def test_judge_distinguishes_stale_from_torn_masks(scene):
     pipeline, frames = scene
     masks = [mask.numpy() for mask in pipeline.in_turn(frames)[0]]
     torn = masks[3].copy()
@@ -53,7 +53,7 @@ def test_the_judge_tells_old_masks_from_torn_ones(scene):
     assert pipeline.judge(frames[:4], tinted) == ["right", "right", "stale", "torn"]
 
 
-def test_both_are_drawn(scene, tmp_path):
+def test_two_queues_figure_is_drawn(scene, tmp_path):
     from matplotlib.image import imread
 
     pipeline, frames = scene

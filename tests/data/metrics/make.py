@@ -1,4 +1,4 @@
-"""Writes scikit_learn.json: metrics of drawn outputs, by scikit-learn 1.9.1. Run with it: python make.py."""
+"""Write scikit_learn.json: metrics of random outputs, computed with scikit-learn 1.9.1. Run: python make.py"""
 
 import json
 from pathlib import Path
