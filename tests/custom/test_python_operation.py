@@ -90,7 +90,7 @@ def test_what_it_raises_is_raised(sorted_rows):
     [
         (lambda x: x[:1], mg.ShapeError, r"\[wrong\] .*result 0 .*must have the inferred shape \(2\), got \(1\)"),
         (lambda x: x.astype(np.float64), mg.DTypeError, r"\[wrong\] .*to have the inferred dtype float32, got float64"),
-        (lambda x: [x, x], mg.GraphError, r"\[wrong\] .*must return 1 arrays, got 2"),
+        (lambda x: [x, x], mg.GraphError, r"\[wrong\] expected 1 arrays, got 2, from the function"),
     ],
 )
 def test_arrays_of_other_types(function, error, words):
