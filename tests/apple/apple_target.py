@@ -1,13 +1,13 @@
-"""Builds the project for macOS 13.3 on any machine: no Apple software is needed, and nothing made here runs.
+"""Builds the project for macOS 13.3 on any machine. No Apple software is needed, and the result is not run.
 
-    python tests/apple/apple_target.py               # everything but oneDNN and OpenMP: compiled and linked
-    python tests/apple/apple_target.py --only metal  # src/backends/metal alone, compiled, in seconds
-    python tests/apple/apple_target.py --architecture x86_64   # for Intel's processors; else for Apple's
+    python tests/apple/apple_target.py               # everything except oneDNN and OpenMP, compiled and linked
+    python tests/apple/apple_target.py --only metal  # only src/backends/metal, compiled, in seconds
+    python tests/apple/apple_target.py --architecture x86_64   # for Intel Macs instead of Apple silicon
 
-The compiler is zig's clang (`pip install ziglang`), which brings Apple's C and C++ headers, and links. Foundation's
-headers are the mock's; those of the other frameworks are made of interfaces/, as are the stub libraries that the
-linker asks which framework has which name. So a selector, type or constant that Apple's interfaces lack is an error
-here, and so is one that is newer than macOS 13.3 and stands behind no availability check.
+The compiler and linker is zig's clang (`pip install ziglang`), which includes Apple's C and C++ headers. The headers of
+Foundation are those of the mock; the headers of the other frameworks are generated from interfaces/, as are the stub
+libraries that tell the linker which framework exports which name. A selector, type, or constant that does not exist in
+Apple's interfaces is therefore an error, and so is one newer than macOS 13.3 without an availability check.
 """
 
 import argparse
@@ -32,7 +32,7 @@ METAL = ROOT / "src" / "backends" / "metal"
 FOUNDATION = HERE.parent / "mock" / "include"
 OLDEST = "13.3"
 BATCH = 48  # files
-PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name, Mach-O's number
+PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name and Mach-O's number
 OBJECTIVE_CXX = ["-std=c++20", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
 WARNINGS = [
     *("-Wall", "-Wextra", "-Werror", "-Wno-nullability-completeness"),
@@ -47,12 +47,13 @@ def zig() -> Path:
     return Path(found.origin).parent / "zig"
 
 
-# What clang's own library has on Apple's systems and zig's lacks: how __builtin_cpu_supports knows an Intel processor.
+# Symbols of clang's runtime library on Apple systems that zig's does not have. __builtin_cpu_supports uses them on
+# Intel.
 COMPILER_RUNTIME = ["__cpu_indicator_init", "__cpu_model"]
 
 
 def stub(name: str, architecture: str, classes: list[str], symbols: list[str], exceptions: list[str]) -> str:
-    """The text of a library that only says what it exports, as Apple's SDK has them (TAPI, version 4)."""
+    """Return the text of a stub library that only lists its exports, as in Apple's SDK (TAPI version 4)."""
     lists = {"symbols": [f"'_{s}'" for s in symbols], "objc-classes": classes, "objc-eh-types": exceptions}
     exports = "".join(f"    {key}: [ {', '.join(sorted(names))} ]\n" for key, names in lists.items() if names)
     return (
@@ -65,7 +66,7 @@ def stub(name: str, architecture: str, classes: list[str], symbols: list[str], e
 
 @functools.cache
 def json_headers() -> Path | None:
-    """Where nlohmann-json is, asked as the build asks."""
+    """Find nlohmann-json in the same way as the build."""
     located = subprocess.run(
         [sys.executable, ROOT / "cmake" / "locate.py"], capture_output=True, text=True, check=True
     ).stdout
@@ -78,7 +79,7 @@ def metal_sources() -> list[Path]:
 
 @dataclass(frozen=True)
 class AppleTarget:
-    """A processor of Apple's systems, and the directory where everything for it is made."""
+    """A processor architecture of Apple systems, and the directory for everything built for it."""
 
     build: Path
     architecture: str = "arm64"
@@ -89,16 +90,18 @@ class AppleTarget:
 
     @property
     def environment(self) -> dict[str, str]:
-        """zig keeps what it made for the target, its C++ library too, in a cache of its own."""
+        """Return an environment in which zig caches its output, including the C++ library, in the build directory."""
         return {"ZIG_GLOBAL_CACHE_DIR": str(self.build / "zig-cache")} | os.environ
 
     def headers(self) -> list[str]:
-        """Writes the frameworks' headers; the compiler's options that find them and Foundation's, after Apple's own."""
+        """Write the framework headers, and return compiler options that find them and Foundation's after
+        Apple's own headers.
+        """
         declarations.write(self.build / "include", declarations.read())
         return [f"-I{self.build / 'include'}", "-idirafter", str(FOUNDATION)]
 
     def frameworks(self) -> Path:
-        """Writes the stub libraries."""
+        """Write the stub libraries."""
         facts = declarations.read()
         exported = {
             framework: (
@@ -114,7 +117,7 @@ class AppleTarget:
                 kind, name = line.split()
                 kinds[kind].append(name)
         exported["Foundation"] = (kinds["class"], kinds["symbol"], kinds["exception"])
-        exported["CoreGraphics"] = ([], [], [])  # linked for what it does when it is loaded
+        exported["CoreGraphics"] = ([], [], [])  # linked only for the effects of loading it
         for name, parts in exported.items():
             path = self.build / "frameworks" / f"{name}.framework" / f"{name}.tbd"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +127,7 @@ class AppleTarget:
         return self.build / "frameworks"
 
     def compile_source(self, source: Path, output: Path, options: list[str], language: str = "objective-c++") -> str:
-        """Compiles one Objective-C++ file; the diagnostics, empty if there are none."""
+        """Compile one Objective-C++ file, and return the diagnostics, or an empty string if there are none."""
         json = json_headers()
         includes = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}", *(["-isystem", str(json)] if json else [])]
         command = [
@@ -150,9 +153,10 @@ class AppleTarget:
         return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}".strip() or f"exit code {done.returncode}"
 
     def precompiled(self, options: list[str]) -> list[str]:
-        """The compiler's options that have the header of most files ready; none if it has errors, which files repeat.
+        """Return compiler options for a precompiled header, or none if the header has errors, which the files will
+        repeat.
 
-        Reading it takes half of the time of a file.
+        Parsing the header takes half of a file's compile time.
         """
         header = ROOT / "src" / "backends" / "metal" / "formula.h"
         made = self.build / "formula.pch"
@@ -160,10 +164,11 @@ class AppleTarget:
         return [] if diagnostics else ["-include-pch", str(made)]
 
     def batches(self) -> dict[Path, list[Path]]:
-        """Neighbours in a folder that are compiled as one file, as CMake does on other machines: by that file.
+        """Return groups of files in a folder that are compiled as one, like CMake's unity builds on other machines.
 
-        Most of a small file's time is what it reads, and the templates that all of them use. Probes, which are programs
-        of their own, have their own names. A diagnostic still names the file that it is about.
+        Most of a small file's compile time goes into headers and the templates that all files use. Probes, which are
+        separate programs, define the same names and are not mixed with other files. Diagnostics still name the original
+        file.
         """
         found: dict[Path, list[Path]] = {}
 
@@ -179,11 +184,11 @@ class AppleTarget:
         return found
 
     def objects(self) -> list[Path]:
-        """What compile_metal makes."""
+        """Return the object files that compile_metal creates."""
         return [batch.with_suffix(".o") for batch in self.batches()]
 
     def compile_metal(self) -> dict[Path, str]:
-        """The diagnostics of each batch of the backend's files that has some."""
+        """Compile the Metal backend, and return the diagnostics of each batch that has any."""
         self.build.mkdir(parents=True, exist_ok=True)
         options, batches = self.headers(), self.batches()
         for batch, sources in batches.items():
@@ -195,7 +200,10 @@ class AppleTarget:
             return {batch: text for batch, text in zip(batches, found, strict=True) if text}
 
     def compiler(self) -> Path:
-        """A script that is clang for the target. zig's linker makes no bundles, but a Python module may be a dylib."""
+        """Write a script that calls clang for the target.
+
+        zig's linker cannot create bundles, but a Python module may also be a dylib.
+        """
         script = self.build / "clang++"
         script.write_text(
             "#!/bin/sh\nfor argument; do\n  shift\n"
@@ -211,17 +219,19 @@ class AppleTarget:
             f"set(CMAKE_SYSTEM_NAME Darwin)\nset(CMAKE_SYSTEM_PROCESSOR {self.architecture})\n"
             f"set(CMAKE_CXX_COMPILER {wrapper})\nset(CMAKE_OBJCXX_COMPILER {wrapper})\n"
             'set(CMAKE_OSX_SYSROOT "")\nset(CMAKE_INSTALL_NAME_TOOL /bin/true)\n'
-            "set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)\n"  # of this machine only what is asked for by path
+            # find only libraries of this machine that are given by path
+            "set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)\n"
         )
         return path
 
     def build_everything(self) -> list[Path]:
-        """Configures with CMake and builds; the libraries made."""
+        """Configure with CMake, build, and return the libraries."""
         self.build.mkdir(parents=True, exist_ok=True)
         tree = self.build / "tree"
         configure = ["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DMPSGRAPH_ONEDNN=OFF"]
         configure += [f"-DCMAKE_TOOLCHAIN_FILE={self.toolchain()}", f"-DPython_EXECUTABLE={sys.executable}"]
-        # g++ says it of too much and is not asked. An error here only: with compilers to come, users' builds go on.
+        # g++ has too many false positives for this warning. It is an error only here, so that newer compilers do not
+        # break users' builds.
         configure += ["-DCMAKE_CXX_FLAGS=-Werror=uninitialized"]
         configure += [f"-DCMAKE_OBJCXX_FLAGS={' '.join(self.headers())}"]
         stubs = self.frameworks()
@@ -234,7 +244,7 @@ class AppleTarget:
         return made
 
     def check(self, path: Path) -> None:
-        """That a library is one for the target: its processor, the oldest system that it states, what it loads."""
+        """Check the processor, the minimum macOS version, and the dependencies of a library."""
         data = path.read_bytes()
         magic, processor, _, _, commands = struct.unpack_from("<5I", data)
         if magic != 0xFEEDFACF or processor != PROCESSORS[self.architecture][1]:
@@ -257,9 +267,9 @@ class AppleTarget:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["metal"], help="compile the Metal backend alone")
+    parser.add_argument("--only", choices=["metal"], help="compile only the Metal backend")
     parser.add_argument("--architecture", choices=PROCESSORS, default="arm64")
-    parser.add_argument("--build", type=Path, help="where everything is made; build/apple-<architecture>")
+    parser.add_argument("--build", type=Path, help="build directory (default: build/apple-<architecture>)")
     parsed = parser.parse_args()
     build = parsed.build or ROOT / "build" / f"apple-{parsed.architecture}"
     target = AppleTarget(build.resolve(), parsed.architecture)
@@ -269,14 +279,14 @@ def main() -> None:
         for text in failures.values():
             print(f"{text}\n")
         print(
-            f"{len(metal_sources())} files in {len(target.objects())} batches for {target.triple}, {len(failures)} "
-            f"batches fail, {time.monotonic() - start:.1f} s"
+            f"{len(metal_sources())} files in {len(target.objects())} batches for {target.triple}: {len(failures)} "
+            f"batches failed, {time.monotonic() - start:.1f} s"
         )
         if failures:
             sys.exit(1)
         lines = used.report(target.objects(), metal_sources())
         (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
-        print(f"{len(lines)} names of Apple's frameworks are used: {target.build / 'used.txt'}")
+        print(f"{len(lines)} names of Apple's frameworks are used, see {target.build / 'used.txt'}")
         return
     for path in target.build_everything():
         print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB")

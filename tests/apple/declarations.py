@@ -1,9 +1,10 @@
-"""Headers of Metal, MetalPerformanceShaders and MetalPerformanceShadersGraph, made of the facts in interfaces/.
+"""Headers of Metal, MetalPerformanceShaders, and MetalPerformanceShadersGraph, generated from the facts in interfaces/.
 
-`python tests/apple/declarations.py <directory>` writes <directory>/Metal/Metal.h and so on. They hold our Objective-C++
-against Apple's interfaces: clang checks selectors, types and nullability with them, and, for an Apple target, that
-whatever is newer than the deployment target stands behind an availability check. The mock implements them. `parse`
-gives the facts to other tools. A framework's facts stand in <name>.txt and in <name>_<part>.txt, a part of its own.
+`python tests/apple/declarations.py <directory>` writes <directory>/Metal/Metal.h and the others. They check our
+Objective-C++ code against Apple's interfaces: clang verifies selectors, types, and nullability, and, for Apple targets,
+that newer names than the deployment target are used behind availability checks. The mock implements these headers.
+`parse` returns the facts for other tools. The facts of a framework are in <name>.txt, and parts of it in
+<name>_<part>.txt.
 """
 
 import re
@@ -17,7 +18,7 @@ IMPORTS = {
     "mps": "#import <Metal/Metal.h>",
     "graph": "#import <MetalPerformanceShaders/MetalPerformanceShaders.h>",
 }
-# What every Foundation has and a mock of it may lack; a repeated typedef of the same type is fine.
+# Declarations that every Foundation has and a mock of it may lack. A repeated typedef of the same type is allowed.
 FOUNDATION = "@class NSCoder;\ntypedef double CFTimeInterval;\n"
 MACROS = """\
 #ifndef MACOS_SINCE
@@ -25,7 +26,8 @@ MACROS = """\
 #define MACOS_UNTIL(first, last) __attribute__((availability(macos, introduced = first, deprecated = last)))
 #endif
 """
-# MPSGraphObject came in 14.0 as a base of classes that are older, so a header may name what is newer than the target.
+# MPSGraphObject appeared in macOS 14.0 as a base class of older classes, so headers may name newer classes than the
+# target.
 QUIET = (
     "#pragma clang diagnostic push\n"
     '#pragma clang diagnostic ignored "-Wunguarded-availability"\n'
@@ -36,8 +38,11 @@ VERSION = r"\d+\.\d+"
 
 @dataclass
 class Fact:
-    """One line: `kind` is class, protocol, category, enum, options, struct, typedef, function or constant, and below
-    an owner property, method or value. `text` is what follows the version and, where one is written, the kind."""
+    """One line of a file of facts.
+
+    `kind` is class, protocol, category, enum, options, struct, typedef, function, or constant, or for members property,
+    method, or value. `text` is the rest of the line after the version and the kind.
+    """
 
     first: str
     last: str | None
@@ -45,7 +50,7 @@ class Fact:
     name: str
     text: str
     members: list["Fact"] = field(default_factory=list)
-    optional: bool = False  # a method that a protocol's adopter may leave out
+    optional: bool = False  # an optional method of a protocol
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -57,7 +62,7 @@ class Fact:
 
 
 def selector(text: str) -> str:
-    """`- (void)copy:(int)a to:(int)b` is `-copy:to:`."""
+    """Return the selector of a declaration: `-copy:to:` for `- (void)copy:(int)a to:(int)b`."""
     body = re.sub(r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)", "()", text[1:]).strip()
     body = re.sub(r"^\(\)\s*", "", body)
     return text[0] + ("".join(re.findall(r"(\w*:)\(\)", body)) or body)
@@ -85,7 +90,7 @@ def parse(path: Path) -> list[Fact]:
             continue
         match = re.fullmatch(rf"({VERSION})(?:-({VERSION}))? +(\S.*)", line)
         if not match:
-            raise SystemExit(f"{path.name}:{number}: not a fact: {line}")
+            raise SystemExit(f"{path.name}:{number}: invalid line, expected a version and a declaration: {line}")
         first, last, text = match.groups()
         member = line[12:14] == "  "
         optional = member and text.startswith("optional ")
@@ -104,7 +109,7 @@ def parse(path: Path) -> list[Fact]:
 
 
 def read(directory: Path = Path(__file__).parent / "interfaces") -> dict[str, list[Fact]]:
-    """The facts of each framework, the parts after what they build on."""
+    """Return the facts of each framework, with parts after the files they depend on."""
     paths = {name: [directory / f"{name}.txt", *sorted(directory.glob(f"{name}_*.txt"))] for name in FRAMEWORKS}
     return {name: [fact for path in paths[name] for fact in parse(path)] for name in FRAMEWORKS}
 
@@ -113,12 +118,12 @@ def property_line(fact: Fact) -> str:
     attributes, text = re.fullmatch(r"(?:\(([^)]*)\) )?(.*)", fact.text).groups()
     listed = ["nonatomic", *(attributes.split(", ") if attributes else [])]
     if re.match(r"\w+(Handler|Block)\b", text):
-        listed.append("copy")  # a block that a caller has on its stack
+        listed.append("copy")  # the caller's block may be on the stack
     return f"@property ({', '.join(listed)}) {text} {fact.availability};"
 
 
 def declaration(fact: Fact) -> str:
-    """The C or Objective-C text of one fact with its members."""
+    """Return the C or Objective-C declaration of a fact with its members."""
     since = fact.availability
     if fact.kind in ("enum", "options"):
         name, integer = fact.text.split(" : ")
@@ -171,7 +176,7 @@ def write(directory: Path, facts: dict[str, list[Fact]]) -> None:
         path = directory / framework / f"{framework}.h"
         path.parent.mkdir(parents=True, exist_ok=True)
         text = header(name, facts[name])
-        if not path.exists() or path.read_text() != text:  # else what includes it would be compiled again
+        if not path.exists() or path.read_text() != text:  # an unchanged file does not cause recompilation
             path.write_text(text)
 
 

@@ -1,7 +1,8 @@
-"""Our Objective-C++ against Apple's interfaces: the facts agree with themselves, the Metal backend compiles for the
-oldest macOS that we claim, every newer name behind a check, and each way to get a name wrong makes that fail.
+"""Our Objective-C++ code is checked against Apple's interfaces.
 
-The compiler is zig's clang with an Apple target (tests/apple/apple_target.py); nothing runs.
+The facts must be consistent, the Metal backend must compile for the oldest supported macOS with every newer name behind
+an availability check, and each kind of wrong use must fail to compile. The compiler is zig's clang with an Apple target
+(tests/apple/apple_target.py); nothing is run.
 """
 
 import re
@@ -23,13 +24,15 @@ OLDEST = tuple(int(part) for part in apple_target.OLDEST.split("."))
 
 @pytest.fixture(scope="module")
 def target() -> apple_target.AppleTarget:
-    """Kept between runs, so that what did not change is not compiled again."""
+    """Return the target, whose build directory is kept between runs so that unchanged files are not recompiled."""
     return apple_target.AppleTarget(apple_target.ROOT / "build" / "apple-arm64")
 
 
 @pytest.fixture(scope="module")
 def compile_text(tmp_path_factory, target):
-    """Compiles Objective-C++ statements over a graph, tensors and a device; the diagnostics."""
+    """Return a function that compiles Objective-C++ statements using a graph, tensors, and a device, and
+    returns diagnostics.
+    """
     directory = tmp_path_factory.mktemp("apple")
     options = target.headers()
     compiled = 0
@@ -49,14 +52,14 @@ def compile_text(tmp_path_factory, target):
     return compile
 
 
-def test_the_facts_are_there():
+def test_facts_cover_main_classes():
     graph = next(fact for fact in FACTS["graph"] if fact.kind == "category" and fact.name == "MPSGraph")
     main = next(fact for fact in FACTS["graph"] if fact.kind == "class" and fact.name == "MPSGraph")
-    assert sum(len(f.members) for f in (graph, main)) > 380  # as many as MPSGraph has
+    assert sum(len(f.members) for f in (graph, main)) > 380  # MPSGraph has that many methods
     assert {fact.name for fact in ALL} >= {"MTLDevice", "MPSNDArray", "MPSGraphExecutable", "MPSDataType"}
 
 
-def test_no_fact_is_stated_twice():
+def test_facts_are_not_duplicated():
     top = Counter((fact.kind, fact.name) for fact in ALL)
     assert [name for name, count in top.items() if count > 1] == []
     for fact in ALL:
@@ -66,7 +69,7 @@ def test_no_fact_is_stated_twice():
     assert [name for name, count in constants.items() if count > 1] == []
 
 
-def test_versions_are_well_formed():
+def test_fact_versions_are_well_formed():
     for fact in (each for owner in ALL for each in [owner, *owner.members]):
         assert re.fullmatch(declarations.VERSION, fact.first)
         assert (10, 11) <= fact.version < (27, 0), f"{fact.name} {fact.first}"
@@ -74,21 +77,21 @@ def test_versions_are_well_formed():
             assert tuple(map(int, fact.last.split("."))) > fact.version, fact.name
 
 
-def test_a_member_is_not_older_than_its_owner():
+def test_members_are_not_older_than_their_owner():
     for owner in ALL:
         for member in owner.members:
             assert member.version >= owner.version or owner.kind == "options", f"{owner.name} {member.name}"
 
 
 def test_every_named_type_is_declared(compile_text):
-    """The headers compile alone; a type that none of them declares would be an error."""
+    """The headers must compile without other declarations, so an undeclared type would be an error."""
     assert compile_text("return nil;") == ""
 
 
-def test_what_is_no_fact_is_refused(tmp_path):
+def test_invalid_fact_raises(tmp_path):
     path = tmp_path / "metal.txt"
     path.write_text("11 class MTLThing : NSObject\n")
-    with pytest.raises(SystemExit, match="not a fact"):
+    with pytest.raises(SystemExit, match="invalid line"):
         declarations.parse(path)
 
 
@@ -108,7 +111,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("statements", GOOD.values(), ids=GOOD)
-def test_right_use_compiles(compile_text, statements):
+def test_correct_use_compiles(compile_text, statements):
     assert compile_text(statements) == ""
 
 
@@ -146,12 +149,12 @@ def backend(target) -> dict[Path, str]:
     return target.compile_metal()
 
 
-def test_the_backend_compiles_for_the_oldest_system(backend):
+def test_metal_backend_compiles_for_oldest_macos(backend):
     assert apple_target.metal_sources()
     assert not backend, "\n".join(backend.values())
 
 
-def test_what_the_backend_uses_is_listed_with_its_version(backend, target):
+def test_used_names_are_listed_with_versions(backend, target):
     assert not backend
     lines = used.report(target.objects(), apple_target.metal_sources())
     (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
@@ -170,37 +173,37 @@ def test_what_the_backend_uses_is_listed_with_its_version(backend, target):
 ROWS = witnesses.rows()
 
 
-def test_each_name_has_one_row_of_witnesses():
+def test_witness_rows_are_unique():
     assert [name for name, count in Counter(row.name for row in ROWS).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name[:60])
-def test_a_row_names_witnesses_that_are_there(row):
+def test_witness_rows_name_existing_probes_and_sources(row):
     assert set(row.probes) <= witnesses.probes()
     if row.kind == "witness":
         for witness in row.witnesses:
             source, place = witness.split(" ", 1)
             assert source in witnesses.sources() and re.search(r"/|\d", place)
     elif row.kind in ("open", "ours", "unsent"):
-        assert row.witnesses == (row.kind,) and len(row.remark.split()) > 3, "say why"
+        assert row.witnesses == (row.kind,) and len(row.remark.split()) > 3, "the row must state a reason"
 
 
-def test_every_source_of_witnesses_is_used():
+def test_every_witness_source_is_used():
     named = {witness.split()[0] for row in ROWS for witness in row.witnesses}
     assert witnesses.sources().keys() <= named
 
 
-def test_every_name_that_the_backend_uses_has_a_witness_a_probe_or_a_reason(backend, target):
-    """Beside what test_what_the_backend_uses_is_listed_with_its_version lists; a name that is new needs a row."""
+def test_every_used_name_has_a_witness_probe_or_reason(backend, target):
+    """A new name in the list of test_used_names_are_listed_with_versions needs a row in witnesses.txt."""
     assert not backend
     listed = used.report(target.objects(), apple_target.metal_sources())
     found = [re.match(r"\S+ (selector|constant|function) (\S+)", line) for line in listed]
     names = {match[2] for match in found if match}
-    assert sorted(names - {row.name for row in ROWS}) == [], "witnesses.txt has no row"
-    assert sorted({row.name for row in ROWS} - names) == [], "witnesses.txt has rows of what is not used"
+    assert sorted(names - {row.name for row in ROWS}) == [], "add rows for these names to witnesses.txt"
+    assert sorted({row.name for row in ROWS} - names) == [], "remove the rows of unused names from witnesses.txt"
 
 
-def test_at_least_95_percent_of_the_selectors_have_a_witness_or_a_probe():
+def test_at_least_95_percent_of_selectors_have_a_witness_or_probe():
     kinds = Counter(row.kind for row in ROWS if row.is_selector)
     needed = kinds["witness"] + kinds["probe"] + kinds["open"]
     print(f"{needed} selectors: {kinds}")

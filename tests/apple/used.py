@@ -1,7 +1,7 @@
-"""What the compiled Metal backend uses of Apple's frameworks, each name with the first macOS version that has it.
+"""Names of Apple's frameworks that the compiled Metal backend uses, with the macOS version that introduced each.
 
-Selectors and classes are read from the object files (the sections of selector names, the undefined symbols), so that
-no use is missed that the compiler saw; constants, which leave no name there, from the sources' words.
+Selectors and classes are read from the object files (selector names and undefined symbols), so nothing that the
+compiler saw is missed. Constants leave no names in object files and are read from the sources.
 """
 
 import re
@@ -13,7 +13,7 @@ import declarations
 
 
 def sections(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each section of a 64-bit Mach-O object file, and its symbols' names as "symbols"."""
+    """Yield name and content of each section of a 64-bit Mach-O object file, and its symbol names as "symbols"."""
     (commands,) = struct.unpack_from("<I", data, 16)
     at = 32
     for _ in range(commands):
@@ -31,7 +31,7 @@ def sections(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def names(objects: Iterable[Path]) -> tuple[set[str], set[str]]:
-    """The selectors that the objects send and the classes that they name, Foundation's too."""
+    """Return the selectors that the objects send and the classes they refer to, including those of Foundation."""
     selectors: set[str] = set()
     classes: set[str] = set()
     for path in objects:
@@ -46,7 +46,7 @@ def names(objects: Iterable[Path]) -> tuple[set[str], set[str]]:
 
 
 def accessors(fact: declarations.Fact) -> list[str]:
-    """The selectors of a method or property, without the sign."""
+    """Return the selectors of a method or property, without the leading sign."""
     if fact.kind == "method":
         return [fact.name[1:]]
     getter = re.search(r"getter=(\w+)", fact.text)
@@ -57,7 +57,7 @@ def accessors(fact: declarations.Fact) -> list[str]:
 
 
 def report(objects: Iterable[Path], sources: Iterable[Path]) -> list[str]:
-    """One line a name: the first version, what it is, the name, and for a selector whose it may be."""
+    """Return one line per name: the version, the kind, the name, and for selectors the classes that have it."""
     selectors, classes = names(objects)
     words = set(re.findall(r"\b(?:MTL|MPS)\w+", "\n".join(path.read_text() for path in sources)))
     lines: set[tuple[tuple[int, ...], str]] = set()

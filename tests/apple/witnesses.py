@@ -1,5 +1,8 @@
-"""The rows of witnesses.txt: for each name that the Metal backend uses of Apple's frameworks, code that runs on Macs
-and uses it, a probe of the self-test, or the reason why there is neither."""
+"""The rows of witnesses.txt.
+
+For each name of Apple's frameworks that the Metal backend uses, a row lists code that uses it on Macs, or a probe of
+the self-test, or the reason why there is neither.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ PROBES = Path(__file__).resolve().parents[2] / "src" / "backends" / "metal"
 @dataclass(frozen=True)
 class Row:
     name: str
-    of: str  # classes and protocols; or constant, function
+    of: str  # classes and protocols, or "constant" or "function"
     witnesses: tuple[str, ...]
     remark: str
 
@@ -24,13 +27,13 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """witness, probe, ours, unsent or open."""
+        """Return "witness", "probe", "ours", "unsent", or "open"."""
         first = self.witnesses[0].split()[0]
         return first if first in ("probe", "ours", "unsent", "open") else "witness"
 
     @property
     def probes(self) -> list[str]:
-        """Those that it names, also where only some of its classes have a witness."""
+        """Return the probes that the row names, including those in its remark for some of its classes."""
         return re.findall(r"\bprobe (\w+)", "; ".join([*self.witnesses, self.remark]))
 
 
@@ -44,12 +47,12 @@ def rows(path: Path = PATH) -> list[Row]:
 
 
 def sources(path: Path = PATH) -> dict[str, str]:
-    """What the short names of witnesses stand for."""
+    """Return the descriptions of the sources by their short names."""
     return dict(re.findall(r"^#   ([\w-]+): (.+)$", path.read_text(), re.MULTILINE))
 
 
 def probes() -> set[str]:
-    """The probes of the self-test, as the backend's sources name them."""
+    """Return the names of the self-test's probes in the sources of the backend."""
     text = "".join(path.read_text() for path in PROBES.glob("probes*.mm"))
     named = re.findall(r'probe\(\s*device, "(\w+)"|^ +\{"(\w+)", "', text, re.MULTILINE)
     return {a or b for a, b in named}

@@ -1,4 +1,4 @@
-// Graphs, arrays and feeds of a few lines for the backend's C++ tests, on device metal.
+// Small graphs, arrays, and feeds on device metal for the backend's C++ tests.
 #pragma once
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ inline NDArray array(const Floats& values, Dims dims = {}) {
   return result;
 }
 
-// Over memory of the caller's.
+// Wrap memory of the caller in an array.
 inline NDArray borrowed(Floats& values, size_t first = 0) {
   const auto count = static_cast<int64_t>(values.size() - first);
   return NDArray::borrow(values.data() + first, DType::float32, {count}, {1}, [] {});
@@ -51,7 +51,7 @@ struct Doubler {  // y = 2 x
   std::shared_ptr<Executable> of(int64_t n) { return on.compile({{x, f32({n})}}, {y}); }
 };
 
-struct Counter {  // v += x, for v of two equal elements
+struct Counter {  // v += x, for v with two equal elements
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   Tensor* x = graph->add("placeholder", {}, {{"type", f32({2})}}, "x");
   Tensor* v = graph->add("variable", {}, {{"value", ConstantData::splat(DType::float32, {2}, 0.0)}}, "v");
@@ -61,7 +61,7 @@ struct Counter {  // v += x, for v of two equal elements
   std::shared_ptr<Executable> step() { return on.compile({{x, f32({2})}}, {sum}, {assign}); }
 };
 
-// Two layers, softmax cross entropy, gradients, gradient descent, for any batch size.
+// A trainable network for any batch size: two layers, softmax cross-entropy, gradients, and gradient descent.
 struct Network {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   Builder b{*graph};
@@ -89,7 +89,7 @@ struct Network {
     return weights.back();
   }
 
-  // Which of three parts of an image is bright.
+  // Return images of three parts, one of which is bright, and the index of that part.
   std::vector<std::pair<Tensor*, NDArray>> batch(int64_t n) const {
     Floats pixels(static_cast<size_t>(n * 6)), classes(static_cast<size_t>(n * 3));
     for (int64_t i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
-// Nodes on device metal as an application in C++ uses them, over the mock: training by optimizers and by updates of
-// its own, failures, threads, nothing left. Values are tested from Python; this holds under the sanitizers too.
+// Nodes on device metal from a C++ application, on the mock: training with optimizers and custom updates, failures,
+// threads, and leaks. Results are tested from Python; these tests also pass under the sanitizers.
 #include "backend_check.h"
 #include "mpsgraph/runtime/command_queue.h"
 #include "nngraph/backend.h"
@@ -31,7 +31,7 @@ NDArray drawn(const Dims& dims, float scale, uint32_t seed) {
   return result;
 }
 
-// Updates itself by a descent in place, into memory of its own; throws when it is told to.
+// A data source with a custom update, gradient descent in place on its own memory, which can be made to throw.
 class Descending final : public ConvolutionSource {
  public:
   ConvolutionDescriptor descriptor() override { return ::descriptor(); }
@@ -56,7 +56,7 @@ std::shared_ptr<DataSource> trainable() {
       std::make_shared<Adam>(OptimizerDescriptor{.learning_rate = 1e-2}, 0.9, 0.999, 1e-8, 0, false), "conv");
 }
 
-// Convolution, batch normalization, neuron, pooling; a loss and its gradient filters.
+// Convolution, batch normalization, neuron, and pooling nodes, a loss, and its gradient filters.
 struct Network {
   explicit Network(std::shared_ptr<DataSource> source) {
     const auto norm = std::make_shared<TrainableNormalization>(DataSource::Kind::batch_normalization,
@@ -96,7 +96,7 @@ struct Network {
   std::unique_ptr<NNGraph> graph;
 };
 
-TEST(a_network_of_nodes_learns_either_way) {
+TEST(node_network_learns_with_optimizers_and_custom_updates) {
   for (const std::shared_ptr<DataSource>& source :
        {trainable(), std::static_pointer_cast<DataSource>(std::make_shared<Descending>())}) {
     Network network(source);
@@ -108,7 +108,7 @@ TEST(a_network_of_nodes_learns_either_way) {
   }
 }
 
-TEST(batches_are_encoded_ahead) {
+TEST(batches_can_be_encoded_ahead) {
   Network network(trainable());
   const auto queue = CommandQueue::create(metal());
   std::vector<std::shared_ptr<CommandBuffer>> buffers;
@@ -122,7 +122,7 @@ TEST(batches_are_encoded_ahead) {
   for (size_t i = 1; i < losses.size(); ++i) CHECK(values(losses[i]) != values(losses[i - 1]));
 }
 
-TEST(an_update_that_throws_changes_nothing) {
+TEST(throwing_update_leaves_weights_unchanged) {
   const auto source = std::make_shared<Descending>();
   Network network(source);
   const auto queue = CommandQueue::create(metal());
@@ -135,7 +135,7 @@ TEST(an_update_that_throws_changes_nothing) {
   CHECK(network.step(queue) < first);
 }
 
-TEST(threads_train_one_network_of_nodes) {
+TEST(threads_train_one_node_network_concurrently) {
   Network network(trainable());
   std::vector<std::thread> threads;
   const auto queue = CommandQueue::create(metal());
@@ -146,7 +146,7 @@ TEST(threads_train_one_network_of_nodes) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(nothing_of_nodes_is_left) {
+TEST(node_training_does_not_leak) {
   const auto train = [](int steps) {
     for (const std::shared_ptr<DataSource>& source :
          {trainable(), std::static_pointer_cast<DataSource>(std::make_shared<Descending>())}) {

@@ -1,6 +1,5 @@
-// Recurrent layers and converters on device metal as an application in C++ uses them, over the mock: training,
-// order between queues and threads, failures, nothing left. Values are tested from Python; this holds under the
-// sanitizers too.
+// Recurrent layers and converters on device metal from a C++ application, on the mock: training, ordering across queues
+// and threads, failures, and leaks. Results are tested from Python; these tests also pass under the sanitizers.
 #include "backend_check.h"
 #include "mpsgraph/runtime/command_queue.h"
 #include "mpsgraph/runtime/shared_event.h"
@@ -49,7 +48,7 @@ std::vector<Matrix> drawn_steps(int64_t steps, int64_t columns, uint32_t seed) {
   return result;
 }
 
-// A layer that shall give what another gave.
+// A training layer with its weights, gradients, and sequences.
 struct Trained {
   RecurrentTrainingLayer layer{metal(), lstm()};
   std::vector<Matrix> weights = layer.initial_weights(), gradients = layer.zero_gradients(DType::float32);
@@ -100,7 +99,7 @@ float once() {
   return trained.sum();
 }
 
-TEST(a_layer_learns) {
+TEST(recurrent_layer_learns) {
   Trained trained;
   StochasticGradientDescent descent({.learning_rate = 0.01}, 0, false);
   const auto queue = CommandQueue::create(metal());
@@ -115,16 +114,16 @@ TEST(a_layer_learns) {
   for (int i = 0; i < 30; ++i) {
     const auto buffer = queue->command_buffer();
     trained.gradient(*buffer, trained.forward(*buffer));
-    for (size_t k = 0; k < trained.weights.size(); ++k)  // rows stand apart here
+    for (size_t k = 0; k < trained.weights.size(); ++k)  // rows are padded here
       find_node_backend("metal")->encode_step(
           descent, *buffer, {trained.gradients[k].array(), trained.weights[k].array(), {}, trained.weights[k].array()});
     finish(buffer);
     if (i == 0) first = distance();
   }
-  CHECK(distance() < first - 1);  // the sum of the outputs, whose gradient is 1
+  CHECK(distance() < first - 1);  // the loss is the sum of the outputs, whose gradient is 1
 }
 
-TEST(a_gradient_on_another_queue_waits_for_its_sequence) {
+TEST(gradient_on_another_queue_waits_for_its_sequence) {
   Trained trained;
   const auto one = CommandQueue::create(metal())->command_buffer(),
              other = CommandQueue::create(metal())->command_buffer();
@@ -139,7 +138,7 @@ TEST(a_gradient_on_another_queue_waits_for_its_sequence) {
   CHECK_EQUAL(trained.sum(), once());
 }
 
-TEST(a_gradient_without_its_sequence_fails) {
+TEST(gradient_without_its_sequence_throws) {
   Trained trained;
   const auto queue = CommandQueue::create(metal());
   const auto buffer = queue->command_buffer();
@@ -147,7 +146,7 @@ TEST(a_gradient_without_its_sequence_fails) {
   CHECK_THROWS(DeviceError, finish(buffer), "has not run");
 }
 
-TEST(layers_outlive_nothing_that_is_under_way) {
+TEST(layer_may_be_destroyed_before_its_work_is_committed) {
   std::shared_ptr<CommandBuffer> buffer = CommandQueue::create(metal())->command_buffer();
   {
     Trained trained;
@@ -156,8 +155,8 @@ TEST(layers_outlive_nothing_that_is_under_way) {
   finish(buffer);
 }
 
-// The states of one sequence begin the next, on every thread.
-TEST(threads_share_a_layer) {
+// On every thread, each sequence begins with the states of the previous one.
+TEST(threads_share_one_recurrent_layer) {
   RecurrentInferenceLayer stack("stack", metal(), {lstm(), lstm(outputs)}, false);
   RecurrentInferenceLayer images("images", metal(), {lstm()}, true);
   const std::vector<Matrix> x = drawn_steps(4, inputs, 1);
@@ -183,7 +182,7 @@ TEST(threads_share_a_layer) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(threads_train_layers_of_their_own) {
+TEST(threads_train_separate_layers) {
   const float expected = once();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -193,7 +192,7 @@ TEST(threads_train_layers_of_their_own) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(images_become_rows_and_rows_images) {
+TEST(images_convert_to_matrix_rows_and_back) {
   const NDArray images = drawn({2, 3, 2, 4}, 1), back = drawn({2, 3, 2, 4}, 2);
   const Matrix matrix(metal(), {.rows = 4, .columns = 30});
   const auto buffer = CommandQueue::create(metal())->command_buffer();
@@ -209,7 +208,7 @@ TEST(images_become_rows_and_rows_images) {
                "images must be float32 or float16 on device metal");
 }
 
-TEST(nothing_of_layers_is_left) {
+TEST(recurrent_layers_do_not_leak) {
   const auto work = [](int steps) {
     Trained trained;
     const auto queue = CommandQueue::create(metal());
@@ -219,12 +218,12 @@ TEST(nothing_of_layers_is_left) {
       const ForwardResult forward = trained.forward(*buffer, state, true);
       state = forward.states.back();
       if (i % 2) trained.gradient(*buffer, forward);
-      trained.forward(*queue->command_buffer());  // nobody commits it
+      trained.forward(*queue->command_buffer());  // never committed
       finish(buffer);
     }
   };
-  Device::set_memory_cache_limit(0);  // how many buffers wait to be used again depends on when they came back
-  // Queues that nobody holds end on threads of their own.
+  Device::set_memory_cache_limit(0);  // the number of cached buffers would depend on timing
+  // Unreferenced queues terminate asynchronously on their own threads.
   const auto settled = [] {
     long objects = -1;
     for (long now; (now = mock_live_objects()) != objects; objects = now) {

@@ -1,5 +1,5 @@
-// The Metal backend as an application in C++ uses it, over the mock: training, queues and events, memory, faults,
-// threads, packages, shutdown. What else it does is tested from Python; this holds under the sanitizers too.
+// The Metal backend from a C++ application, on the mock: training, queues and events, memory, device faults, threads,
+// packages, and shutdown. Other behavior is tested from Python; these tests also pass under the sanitizers.
 #include <filesystem>
 
 #include "backend_check.h"
@@ -12,17 +12,17 @@ constexpr double seconds = 60;
 
 // --- training --------------------------------------------------------------------------------------------------------
 
-TEST(a_network_learns_with_every_batch_size) {
+TEST(network_learns_with_varying_batch_sizes) {
   Network network;
   network.on.set_cache_limits(4, size_t{1} << 30);
   const float first = network.step(9);
   float last = first;
-  for (int64_t i = 0; i < 80; ++i) last = network.step(3 + i % 40);  // moves the variables more than once
+  for (int64_t i = 0; i < 80; ++i) last = network.step(3 + i % 40);  // relocates the variables more than once
   CHECK(first > 0.9f);
   CHECK(last < 0.2f * first);
 }
 
-TEST(nothing_of_a_training_is_left) {
+TEST(training_does_not_leak) {
   const auto train = [](int steps) {
     Network network;
     for (int i = 0; i < steps; ++i) network.step(9);
@@ -31,7 +31,7 @@ TEST(nothing_of_a_training_is_left) {
   CHECK_EQUAL(check::leaves([&] { train(30); }), 0);
 }
 
-TEST(threads_train_one_network_and_read_it) {
+TEST(threads_train_and_read_one_network_concurrently) {
   Network network;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -50,7 +50,7 @@ TEST(threads_train_one_network_and_read_it) {
 
 // --- control flow ----------------------------------------------------------------------------------------------------
 
-TEST(loops_and_branches_run) {
+TEST(loops_and_branches_compute_expected_values) {
   auto graph = std::shared_ptr<Graph>(parse(R"(graph {
     %n = placeholder() {type=int32[]} : int32[]
     %x = placeholder() {type=float32[2]} : float32[2]
@@ -81,14 +81,14 @@ TEST(loops_and_branches_run) {
 
 // --- queues and events -----------------------------------------------------------------------------------------------
 
-TEST(two_queues_take_turns_by_shared_events) {
+TEST(two_queues_alternate_by_shared_events) {
   Doubler d;
   const auto executable = d.of(64);
   const auto ping = CommandQueue::create(metal()), pong = CommandQueue::create(metal());
   const auto there = std::make_shared<SharedEvent>(), back = std::make_shared<SharedEvent>();
   Floats one(64, 1), two(64, 0);
   std::vector<std::shared_ptr<Execution>> runs;
-  for (uint64_t round = 1; round <= 40; ++round) {  // one becomes 2 one, and back
+  for (uint64_t round = 1; round <= 40; ++round) {  // doubles `one` into `two`, and `two` back into `one`
     ExecutionDescriptor to, from;
     to.wait_for_event(back, round - 1);
     to.signal_event(there, round);
@@ -103,7 +103,7 @@ TEST(two_queues_take_turns_by_shared_events) {
   for (auto& run : runs) run->wait(seconds);
 }
 
-TEST(events_order_command_buffers_that_are_in_flight) {
+TEST(events_order_command_buffers_in_flight) {
   Counter c;
   const auto step = c.step();
   const auto first = CommandQueue::create(metal()), second = CommandQueue::create(metal());
@@ -122,7 +122,7 @@ TEST(events_order_command_buffers_that_are_in_flight) {
     CHECK_EQUAL(values(sums[i]), (Floats{static_cast<float>(i + 1), static_cast<float>(i + 1)}));
 }
 
-TEST(handlers_come_once_each_and_see_the_results) {
+TEST(handlers_run_once_each_and_receive_results) {
   Doubler d;
   const auto executable = d.of(4);
   std::atomic<int> scheduled{0}, completed{0};
@@ -140,8 +140,9 @@ TEST(handlers_come_once_each_and_see_the_results) {
   CHECK_EQUAL(completed, 100);
 }
 
-// The first parts of a command buffer of several runs are done while the last is being handed over: it is done with it.
-TEST(a_command_buffer_in_parts_is_done_with_the_last) {
+// A command buffer with several runs is committed in parts, of which the first complete while the last is still being
+// encoded. The buffer must complete with the last part.
+TEST(split_command_buffer_completes_with_its_last_part) {
   Doubler d;
   const auto executable = d.of(1);
   const auto queue = CommandQueue::create(metal());
@@ -155,7 +156,7 @@ TEST(a_command_buffer_in_parts_is_done_with_the_last) {
   }
 }
 
-TEST(queues_are_dropped_with_work_in_flight) {
+TEST(queues_may_be_destroyed_with_work_in_flight) {
   Doubler d;
   const auto executable = d.of(16);
   const auto drop = [&] {
@@ -170,14 +171,15 @@ TEST(queues_are_dropped_with_work_in_flight) {
   executable->run({array(Floats(16, 1))});
   const long before = mock_live_objects();
   drop();
-  for (int i = 0; i < 10'000 && mock_live_objects() > before; ++i) usleep(1000);  // threads end by themselves
+  // queue threads terminate asynchronously
+  for (int i = 0; i < 10'000 && mock_live_objects() > before; ++i) usleep(1000);
   CHECK(mock_live_objects() <= before);
   Device::set_memory_cache_limit(size_t{256} << 20);
 }
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
-TEST(results_are_written_where_the_caller_says) {
+TEST(results_are_written_to_caller_memory) {
   Doubler d;
   const auto executable = d.of(2048);
   void* pages = std::aligned_alloc(16384, 32768);
@@ -199,8 +201,8 @@ TEST(results_are_written_where_the_caller_says) {
   std::free(pages);
 }
 
-// Each run's result is the other's feed, in memory of which Metal knows nothing: whoever comes second has to wait.
-TEST(runs_on_two_queues_with_crossing_memory_do_not_wait_for_each_other) {
+// The result of each run is the feed of the other, in memory that Metal does not track, so one run must wait.
+TEST(runs_with_crossed_memory_on_two_queues_do_not_deadlock) {
   Doubler d;
   const auto executable = d.of(8);
   Floats one(8, 1), two(8, 1);
@@ -215,9 +217,9 @@ TEST(runs_on_two_queues_with_crossing_memory_do_not_wait_for_each_other) {
   CHECK_EQUAL(one[0], one[7]);
 }
 
-// --- faults ----------------------------------------------------------------------------------------------------------
+// --- device faults --------------------------------------------------------------------------------------------------
 
-TEST(a_fault_is_an_error_of_its_command_buffer_only) {
+TEST(fault_fails_only_its_own_command_buffer) {
   Counter c;
   const auto step = c.step();
   step->run({array({1, 1})});
@@ -226,9 +228,9 @@ TEST(a_fault_is_an_error_of_its_command_buffer_only) {
   CHECK_EQUAL(values(step->run({array({1, 1})})[0]), (Floats{2, 2}));
 }
 
-// A later value answers a wait for an earlier one; when its work fails, so does whoever waits for either, and whoever
-// waits for those.
-TEST(a_fault_reaches_all_that_wait_for_its_event) {
+// A signal with a later value also satisfies waits for earlier values. If the signaling work fails, everything that
+// waits for either value fails, directly or indirectly.
+TEST(fault_fails_everything_waiting_for_its_event) {
   Doubler d;
   const auto executable = d.of(1);
   const auto queue = CommandQueue::create(metal()), other = CommandQueue::create(metal());
@@ -267,7 +269,7 @@ TEST(a_fault_reaches_all_that_wait_for_its_event) {
 
 // --- threads ---------------------------------------------------------------------------------------------------------
 
-TEST(command_buffers_with_two_graphs_in_either_order_do_not_wait_for_each_other) {
+TEST(command_buffers_using_two_graphs_in_opposite_order_do_not_deadlock) {
   Counter a, b;
   const auto step_a = a.step(), step_b = b.step();
   std::vector<std::thread> threads;
@@ -287,7 +289,7 @@ TEST(command_buffers_with_two_graphs_in_either_order_do_not_wait_for_each_other)
   CHECK_EQUAL(values(b.on.variable_value(b.v)), (Floats{120, 120}));
 }
 
-TEST(compiling_goes_on_beside_runs) {
+TEST(compiling_does_not_block_concurrent_runs) {
   Counter c;
   const auto step = c.step();
   std::atomic<bool> stop{false};
@@ -300,7 +302,7 @@ TEST(compiling_goes_on_beside_runs) {
         CHECK_EQUAL(now[0], now[1]);
       }
     });
-  for (int i = 0; i < 60; ++i) {  // each compiles, and now and then the variable moves
+  for (int i = 0; i < 60; ++i) {  // each iteration compiles, and occasionally relocates the variable
     c.on.clear_cache();
     c.on.run({{c.x, array({0, 0})}}, {c.sum});
   }
@@ -308,8 +310,8 @@ TEST(compiling_goes_on_beside_runs) {
   for (auto& thread : threads) thread.join();
 }
 
-// It is put beside the others then, which runs in flight use.
-TEST(a_variable_that_no_run_has_used_is_read_beside_runs) {
+// Reading such a variable adds it to the variables that runs in flight are using.
+TEST(unused_variable_can_be_read_during_runs) {
   Counter c;
   std::vector<Tensor*> unused;
   for (int i = 0; i < 40; ++i)
@@ -329,7 +331,7 @@ TEST(a_variable_that_no_run_has_used_is_read_beside_runs) {
 
 // --- packages --------------------------------------------------------------------------------------------------------
 
-TEST(a_serialized_executable_runs_beside_its_origin) {
+TEST(serialized_executable_runs_alongside_the_original) {
   const auto path = std::filesystem::temp_directory_path() / cat("backend_test.", getpid(), ".mpsgraphpackage");
   Counter c;
   c.on.set_variable(c.v, array({3, 4}));
@@ -346,8 +348,8 @@ TEST(a_serialized_executable_runs_beside_its_origin) {
   std::filesystem::remove(path.string() + ".json");
 }
 
-// The last test: nothing runs after it.
-TEST(z_shutdown_finishes_what_is_in_flight) {
+// This must be the last test, because nothing runs after shutdown.
+TEST(shutdown_finishes_work_in_flight) {
   Doubler d;
   const auto executable = d.of(64);
   std::atomic<int> handled{0};

@@ -1,7 +1,7 @@
-"""Line coverage of the Metal backend by its tests over the mock: a table per file, and what is not reached.
+"""Line coverage of the Metal backend by its tests on the mock: a table by file, and the lines that were not run.
 
-`line_coverage.py BUILD [--lines] [--at-least PERCENT]`, after the tests ran with the backend of BUILD, which was
-configured with MPSGRAPH_COVERAGE=ON, and with LLVM_PROFILE_FILE naming files in BUILD/profiles.
+Run `line_coverage.py BUILD [--lines] [--at-least PERCENT]` after the tests. BUILD must be configured with
+MPSGRAPH_COVERAGE=ON, and LLVM_PROFILE_FILE must name files in BUILD/profiles.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ SOURCES = ROOT / "src/backends/metal"
 
 
 def tool(name: str) -> str:
-    """A program of LLVM's, of the clang that compiled the backend."""
+    """Return the path of an LLVM tool that belongs to the clang that compiled the backend."""
     clang = subprocess.run([sys.executable, ROOT / "tools/clang.py"], capture_output=True, text=True, check=True)
     beside = Path(clang.stdout.strip()).resolve().with_name(name)
     return str(beside) if beside.exists() else shutil.which(name) or sys.exit(f"there is no {name}")
 
 
 def covered_lines(build: Path) -> dict[str, dict[int, bool]]:
-    """For each file the lines that hold code, and whether they ran."""
+    """Return for each file its lines of code and whether they ran."""
     profile = build / "merged.profdata"
     raw = sorted(map(str, (build / "profiles").glob("*.profraw")))
     if not raw:
@@ -47,7 +47,7 @@ def covered_lines(build: Path) -> dict[str, dict[int, bool]]:
 
 
 def ranges(numbers: list[int]) -> str:
-    """1-3, 7"""
+    """Format line numbers as ranges, such as "1-3, 7"."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and number == spans[-1][1] + 1:
@@ -60,8 +60,8 @@ def ranges(numbers: list[int]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=Path)
-    parser.add_argument("--lines", action="store_true", help="with the text of the lines that did not run")
-    parser.add_argument("--at-least", type=float, default=0, help="fail below this percentage of all lines")
+    parser.add_argument("--lines", action="store_true", help="also print the lines that did not run")
+    parser.add_argument("--at-least", type=float, default=0, help="fail if a smaller percentage of all lines ran")
     arguments = parser.parse_args()
     files = covered_lines(arguments.build)
     (arguments.build / "coverage.json").write_text(json.dumps(files))

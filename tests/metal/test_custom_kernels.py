@@ -1,4 +1,6 @@
-"""Kernels of users on device metal: one command buffer for all parts, arguments, sources that do not compile."""
+"""User-defined kernels on device metal: encoding into one command buffer, arguments, and sources that do not
+compile.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def run(operation: mg.CustomOperation, **attributes) -> list[float]:
     return g.run({x: np.float32([1, 2, 3])}, operation(x, **attributes)).tolist()
 
 
-def test_all_parts_are_in_one_command_buffer():
+def test_graph_and_custom_kernels_share_one_command_buffer():
     operation = scaling("scaled")
     g = mg.Graph()
     x = g.placeholder((64,))
@@ -61,7 +63,7 @@ def test_all_parts_are_in_one_command_buffer():
     (result,) = executable.run([value])
     counts = MOCK.mock_take_counts()
     assert counts.command_buffers - counts.hand_overs == 1 and counts.host_waits == 0
-    assert counts.encodes == 7  # four programs, three kernels
+    assert counts.encodes == 7  # four programs and three kernels
     expected = value
     for _ in range(3):
         expected = np.tanh(2 * (expected + 1))
@@ -73,7 +75,7 @@ def test_all_parts_are_in_one_command_buffer():
     ]
 
 
-def test_python_waits_for_the_device_and_it_for_python():
+def test_python_operation_between_metal_kernels():
     halved = mg.python_operation("halved", lambda x: x / 2)
     operation = scaling("scaled")
     g = mg.Graph()
@@ -89,13 +91,13 @@ def test_python_waits_for_the_device_and_it_for_python():
         (SCALE.replace("METAL_NAME", "another"), r"has no kernel named 'faulty'"),
     ],
 )
-def test_sources_that_do_not_compile(source, words):
+def test_sources_that_do_not_compile_raise(source, words):
     with pytest.raises(mg.GraphError, match=words):
         run(scaling("faulty", source))
 
 
-def test_what_the_kernel_is_handed():
-    """The mock refuses an encoding that does not bind what the kernel takes."""
+def test_kernel_with_unbound_arguments_raises():
+    """The mock rejects an encoding that does not bind all arguments of a kernel."""
     two = SCALE.replace(
         "device result0_type* y [[buffer(1)]]", "device float* y [[buffer(1)]], device float* z [[buffer(5)]]"
     )
@@ -106,7 +108,7 @@ def test_what_the_kernel_is_handed():
         run(scaling("swapped", swapped.replace("arguments.factor", "z[0]")))
 
 
-def test_attributes_of_every_kind():
+def test_attributes_of_every_kind_are_passed():
     members = "int32_t count; int32_t flag; int32_t list[3]; int32_t none[1]; float real; "
     meaning(
         "kinds",
@@ -134,14 +136,14 @@ def test_attributes_of_every_kind():
 
 
 @pytest.mark.parametrize("threads", [lambda x, factor: (), lambda x, factor: (1, 2, 3, 4), lambda x, factor: -1])
-def test_numbers_of_threads_that_are_none(threads):
+def test_invalid_thread_counts_raise(threads):
     with pytest.raises(mg.ShapeError, match=r"\[threads\] threads must return one to three"):
         run(scaling("threads", threads=threads))
 
 
 @pytest.mark.parametrize(("threads", "kernels"), [(0, 0), ((4, 0), 0), ((2, 3, 0), 0), (1, 1)], ids=str)
-def test_no_threads(threads, kernels):
-    """Where there are none, Metal gets no dispatch, which it would refuse; what stands behind still runs."""
+def test_zero_threads_skip_the_dispatch(threads, kernels):
+    """Metal would reject an empty dispatch, so none is encoded. Later operations must still run."""
     operation = scaling("idle", threads=lambda x, factor: threads)
     g = mg.Graph()
     x = g.placeholder((3,))
@@ -155,7 +157,7 @@ def test_no_threads(threads, kernels):
     np.testing.assert_allclose(behind.numpy(), np.tanh(value), rtol=1e-6)
 
 
-def test_elements_that_metal_has_not():
+def test_dtypes_missing_in_metal_raise():
     meaning("wide", MEMBERS, BODY)
     operation = scaling("wide", dtypes=["complex64"])
     g = mg.Graph()
@@ -164,7 +166,7 @@ def test_elements_that_metal_has_not():
         g.run({x: np.zeros(3, np.complex64)}, operation(x))
 
 
-def test_a_failing_device_is_the_runs_failure():
+def test_device_fault_fails_the_run():
     operation = scaling("scaled")
     g = mg.Graph()
     x = g.placeholder((3,))

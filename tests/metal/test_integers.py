@@ -1,6 +1,6 @@
-"""Integers that float32 has no room for, moved, ordered and added up on device metal: as on the CPU, bit for bit.
+"""Integers that float32 cannot represent must be moved, ordered, and summed on device metal exactly as on the CPU.
 
-Gathers and scatters of MPSGraph take integers through float32; the mock's do, too.
+MPSGraph's gathers and scatters convert integers to float32, and so do those of the mock.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
-# Beyond 2^24; patterns of NaN and infinity; of subnormal floats; the ends.
+# Numbers above 2^24, bit patterns of NaN, infinity, and subnormal floats, and the limits of the range.
 PATTERNS = [2**24 + 1, 0x7FC00001, 0x7F800000, 1, 2, 3, 0x00400000, 1832780943, 2**31 - 1, 0, 5, 2**30 + 7]
 
 
@@ -26,7 +26,7 @@ def wide(dtype: str) -> np.ndarray:
 
 
 def columns(g: mg.Graph) -> Any:
-    """Of each of the three rows: two for one place, one outside."""
+    """Column indices for each of three rows: two equal ones and one out of range."""
     return g.constant(np.int32([[3, 3, 9, 1]] * 3))
 
 
@@ -59,14 +59,14 @@ def result(build: Build, x: np.ndarray, device: str) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("kind", MOVES)
-def test_wide_integers_stay_what_they_are(kind: str, dtype: str):
+def test_wide_integers_match_the_cpu(kind: str, dtype: str):
     x = wide(dtype)
     found, wanted = result(MOVES[kind], x, "metal"), result(MOVES[kind], x, "cpu")
     assert found.dtype == wanted.dtype
     assert found.tolist() == wanted.tolist()
 
 
-def test_more_integers_than_float32_counts_are_refused():
+def test_scattering_too_many_integers_to_one_element_raises():
     g = mg.Graph()
     x, place = g.placeholder((70_000,), "int32"), g.placeholder((70_000,), "int32")
     counts = g.scatter(x, place, 0, data=g.constant(np.zeros(3, np.int32)))

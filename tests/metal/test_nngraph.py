@@ -1,6 +1,7 @@
-"""What only device metal has of the older path: Apple's classes behind the nodes, order, faults, live objects.
+"""Properties of the legacy MPSNNGraph API that apply only to device metal: Apple's classes, order, faults, live
+objects.
 
-Values and gradients of all nodes are held by tests/nngraph, which runs on both devices.
+Results and gradients of all nodes are tested in tests/nngraph, which runs on both devices.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def classes() -> set[str]:
     return {line.partition(":")[0] for line in lines}
 
 
-def test_nodes_are_apples_classes():
+def test_nodes_use_apple_classes():
     graph = training_graph(trained(nn.Adam(1e-3)))
     labels = nn.LossLabelsBatch(images(3))
     buffer = queue().command_buffer()
@@ -66,7 +67,7 @@ def test_nodes_are_apples_classes():
 
 
 class Chained:
-    """Two graphs, each an own convolution: what both make of x by hand."""
+    """Two graphs with a convolution each, and their expected result."""
 
     def __init__(self) -> None:
         self.sources = [trained(None, seed) for seed in (1, 2)]
@@ -79,7 +80,7 @@ class Chained:
         return x
 
 
-def test_a_batch_that_is_not_there_yet_feeds_the_next_graph():
+def test_pending_batch_feeds_the_next_graph():
     chain, x = Chained(), images()
     wanted = chain.expected(x)
     buffer = queue().command_buffer()
@@ -90,8 +91,8 @@ def test_a_batch_that_is_not_there_yet_feeds_the_next_graph():
     close(last.numpy(), wanted, 1e-6, "the second graph read what the first one wrote")
 
 
-def test_nodes_keep_their_place_among_other_work():
-    """A program of MPSGraph's, nodes, and a program again: each reads what the one before wrote."""
+def test_nodes_run_in_order_with_other_work():
+    """A compiled graph, nodes, and the compiled graph again: each reads what the previous one wrote."""
     chain, x = Chained(), images()
     g = mg.Graph()
     fed = g.placeholder(x.shape)
@@ -106,7 +107,7 @@ def test_nodes_keep_their_place_among_other_work():
     close(np.from_dlpack(again), 2 * wanted, 1e-6, "in order")
 
 
-def test_batches_that_nobody_commits_are_refused_before_metal_would_wait():
+def test_too_many_uncommitted_batches_raise():
     chain, x = Chained(), images(count=1)
     q = queue()
     held = [q.command_buffer() for _ in range(60)]
@@ -122,8 +123,8 @@ def test_batches_that_nobody_commits_are_refused_before_metal_would_wait():
     assert np.isfinite(result.numpy()).all()
 
 
-def test_batches_behind_a_queue_that_is_held_up_are_waited_for():
-    """They have been committed by their owner, and not yet by the queue's thread."""
+def test_batches_committed_behind_a_blocked_queue_are_waited_for():
+    """The caller has committed them, but the thread of the queue has not yet."""
     chain, x = Chained(), images(count=1)
     (wanted,) = run(chain.graphs[0], {"x": x})
     q, event = queue(), mg.SharedEvent()
@@ -143,7 +144,7 @@ def test_batches_behind_a_queue_that_is_held_up_are_waited_for():
         close(result.numpy(), wanted, 1e-6, "each batch")
 
 
-def test_an_update_encodes_optimizers_only():
+def test_custom_update_may_only_encode_optimizers():
     g = mg.Graph()
     fed = g.placeholder((4, 3, 3, 4))
     half = g.compile({fed: (4, 3, 3, 4)}, [fed * 0.5])
@@ -161,7 +162,7 @@ def test_an_update_encodes_optimizers_only():
 
 
 class Descending(Convolution):
-    """An update by plain descent into memory of the caller's, which is nothing of the device's."""
+    """A custom update by plain gradient descent in memory of the caller, which the device does not own."""
 
     def __init__(self, rate: float) -> None:
         super().__init__(DESCRIPTOR, pool(4, 3, 3, 4, seed=1).astype(np.float32))
@@ -179,8 +180,8 @@ class Descending(Convolution):
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
-def test_an_update_in_memory_of_the_callers(shared: bool):
-    """Three batches are encoded before the first has run: each goes on from what the one before leaves."""
+def test_custom_update_in_caller_memory(shared: bool):
+    """Three batches are encoded before the first has run; each must continue from the result of the previous one."""
     MOCK.mock_refuse_memory_of_others(0 if shared else 1)
     try:
         theirs, ours = Descending(1e-2), trained(nn.StochasticGradientDescent(1e-2))
@@ -203,8 +204,8 @@ def test_an_update_in_memory_of_the_callers(shared: bool):
         MOCK.mock_refuse_memory_of_others(0)
 
 
-def test_a_failed_encode_changes_nothing():
-    """The first source's optimizer was encoded already when the second one throws."""
+def test_failed_encode_leaves_weights_unchanged():
+    """The optimizer of the first source has already been encoded when the second source throws."""
 
     class Failing(Convolution):
         fails = True
@@ -235,7 +236,7 @@ def test_a_failed_encode_changes_nothing():
     assert step() < untrained
 
 
-def test_images_too_large_for_a_texture():
+def test_images_too_large_for_a_texture_raise():
     graph = graph_of(nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
     buffer = queue().command_buffer()
     with pytest.raises(mg.UnsupportedError, match="8196 channels, but images on device metal have at most 16384x16384"):
@@ -244,18 +245,18 @@ def test_images_too_large_for_a_texture():
         graph.encode_batch(buffer, [np.zeros((1, 1, 16385, 1), np.float32)])
 
 
-def test_half_images():
-    """Stored as halves on the way, and given as halves."""
+def test_float16_images():
+    """Intermediate and input images are stored in float16."""
     x = nn.ImageNode("x")
     first = nn.NeuronLinearNode(x, a=1.0, b=1e-4)
     graph = graph_of([nn.NeuronLinearNode(first.result_image, a=1.0, b=0.0).result_image])
     graph.format = "float16"
     (found,) = run(graph, {"x": np.float16([[[[1.0, 2.0]]]])})
     assert found.dtype == np.float16
-    assert found.ravel().tolist() == [1.0, 2.0], "1.0001 is no half"
+    assert found.ravel().tolist() == [1.0, 2.0], "float16 rounds 1.0001 to 1"
 
 
-def test_exports_and_several_results():
+def test_exported_images_and_several_results():
     x = nn.ImageNode("x")
     plain, twice = nn.NeuronLinearNode(x, a=1.0, b=3.0), nn.NeuronLinearNode(x, a=2.0, b=0.0)
     both = nn.AdditionNode(plain.result_image, twice.result_image)
@@ -277,7 +278,7 @@ def test_exports_and_several_results():
 
 
 @pytest.mark.parametrize("kind", ["optimizer", "update"])
-def test_live_objects_return_after_a_thousand_batches(kind: str):
+def test_thousand_batches_do_not_leak(kind: str):
     def train(steps: int) -> None:
         source = trained(nn.Adam(1e-4)) if kind == "optimizer" else Descending(1e-4)
         graph, q, free = training_graph(source), queue(), mg.Semaphore(2)
@@ -306,7 +307,7 @@ def test_live_objects_return_after_a_thousand_batches(kind: str):
     assert MOCK.mock_autoreleases_without_pool() == 0
 
 
-def test_states_that_go_from_graph_to_graph_are_refused():
+def test_exporting_states_between_graphs_raises():
     x, g = nn.ImageNode("x"), nn.ImageNode("g")
     dropout, convolution = nn.DropoutNode(x), nn.ConvolutionNode(x, trained(None))
     for node in (dropout, convolution):

@@ -1,4 +1,4 @@
-"""Operations that device metal composes in more than one way: what the cases, which are small, do not reach."""
+"""Operations that device metal implements in more than one way, at sizes that the cases do not reach."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 CPU, METAL = mg.Device("cpu"), mg.Device("metal")
-STEPS, BATCH, HIDDEN = 131, 2, 3  # more steps than are written out
+STEPS, BATCH, HIDDEN = 131, 2, 3  # more steps than are unrolled
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ STEPS, BATCH, HIDDEN = 131, 2, 3  # more steps than are written out
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_recurrent_layers_over_many_steps(kind: str, gates: int, how: dict, rng: np.random.Generator):
-    """They go round a loop; with a mask the forward steps do, too."""
+def test_recurrent_layers_over_many_steps_match_the_cpu(kind: str, gates: int, how: dict, rng: np.random.Generator):
+    """Many steps run in a loop; with a mask, the forward steps do as well."""
     g = mg.Graph()
     shapes = [(STEPS, BATCH, gates * HIDDEN), (gates * HIDDEN, HIDDEN), (STEPS, 1, HIDDEN)]
     x, weights, mask = (g.placeholder(shape) for shape in shapes)
@@ -35,7 +35,7 @@ def test_recurrent_layers_over_many_steps(kind: str, gates: int, how: dict, rng:
         np.testing.assert_allclose(found[target].numpy(), wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 
 
-def test_a_loops_derivative_needs_a_number_of_iterations():
+def test_gradient_of_dynamic_loop_raises():
     g = mg.Graph()
     x, count = g.placeholder((2,)), g.placeholder((), mg.int32)
     (y,) = g.for_(count, initial=[x], body=lambda i, v: g.sin(v))
@@ -46,8 +46,8 @@ def test_a_loops_derivative_needs_a_number_of_iterations():
         g.run(feeds, d, device=METAL)
 
 
-def test_errors_within_blocks_leave_them_as_they_are():
-    """An exception must not go through Apple's code, which builds the block."""
+def test_exception_inside_a_block_leaves_it_consistent():
+    """An exception must not propagate through Apple's code, which calls back to build the block."""
     g = mg.Graph()
     x = g.placeholder((2,))
     yes = g.reshape(g.reduction_sum(x), ()) > 0.0
@@ -65,8 +65,8 @@ def test_errors_within_blocks_leave_them_as_they_are():
             g.run({x: np.ones(2, np.float32)}, y, device=METAL)
 
 
-def test_random_numbers_over_more_than_one_block_of_each_kind():
-    """The state of many numbers, and numbers far from where it stands, are those of the CPU device."""
+def test_long_random_draws_match_the_cpu():
+    """Long draws, and draws far from the initial counter, must equal those of the CPU."""
     g = mg.Graph()
     state = g.constant(np.array([1, -3, -1, -1, 5, 7, -9], np.int32))
     count = 70
@@ -87,7 +87,7 @@ def test_random_numbers_over_more_than_one_block_of_each_kind():
         np.testing.assert_allclose(found[values].numpy(), expected[values].numpy(), rtol=4e-6, atol=4e-6)
 
 
-def test_a_loops_derivative_over_a_batch_of_nothing():
+def test_gradient_of_loop_over_empty_batch():
     g = mg.Graph()
     x, w = g.placeholder((-1, 3)), g.placeholder((3, 3))
     (y,) = g.for_(3, initial=[x], body=lambda i, v: g.tanh(v @ w) * g.cast(i, "float32"))
@@ -101,11 +101,13 @@ def test_a_loops_derivative_over_a_batch_of_nothing():
             np.testing.assert_allclose(found[target].numpy(), expected[target].numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_errors_name_the_operation_that_they_are_for():
-    """Also those that are raised where nobody knows it: a cast to an element type that Apple's processors lack."""
+def test_errors_name_the_operation():
+    """This includes errors raised in code that does not know the operation, such as for a dtype that Apple's
+    GPUs lack.
+    """
     g = mg.Graph()
     x = g.placeholder((2,))
-    g.place = "Cast 'the_node'"  # as models from ONNX files have their operations built
+    g.place = "Cast 'the_node'"  # set as for operations of an ONNX model
     y = g.cast(x, "float64")
     g.place = None
     with pytest.raises(mg.UnsupportedError, match="do not support float64.*; built at Cast 'the_node'"):

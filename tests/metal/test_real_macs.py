@@ -1,7 +1,7 @@
-"""What real Macs refuse or compute wrongly never reaches MPSGraph: tests/apple/behaviour.md lists it with its sources.
+"""Calls that fail or give wrong results on real Macs must never reach MPSGraph; tests/apple/behaviour.md lists them.
 
-Where a Mac would end the process the mock raises, and where it computes another number so does the mock; the
-cases of all operations run over it. Here is what they do not reach: sizes, old systems, folders.
+The mock raises where a Mac would abort the process, and computes the same wrong results as a Mac. The cases of all
+operations run on it. The tests here cover what the cases do not reach: sizes, old systems, and folders.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOCK.mock_macos_version.restype = ctypes.c_double
 
 @pytest.fixture
 def system() -> Iterator[Callable[[float], None]]:
-    """Sets the system that the mock plays, for one test."""
+    """Set the macOS version that the mock simulates, for one test."""
     before = MOCK.mock_macos_version()
     yield lambda version: MOCK.mock_set_macos_version(version)
     MOCK.mock_set_macos_version(before)
@@ -45,7 +45,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("what", LIMITS)
-def test_sizes_beyond_metals_limits_are_refused(what: str):
+def test_sizes_beyond_metal_limits_raise(what: str):
     shape, dtype, build = LIMITS[what]
     if what == "bytes":
         shape = (2**15, 2**14 + 1)
@@ -55,7 +55,7 @@ def test_sizes_beyond_metals_limits_are_refused(what: str):
         g.compile({x: (shape, dtype)}, [build(g, x)])
 
 
-def test_products_of_long_matrices_need_macos_14_4(system: Callable[[float], None]):
+def test_matmuls_of_long_matrices_require_macos_14_4(system: Callable[[float], None]):
     a, b = np.ones((32769, 2), np.float32), np.ones((2, 2), np.float32)
 
     def product() -> Any:
@@ -72,7 +72,7 @@ def test_products_of_long_matrices_need_macos_14_4(system: Callable[[float], Non
 
 @pytest.mark.parametrize("macos", [14.0, 26.0])
 @pytest.mark.parametrize("inner", [32766, 32767, 40000])
-def test_sums_of_more_than_32766_terms_are_made_of_parts(inner: int, macos: float, system: Callable[[float], None]):
+def test_sums_of_more_than_32766_terms_are_split(inner: int, macos: float, system: Callable[[float], None]):
     system(macos)
     rng = np.random.default_rng(3)
     a, b = (rng.integers(1, 4, shape).astype(np.float32) for shape in ((2, 16, inner), (1, inner, 16)))
@@ -83,7 +83,7 @@ def test_sums_of_more_than_32766_terms_are_made_of_parts(inner: int, macos: floa
 
 
 def convolution(groups: int, part: str, source: tuple[int, ...], weights: tuple[int, ...]) -> None:
-    """Compiles one of (N, channels, y, x) with weights (out, in, y, x), or the gradient of its weights."""
+    """Compile a convolution of (N, channels, y, x) with weights (out, in, y, x), or the gradient of its weights."""
     g = mg.Graph()
     x, w = g.placeholder(source), g.placeholder(weights)
     y = g.convolution2d(x, w, groups=groups, data_layout="NCHW", weights_layout="OIHW")
@@ -93,20 +93,20 @@ def convolution(groups: int, part: str, source: tuple[int, ...], weights: tuple[
 
 
 @pytest.mark.parametrize("groups", [1, 8])
-def test_kernels_of_256_are_refused(groups: int):
+def test_convolution_kernels_of_size_256_raise(groups: int):
     convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 255, 1))
     with pytest.raises(mg.UnsupportedError, match="kernels of size 256 or more along an axis, got 256"):
         convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 256, 1))
 
 
-def test_gradients_of_weights_of_65536_images_are_refused():
+def test_weight_gradients_over_65536_images_raise():
     convolution(1, "weights", (65535, 1, 1, 1), (1, 1, 1, 1))
     convolution(1, "result", (65536, 1, 1, 1), (1, 1, 1, 1))
     with pytest.raises(mg.UnsupportedError, match="weight gradients for 65536 images or more, got 65536"):
         convolution(1, "weights", (65536, 1, 1, 1), (1, 1, 1, 1))
 
 
-def test_inverses_above_1024_rows_are_refused():
+def test_inverses_of_more_than_1024_rows_raise():
     g = mg.Graph()
     x = g.placeholder((1025, 1025))
     with pytest.raises(mg.UnsupportedError, match="aborts the process for inverses of more than 1024 rows, got 1025"):
@@ -114,7 +114,7 @@ def test_inverses_above_1024_rows_are_refused():
 
 
 @pytest.mark.parametrize("gamma_shape", [(1, 1, 3), (4, 5, 3)], ids=["constant", "varying"])
-def test_a_gamma_that_varies_along_the_axes(gamma_shape: tuple[int, ...]):
+def test_gamma_that_varies_along_normalized_axes(gamma_shape: tuple[int, ...]):
     rng = np.random.default_rng(5)
     arrays = {
         "incoming": rng.standard_normal((4, 5, 3), np.float32),
@@ -135,7 +135,7 @@ def test_a_gamma_that_varies_along_the_axes(gamma_shape: tuple[int, ...]):
     np.testing.assert_allclose(results[0], results[1], rtol=1e-5, atol=1e-6)
 
 
-def test_a_package_is_written_into_a_folder_that_is_there(tmp_path: Path):
+def test_serializing_into_missing_folder_raises(tmp_path: Path):
     g = mg.Graph()
     x = g.placeholder((2,))
     executable = g.compile({x: (2,)}, [x + 1.0])
@@ -145,8 +145,8 @@ def test_a_package_is_written_into_a_folder_that_is_there(tmp_path: Path):
     assert (tmp_path / "model.mpsgraphpackage").is_dir()
 
 
-def test_attention_is_not_what_mpsgraph_takes_for_it():
-    """A sum stands between product and scale, so that MPSGraph does not put its own attention in their place."""
+def test_attention_does_not_match_the_mpsgraph_pattern():
+    """An addition between matmul and scale prevents MPSGraph from substituting its own attention."""
     g = mg.Graph()
     q, k, v = (g.placeholder((1, 2, 4, 8)) for _ in range(3))
     executable = g.compile(dict.fromkeys((q, k, v), (1, 2, 4, 8)), [g.scaled_dot_product_attention(q, k, v, scale=0.5)])
@@ -158,7 +158,7 @@ def test_attention_is_not_what_mpsgraph_takes_for_it():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_attention_of_a_programs_own(dtype: str):
+def test_user_composed_attention_does_not_match_the_pattern(dtype: str):
     g = mg.Graph()
     q, k, v = (g.placeholder((2, 4, 8), dtype) for _ in range(3))
     mask = g.constant(np.zeros((4, 4), dtype))
@@ -174,7 +174,7 @@ def test_attention_of_a_programs_own(dtype: str):
 
 @pytest.mark.parametrize("index", ["int64", "uint32", "uint64"])
 def test_wide_indices_along_an_axis(index: str):
-    """MPSGraph is given int32: what lies outside, also beyond 32 bits, picks zeros and puts nothing."""
+    """MPSGraph gets int32 indices. Out-of-range indices, even beyond 32 bits, must read zeros and write nothing."""
     x = np.float32([[1, 2, 3]])
     far = 2**32 + 1 if index != "uint32" else 2**31 + 1
     places = np.array([[2, 1, far]], index)
@@ -187,7 +187,7 @@ def test_wide_indices_along_an_axis(index: str):
     assert found[put].tolist() == [[0, 2, 1]]
 
 
-def test_transforms_to_real_numbers_along_several_axes_before_macos_14_4(system: Callable[[float], None]):
+def test_complex_to_real_transforms_along_several_axes_before_macos_14_4(system: Callable[[float], None]):
     x = np.fft.fft(np.random.default_rng(5).random((3, 4)), axis=0)[:, :3].astype(np.complex64)
 
     def transformed() -> Any:
@@ -202,7 +202,7 @@ def test_transforms_to_real_numbers_along_several_axes_before_macos_14_4(system:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_gradients_of_convolutions_of_halves(dtype: str):
+def test_gradients_of_half_precision_convolutions(dtype: str):
     g = mg.Graph()
     x, w = g.placeholder((2, 2, 4, 4)), g.placeholder((4, 2, 3, 3))
     halves = [g.cast(x, dtype), g.cast(w, dtype)]

@@ -1,6 +1,7 @@
-"""What only device metal has of recurrent layers and converters: Apple's classes, order, memory, faults, live objects.
+"""Properties of recurrent layers and converters that apply only to device metal: Apple's classes, order, memory,
+faults.
 
-Values and gradients are held by tests/nngraph, which runs on both devices.
+Results and gradients are tested in tests/nngraph, which runs on both devices.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ CELL = Cell("lstm", 3, 2)
 
 @pytest.fixture
 def refusing() -> Iterator[None]:
-    """Memory of others cannot be mapped."""
+    """Let the mock refuse to map memory of the caller."""
     MOCK.mock_refuse_memory_of_others(1)
     yield
     MOCK.mock_refuse_memory_of_others(0)
 
 
 class Trained:
-    """A training layer with a random sequence in one array [rows, steps, channels] each, as Turi Create has it."""
+    """A training layer with a random sequence in arrays of shape (rows, steps, channels), as in Turi Create."""
 
     def __init__(self, rng: np.random.Generator, cell: Cell = CELL, rows: int = 3, steps: int = 4) -> None:
         self.cell = cell.drawn(rng)
@@ -84,7 +85,7 @@ def close(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 # --- Apple's classes --------------------------------------------------------------------------------------------------
 
 
-def test_layers_are_apples_classes(rng):
+def test_recurrent_layers_use_apple_classes(rng):
     trained = Trained(rng)
     stack = nn.RNNMatrixInferenceLayer("metal", CELL.drawn(rng).descriptor())
     images = nn.RNNImageInferenceLayer("metal", CELL.drawn(rng).descriptor())
@@ -102,8 +103,8 @@ def test_layers_are_apples_classes(rng):
     assert trained.layer.compiled == stack.compiled == 0
 
 
-def test_weights_are_laid_out_by_apple_and_lie_in_memory_of_the_device(rng):
-    """The mock packs them as nobody would expect, with rows apart."""
+def test_weights_use_apple_layout_in_device_memory(rng):
+    """The mock packs weights in an unusual layout with padded rows."""
     trained = Trained(rng)
     assert {matrix.columns for matrix in trained.weights} == {7}
     assert {matrix.row_bytes for matrix in trained.weights + trained.gradients} == {32}
@@ -111,12 +112,12 @@ def test_weights_are_laid_out_by_apple_and_lie_in_memory_of_the_device(rng):
         np.testing.assert_array_equal(found, trained.cell.weights[key])
 
 
-def test_a_layer_without_weights(rng):
+def test_training_layer_without_weights_raises(rng):
     with pytest.raises(mg.UnsupportedError, match="a layer without weights is not supported"):
         nn.RNNMatrixTrainingLayer("metal", nn.LSTMDescriptor(3, 2), [])
 
 
-def test_weights_of_another_type(rng):
+def test_weights_of_another_dtype_raise(rng):
     trained = Trained(rng)
     halves: list[nn.Matrix] = []
     trained.layer.create_weight_gradient_matrices(halves, "float16")
@@ -128,8 +129,8 @@ def test_weights_of_another_type(rng):
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def test_work_of_one_buffer_keeps_its_order(rng):
-    """More encodes than Metal has command buffers, and each sees what the one before it has done."""
+def test_work_in_one_buffer_runs_in_order(rng):
+    """There are more encodes than Metal has command buffers, and each must see the results of the previous one."""
     trained, steps = Trained(rng), 40
     by_hand = Trained(np.random.default_rng(20240911))
     descent = nn.StochasticGradientDescent(0.05)
@@ -147,7 +148,7 @@ def test_work_of_one_buffer_keeps_its_order(rng):
     close(trained.results(), by_hand.results())
 
 
-def test_a_gradient_on_another_queue_waits_by_an_event(rng):
+def test_gradient_on_another_queue_waits_by_an_event(rng):
     trained, expected = Trained(rng), Trained(np.random.default_rng(20240911))
     expected.step()
     event = mg.SharedEvent()
@@ -163,7 +164,7 @@ def test_a_gradient_on_another_queue_waits_by_an_event(rng):
     close(trained.results(), expected.results())
 
 
-def test_a_gradient_before_its_forward_sequence_has_run(rng):
+def test_gradient_before_its_forward_sequence_raises(rng):
     trained = Trained(rng)
     queue = mg.CommandQueue("metal")
     trained.forward(queue.command_buffer())
@@ -176,7 +177,7 @@ def test_a_gradient_before_its_forward_sequence_has_run(rng):
     assert np.isfinite(trained.dx).all()
 
 
-def test_states_go_from_one_call_to_the_next_within_a_buffer(rng):
+def test_states_pass_between_calls_within_a_buffer(rng):
     trained = Trained(rng, steps=6)
     trained.step()
     y, states = np.full_like(trained.y, np.nan), []
@@ -190,7 +191,7 @@ def test_states_go_from_one_call_to_the_next_within_a_buffer(rng):
     assert len(states) == 6
 
 
-def test_a_state_that_is_half_given_and_of_halves(rng):
+def test_partial_float16_initial_state(rng):
     trained = Trained(rng)
     h = rng.uniform(-1, 1, (3, 2)).astype(np.float16)
     state = nn.RNNRecurrentMatrixState([(nn.Matrix(h), None)])
@@ -212,8 +213,8 @@ def test_sequences_are_mapped_in_place(rng):
     assert MOCK.mock_live_buffer_bytes() <= before
 
 
-def test_memory_that_cannot_be_mapped(rng, refusing):
-    """Rows that stand apart go back alone: what lies between them is others'."""
+def test_sequences_in_unmappable_memory_are_copied(rng, refusing):
+    """Padded rows must be copied back individually, because the memory between them belongs to others."""
     trained, cell = Trained(rng), CELL
     both = np.full((3, 4, cell.inputs + cell.outputs + 2), 9, np.float32)
     both[:, :, : cell.inputs] = trained.x
@@ -231,8 +232,8 @@ def test_memory_that_cannot_be_mapped(rng, refusing):
     close(trained.results(), expected.results())
 
 
-def test_weights_of_others_that_cannot_be_mapped(rng, refusing):
-    """Gradients are added to what is there, and the layout stays."""
+def test_weights_in_unmappable_memory_are_copied(rng, refusing):
+    """Gradients are added to existing values, and the layout is preserved."""
     trained = Trained(rng)
     trained.step()
     once = [matrix.numpy().copy() for matrix in trained.gradients]
@@ -249,8 +250,8 @@ def test_weights_of_others_that_cannot_be_mapped(rng, refusing):
     close([matrix.numpy() for matrix in trained.gradients], [2 * matrix for matrix in once])
 
 
-def test_arrays_of_the_device(rng):
-    """Matrices over the device's own memory, also by a descriptor and an offset."""
+def test_matrices_in_device_memory(rng):
+    """Matrices over the device's own memory, also with a descriptor and an offset."""
     trained = Trained(rng)
     trained.step()
     steps, cell = 4, trained.cell
@@ -281,7 +282,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize(("optimizer", "moments"), OPTIMIZERS.values(), ids=OPTIMIZERS.keys())
-def test_optimizers_leave_what_stands_between_the_rows(optimizer, moments, rng):
+def test_optimizers_leave_padding_between_rows_unchanged(optimizer, moments, rng):
     values, gradient = (rng.uniform(-1, 1, (5, 3)).astype(np.float32) for _ in range(2))
 
     def step(values, gradient, kept) -> None:
@@ -311,7 +312,7 @@ def test_optimizers_leave_what_stands_between_the_rows(optimizer, moments, rng):
 # --- converters and images --------------------------------------------------------------------------------------------
 
 
-def test_converters_copy_floats_only():
+def test_converters_reject_other_dtypes_than_float32():
     images, rows = np.zeros((2, 2, 2, 3), np.int32), np.zeros((2, 12), np.int32)
     buffer = mg.CommandQueue("metal").command_buffer()
     with pytest.raises(mg.UnsupportedError, match="images must be float32 or float16 on device metal, got int32"):
@@ -329,7 +330,7 @@ def test_converters_copy_floats_only():
 
 
 @pytest.mark.parametrize("mapped", [True, False])
-def test_strided_images_come_and_go(mapped: bool, rng):
+def test_strided_images_convert_to_matrices_and_back(mapped: bool, rng):
     images = rng.uniform(-1, 1, (2, 4, 4, 3)).astype(np.float32)
     rows, back = np.full((3, 30), 7, np.float32), np.full((2, 2, 8, 3), 7, np.float32)
     MOCK.mock_refuse_memory_of_others(0 if mapped else 1)
@@ -347,7 +348,7 @@ def test_strided_images_come_and_go(mapped: bool, rng):
     assert (back[:, :, 1::2] == 7).all()
 
 
-def test_images_of_too_many_pixels(rng):
+def test_images_with_too_many_pixels_raise(rng):
     layer = nn.RNNImageInferenceLayer("metal", CELL.drawn(rng).descriptor())
     images, results = [np.zeros((1, 65, 64, 3), np.float32)], [np.zeros((1, 65, 64, 2), np.float32)]
     with pytest.raises(mg.UnsupportedError, match="at most 4096 pixels, .* got 4160"):
@@ -361,10 +362,10 @@ def test_images_of_too_many_pixels(rng):
         both.encode_bidirectional_sequence(mg.CommandQueue("metal").command_buffer(), images, results, others)
 
 
-# --- nothing left -----------------------------------------------------------------------------------------------------
+# --- leaks ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_command_buffer_that_fails(rng):
+def test_failed_command_buffer_raises_and_next_one_works(rng):
     trained = Trained(rng)
     MOCK.mock_fail_next_command_buffer(b"page fault at 0x10")
     buffer = mg.CommandQueue("metal").command_buffer()
@@ -379,7 +380,7 @@ def test_a_command_buffer_that_fails(rng):
     close(trained.results(), expected.results())
 
 
-def test_live_objects_return_after_a_thousand_steps():
+def test_thousand_steps_do_not_leak():
     rng = np.random.default_rng(0)
 
     def work(steps: int) -> None:
@@ -416,14 +417,14 @@ def test_live_objects_return_after_a_thousand_steps():
     work(3)
     gc.collect()
     before, without = MOCK.mock_live_objects(), MOCK.mock_autoreleases_without_pool()
-    work(250)  # four layers' encodes each
+    work(250)  # encodes of four layers each
     gc.collect()
     MOCK.mock_wait_until_idle(ctypes.c_double(10))
     assert MOCK.mock_live_objects() <= before + 5, MOCK.mock_live_objects_by_class().decode()
     assert MOCK.mock_autoreleases_without_pool() == without
 
 
-def test_weights_copied_in_reach_the_next_sequence(rng):
+def test_copied_weights_apply_to_the_next_sequence(rng):
     trained = Trained(rng)
     other = rng.uniform(-1, 1, (2, 3)).astype(np.float32)
     with Queue() as buffer:

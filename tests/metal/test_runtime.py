@@ -1,6 +1,6 @@
-"""What only device metal has: its memory, faults of the device, moved variables, live objects, signposts, packages.
+"""Properties of device metal: memory, device faults, relocated variables, live objects, signposts, and packages.
 
-Over the mock, which can be told to fail. Runs in the process of the other tests on device metal.
+The tests use the mock, which can simulate failures, in the same process as the other tests on device metal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Signpost(ctypes.Structure):
 
 @pytest.fixture(autouse=True)
 def restored():
-    """No test leaves the mock failing."""
+    """Reset the simulated failures of the mock after each test."""
     yield
     MOCK.mock_limit_allocation(0)
     MOCK.mock_refuse_memory_of_others(0)
@@ -66,7 +66,7 @@ def page_aligned(count: int) -> np.ndarray:
 @pytest.mark.parametrize("array", [page_aligned(4096), np.zeros(4096, np.float32), np.zeros(5, np.float32)[1:]])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
 def test_feeds_and_results_in_any_memory(d: Doubling, array: np.ndarray, shared: bool):
-    """In whole pages, somewhere in pages, or in memory that the device may not map: then it is staged."""
+    """Memory is page-aligned, unaligned, or cannot be mapped by the device, in which case it is staged."""
     MOCK.mock_refuse_memory_of_others(0 if shared else 1)
     array[:] = np.arange(len(array))
     result = np.empty_like(array)
@@ -76,19 +76,21 @@ def test_feeds_and_results_in_any_memory(d: Doubling, array: np.ndarray, shared:
 
 
 def test_shared_feeds_take_no_device_memory(d: Doubling):
-    count = 2**22 + 2**16  # of a size that no other test leaves in the pool, nor frees in between
+    count = 2**22 + 2**16  # a size that no other test leaves in the pool or releases meanwhile
     x, result = page_aligned(count), page_aligned(count)
     d.g.run({d.x: x}, d.y, results=result)
-    gc.collect()  # what other tests have left is not freed in between
+    gc.collect()  # free what other tests have left, so it is not freed during the measurement
     before = MOCK.mock_live_buffer_bytes()
     d.g.run({d.x: x}, d.y, results=result)
     assert MOCK.mock_live_buffer_bytes() == before
     MOCK.mock_refuse_memory_of_others(1)
     d.g.run({d.x: x}, d.y, results=result)
-    assert MOCK.mock_live_buffer_bytes() > before + x.nbytes, "the check can fail: staging takes memory"
+    assert MOCK.mock_live_buffer_bytes() > before + x.nbytes, (
+        "staging must take memory, otherwise this test could not fail"
+    )
 
 
-def test_a_result_is_the_devices_own_memory(d: Doubling):
+def test_results_are_device_memory(d: Doubling):
     result = d.g.run({d.x: np.ones(3, np.float32)}, d.y)
     view = result.numpy()
     view[0] = 7
@@ -96,8 +98,8 @@ def test_a_result_is_the_devices_own_memory(d: Doubling):
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
-def test_runs_that_share_memory_of_others_come_one_after_the_other(d: Doubling, shared: bool):
-    """Metal does not know that two buffers lie over the same memory, nor what the host copies."""
+def test_runs_sharing_caller_memory_are_serialized(d: Doubling, shared: bool):
+    """Metal does not know that two buffers share memory, or which memory the host copies."""
     MOCK.mock_refuse_memory_of_others(0 if shared else 1)
     x, y = np.ones(64, np.float32), np.empty(64, np.float32)
     for _ in range(20):
@@ -108,7 +110,7 @@ def test_runs_that_share_memory_of_others_come_one_after_the_other(d: Doubling, 
         assert last.results.tolist() == [8] * 32
 
 
-def test_a_signal_says_that_staged_results_are_there(d: Doubling):
+def test_event_is_signaled_after_staged_results_are_written(d: Doubling):
     MOCK.mock_refuse_memory_of_others(1)
     event, y = mg.SharedEvent(), np.empty(64, np.float32)
     for step in range(1, 20):
@@ -119,26 +121,26 @@ def test_a_signal_says_that_staged_results_are_there(d: Doubling):
         d.g.run_async({d.x: x}, d.y, results=y, descriptor=first, queue=mg.CommandQueue())
         done = d.g.run_async({d.x: y}, d.y, descriptor=second)
         event.wait(step, SECONDS)
-        assert y.tolist() == [2 * step] * 64, "the host reads it as soon as it is told"
+        assert y.tolist() == [2 * step] * 64, "the host reads the result immediately after the signal"
         assert done.results.tolist() == [4 * step] * 64
 
 
-def test_memory_that_cannot_be_had_is_an_error(d: Doubling):
+def test_failed_allocation_raises(d: Doubling):
     MOCK.mock_limit_allocation(1000)
     with pytest.raises(mg.DeviceError, match="cannot allocate 40000000 bytes on .*in use; use smaller shapes"):
         d.g.run({d.x: np.ones(10_000_000, np.float32)}, d.y)
     assert d.g.run(d.feeds(1), d.y).tolist() == [2]
 
 
-# --- faults of the device ---------------------------------------------------------------------------------------------
-def test_a_fault_of_the_device_is_an_error_and_the_next_run_works(d: Doubling):
+# --- device faults ----------------------------------------------------------------------------------------------------
+def test_device_fault_raises_and_next_run_succeeds(d: Doubling):
     MOCK.mock_fail_next_command_buffer(b"page fault at 0x10")
     with pytest.raises(mg.DeviceError, match="command buffer failed: page fault at 0x10"):
         d.g.run(d.feeds(1), d.y)
     assert d.g.run(d.feeds(1), d.y).tolist() == [2]
 
 
-def test_a_fault_reaches_handlers_and_whoever_waits_for_its_event(d: Doubling):
+def test_device_fault_reaches_handlers_and_event_waiters(d: Doubling):
     event, seen = mg.SharedEvent(), []
     signals = mg.ExecutionDescriptor(completed_handler=lambda results, error: seen.append(error))
     signals.signal_event(event, 1)
@@ -154,7 +156,7 @@ def test_a_fault_reaches_handlers_and_whoever_waits_for_its_event(d: Doubling):
     assert [type(error) for error in seen] == [mg.DeviceError] and event.signaled_value == 0
 
 
-def test_a_fault_leaves_variables_to_the_next_run(d: Doubling):
+def test_device_fault_does_not_update_variables(d: Doubling):
     d.g.run({}, [], target_operations=[d.step])
     MOCK.mock_fail_next_command_buffer(b"lost")
     with pytest.raises(mg.DeviceError):
@@ -163,7 +165,7 @@ def test_a_fault_leaves_variables_to_the_next_run(d: Doubling):
     assert d.counted() == 2
 
 
-def test_without_a_device_there_is_the_cpu():
+def test_default_device_is_cpu_without_a_metal_device():
     program = """
     import mpsgraph as mg
     print(mg.Device.names(), mg.Device.default().name)
@@ -181,8 +183,8 @@ def test_without_a_device_there_is_the_cpu():
 
 
 # --- variables and executables ----------------------------------------------------------------------------------------
-def test_many_batch_sizes_move_the_variables_and_keep_their_values():
-    """An MPSGraph never forgets an operation, so the variables move to a new one now and then."""
+def test_variables_keep_their_values_when_relocated():
+    """An MPSGraph never releases an operation, so variables occasionally move to a new one."""
     g = mg.Graph()
     x = g.placeholder((-1,))
     total = g.variable(np.zeros((), np.float32))
@@ -210,7 +212,7 @@ def test_two_executables_share_a_variable():
     assert g.run({}, v * 1.0).tolist() == [5, 6]
 
 
-def test_live_objects_return_after_a_thousand_training_steps():
+def test_thousand_training_steps_do_not_leak():
     def train(steps: int) -> None:
         g = mg.Graph()
         x = g.placeholder((4, 3))
@@ -229,12 +231,13 @@ def test_live_objects_return_after_a_thousand_training_steps():
     train(1000)
     ends = time.monotonic() + SECONDS
     while MOCK.mock_live_objects() > before + 5 and time.monotonic() < ends:
-        time.sleep(0.01)  # the last run's objects end on the framework's threads, soon after its results are there
+        # objects of the last run are released on the framework's threads, shortly after its results are available
+        time.sleep(0.01)
     assert MOCK.mock_live_objects() <= before + 5, MOCK.mock_live_objects_by_class().decode()
     assert MOCK.mock_autoreleases_without_pool() == 0
 
 
-def test_memory_stays_flat_over_ten_thousand_asynchronous_runs(d: Doubling):
+def test_ten_thousand_asynchronous_runs_do_not_leak(d: Doubling):
     x = np.ones(256, np.float32)
 
     def run(times: int) -> None:
@@ -253,10 +256,10 @@ def test_memory_stays_flat_over_ten_thousand_asynchronous_runs(d: Doubling):
     gc.collect()
     assert MOCK.mock_live_objects() <= objects + 50, MOCK.mock_live_objects_by_class().decode()
     assert MOCK.mock_live_buffer_bytes() <= buffers + 4096
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss <= peak + 8 * 1024, "8 MiB in KiB"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss <= peak + 8 * 1024, "memory must grow by at most 8 MiB"
 
 
-def test_a_command_buffer_of_many_runs_is_handed_over_in_parts(d: Doubling):
+def test_command_buffer_of_many_runs_is_committed_in_parts(d: Doubling):
     executable = d.g.compile({d.x: (3,)}, [d.y])
     x = np.ones(3, np.float32)
     executable.run([x])
@@ -277,15 +280,15 @@ def signposts() -> list[Signpost]:
     return found
 
 
-def test_intervals_for_instruments(d: Doubling):
+def test_signpost_intervals_for_instruments(d: Doubling):
     MOCK.mock_refuse_memory_of_others(1)
     MOCK.mock_clear_signposts()
     d.g.run(d.feeds(1, 2, 3, 4, 5), d.y)
     deadline = (
         time.monotonic() + SECONDS
-    )  # a run's interval ends with its last handler, perhaps after this thread goes on
+    )  # a run's interval ends with its last handler, possibly after this thread continues
     while sum(r.kind == 2 for r in signposts()) < sum(r.kind == 1 for r in signposts()):
-        assert time.monotonic() < deadline, "an interval has no end"
+        assert time.monotonic() < deadline, "every interval must end"
     records = signposts()
     begun = {r.name.decode(): r for r in records if r.kind == 1}
     assert set(begun) == {"compile", "encode", "run", "copy"}
@@ -304,7 +307,7 @@ def test_packages_are_written_and_loaded(tmp_path: Path):
     targets = [g.addition(x * w, z, name="y"), g.subtraction(z, w, name="d"), g.constant([4.0])]
     executable = g.compile({x: (2, 3), unused: (1,), z: (3,)}, targets)
     path = tmp_path / "model.mpsgraphpackage"
-    for _ in range(2):  # the second replaces the first
+    for _ in range(2):  # the second package replaces the first
         executable.serialize(str(path))
     g.set_variable(w, [0.0, 0.0, 0.0])
     loaded = mg.SerializedExecutable(str(path))
@@ -321,7 +324,7 @@ def test_packages_are_written_and_loaded(tmp_path: Path):
         loaded.run([a, c])
 
 
-def test_packages_take_starts_that_cannot_lie_outside(tmp_path: Path):
+def test_packages_support_slice_starts_that_are_always_valid(tmp_path: Path):
     g, path = mg.Graph(), str(tmp_path / "model.mpsgraphpackage")
     x, s = g.placeholder((5,), name="x"), g.placeholder((1,), mg.int32, name="s")
     types, values = {x: (5,), s: (1,)}, np.arange(5, dtype=np.float32)
@@ -334,7 +337,7 @@ def test_packages_take_starts_that_cannot_lie_outside(tmp_path: Path):
         assert loaded.run([by_name[name] for name, _ in loaded.feeds])[0].tolist() == wanted
 
 
-def test_what_is_no_package_is_refused(tmp_path: Path, d: Doubling):
+def test_loading_invalid_package_raises(tmp_path: Path, d: Doubling):
     with pytest.raises(mg.PackageError, match="does not exist"):
         mg.SerializedExecutable(str(tmp_path / "none.mpsgraphpackage"))
     path = tmp_path / "model.mpsgraphpackage"
@@ -355,9 +358,9 @@ def test_what_is_no_package_is_refused(tmp_path: Path, d: Doubling):
         d.g.compile({d.x: (2,)}, [d.y], device="cpu").serialize(str(path))
 
 
-# --- element types and systems ----------------------------------------------------------------------------------------
+# --- dtypes and macOS versions ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_what_the_device_has_no_numbers_for_is_said(dtype: str):
+def test_arithmetic_on_unsupported_dtypes_raises(dtype: str):
     g = mg.Graph()
     x = g.placeholder((2,), dtype)
     with pytest.raises(mg.UnsupportedError, match=f"do not support {dtype}; cast to .* first, or use device"):
@@ -365,7 +368,7 @@ def test_what_the_device_has_no_numbers_for_is_said(dtype: str):
     assert g.run({x: np.ones(2, dtype)}, x + x, device="cpu").tolist() == [2, 2]
 
 
-def test_what_needs_a_newer_system_is_said():
+def test_features_of_newer_macos_raise():
     program = """
     import mpsgraph as mg, numpy as np
     g = mg.Graph()

@@ -1,6 +1,7 @@
-"""The self-test on device metal over the mock: its parts run, and what frameworks would answer is reported.
+"""The self-test on device metal with the mock: its parts run, and the answers of the frameworks are reported.
 
-The answers are the mock's, so they say nothing about a Mac; that they are asked and reported does.
+The answers come from the mock, so they do not tell anything about a Mac. The tests check that they are collected and
+reported.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mpsgraph.cli import main
 from mpsgraph.selftest.checks import DIFFERS, NOTED, PASSED, UNSUPPORTED, Options, perform
 from mpsgraph.selftest.parts import digits, nodes, oracle, probes
 
-# Where Apple promises nothing, or ends the process, the mock is strict.
+# The mock rejects calls for which Apple promises nothing or aborts the process.
 REFUSED = (
     "elements_beyond_2_31",
     "large_inverse",
@@ -51,7 +52,7 @@ MACOS = float(device.OLD_SYSTEM or 26.4)
 
 @pytest.fixture(autouse=True)
 def workers_find_the_stand_in(monkeypatch):
-    """Their first import is the package, so the library has to be there before it."""
+    """Preload the mock in worker processes, which import the package before anything else."""
     monkeypatch.setenv("MPSGRAPH_MOCK", str(device.LIBRARY))
     monkeypatch.setenv("LD_PRELOAD", str(device.LIBRARY))
 
@@ -62,13 +63,13 @@ def run(tmp_path: Path, *arguments: str) -> tuple[int, dict]:
     return status, json.loads(path.read_text())
 
 
-def test_the_runtime(tmp_path, capsys):
+def test_runtime_part_passes(tmp_path, capsys):
     status, report = run(tmp_path, "--only", "runtime")
     assert status == 0, capsys.readouterr().out
     assert report["versions"]["device"].startswith("metal: ") and report["parts"]["runtime"]["counts"][PASSED] > 20
 
 
-def test_operations_and_gradients(tmp_path, capsys):
+def test_operations_and_gradients_parts_pass(tmp_path, capsys):
     status, report = run(tmp_path, "--only", "operations", "--only", "gradients")
     assert status == 0, capsys.readouterr().out
     assert (
@@ -76,7 +77,7 @@ def test_operations_and_gradients(tmp_path, capsys):
     )
 
 
-def test_nodes(tmp_path, capsys):
+def test_nodes_part_passes(tmp_path, capsys):
     status, report = run(tmp_path, "--only", "nodes")
     assert status == 0, capsys.readouterr().out
     counts = report["parts"]["nodes"]["counts"]
@@ -84,7 +85,7 @@ def test_nodes(tmp_path, capsys):
     assert report["parts"]["nodes"]["families"]["network"] == {PASSED: 3}
 
 
-def test_what_nodes_are_known_to_refuse_is_unsupported():
+def test_known_refusals_of_nodes_are_unsupported():
     found = {c.name: c for c in nodes.checks(Options("metal"))}
     refused = perform(found["value of lanczos_scale-1x1"])
     assert refused.status == UNSUPPORTED and "shrinks" in refused.message
@@ -92,7 +93,7 @@ def test_what_nodes_are_known_to_refuse_is_unsupported():
     assert undefined.status == UNSUPPORTED and "does not document" in undefined.message
 
 
-def test_the_losses_of_the_first_steps():
+def test_losses_of_first_steps_match():
     check = next(c for c in digits.checks(Options("metal", quick=True)) if "losses" in c.name)
     assert perform(check).status == PASSED
 
@@ -104,22 +105,22 @@ def test_every_probe_has_an_answer():
         result = perform(check)
         assert result.status == NOTED and set(result.numbers) == {"question", "method", "answer", "meaning"}
         if result.numbers["answer"].startswith("not asked: "):
-            assert check.name in OF_MACOS_14 and MACOS < 14, "what the system lacks"
+            assert check.name in OF_MACOS_14 and MACOS < 14, "the simulated macOS version lacks the feature"
             continue
         refused = check.name in REFUSED or (check.name == "scattered_integers" and MACOS < 15)
         assert result.numbers["answer"].startswith("refused: ") == refused, result.message
         assert "unrecognized selector" not in result.message
 
 
-def test_a_failure_in_any_part_of_a_run_is_told():
-    """The mock's MPSGraph sometimes hands over what it has encoded so far, as Apple's may."""
+def test_failure_in_any_part_of_a_run_is_reported():
+    """The mock sometimes commits what it has encoded so far, as Apple's MPSGraph may do."""
     check = next(c for c in probes.checks(Options("metal")) if c.name == "gather_out_of_bounds")
     answers = {perform(check).numbers["answer"].split(": ")[0] for _ in range(30)}
     assert answers == {"refused"}
 
 
 @pytest.mark.parametrize("kind", ["tanh", "multiplication", "softmax", "matrix_multiplication"])
-def test_gradients_beside_apples(kind: str):
+def test_gradients_match_those_of_mpsgraph(kind: str):
     checks = [c for c in oracle.checks(Options("metal", quick=True)) if c.name.split("-")[0] == kind]
     assert checks
     for check in checks:
@@ -127,7 +128,7 @@ def test_gradients_beside_apples(kind: str):
         assert result.status == PASSED, result.message
 
 
-def test_a_gradient_that_differs_is_told_with_numbers(monkeypatch):
+def test_differing_gradient_is_reported_with_numbers(monkeypatch):
     original = _core.apple_gradients
 
     def off(*arguments):
@@ -139,7 +140,7 @@ def test_a_gradient_that_differs_is_told_with_numbers(monkeypatch):
     assert result.status == DIFFERS and result.numbers["input 0"]["wrong"] > 0
 
 
-def test_apples_gradients_of_what_has_none():
+def test_apple_gradients_of_unused_inputs_and_invalid_requests():
     g = mg.Graph()
     x, unused = g.placeholder((2,)), g.placeholder((3,))
     y = g.reduction_sum(g.square(x))

@@ -1,5 +1,7 @@
-"""What a training step costs on device metal: command buffers, host waits, memory, operations. docs/metal-steps.md
-explains the numbers; here they are held down. The mock counts."""
+"""Costs of a training step on device metal: command buffers, host waits, memory, and operations, counted by the mock.
+
+docs/metal-steps.md explains the numbers; the tests check that they do not increase.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Counts(ctypes.Structure):
     )
 
     def named(self) -> dict[str, int]:
-        """Command buffers without those that MPSGraph hands over by itself, as the mock's does at random."""
+        """Return the counts without the command buffers that MPSGraph commits by itself, which the mock does
+        at random.
+        """
         named = {name: getattr(self, name) for name, _ in self._fields_}
         named["command_buffers"] -= named.pop("hand_overs")
         return named
@@ -56,7 +60,7 @@ class Signpost(ctypes.Structure):
 
 
 def signposts() -> set[str]:
-    """The names of what the backend told Instruments."""
+    """Return the names of the signposts that the backend has emitted."""
     MOCK.mock_signpost_count.restype = ctypes.c_size_t
     MOCK.mock_signpost_at.argtypes = [ctypes.c_size_t, ctypes.POINTER(Signpost)]
     found, record = set(), Signpost()
@@ -73,7 +77,7 @@ def batches(size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def residual() -> nn.Module:
-    """Convolutions with batch normalization and a sum, as in W2's network."""
+    """Build convolutions with batch normalization and a residual, as in workload W2."""
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -91,8 +95,8 @@ NETWORKS = {"digits": digits.classifier, "residual": residual}
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_step_of_a_trainer(network: str):
-    """One command buffer, nothing compiled, nothing added, no wait; losses that nobody reads cost nothing."""
+def test_training_step_takes_one_command_buffer_and_no_wait(network: str):
+    """A step compiles nothing, adds no operation, and does not wait; losses that are not read cost nothing."""
     data = batches(2)
     trainer = mg.Trainer(NETWORKS[network](), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
     for _ in range(4):
@@ -107,11 +111,11 @@ def test_a_step_of_a_trainer(network: str):
     assert counts["operations"] == counts["compilations"] == 0, counts
     assert counts["host_waits"] == 0, counts
     assert counts["buffers"] <= 4, counts
-    assert counts["shared_buffers"] <= 3 * STEPS, "images, labels and the rate, where they lie"
+    assert counts["shared_buffers"] <= 3 * STEPS, "only images, labels, and learning rate may be mapped"
 
 
-def test_no_feed_is_copied():
-    """Images and labels are read where numpy has them, but before macOS 15 where they do not begin with a page."""
+def test_feeds_are_not_copied():
+    """Images and labels are read in numpy's memory. Before macOS 15, this requires page alignment."""
     trainer = mg.Trainer(digits.classifier(), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
     data = batches(2)
     for _ in range(3):
@@ -138,8 +142,8 @@ def test_fifty_batch_sizes_compile_once_each():
     assert again["operations"] == again["compilations"] == 0, again
 
 
-def test_a_batch_of_nodes():
-    """One command buffer of nodes between two empty ones that hold its place."""
+def test_batch_of_nodes_takes_one_command_buffer():
+    """The command buffer of the nodes is between two empty ones that reserve its position."""
     descriptor = nodes.ConvolutionDescriptor(3, 3, 4, 4)
     source = nodes.TrainableConvolution(descriptor, optimizer=nodes.Adam(1e-3), seed=0)
     node = nodes.ConvolutionNode(nodes.ImageNode("x"), source)

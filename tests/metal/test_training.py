@@ -1,4 +1,4 @@
-"""The digit training on device metal, as on the CPU: the same losses step by step, and a network that has learned."""
+"""Digit training on device metal: losses match the CPU step by step, and the network learns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.begins_early
 
 
 def narrow() -> nn.Sequential:
-    """The demo's layers, with few channels: the mock is no graphics processor."""
+    """The layers of the demo with few channels, because the mock is slow."""
     he = nn.initialisers.HeUniform()
     return nn.Sequential(
         nn.Conv2d(6, 5, padding="TF_SAME", weight_initialiser=he),
@@ -43,17 +43,17 @@ def losses(model: nn.Module, device: str, steps: int, seed: int) -> tuple[mg.Tra
     return trainer, [float(loss) for loss in history]
 
 
-def test_the_demos_network_has_the_losses_of_the_cpu():
-    """Dropout masks too: the random numbers are the same."""
+def test_losses_of_demo_network_match_the_cpu():
+    """Dropout masks must match as well, because the random numbers are the same."""
     _, metal = losses(digits.classifier(), "metal", 6, seed=3)
-    _, cpu = losses(digits.classifier(), "cpu", 6, seed=3)  # in which no maximum is nearly another
+    _, cpu = losses(digits.classifier(), "cpu", 6, seed=3)  # a seed without near ties in max pooling
     assert len(set(cpu)) == 6
     np.testing.assert_allclose(metal, cpu, rtol=1e-4)
 
 
-def test_a_narrow_network_learns_the_digits():
+def test_narrow_network_learns_digits():
     trainer, history = losses(narrow(), "metal", 300, seed=0)
     _, test_set = mg.data.digits()
     assert trainer.evaluate(test_set)["accuracy"] >= 0.95 and history[-1] < 0.5 * history[0]
-    _, cpu = losses(narrow(), "cpu", 20, seed=0)  # later, roundings have grown
+    _, cpu = losses(narrow(), "cpu", 20, seed=0)  # later, rounding differences have grown
     np.testing.assert_allclose(history[:20], cpu, rtol=1e-3)
