@@ -450,7 +450,7 @@ TEST(control_dependencies_on_inner_blocks_or_other_graphs_throw) {
   g.abandon_block(g.finish_block(open, {}));
 }
 
-// --- computed shapes ------------------------------------------------------------------------------------------------
+// --- computed shapes -------------------------------------------------------------------------------------------------
 
 TEST(shape_arithmetic_resolves_known_dimensions) {
   Graph g;

@@ -407,7 +407,7 @@ TEST(semaphore_of_two_limits_work_in_flight) {
   CHECK_EQUAL(semaphore->value(), 2);
 }
 
-// --- fork and shutdown ----------------------------------------------------------------------------------------------
+// --- fork and shutdown -----------------------------------------------------------------------------------------------
 
 template <class Function>
 bool child_gets_device_error(Function function) {

@@ -305,7 +305,7 @@ TEST(altered_text_never_crashes) {
   CHECK(accepted > 10);
 }
 
-// --- every check of the verifier ------------------------------------------------------------------------------------
+// --- every check of the verifier -------------------------------------------------------------------------------------
 
 namespace {
 

@@ -217,7 +217,7 @@ TEST(runs_with_crossed_memory_on_two_queues_do_not_deadlock) {
   CHECK_EQUAL(one[0], one[7]);
 }
 
-// --- device faults --------------------------------------------------------------------------------------------------
+// --- device faults ---------------------------------------------------------------------------------------------------
 
 TEST(fault_fails_only_its_own_command_buffer) {
   Counter c;
