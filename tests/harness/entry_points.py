@@ -11,6 +11,7 @@ import builtins
 import doctest
 import importlib
 import inspect
+import operator
 import pkgutil
 import sys
 from collections.abc import Callable
@@ -77,7 +78,7 @@ def public_modules() -> dict[str, Any]:
     """The package, and the modules of it that people name, by these names."""
     names = ("nn", "nn.losses", "nn.metrics", "nn.initialisers", "optim", "data", "coreml", "onnx", "checkpoint")
     more = ("profiler", "random", "mixed_precision")
-    return {"": mg} | {name: importlib.import_module(f"mpsgraph.{name}") for name in names + more}
+    return {"": mg} | {name: operator.attrgetter(name)(mg) for name in names + more}
 
 
 def entry_points() -> dict[CodeType, EntryPoint]:
