@@ -178,7 +178,7 @@ TEST(histories_round_trip) {
   refused(deep, "nest deeper");
   // A history is not a tensor, even though its elements have a tensor type.
   CHECK_THROWS(GraphError, parse(text.substr(0, text.size() - 2) + "  %y = tanh(%loop:1) : float32[2]\n}\n"), "'y'",
-               "operands must be tensors");
+               "must be a tensor");
 }
 
 TEST(long_constants_can_be_abbreviated) {
