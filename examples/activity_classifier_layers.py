@@ -1,9 +1,9 @@
-"""The activity classifier by nodes, converters and a recurrent layer, encoded piece by piece as WWDC18's talk does it.
+"""The activity classifier built from nodes, converters, and a recurrent layer, each encoded separately as at WWDC18.
 
-A convolution of nodes makes 20 places of a recording; ImageCopyToMatrix lays them out as a sequence of 20 matrices; an
-RNNMatrixTrainingLayer, an LSTM, goes over them; MatrixCopyToImage takes its outputs to a head of nodes with the loss.
-Gradients go back through all of it, and optimizers update the LSTM's matrices: one command buffer for each batch.
-Recordings, sizes and picture are those of activity_classifier.py, whose model is four lines.
+A convolution of nodes reduces a recording to 20 steps. ImageCopyToMatrix turns them into a sequence of 20 matrices, an
+RNNMatrixTrainingLayer (an LSTM) processes it, and MatrixCopyToImage passes its outputs to nodes with the head and the
+loss. Gradients flow back through all of it, and optimizers update the LSTM's matrices; each batch is one command
+buffer. Recordings, sizes, and picture are those of activity_classifier.py, whose model has four lines.
 Run: python examples/activity_classifier_layers.py [--data DIR] [--recordings 600] [--epochs 20] [--output DIR];
 page: docs/examples/activity_classifier_layers.md.
 """
@@ -23,30 +23,31 @@ from mpsgraph import nngraph as ng
 from mpsgraph._optional import require
 
 PLACES, BATCH, RATE = SAMPLES // WINDOW, 64, 1e-3
-FEATURES, HIDDEN, BETWEEN = 64, 200, 128  # channels behind the convolution, the LSTM and the head's first layer
+FEATURES, HIDDEN, BETWEEN = 64, 200, 128  # Channels of the convolution, the LSTM, and the head's first layer.
 
 
 class Sequence:
-    """A matrix for each place, and their memory as one matrix whose rows are images: the converters' side of it."""
+    """One matrix per time step, and the same memory as one matrix whose rows are images, for the converters."""
 
     def __init__(self, images: int, channels: int) -> None:
         memory = np.zeros((images, PLACES, channels), np.float32)
-        self.steps = [ng.Matrix(memory[:, t]) for t in range(PLACES)]  # (images, channels) each, in the same memory
+        # Each of shape (images, channels), in shared memory.
+        self.steps = [ng.Matrix(memory[:, t]) for t in range(PLACES)]
         self.rows = ng.Matrix(memory.reshape(images, -1))
 
 
 def source(width: int, inputs: int, outputs: int, adam: ng.Adam, seed: int) -> ng.TrainableConvolution:
-    """Weights of a convolution over `width` pixels in time, without overlap."""
+    """Create a data source for a convolution over `width` samples in time, without overlap."""
     descriptor = ng.ConvolutionDescriptor(width, 1, inputs, outputs, stride_in_pixels_x=width)
     return ng.TrainableConvolution(descriptor, optimizer=adam, seed=seed)
 
 
 def lstm_descriptor(inputs: int, hidden: int, seed: int) -> ng.LSTMDescriptor:
-    """Each gate's weights come from data sources; its bias and neuron from that of its input weights."""
+    """Describe the LSTM; a gate's bias and activation function are those of its input weights' data source."""
     descriptor, rng = ng.LSTMDescriptor(inputs, hidden, use_float32_weights=True), np.random.default_rng(seed)
     for gate in ("input", "forget", "output", "cell"):
         neuron = ng.NeuronDescriptor("tanh", 1, 1) if gate == "cell" else ng.NeuronDescriptor("sigmoid")
-        bias = np.full(hidden, gate == "forget", np.float32)  # at first it forgets little
+        bias = np.full(hidden, gate == "forget", np.float32)  # Little is forgotten initially.
         for kind, channels in (("input", inputs), ("recurrent", hidden)):
             sizes = ng.ConvolutionDescriptor(1, 1, channels, hidden, neuron=neuron)
             weights = rng.standard_normal(sizes.weights_shape, np.float32) / np.float32(math.sqrt(channels))
@@ -55,7 +56,7 @@ def lstm_descriptor(inputs: int, hidden: int, seed: int) -> ng.LSTMDescriptor:
 
 
 class Classifier:
-    """The pieces: graphs of nodes before and behind the LSTM, the LSTM and its optimizers, and the converters."""
+    """The parts: graphs of nodes before and after the LSTM, the LSTM with its optimizers, and the converters."""
 
     def __init__(self, activities: int, features: int = FEATURES, hidden: int = HIDDEN, rate: float = RATE, seed=0):
         self.features, self.hidden, self.labels = features, hidden, np.eye(activities, dtype=np.float32)
@@ -68,14 +69,16 @@ class Classifier:
         self.weights, self.gradients = list[ng.Matrix](), list[ng.Matrix]()
         self.lstm = ng.RNNMatrixTrainingLayer(None, lstm_descriptor(features, hidden, seed + 3), self.weights)
         self.lstm.create_weight_gradient_matrices(self.gradients)
-        self.moments = list[ng.Matrix](), list[ng.Matrix]()  # Adam's, zeros at first, like gradients
+        # Moments of Adam, initially zero and shaped like the gradients.
+        self.moments = list[ng.Matrix](), list[ng.Matrix]()
         for moment in self.moments:
             self.lstm.create_weight_gradient_matrices(moment)
-        self.optimizers = [ng.Adam(rate) for _ in self.weights]  # one for each matrix, for each encode counts
+        # One per matrix, because Adam counts each encode as a step.
+        self.optimizers = [ng.Adam(rate) for _ in self.weights]
         self.queue = mg.CommandQueue(self.before.device)
 
     def _graphs_before(self) -> tuple[ng.NNGraph, ng.NNGraph]:
-        """From recordings to features; and from recordings and the features' gradient to the convolution's update."""
+        """Create the graphs from recordings to features, and from the features' gradient to the update."""
         convolution = ng.ConvolutionNode(ng.ImageNode("recordings"), self.convolution, label="convolution")
         relu = ng.NeuronReLUNode(convolution.result_image)
         (last,) = relu.training_graph(ng.ImageNode("gradient"))
@@ -83,7 +86,7 @@ class Classifier:
         return ng.NNGraph(None, relu.result_image), gradient
 
     def _graphs_behind(self) -> tuple[ng.NNGraph, ng.NNGraph]:
-        """From the LSTM's outputs to probabilities; and, past the loss, back to their gradient."""
+        """Create the graphs from the LSTM's outputs to probabilities, and through the loss back to their gradient."""
         first = ng.ConvolutionNode(ng.ImageNode("outputs"), self.head[0], label="between")
         relu = ng.NeuronReLUNode(first.result_image)
         second = ng.ConvolutionNode(relu.result_image, self.head[1], label="activities")
@@ -94,7 +97,7 @@ class Classifier:
         return ng.NNGraph(None, probabilities), ng.NNGraph(None, last.result_image)
 
     def _forward(self, buffer: mg.CommandBuffer, images: np.ndarray) -> tuple[np.ndarray, Sequence, list]:
-        """Encodes the way to the LSTM's outputs, as images; and what the way back needs of it."""
+        """Encode the forward pass; return the LSTM's outputs as images, and what the backward pass needs."""
         found, count, states = self.before.encode_batch(buffer, [images]), len(images), list[Any]()
         inputs, outputs = Sequence(count, self.features), Sequence(count, self.hidden)
         self.to_matrix.encode_batch(buffer, found, inputs.rows)
@@ -104,7 +107,7 @@ class Classifier:
         return made, inputs, states
 
     def iteration(self, x: np.ndarray, y: np.ndarray) -> float:
-        """One batch of recordings (n, 2000, 6) and activities (n, 20): the loss before its update."""
+        """Train on one batch of recordings (n, 2000, 6) and activities (n, 20); return the loss before the update."""
         buffer, images, labels = self.queue.command_buffer(), x[:, None], ng.LossLabelsBatch(self.labels[y][:, None])
         outputs, inputs, states = self._forward(buffer, images)
         gradient = self.behind_gradient.encode_batch(buffer, [outputs], [labels])
@@ -126,11 +129,11 @@ class Classifier:
             )
         buffer.commit()
         buffer.wait_until_completed()
-        self.before.reload_from_data_sources()  # a graph reads its sources when it is told to, between batches
+        self.before.reload_from_data_sources()  # Reads the trained weights; only allowed between batches.
         return float(labels.losses.numpy().sum())
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """What somebody does in each window of recordings (n, 2000, 6): (n, 20)."""
+        """Predict the activity in each window (n, 20) of recordings (n, 2000, 6)."""
         self.behind.reload_from_data_sources()
         parts = list[np.ndarray]()
         for images in (x[i : i + BATCH, None] for i in range(0, len(x), BATCH)):
@@ -144,14 +147,14 @@ class Classifier:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="a directory of CSV files, of which a fifth is for the test")
-    parser.add_argument("--recordings", type=int, default=600, help="to generate, of 40 seconds each")
+    parser.add_argument("--data", type=Path, help="directory of CSV files, a fifth of which are used for testing")
+    parser.add_argument("--recordings", type=int, default=600, help="number of recordings to generate, 40 seconds each")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if options.recordings < 1 or options.epochs < 1 or options.seed < 0:
-        parser.error("--recordings and --epochs must be 1 at least, --seed 0")
+        parser.error("--recordings and --epochs must be at least 1, --seed at least 0")
     if options.data:
         files, names = read_csv(options.data)
         cut = max(len(files) // 5, 1)
@@ -165,9 +168,9 @@ def main() -> None:
     for _ in require("tqdm.auto", "demo", "the progress bar").tqdm(range(options.epochs), unit="epoch"):
         for x, y in batches:
             loss = classifier.iteration(x, y)
-    print(f"Trained in {time.perf_counter() - started:.1f} s; the last batch's loss is {loss:.3f}")
+    print(f"Trained in {time.perf_counter() - started:.1f} s; the loss of the last batch is {loss:.3f}")
     predicted = classifier.predict(test[0])
-    print(f"{(predicted == test[1]).mean():.1%} of {test[1].size:,} windows of {WINDOW} samples are told right")
+    print(f"{(predicted == test[1]).mean():.1%} of {test[1].size:,} windows of {WINDOW} samples are correct")
     draw(options.output / "activity_classifier_layers.png", test[0], test[1], predicted, names)
     print(f"Picture {options.output / 'activity_classifier_layers.png'}")
 

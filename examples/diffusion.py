@@ -1,8 +1,9 @@
-"""A small diffusion model: it learns to take noise away from digits, and then makes digits of noise alone.
+"""A small diffusion model that learns to remove noise from digits, and then generates digits from pure noise.
 
-`Diffusion` is a `Trainer` with a step of its own: times and noise are drawn in the graph, a small U-Net tells them from
-the picture, and the loss is over what it tells. The digits asked for are an input, left out now and then so that both
-answers can be had. Sampling is one run: 40 steps in a loop of the graph, with averaged weights.
+`Diffusion` is a `Trainer` with a custom step. Times and noise are drawn in the graph, and a small U-Net is trained to
+predict the velocity between picture and noise. The requested digit is an input, which is sometimes dropped in training
+so that the network also learns an unconditional prediction. Sampling is one run of 40 steps in a loop of the graph,
+with averaged weights.
 Run: python examples/diffusion.py [--steps 1500] [--guidance 2] [--seed 0] [--output DIR]; page:
 docs/examples/diffusion.md.
 """
@@ -18,11 +19,11 @@ import numpy as np
 from mpsgraph import nn
 from mpsgraph._optional import require
 
-SIZE, BATCH = 8, 64  # the scans as they are
-CHANNELS, FEATURES = 32, 64  # of the full size; of what is said about time and digit
-ANY = 10  # the digit that stands for no wish
-NO_WISH = 0.1  # how often it is learnt
-MOVES = 40  # from noise to a picture
+SIZE, BATCH = 8, 64  # The original size of the scans.
+CHANNELS, FEATURES = 32, 64  # Of the U-Net at full size, and of the time and digit embeddings.
+ANY = 10  # Class index for "no digit requested".
+NO_WISH = 0.1  # Fraction of training samples without a requested digit.
+MOVES = 40  # Denoising steps from noise to a picture.
 RATE = 2e-3
 
 
@@ -31,7 +32,7 @@ def graph_of(x: mg.Tensor) -> mg.Graph:
 
 
 class Block(nn.Module):
-    """Two convolutions around a residue; time and digit are added to each channel between them."""
+    """Residual block of two convolutions; time and digit are added to each channel between them."""
 
     def __init__(self, channels: int) -> None:
         self.first, self.second = nn.GroupNorm(8), nn.GroupNorm(8)
@@ -46,7 +47,7 @@ class Block(nn.Module):
 
 
 class UNet(nn.Module):
-    """From noisy pictures (n, 8, 8, 1), times (n, 1) in 0..1 and digits (n,) to velocities like the pictures."""
+    """Maps noisy pictures (n, 8, 8, 1), times (n, 1) from 0 to 1, and digits (n,) to velocities (n, 8, 8, 1)."""
 
     def __init__(self, channels: int = CHANNELS) -> None:
         self.digit = nn.Embedding(ANY + 1, FEATURES)
@@ -73,7 +74,7 @@ class UNet(nn.Module):
 class Diffusion(mg.Trainer):
     """Learns velocities v = cos * noise - sin * picture of mixtures cos * picture + sin * noise, at angles 0 to pi/2.
 
-    Salimans and Ho, arXiv:2202.00512. Batches are pictures (n, 8, 8, 1) in -1..1 and digits (n,), int32.
+    See Salimans and Ho, arXiv:2202.00512. Batches are pictures (n, 8, 8, 1) from -1 to 1 and digits (n,), int32.
     """
 
     def training_step(self, inputs: mg.Tensor, labels: mg.Tensor, weights: mg.Tensor | None = None) -> dict:
@@ -89,9 +90,13 @@ class Diffusion(mg.Trainer):
         return {"loss": loss}
 
     def sample(self, digits: np.ndarray, guidance: float, seed: int, moves: int = MOVES) -> np.ndarray:
-        """Pictures (moves + 1, n, size, size, 1) on the way from noise to the digits. Song et al., arXiv:2010.02502.
+        """Return pictures (moves + 1, n, size, size, 1) from noise to digits; see Song et al., arXiv:2010.02502.
 
-        Args: digits (n,), int32; guidance, how far beyond the answer without a wish, where 1 is the answer itself.
+        Args:
+            digits: Requested digits (n,), int32.
+            guidance: Weight of the conditional prediction against the unconditional one; 1 uses it alone.
+            seed: Seed of the noise.
+            moves: Number of denoising steps.
         """
         assert isinstance(self.model, nn.Module)
         g, model = self.graph, self.model.eval()
@@ -117,7 +122,7 @@ class Diffusion(mg.Trainer):
 
 
 def draw(path: Path, way: np.ndarray, history: mg.History) -> None:
-    """One of each digit on its way from noise, more of them at its end, and the loss."""
+    """Draw one of each digit at several steps, more finished digits, and the loss."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(14, 6.2), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(2.1, 1))
     shown = [0, *(round(len(way) * share) for share in (0.4, 0.6, 0.75, 0.9)), len(way) - 1]
@@ -136,13 +141,13 @@ def draw(path: Path, way: np.ndarray, history: mg.History) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=1500, help="of 64 digits each")
-    parser.add_argument("--guidance", type=float, default=2.0, help="1: as it is; more: plainer digits")
+    parser.add_argument("--steps", type=int, default=1500, help="number of training steps, each with 64 digits")
+    parser.add_argument("--guidance", type=float, default=2.0, help="guidance scale; 1: none, more: clearer digits")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if options.steps < 1 or options.seed < 0 or not math.isfinite(options.guidance):
-        parser.error(f"--steps must be 1 at least, --seed 0 and --guidance finite, got {options}")
+        parser.error(f"--steps must be at least 1, --seed at least 0, and --guidance finite, got {options}")
     parts = mg.data.digits(SIZE)
     images, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     rate = mg.optim.WarmUp(mg.optim.CosineRate(RATE, options.steps), min(100, options.steps))

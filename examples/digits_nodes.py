@@ -1,8 +1,8 @@
-"""The digit network of "Metal for Accelerating Machine Learning" (WWDC18), built of nodes and trained on real scans.
+"""The digit network of "Metal for Accelerating Machine Learning" (WWDC18), built from nodes and trained on real scans.
 
-A training graph with its gradient filters and an inference graph share their data sources; batches are encoded while
-others run, two at most, and each epoch ends with a test. The sources train by Adam within the graph's program, or with
---python-update in Python, by an update() that encodes the optimizer. Data: scikit-learn's scanned digits, or MNIST's.
+A training graph with gradient filters and an inference graph share their data sources. Up to two batches are in flight
+at once, and each epoch ends with a test. The data sources train with Adam inside the graph or, with --python-update,
+in Python, where update() encodes the optimizer. The data are scikit-learn's scanned digits, or MNIST's.
 Run: python examples/digits_nodes.py [--epochs 8] [--python-update] [--data DIR]; page: docs/examples/digits_nodes.md.
 """
 
@@ -22,8 +22,8 @@ from mpsgraph import nngraph as ng
 from mpsgraph._optional import require
 
 BATCH, EPOCHS, RATE = 40, 8, 1e-3
-KEEP = 0.7  # what dropout keeps, as in the talk
-LAYERS = {  # of each layer with weights: height and width of its kernel, channels in and out
+KEEP = 0.7  # Keep probability of dropout, as in the talk.
+LAYERS = {  # Kernel size, input channels, and output channels of each layer with weights.
     "conv1": (5, 1, 32),
     "conv2": (5, 32, 64),
     "fc1": (7, 64, 512),
@@ -32,16 +32,16 @@ LAYERS = {  # of each layer with weights: height and width of its kernel, channe
 
 
 class SelfTraining:
-    """A data source that trains itself: the graph calls update() while it encodes a batch, as the talk shows it."""
+    """Data source that trains itself: the graph calls update() while it encodes a batch, as in the talk."""
 
     def __init__(self, descriptor: ng.ConvolutionDescriptor, seed: int, label: str) -> None:
         shape = descriptor.weights_shape
         drawn = np.random.default_rng(seed).standard_normal(shape, np.float32)
-        # Attributes do for methods that only give something.
+        # Methods without arguments may also be attributes.
         self.descriptor, self.label, self.data_type = descriptor, label, np.float32
         self.weights = drawn * np.float32(math.sqrt(2 / math.prod(shape[1:])))
         self.bias_terms = np.zeros(shape[0], np.float32)
-        self.state = ng.ConvolutionWeightsAndBiasesState(self.weights, self.bias_terms)  # over their memory
+        self.state = ng.ConvolutionWeightsAndBiasesState(self.weights, self.bias_terms)  # shares their memory
         self.momentum, self.velocity = ([np.zeros_like(a) for a in (self.weights, self.bias_terms)] for _ in range(2))
         self.optimizer = ng.Adam(RATE)
 
@@ -49,7 +49,7 @@ class SelfTraining:
         return True
 
     def purge(self) -> None:
-        """The arrays stay: they are what is learned."""
+        """Do nothing: the arrays are the trained parameters."""
 
     def update(self, command_buffer, gradient_state, source_state):
         self.optimizer.encode(
@@ -64,7 +64,7 @@ class SelfTraining:
 
 
 def data_sources(seed: int, python_update: bool) -> dict[str, Any]:
-    """What both graphs take their weights from, by the layer's name."""
+    """Create the data sources of both graphs, by layer name."""
     adam = ng.Adam(RATE)
 
     def source(name: str, seed: int, side: int, inputs: int, outputs: int) -> Any:
@@ -77,7 +77,7 @@ def data_sources(seed: int, python_update: bool) -> dict[str, Any]:
 
 
 def network(sources: dict[str, Any], seed: int | None) -> ng.FilterNode:
-    """The last filter before the loss, over images of 28x28. Args: seed, of the dropout; None for none."""
+    """Create the network for images of 28x28 and return its last filter; a seed of None omits dropout."""
     x = ng.ImageNode("images")
     for name in ("conv1", "conv2"):
         x = ng.NeuronReLUNode(ng.ConvolutionNode(x, sources[name], label=name).result_image).result_image
@@ -89,8 +89,8 @@ def network(sources: dict[str, Any], seed: int | None) -> ng.FilterNode:
 
 
 def training_graph(sources: dict[str, Any], seed: int) -> ng.NNGraph:
-    """Forward, loss and gradient filters. No result is needed: the updates on the way are what it runs for."""
-    # The gradient is that of the sum over the images, so that the weight makes it a mean.
+    """Create the graph with forward, loss, and gradient filters; it returns nothing and only updates the weights."""
+    # Gradients are sums over the images, so this weight turns them into means.
     descriptor = ng.LossDescriptor("softmax_cross_entropy", weight=1 / BATCH)
     loss = ng.LossNode(network(sources, seed).result_image, descriptor, label="loss")
     (last,) = loss.training_graph(None)
@@ -98,21 +98,21 @@ def training_graph(sources: dict[str, Any], seed: int) -> ng.NNGraph:
 
 
 def inference_graph(sources: dict[str, Any]) -> ng.NNGraph:
-    """The same weights without dropout: probabilities of ten digits."""
+    """Create the graph without dropout, with the same weights, that returns the probabilities of ten digits."""
     return ng.NNGraph(None, ng.SoftMaxNode(network(sources, None).result_image).result_image)
 
 
 class Training:
-    """Both graphs over the same data sources, and the talk's loop."""
+    """Both graphs over the same data sources, and the talk's training loop."""
 
     def __init__(self, seed: int = 0, python_update: bool = False) -> None:
         self.sources, self.seed = data_sources(seed, python_update), seed
         self.training, self.inference = training_graph(self.sources, seed), inference_graph(self.sources)
         self.queue, self.double_buffering = mg.CommandQueue(self.training.device), threading.Semaphore(2)
-        self.losses, self.accuracies = list[float](), dict[int, float]()  # accuracies by the iterations before
+        self.losses, self.accuracies = list[float](), dict[int, float]()  # accuracies by number of iterations
 
     def iteration(self, images: np.ndarray, labels: np.ndarray) -> mg.CommandBuffer:
-        """Encodes a batch and goes on; waits first while two are on their way."""
+        """Encode and commit a batch, after waiting until fewer than two are in flight."""
         self.double_buffering.acquire()
         buffer, states = self.queue.command_buffer(), ng.LossLabelsBatch(np.eye(10, dtype=np.float32)[labels])
 
@@ -127,12 +127,12 @@ class Training:
         return buffer
 
     def predict(self, images: np.ndarray) -> np.ndarray:
-        """The digits that images (n, 28, 28, 1) show, as the inference graph knows them."""
+        """Predict the digits in images (n, 28, 28, 1) with the inference graph."""
         parts = [self.inference(images[i : i + 256]).numpy() for i in range(0, len(images), 256)]
         return np.concatenate(parts).argmax(axis=-1).ravel()
 
     def run(self, train: mg.data.Dataset, test: mg.data.Dataset, epochs: int, tick: Callable[[str], object]) -> None:
-        """Trains; after each epoch the weights so far go to the inference graph, which is tested."""
+        """Train; after each epoch, load the weights into the inference graph and test it."""
         batches = mg.data.batches(train, BATCH, shuffle=True, seed=self.seed, drop_last=True)
         for _ in range(epochs):
             for images, labels in batches:
@@ -144,7 +144,7 @@ class Training:
 
 
 def draw(path: Path, training: Training, test: mg.data.Dataset) -> None:
-    """Loss and accuracy against iteration, and test digits with what they are taken for, wrong ones first."""
+    """Draw loss and accuracy, and test digits with their predictions, wrong ones first."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(14, 6.2), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.2))
     above, below = left.subplots(2, 1, sharex=True)
@@ -155,7 +155,7 @@ def draw(path: Path, training: Training, test: mg.data.Dataset) -> None:
     below.grid(alpha=0.3)
     digits = training.predict(test[0])
     wrong, known = np.flatnonzero(digits != test[1])[:16], np.flatnonzero(digits == test[1])
-    right.suptitle(f"{len(digits) - len(known)} of {len(digits):,} test digits are taken for others")
+    right.suptitle(f"{len(digits) - len(known)} of {len(digits):,} test digits are misclassified")
     shown = np.concatenate([wrong, known[:: len(known) // 40 + 1]])
     for cell in (cells := right.subplots(5, 8).ravel()):
         cell.axis("off")
@@ -168,17 +168,17 @@ def draw(path: Path, training: Training, test: mg.data.Dataset) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=EPOCHS, help="times through the training set")
-    parser.add_argument("--python-update", action="store_true", help="the data sources' update() encodes the optimizer")
-    parser.add_argument("--data", type=Path, help="a directory with MNIST's four files; else scikit-learn's digits")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="number of passes over the training set")
+    parser.add_argument("--python-update", action="store_true", help="update weights in Python, in update()")
+    parser.add_argument("--data", type=Path, help="directory with MNIST's four files (default: built-in digits)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if options.epochs < 1 or options.seed < 0:
-        parser.error(f"--epochs must be 1 at least and --seed 0, got {options.epochs} and {options.seed}")
+        parser.error(f"--epochs must be at least 1 and --seed at least 0, got {options.epochs} and {options.seed}")
     train, test = mg.data.digits() if options.data is None else mg.data.read_mnist(options.data)
     if len(train[0]) < BATCH or train[0].shape[1:] != (28, 28, 1) or max(train[1].max(), test[1].max()) > 9:
-        raise mg.data.DataError(f"{options.data}: {BATCH} images of 28x28 of ten digits are needed at least")
+        raise mg.data.DataError(f"{options.data} must contain at least {BATCH} images of 28x28 of ten digits")
     options.output.mkdir(parents=True, exist_ok=True)
     training, started = Training(options.seed, options.python_update), time.perf_counter()
     steps = options.epochs * (len(train[0]) // BATCH)
@@ -186,8 +186,8 @@ def main() -> None:
         training.run(
             train, test, options.epochs, lambda state: (bar.set_postfix_str(state, refresh=False), bar.update())
         )
-    print(f"Trained {steps} batches of {BATCH} in {time.perf_counter() - started:.1f} s, tests included")
-    print(f"Test    accuracy {list(training.accuracies.values())[-1]:.2%} of {len(test[0]):,} digits")
+    print(f"Trained {steps} batches of {BATCH} in {time.perf_counter() - started:.1f} s, including tests")
+    print(f"Test    accuracy {list(training.accuracies.values())[-1]:.2%} on {len(test[0]):,} digits")
     draw(options.output / "digits_nodes.png", training, test)
     print(f"Picture {options.output / 'digits_nodes.png'}")
 

@@ -1,8 +1,8 @@
-"""Two networks that compete, in one graph: one draws digits, the other tells them from scans.
+"""A generative adversarial network (GAN) in one graph: a generator draws digits, a discriminator detects them.
 
-The talk's "Build customized ML models" (WWDC20): a generator of three stages (dense to 7x7, convolution transposes to
-14x14 and 28x28, batch normalisation between), a discriminator of two convolutions with dropout, both losses and both
-updates in one run call. Data: scikit-learn's scanned digits, or MNIST's files. Writes grids of digits while it trains.
+It follows "Build customized ML models" (WWDC20): a generator of three stages (dense to 7x7, transposed convolutions to
+14x14 and 28x28, batch normalization), a discriminator with two convolutions and dropout, and both losses and updates in
+one run call. The data are scikit-learn's scanned digits or MNIST. Grids of digits are written during training.
 Run: python examples/gan.py [--steps 2000] [--data DIR] [--output DIR]; page: docs/examples/gan.md.
 """
 
@@ -18,14 +18,14 @@ from mpsgraph import nn
 from mpsgraph._optional import require
 
 BATCH, SEED_SIZE = 64, 100
-CHANNELS = 128, 64  # of the images of 7x7 and 14x14, in both networks
-RATE, BETA1 = 2e-4, 0.5  # Adam's, as in Radford et al., arXiv:1511.06434; so are the slope and first weights
+CHANNELS = 128, 64  # Of the 7x7 and 14x14 images in both networks.
+RATE, BETA1 = 2e-4, 0.5  # Adam as in Radford et al., arXiv:1511.06434, like the slope and initial weights.
 SLOPE, DROPOUT = 0.2, 0.3
-SHOWN = 0, 50, 200, 600, 1200, 2000  # after how many steps a grid is written
+SHOWN = 0, 50, 200, 600, 1200, 2000  # Steps after which a grid is written.
 
 
 class Network:
-    """Variables that one loss trains; the other network's loss may look through it but does not move it."""
+    """Variables trained by one loss; the other network's gradients may pass through them without changing them."""
 
     def __init__(self, g: mg.Graph, name: str) -> None:
         self.g, self.name, self.variables = g, name, list[mg.Tensor]()
@@ -37,7 +37,7 @@ class Network:
 
 
 class Generator(Network):
-    """The artist: from seeds (batch, 100) to images (batch, 28, 28, 1) in -1..1."""
+    """The artist: maps seeds (batch, 100) to images (batch, 28, 28, 1) from -1 to 1."""
 
     def __init__(self, g: mg.Graph) -> None:
         super().__init__(g, "generator")
@@ -60,14 +60,14 @@ class Generator(Network):
         return g.tanh(x + self.bias)
 
     def normalized(self, x: mg.Tensor, gamma: mg.Tensor, beta: mg.Tensor) -> mg.Tensor:
-        """Batch normalisation: the statistics are over the batch and, in images, over height and width."""
+        """Apply batch normalization over the batch and, for images, height and width."""
         axes = list(range(len(x.shape) - 1))
         mean = self.g.mean(x, axes)
         return self.g.normalization(x, mean, self.g.variance(x, mean, axes), gamma, beta, epsilon=1e-5)
 
 
 class Discriminator(Network):
-    """The detective: from images to logits (batch, 1) of being a scan."""
+    """The detective: maps images to logits (batch, 1) of being a scan."""
 
     def __init__(self, g: mg.Graph) -> None:
         super().__init__(g, "discriminator")
@@ -85,7 +85,7 @@ class Discriminator(Network):
 
 
 class Gan:
-    """Both networks in one graph: what is fed, both losses and the updates of one step."""
+    """Both networks in one graph: inputs, losses, and the updates of one step."""
 
     def __init__(self, batch: int = BATCH, seed: int = 0) -> None:
         self.g = g = mg.Graph(seed)
@@ -98,7 +98,7 @@ class Gan:
         def cross_entropy(logits: mg.Tensor, wanted: float) -> mg.Tensor:
             return nn.losses.binary_cross_entropy_with_logits(logits, g.constant(wanted, logits.shape))
 
-        # The detective shall find 1 in scans and 0 in images; the artist, that the detective finds 1 in images.
+        # The detective should output 1 for scans and 0 for images, the artist should make it output 1 for images.
         self.discriminator_loss = cross_entropy(of_scans, 1.0) + cross_entropy(of_images, 0.0)
         self.generator_loss = cross_entropy(of_images, 1.0)
         self.losses = [self.generator_loss, self.discriminator_loss]
@@ -107,38 +107,38 @@ class Gan:
         self.updates = self.generator_updates + self.discriminator_updates
 
     def updates_of(self, network: Network, loss: mg.Tensor) -> list[mg.Operation]:
-        """A step down the loss for this network's own variables; it differentiates through both if the loss does."""
+        """Create updates of this network's own variables; its gradients may pass through both networks."""
         gradients = self.g.gradients(loss, network.variables)
         return mg.optim.Adam(RATE, BETA1).updates(gradients, self.g.constant(RATE))
 
     def step(self, seeds: np.ndarray, scans: np.ndarray) -> tuple[float, float]:
-        """One run call that computes both losses and moves both networks. Result: the losses."""
+        """Compute both losses and update both networks in one run call; return the losses."""
         results = self.g.run({self.seeds: seeds, self.scans: scans}, self.losses, self.updates)
         return float(results[self.generator_loss]), float(results[self.discriminator_loss])
 
     def draw(self, seeds: np.ndarray) -> np.ndarray:
-        """The generator's images (batch, 28, 28, 1) for these seeds, in -1..1."""
+        """Generate images (batch, 28, 28, 1) from -1 to 1 for these seeds."""
         return self.g.run({self.seeds: seeds}, self.images).numpy()
 
 
 def scanned_digits(data: Path | None) -> np.ndarray:
-    """All images (n, 28, 28, 1) of MNIST in a directory, or of scikit-learn's digits, in -1..1 as tanh has them."""
+    """Read all images (n, 28, 28, 1) of MNIST in a directory or of scikit-learn's digits, from -1 to 1 like tanh."""
     parts = mg.data.digits() if data is None else mg.data.read_mnist(data)
     scans = np.concatenate([images for images, _ in parts])
     if len(scans) < BATCH or scans.shape[1:] != (28, 28, 1):
-        raise mg.data.DataError(f"{data} has {len(scans)} images of {scans.shape[1:3]}; {BATCH} of 28x28 are needed")
+        raise mg.data.DataError(f"{data}: expected {BATCH} images of 28x28, got {len(scans)} of {scans.shape[1:3]}")
     return scans * 2 - 1
 
 
 def grid(images: np.ndarray) -> np.ndarray:
-    """A square of images, dark on white, with a white line between them; 0 is black."""
+    """Arrange images in a square, dark on white with white lines between them; 0 is black."""
     side = int(len(images) ** 0.5)
     framed = np.pad(images[: side * side, :, :, 0], ((0, 0), (2, 2), (2, 2)), constant_values=-1)
     return -np.block([list(row) for row in framed.reshape(side, side, *framed.shape[1:])])
 
 
 def train(gan: Gan, scans: np.ndarray, steps: int, seed: int, output: Path) -> tuple[list, dict[int, np.ndarray]]:
-    """Both losses of every step, and by step the grids of what the generator drew from the same seeds each time."""
+    """Train; return the losses of all steps, and grids by step, always generated from the same seeds."""
     imsave = require("matplotlib.image", "demo", "the pictures").imsave
     rng, batch = np.random.default_rng(seed), gan.scans.shape[0]
     always = rng.standard_normal((batch, SEED_SIZE), np.float32)
@@ -159,7 +159,7 @@ def train(gan: Gan, scans: np.ndarray, steps: int, seed: int, output: Path) -> t
 
 
 def draw(path: Path, losses: list[tuple[float, float]], grids: dict[int, np.ndarray], scans: np.ndarray) -> None:
-    """Grids over time, scans to compare with, and both losses, smoothed over 100 steps."""
+    """Draw the grids over time, scans for comparison, and both losses smoothed over 100 steps."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(14, 7.3), layout="constrained")
     *cells, axes = figure.subplots(2, 4).flat
     pictures = {f"after {step:,} steps": picture for step, picture in grids.items()} | {"scans": grid(scans[:BATCH])}
@@ -178,13 +178,13 @@ def draw(path: Path, losses: list[tuple[float, float]], grids: dict[int, np.ndar
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=SHOWN[-1], help="of 64 scans and 64 drawn images each")
-    parser.add_argument("--data", type=Path, help="a directory with MNIST's four files; else scikit-learn's digits")
+    parser.add_argument("--steps", type=int, default=SHOWN[-1], help="steps of 64 scans and 64 generated images")
+    parser.add_argument("--data", type=Path, help="directory with MNIST's four files (default: built-in digits)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if options.steps < 1 or options.seed < 0:
-        parser.error(f"--steps must be 1 at least and --seed 0, got {options.steps} and {options.seed}")
+        parser.error(f"--steps must be at least 1 and --seed at least 0, got {options.steps} and {options.seed}")
     scans = scanned_digits(options.data)
     options.output.mkdir(parents=True, exist_ok=True)
     losses, grids = train(Gan(seed=options.seed), scans, options.steps, options.seed, options.output)

@@ -1,8 +1,8 @@
-"""A function of one's own in basic operations, and what the compiler makes of it: one kernel instead of four.
+"""A function written in basic operations, which the compiler fuses into one kernel instead of four.
 
-The talk's "Build customized ML models" (WWDC20) writes GeLU with constants, a square root, multiplications, the error
-function and an addition, and says that fusion makes it "ten to 50 times faster" and saves memory, without a line of
-code. Here both are measured: with the pass, and with it left out, where every operation writes its result to memory.
+"Build customized ML models" (WWDC20) writes GeLU with constants, a square root, multiplications, the error function,
+and an addition, and states that fusion makes it "ten to 50 times faster" and saves memory without any code. This
+program measures both, with fusion, and without it, where every operation writes its result to memory.
 Run: python examples/gelu.py [--largest 24] [--output DIR]; page: docs/examples/gelu.md.
 """
 
@@ -18,13 +18,13 @@ import mpsgraph as mg
 import numpy as np
 from mpsgraph._optional import require
 
-SMALLEST = 10  # a power of two, as --largest
-SECONDS = 0.3  # for the measurement of one program on one size
+SMALLEST = 10  # Exponent of 2, like --largest.
+SECONDS = 0.3  # Time for measuring one program with one size.
 FORWARD, BACKWARD = "forward", "forward and gradient"
 
 
 def gelu(g: mg.Graph, x: mg.Tensor) -> mg.Tensor:
-    """x / 2 * (1 + erf(x * sqrt(1/2))), as the talk writes it; Hendrycks and Gimpel, arXiv:1606.08415."""
+    """Build x / 2 * (1 + erf(x * sqrt(1/2))) as in the talk; see Hendrycks and Gimpel, arXiv:1606.08415."""
     one, half = g.constant(1.0), g.constant(0.5)
     root = g.square_root(half)
     scaled = g.multiplication(x, root)
@@ -44,7 +44,7 @@ class Program:
 
 
 def programs(size: int, what: str) -> tuple[Program, Program]:
-    """The same graph twice: fused, and with the pass left out."""
+    """Compile the same graph twice, with and without the fusion pass."""
     g = mg.Graph()
     x = g.placeholder((-1,), name="x")
     y = gelu(g, x)
@@ -58,14 +58,14 @@ def programs(size: int, what: str) -> tuple[Program, Program]:
 
 
 def seconds_each(both: Sequence[Program], values: np.ndarray, seconds: float) -> list[float]:
-    """Median seconds of a run of each program; they take turns, so that what disturbs one disturbs the other."""
+    """Return the median seconds per run of each program; they run in turns, so that disturbances affect both."""
     taken: list[list[float]] = [[] for _ in both]
     until = time.perf_counter() + seconds * len(both)
     for program in both:
-        program.run(values)  # the first run touches the memory
+        program.run(values)  # The first run touches the memory.
     while time.perf_counter() < until or len(taken[0]) < 5:
         for program, times in zip(both, taken, strict=True):
-            program.run(values)  # again, so that the other's data have left the caches
+            program.run(values)  # Again, because the other program has evicted the data from the caches.
             began = time.perf_counter()
             program.run(values)
             times.append(time.perf_counter() - began)
@@ -74,7 +74,7 @@ def seconds_each(both: Sequence[Program], values: np.ndarray, seconds: float) ->
 
 @dataclass
 class Row:
-    """What was measured: seconds of a run and bytes of intermediate results, fused first."""
+    """Measurements: seconds per run and bytes of intermediate results, with and without fusion."""
 
     what: str
     size: int
@@ -87,8 +87,8 @@ class Row:
 
 
 def measure(sizes: Sequence[int], seconds: float = SECONDS) -> list[Row]:
-    """A row for each program and size, printed when it is there."""
-    print(f"{'':22}{'elements':>12}{'fused':>12}{'not':>12}{'ratio':>8}{'intermediate results, bytes':>36}")
+    """Measure and print a row for each program and size."""
+    print(f"{'':22}{'elements':>12}{'fused':>12}{'unfused':>12}{'ratio':>8}{'intermediate results, bytes':>36}")
     rows = []
     for what in (FORWARD, BACKWARD):
         for size in sizes:
@@ -102,17 +102,17 @@ def measure(sizes: Sequence[int], seconds: float = SECONDS) -> list[Row]:
 
 
 def draw(path: Path, rows: list[Row]) -> None:
-    """How many times as fast fused programs are, and what the others keep in memory, over the size."""
+    """Draw the speedup by fusion, and the size of intermediate results, against the number of elements."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(11, 4.4), layout="constrained")
     faster, memory = figure.subplots(1, 2)
     for what, colour in ((FORWARD, "#31688e"), (BACKWARD, "#b5651d")):
         own = [row for row in rows if row.what == what]
         sizes = [row.size for row in own]
         faster.plot(sizes, [row.ratio for row in own], "o-", color=colour, label=what)
-        memory.plot(sizes, [row.bytes[1] for row in own], "o-", color=colour, label=f"{what}, not fused")
+        memory.plot(sizes, [row.bytes[1] for row in own], "o-", color=colour, label=f"{what}, unfused")
         memory.plot(sizes, [row.bytes[0] for row in own], "o--", color=colour, label=f"{what}, fused")
     faster.axhline(1, color="#999999", linewidth=1)
-    faster.set(xscale="log", ylim=(0, None), title="Fused GeLU: times as fast as without fusion")
+    faster.set(xscale="log", ylim=(0, None), title="Speedup of GeLU by fusion")
     memory.set(xscale="log", yscale="log", title="Bytes of intermediate results")
     for axes in (faster, memory):
         axes.set_xlabel("elements")
@@ -124,13 +124,13 @@ def draw(path: Path, rows: list[Row]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--largest", type=int, default=24, help="a power of two: measure up to so many elements")
+    parser.add_argument("--largest", type=int, default=24, help="exponent of 2 of the largest number of elements")
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if not SMALLEST <= options.largest <= 30:
         parser.error(f"--largest must be from {SMALLEST} to 30, got {options.largest}")
     options.output.mkdir(parents=True, exist_ok=True)
-    for program, name in zip(programs(1 << SMALLEST, FORWARD), ("fused_elementwise", "not"), strict=True):
+    for program, name in zip(programs(1 << SMALLEST, FORWARD), ("fused", "unfused"), strict=True):
         print(f"Kernels {name}: {', '.join(program.executable.kernel_names())}")
     rows = measure([1 << power for power in range(SMALLEST, options.largest + 1, 2)])
     draw(options.output / "gelu.png", rows)

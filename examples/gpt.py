@@ -1,8 +1,8 @@
-"""A small GPT: a transformer over characters learns a text, and goes on where you begin, with a cache.
+"""A small GPT: a transformer learns a text character by character, and continues your prompt with a key-value cache.
 
-Four layers with rotary positions, trained by `Trainer` on pieces of the text; then `nn.Generator` writes: each new
-character computes its own keys and values alone, those before lie in the cache. Sampling takes a temperature, the k
-likeliest or the share p of the odds; `--beams` searches instead.
+It has four layers with rotary positions and is trained by `Trainer` on pieces of the text. `nn.Generator` then writes:
+for each new character only its own keys and values are computed, those of earlier ones are cached. Sampling supports
+temperature, top-k, and top-p; `--beams` uses beam search instead.
 Run: python examples/gpt.py [--text FILE] [--start WORDS] [--length 600] [--temperature 0.7] [--top-k K] [--top-p P]
 [--beams N] [--steps 800] [--weights FILE] [--output DIR]; page: docs/examples/gpt.md.
 """
@@ -24,14 +24,14 @@ from mpsgraph._optional import require
 from mpsgraph.data import DataError
 
 FEATURES, LAYERS, HEADS, KV_HEADS = 128, 4, 4, 2
-BATCH, WINDOW = 16, 128  # sequences of a training step, and their characters
-RATE = 2e-3  # AdamW's behind a short warm-up; it falls to nothing along half a cosine
-HELD_OUT = 0.05  # the end of the text, which is not learnt
-RARE = 20  # characters that come less often are left out
+BATCH, WINDOW = 16, 128  # Sequences per training step, and their length.
+RATE = 2e-3  # Learning rate of AdamW after a short warm-up; decreases to 0 along a cosine.
+HELD_OUT = 0.05  # Fraction of the text, at its end, that is not used for training.
+RARE = 20  # Characters that occur less often are removed.
 
 
 class GPT(nn.Module):
-    """From characters (batch, time) as integers to logits of the next one, (batch, time, characters)."""
+    """Maps integer characters (batch, time) to logits of the next one, (batch, time, characters)."""
 
     def __init__(self, characters: int, features: int = FEATURES, layers: int = LAYERS, dropout: float = 0.1) -> None:
         self.embedding = nn.Embedding(characters, features, weight_initialiser=nn.initialisers.Normal(0.0, 0.02))
@@ -47,7 +47,7 @@ class GPT(nn.Module):
 
 
 class Alphabet:
-    """The characters that a text is of, and their numbers."""
+    """The characters of a text and their codes."""
 
     def __init__(self, characters: str) -> None:
         self.characters = characters
@@ -56,7 +56,9 @@ class Alphabet:
     def encode(self, text: str) -> np.ndarray:
         unknown = sorted(set(text) - self.codes.keys())
         if unknown:
-            raise DataError(f"the network has not seen {unknown}, begin without them; it knows {self.characters!r}")
+            raise DataError(
+                f"the network has not seen {unknown}, which --start must avoid; it knows {self.characters!r}"
+            )
         return np.array([self.codes[character] for character in text], np.int32)
 
     def decode(self, codes: np.ndarray) -> str:
@@ -64,20 +66,20 @@ class Alphabet:
 
 
 def read_text(path: Path | None) -> str:
-    """A file's text, or Python's own manual, without rare characters."""
+    """Read a file's text, or Python's own manual, without rare characters."""
     try:
         text = "\n".join(pydoc_data.topics.topics.values()) if path is None else path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a text in UTF-8: {error}") from error
+        raise DataError(f"{path} is not a UTF-8 text: {error}") from error
     counts = Counter(text)
     kept = "".join(character for character in text if counts[character] >= RARE)
     if len(kept) < 2 * (WINDOW + 1) / HELD_OUT:
-        raise DataError(f"{path} holds {len(kept)} characters that come {RARE} times or more: too few to learn")
+        raise DataError(f"{path} is too short: {len(kept)} characters are left after removing rare ones")
     return kept
 
 
 def pieces(codes: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Batches of pieces of the text from anywhere, and the characters one further on, without end."""
+    """Yield batches of random pieces of the text, and the same pieces shifted by one character, without end."""
     rng = np.random.default_rng(seed)
     while True:
         first = rng.integers(len(codes) - WINDOW, size=(BATCH, 1))
@@ -86,7 +88,7 @@ def pieces(codes: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarra
 
 
 def train(model: GPT, codes: np.ndarray, steps: int, seed: int = 0) -> mg.History:
-    """The losses of every step, and now and then that of the end of the text, which is not learnt."""
+    """Train; the history contains the loss of every step, and regularly that of the held-out end of the text."""
     learnt = codes[: int(len(codes) * (1 - HELD_OUT))]
     rows = (len(codes) - len(learnt)) // (WINDOW + 1)
     rest = codes[-rows * (WINDOW + 1) :].reshape(rows, WINDOW + 1)[:64]
@@ -97,28 +99,28 @@ def train(model: GPT, codes: np.ndarray, steps: int, seed: int = 0) -> mg.Histor
         held_out = rest[:, :-1].copy(), rest[:, 1:].copy()
         trainer.fit(source, iterations=min(part, steps - done), validation=held_out, progress=False)
         step, found = trainer.history.validation[-1]
-        print(f"step {step}: {np.log2(np.e) * found['loss']:.2f} bits a character, held out", file=sys.stderr)
+        print(f"step {step}: {np.log2(np.e) * found['loss']:.2f} bits per character, held out", file=sys.stderr)
     return trainer.history
 
 
 def draw(path: Path, history: mg.History) -> None:
-    """Both losses in bits a character."""
+    """Draw both losses in bits per character."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     losses = np.array(history.loss) / np.log(2)
-    axes.plot(np.arange(1, len(losses) + 1), losses, linewidth=0.6, label="learnt text")
+    axes.plot(np.arange(1, len(losses) + 1), losses, linewidth=0.6, label="training text")
     steps, values = zip(*((step, found["loss"]) for step, found in history.validation), strict=True)
-    axes.plot(steps, np.array(values) / np.log(2), "o-", label="the rest of the text")
-    axes.set(xlabel="step", ylabel="bits a character", ylim=(0, None))
+    axes.plot(steps, np.array(values) / np.log(2), "o-", label="held-out text")
+    axes.set(xlabel="step", ylabel="bits per character", ylim=(0, None))
     axes.legend(frameon=False)
     figure.savefig(path, dpi=110)
 
 
 def load(path: Path) -> tuple[GPT, Alphabet]:
-    """The network whose weights a file keeps, and the characters that it knows."""
+    """Load a network and the characters that it knows from a weight file."""
     weights, stated = mg.checkpoint.load(path)
     if "alphabet" not in stated:
-        raise DataError(f"{path} does not say which characters its network knows: it is not a file of --weights")
+        raise DataError(f"{path} was not written by --weights: it does not contain the network's characters")
     alphabet = Alphabet(stated["alphabet"])
     model = GPT(len(alphabet.characters))
     model(mg.Graph().placeholder((1, -1), mg.int32))
@@ -127,7 +129,7 @@ def load(path: Path) -> tuple[GPT, Alphabet]:
 
 
 def write(model: GPT, alphabet: Alphabet, options: argparse.Namespace) -> None:
-    """Prints the start and what the network writes behind it, as it comes; then how long a character took."""
+    """Print the prompt and its continuation as it is generated, then the time per character."""
     start = alphabet.encode(options.start)
     generator = nn.Generator(model, max_length=len(start) + options.length, rows=options.beams or 1, seed=options.seed)
     print(options.start, end="")
@@ -144,39 +146,41 @@ def write(model: GPT, alphabet: Alphabet, options: argparse.Namespace) -> None:
         sys.stdout.flush()
     print()
     if len(times) > 2:
-        print(f"{np.median(np.diff(times)) * 1e3:.2f} ms a character", file=sys.stderr)
+        print(f"{np.median(np.diff(times)) * 1e3:.2f} ms per character", file=sys.stderr)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", type=Path, help="what to learn, in UTF-8; else the manual in pydoc_data.topics")
-    parser.add_argument("--start", default="The ", help="what the written text begins with")
+    parser.add_argument("--text", type=Path, help="UTF-8 text to learn (default: the manual in pydoc_data.topics)")
+    parser.add_argument("--start", default="The ", help="prompt with which the text begins")
     parser.add_argument("--length", type=int, default=600, help="characters to write")
     parser.add_argument("--temperature", type=float, default=0.7, help="low: likely characters, high: surprising ones")
-    parser.add_argument("--top-k", type=int, help="draw from so many likeliest characters only")
-    parser.add_argument("--top-p", type=float, help="draw from the likeliest that have this share of the odds only")
-    parser.add_argument("--beams", type=int, help="search with so many beginnings, instead of drawing")
-    parser.add_argument("--steps", type=int, default=800, help=f"of training, {BATCH} times {WINDOW} characters each")
-    parser.add_argument("--weights", type=Path, help="a file that keeps what was learnt: read if it is there")
+    parser.add_argument("--top-k", type=int, help="sample only from this many of the most likely characters")
+    parser.add_argument(
+        "--top-p", type=float, help="sample only from the most likely characters with this total probability"
+    )
+    parser.add_argument("--beams", type=int, help="use beam search with this many beams instead of sampling")
+    parser.add_argument("--steps", type=int, default=800, help=f"training steps, of {BATCH} times {WINDOW} characters")
+    parser.add_argument("--weights", type=Path, help="weight file, which is loaded if it exists and otherwise written")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if not options.start or not options.temperature >= 0 or min(options.length, options.steps) < 1:
-        parser.error("--start must not be empty, --temperature 0 at least, --length and --steps 1 at least")
+        parser.error("--start must not be empty, --temperature at least 0, --length and --steps at least 1")
     if options.seed < 0 or (options.weights and not options.weights.parent.is_dir()):
-        parser.error("--seed must be 0 at least, and --weights a file in a directory that is there")
+        parser.error("--seed must be at least 0, and --weights must be in an existing directory")
     if options.weights and options.weights.exists():
         model, alphabet = load(options.weights)
-        print(f"{options.weights} keeps what was learnt: nothing is learnt now", file=sys.stderr)
+        print(f"Using the weights in {options.weights} without training", file=sys.stderr)
     else:
         text = read_text(options.text)
         alphabet = Alphabet("".join(sorted(set(text))))
-        alphabet.encode(options.start)  # is refused before the training, not after
+        alphabet.encode(options.start)  # Rejects an unusable prompt before training.
         options.output.mkdir(parents=True, exist_ok=True)
         model = GPT(len(alphabet.characters))
         history = train(model, alphabet.encode(text), options.steps, options.seed)
         draw(options.output / "gpt.png", history)
-        print(f"{len(text):,} characters; {history.loss[-1]:.3f} nats a character", file=sys.stderr)
+        print(f"{len(text):,} characters; {history.loss[-1]:.3f} nats per character", file=sys.stderr)
         if options.weights:
             mg.checkpoint.save(options.weights, model.state_dict(), {"alphabet": alphabet.characters})
     write(model, alphabet, options)

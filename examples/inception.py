@@ -1,8 +1,8 @@
-"""InceptionV3 as nodes of the older path: 94 convolutions, concatenations, batch normalization by data sources.
+"""InceptionV3 in the legacy MPSNNGraph API: 94 convolutions, concatenations, and batch normalizations.
 
-The network that the WWDC18 talk "Metal for Accelerating Machine Learning" shows in TensorFlow, in MPSNNGraph's
-vocabulary: every filter is a node, and one NNGraph with gradient filters trains it. Its forward pass is Keras's, to
-rounding. Data: scikit-learn's scanned digits, enlarged to the 75 x 75 pixels that the network needs at least.
+"Metal for Accelerating Machine Learning" (WWDC18) shows this network in TensorFlow. Here every filter is a node, and
+one NNGraph with gradient filters trains it. Its forward pass matches Keras up to rounding. The data are scikit-learn's
+scanned digits, enlarged to 75 x 75 pixels, the smallest size that the network supports.
 Run: python examples/inception.py [--narrow 4] [--steps 150]; page: docs/examples/inception.md.
 """
 
@@ -20,11 +20,11 @@ TENSORFLOW = nn.TENSORFLOW_SAME, nn.TENSORFLOW_VALID
 
 
 class Inception:
-    """The nodes from images [n, size, size, 3] to logits [n, 1, 1, classes].
+    """Nodes that map images [n, size, size, 3] to logits [n, 1, 1, classes].
 
-    narrow divides the numbers of filters; optimizer trains all data sources, None for inference. weights(i, shape)
-    gives the i-th convolution's weights (height, width, in, out) and norms(i, channels) its (beta, mean, variance), for
-    networks that are given from elsewhere; None draws weights.
+    narrow divides the numbers of filters. optimizer trains all data sources; pass None for inference. For pretrained
+    networks, weights(i, shape) returns the i-th convolution's weights (height, width, in, out) and norms(i, channels)
+    its (beta, mean, variance); None initializes them.
     """
 
     def __init__(self, classes=10, narrow=1, optimizer=None, weights=None, norms=None, size=75):
@@ -37,7 +37,7 @@ class Inception:
         self.logits = nn.FullyConnectedNode(x, source, label="logits").result_image
 
     def source(self, height, width, inputs, outputs, stride=1, biases=False):
-        """The data source of the next convolution."""
+        """Create the data source of the next convolution."""
         descriptor = nn.ConvolutionDescriptor(
             width, height, inputs, outputs, stride_in_pixels_x=stride, stride_in_pixels_y=stride
         )
@@ -50,8 +50,8 @@ class Inception:
         )
 
     def conv(self, x, channels, outputs, height, width, stride=1, valid=False):
-        """Convolution, batch normalization, ReLU: (image node, its channels)."""
-        outputs = max(4, outputs // self.narrow // 4 * 4)  # as concatenations take them
+        """Add convolution, batch normalization, and ReLU; return the image node and its number of channels."""
+        outputs = max(4, outputs // self.narrow // 4 * 4)  # concatenation needs multiples of four
         source = self.source(height, width, channels, outputs, stride)
         policy = TENSORFLOW[valid]
         x = nn.ConvolutionNode(x, source, padding_policy=policy).result_image
@@ -71,13 +71,13 @@ class Inception:
         return nn.NeuronReLUNode(x).result_image, outputs
 
     def chain(self, x, channels, *layers):
-        """Convolutions one after the other; each is (outputs, height, width[, stride, valid])."""
+        """Add a sequence of convolutions, each given as (outputs, height, width[, stride, valid])."""
         for layer in layers:
             x, channels = self.conv(x, channels, *layer)
         return x, channels
 
     def stem(self, images):
-        """To the blocks: five convolutions and two poolings."""
+        """Add the layers before the blocks: five convolutions and two poolings."""
         x, channels = self.chain(images, 3, (32, 3, 3, 2, True), (32, 3, 3, 1, True), (64, 3, 3))
         x = self.max_pool(x)
         x, channels = self.chain(x, channels, (80, 1, 1, 1, True), (192, 3, 3, 1, True))
@@ -95,7 +95,7 @@ class Inception:
         return image, sum(channels for _, channels in branches)
 
     def mixed(self, x, channels):
-        """The eleven blocks: at 35 x 35, 17 x 17 and 8 x 8 pixels where images have 299."""
+        """Add the eleven blocks, at 35 x 35, 17 x 17, and 8 x 8 pixels for images of 299 x 299."""
         for pool in (32, 64, 64):
             x, channels = self.join(
                 self.conv(x, channels, 64, 1, 1),
@@ -132,7 +132,7 @@ class Inception:
 
 
 def enlarged(images: np.ndarray, size: int) -> np.ndarray:
-    """[n, 8, 8] to [n, size, size, 3], by repeating pixels, from -1 to 1."""
+    """Enlarge [n, 8, 8] to [n, size, size, 3] by repeating pixels, with values from -1 to 1."""
     index = np.arange(size) * images.shape[1] // size
     large = images[:, index][:, :, index] * np.float32(2) - np.float32(1)
     return np.repeat(large[..., None], 3, axis=3).astype(np.float32)
@@ -140,7 +140,7 @@ def enlarged(images: np.ndarray, size: int) -> np.ndarray:
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--narrow", type=int, default=4, help="divides the numbers of filters; 1: the whole network")
+    parser.add_argument("--narrow", type=int, default=4, help="divisor of the numbers of filters; 1: full network")
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
@@ -155,7 +155,7 @@ def main(arguments=None):
     ends = loss.training_graph(None)
     graph = nn.NNGraph(None, [node.result_image for node in ends], [False] * len(ends))
     queue = mg.CommandQueue(graph.device)
-    print(f"Network {net.count} convolutions, {graph.filter_count} filters with their gradients")
+    print(f"Network {net.count} convolutions, {graph.filter_count} filters including gradients")
 
     losses, start = [], time.perf_counter()
     for step in require("tqdm.auto", "demo", "the progress bar").trange(options.steps, unit="step"):
@@ -167,13 +167,13 @@ def main(arguments=None):
         buffer.wait_until_completed()
         losses.append(float(batch.losses.numpy().sum()))
     seconds = time.perf_counter() - start
-    print(f"Trained {options.steps} steps of batch {options.batch} in {seconds:.1f} s, compiling included")
+    print(f"Trained {options.steps} steps of batch {options.batch} in {seconds:.1f} s, including compilation")
     print(f"Loss    {losses[0]:.4f} at first, {np.mean(losses[-5:]):.4f} in the last five steps")
 
     inference = nn.NNGraph(None, nn.SoftMaxNode(net.logits).result_image)
     test = inference(enlarged(images[1500:], 75)).numpy().reshape(-1, 10)
     accuracy = float((test.argmax(1) == labels[1500:].argmax(1)).mean())
-    print(f"Test    accuracy {100 * accuracy:.2f}% of {len(test)} digits, by the moving averages")
+    print(f"Test    accuracy {100 * accuracy:.2f}% on {len(test)} digits, with moving averages")
     options.output.mkdir(parents=True, exist_ok=True)
     draw(options.output / "inception.png", losses, images[1500:1516], test[:16].argmax(1))
 
@@ -187,7 +187,7 @@ def draw(path, losses, images, predicted):
     right.imshow(framed.reshape(4, 4, 12, 14).transpose(0, 2, 1, 3).reshape(48, 56), cmap="gray_r")
     for i, digit in enumerate(predicted):
         right.text(i % 4 * 14 + 1, i // 4 * 12 + 7, str(digit), color="tab:red", weight="bold")
-    right.set(title="test digits and what the network says", xticks=[], yticks=[])
+    right.set(title="test digits and predictions", xticks=[], yticks=[])
     figure.savefig(path, dpi=110)
     print(f"Wrote   {path}")
 

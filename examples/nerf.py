@@ -1,9 +1,10 @@
-"""A neural radiance field: from pictures of a scene, a network learns what stands where, and shows it from elsewhere.
+"""A neural radiance field: learns a scene from pictures and renders it from other viewpoints.
 
-A ray of a picture is walked in steps; at each, one perceptron tells the density, another the colour, and the graph
-composes them (Mildenhall et al., arXiv:2003.08934). Two such networks learn in turns, for the same time: one is deep
-and sees places as sines and cosines; one is small, behind trained tables, which an operation of our own looks up with
-kernels in C++ and in Metal's language (Müller et al., arXiv:2201.05989). Scene and operation are in radiance_field/.
+Each ray of a picture is sampled at several points. At each point, one perceptron predicts the density, another one the
+color, and the graph composes them (Mildenhall et al., arXiv:2003.08934). Two such networks are trained in turns for the
+same time. One is deep and encodes positions as sines and cosines. The other is small and uses trained tables, which a
+custom operation with C++ and Metal kernels looks up (Müller et al., arXiv:2201.05989). Scene and operation are in
+radiance_field/.
 Run: python examples/nerf.py [--minutes 6] [--size 128] [--views 60] [--quick] [--seed 0] [--output DIR]; page:
 docs/examples/nerf.md.
 """
@@ -24,16 +25,16 @@ from mpsgraph._optional import require
 from radiance_field import scene
 from radiance_field.hash_encoding import HashEncoding
 
-RAYS, SAMPLES = 512, 40  # of a training step; of a ray
-LEVELS, ROWS, COARSEST, FINEST = 10, 2**15, 16, 256  # of the tables; cells along an edge
-FALL = 0.05  # of the rates, from beginning to end
-TURN = 20.0  # seconds that one learns before it is the other's turn
-HELD_OUT = [(1.0, 0.6), (2.9, 0.35), (4.4, 0.9), (5.7, 0.5)]  # angles of views that are not learnt; the first is shown
+RAYS, SAMPLES = 512, 40  # Rays per training step, and samples per ray.
+LEVELS, ROWS, COARSEST, FINEST = 10, 2**15, 16, 256  # Size of the tables; cells along an edge.
+FALL = 0.05  # Final learning rate, relative to the initial one.
+TURN = 20.0  # Seconds after which the other network is trained.
+HELD_OUT = [(1.0, 0.6), (2.9, 0.35), (4.4, 0.9), (5.7, 0.5)]  # Angles of the held-out views; the first one is drawn.
 
 
 # --- the field --------------------------------------------------------------------------------------------------------
 class Waves(nn.Module):
-    """Places (n, 3) as sines and cosines of ten frequencies, (n, 60)."""
+    """Encodes positions (n, 3) as sines and cosines of ten frequencies, (n, 60)."""
 
     def forward(self, x: mg.Tensor) -> mg.Tensor:
         g: mg.Graph = x.graph  # type: ignore[assignment]
@@ -42,7 +43,7 @@ class Waves(nn.Module):
 
 
 class Field(nn.Module):
-    """From rays (n, 2, 3), by their ends, to colours (n, 3): steps composed from front to back, over white."""
+    """Maps rays (n, 2, 3), given by their ends, to colors (n, 3), composed front to back over white."""
 
     def __init__(self, encoding: nn.Module, width: int, depth: int) -> None:
         self.encoding, self.width = encoding, width
@@ -64,14 +65,14 @@ class Field(nn.Module):
         told = g.reshape(told, (-1, SAMPLES, 1 + self.width))
         thickness = g.exponent(g.clamp(told[..., :1], -15.0, 12.0)) * length / SAMPLES
         colours = self.colour(self.here(told[..., 1:]) + self.facing(whole / length))
-        arriving = g.exponent(-g.cumulative_sum(thickness, 1, exclusive=True))  # light that is not stopped before
+        arriving = g.exponent(-g.cumulative_sum(thickness, 1, exclusive=True))  # light that is not absorbed in front
         seen = arriving * (1.0 - g.exponent(-thickness))
         return g.reduction_sum(seen * (colours - 1.0), 1)[:, 0] + 1.0
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
 class Learner:
-    """A field that learns in turns, and how well it showed a view after each: seconds spent, and decibels."""
+    """A field in training, and its quality on one view after each turn, as (seconds of training, decibels)."""
 
     def __init__(self, field: Field, rate: float, seconds: float, seed: int) -> None:
         self.spent = 0.0
@@ -81,7 +82,7 @@ class Learner:
         self.rng = np.random.default_rng(seed)
 
     def learn(self, rays: np.ndarray, colours: np.ndarray, until: float) -> None:
-        """Trains on rays and their colours, drawn at random, until so many seconds are spent; the last step ends."""
+        """Train on randomly drawn rays and their colors until this many seconds have been spent in total."""
         start = time.perf_counter() - self.spent
 
         def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -98,17 +99,17 @@ class Learner:
 
 
 def decibels(found: np.ndarray, true: np.ndarray) -> float:
-    """The ratio of peak signal to noise: 10 log10(1 / mean squared error)."""
+    """Return the peak signal-to-noise ratio: 10 log10(1 / mean squared error)."""
     return -10 * math.log10(max(float(np.mean((found - true) ** 2)), 1e-12))
 
 
 def train(learners: dict[str, Learner], views: list, held_out: list, seconds: float) -> None:
-    """All learn for so long, in turns, so that what else the machine does falls on each alike."""
+    """Train all learners for this long, in turns, so that other load on the machine affects them equally."""
     rays, colours = (np.concatenate(arrays) for arrays in zip(*views, strict=True))
-    meets = (rays[:, 0] != rays[:, 1]).any(1)  # the others pass the room by
+    meets = (rays[:, 0] != rays[:, 1]).any(1)  # the other rays miss the room
     rays, colours = rays[meets], colours[meets]
     for learner in learners.values():
-        learner.trainer.train_step(rays[:RAYS], colours[:RAYS]).wait()  # compiles, before time counts
+        learner.trainer.train_step(rays[:RAYS], colours[:RAYS]).wait()  # compiles before the time is measured
     turns = math.ceil(seconds / TURN)
     for turn in range(1, turns + 1):
         for learner in learners.values():
@@ -119,7 +120,7 @@ def train(learners: dict[str, Learner], views: list, held_out: list, seconds: fl
 
 
 def draw(path: Path, pictures: dict[str, np.ndarray], learners: dict[str, Learner]) -> None:
-    """Pictures of a view side by side, their middles enlarged below, and how they became better."""
+    """Draw renderings of a view side by side, enlarged centers below, and the quality over time."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(15, 6.4), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(2.2, 1))
     for column, (title, picture) in zip(left.subplots(2, len(pictures)).T, pictures.items(), strict=True):
@@ -131,24 +132,24 @@ def draw(path: Path, pictures: dict[str, np.ndarray], learners: dict[str, Learne
     axes = right.subplots()
     for name, learner in learners.items():
         axes.plot(*zip(*learner.curve, strict=True), "o-", markersize=3, label=name)
-    axes.set(xlabel="seconds of learning", ylabel="dB, this view")
+    axes.set(xlabel="seconds of training", ylabel="dB, this view")
     axes.legend(frameon=False)
     figure.savefig(path, dpi=90)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=6.0, help="that each of the two learns")
-    parser.add_argument("--size", type=int, default=128, help="of pictures, in pixels along an edge")
-    parser.add_argument("--views", type=int, default=60, help="to learn from")
-    parser.add_argument("--quick", action="store_true", help="seconds, few and small pictures: to see that it runs")
+    parser.add_argument("--minutes", type=float, default=6.0, help="training time of each network")
+    parser.add_argument("--size", type=int, default=128, help="size of the pictures, in pixels")
+    parser.add_argument("--views", type=int, default=60, help="number of training views")
+    parser.add_argument("--quick", action="store_true", help="train for seconds on few small pictures, as a test")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if options.quick:
         options.minutes, options.size, options.views = 0.04, 32, 12
     if not 0 < options.minutes < math.inf or min(options.size, options.views) < 8 or options.seed < 0:
-        parser.error(f"--minutes must be above 0, --size and --views 8 at least, --seed 0 at least, got {options}")
+        parser.error(f"--minutes must be above 0, --size and --views at least 8, --seed at least 0, got {options}")
     views = [scene.view(2.4 * i, 0.25 + 0.95 * (0.618 * i % 1), options.size) for i in range(options.views)]
     held_out = [scene.view(*angles, options.size) for angles in HELD_OUT]
     seconds = 60 * options.minutes
@@ -157,12 +158,12 @@ def main() -> None:
         "hash tables": Learner(Field(HashEncoding(LEVELS, ROWS, COARSEST, FINEST), 64, 1), 1e-2, seconds, options.seed),
     }
     train(learners, views, held_out, seconds)
-    pictures = {"as it is": held_out[0][1]}
+    pictures = {"ground truth": held_out[0][1]}
     for name, learner in learners.items():
         found = [learner.shown(rays) for rays, _ in held_out]
         mean = np.mean([decibels(one, true) for one, (_, true) in zip(found, held_out, strict=True)])
         pictures[f"{name}: {decibels(found[0], held_out[0][1]):.1f} dB"] = found[0]
-        print(f"{name}: {learner.trainer.step} steps, {mean:.1f} dB over {len(held_out)} views that were not learnt")
+        print(f"{name}: {learner.trainer.step} steps, {mean:.1f} dB on {len(held_out)} held-out views")
     options.output.mkdir(parents=True, exist_ok=True)
     squares = {title: picture.reshape(options.size, options.size, 3) for title, picture in pictures.items()}
     draw(options.output / "nerf.png", squares, learners)

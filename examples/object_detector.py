@@ -1,8 +1,8 @@
-"""An object detector by the YOLO loss node: scanned digits in scenes, each found with its box and its class.
+"""An object detector with the YOLO loss node: finds scanned digits in scenes, with their boxes and classes.
 
-Turi Create's job in the WWDC18 talk "Metal for Accelerating Machine Learning": a Darknet-like network of convolution,
-batch normalization and leaky ReLU, trained through MPSNNGraph's nodes on augmented scenes; boxes that overlap are
-thinned out by the graph's own non-maximum suppression; judged by the mean average precision at an overlap of 0.5.
+The task is that of Turi Create in "Metal for Accelerating Machine Learning" (WWDC18). A Darknet-like network of
+convolution, batch normalization, and leaky ReLU is trained with MPSNNGraph nodes on augmented scenes. The graph's
+non-maximum suppression removes overlapping boxes; the metric is mean average precision at an overlap of 0.5.
 Run: python examples/object_detector.py [--steps 1200]; page: docs/examples/object_detector.md.
 """
 
@@ -15,19 +15,19 @@ import numpy as np
 from mpsgraph import nngraph as nn
 from mpsgraph._optional import require
 
-SIZE, GRID, CLASSES = 64, 8, 10  # pixels and cells of a side
-ANCHORS = np.array([[1.2, 1.8], [2.0, 2.8]], np.float32)  # width and height in cells
-FILTERS = (16, 32, 64)  # of the stages, with a pooling behind each
+SIZE, GRID, CLASSES = 64, 8, 10  # Pixels and cells per side.
+ANCHORS = np.array([[1.2, 1.8], [2.0, 2.8]], np.float32)  # Width and height in cells.
+FILTERS = (16, 32, 64)  # Of the stages, each followed by pooling.
 
 
 class Scenes:
-    """Scenes of one to three digits, drawn anew each time: other digits, places, sizes, contrasts and noise."""
+    """Random scenes of one to three digits, with random positions, sizes, contrasts, and noise."""
 
     def __init__(self, images: np.ndarray, labels: np.ndarray):
         self.images, self.labels = images, labels
 
     def draw(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, list[list[tuple[int, np.ndarray]]]]:
-        """(images [n, 64, 64, 1], for each its objects: class and (centre x, y, width, height) in pixels)."""
+        """Return images [n, 64, 64, 1] and their objects: class and (center x, y, width, height) in pixels."""
         scenes = rng.random((count, SIZE, SIZE), np.float32) * np.float32(0.2)
         objects: list[list[tuple[int, np.ndarray]]] = []
         for scene in scenes:
@@ -40,7 +40,7 @@ class Scenes:
         return scenes[..., None], objects
 
     def place(self, scene, found, rng):
-        """Draws a digit where none is yet; None when there is no room."""
+        """Draw a digit at a free position; return None if there is no room."""
         i = rng.integers(len(self.images))
         height = int(rng.integers(14, 27))
         digit = self.images[i][:, self.images[i].max(0) > 0.1]  # without empty columns
@@ -57,7 +57,7 @@ class Scenes:
 
 
 def targets(objects) -> np.ndarray:
-    """What the loss node takes: for each cell and anchor x, y within the cell, w, h in cells, 1, and one class."""
+    """Return the labels: for each cell and anchor x, y within the cell, w, h in cells, confidence 1, and the class."""
     result = np.zeros((len(objects), GRID, GRID, len(ANCHORS), 5 + CLASSES), np.float32)
     for scene, found in zip(result, objects, strict=True):
         for kind, box in found:
@@ -69,7 +69,7 @@ def targets(objects) -> np.ndarray:
 
 
 def network(images: nn.ImageNode, optimizer) -> nn.ImageNode:
-    """To [n, 8, 8, anchors * (5 + classes)]."""
+    """Create the network with output [n, 8, 8, anchors * (5 + classes)]."""
     x, channels = images, 1
 
     def conv(x, inputs, outputs, size, label):
@@ -90,7 +90,7 @@ def network(images: nn.ImageNode, optimizer) -> nn.ImageNode:
 
 
 class Detector:
-    """Predictions as boxes: decoded and thinned out by one graph of MPSGraph's vocabulary."""
+    """The network, and a graph that decodes its predictions and removes overlapping boxes."""
 
     def __init__(self, prediction: nn.ImageNode):
         self.nodes = nn.NNGraph(None, prediction)
@@ -108,7 +108,7 @@ class Detector:
         )
 
     def __call__(self, images):
-        """For each image its findings: (score, class, box)."""
+        """Return the detections in each image: (score, class, box)."""
         given = self.nodes(images).numpy().reshape(-1, *self.given.shape[1:])
         results = self.graph.run({self.given: given}, [self.boxes, self.scores, self.kept])
         boxes, scores, kept = (array.numpy() for array in results.values())
@@ -119,14 +119,14 @@ class Detector:
 
 
 def overlap(a: np.ndarray, b: np.ndarray) -> float:
-    """Intersection over union of two boxes (centre x, y, width, height)."""
+    """Return the intersection over union of two boxes (center x, y, width, height)."""
     common = np.minimum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2) - np.maximum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2)
     inside = float(np.prod(np.maximum(common, 0)))
     return inside / float(np.prod(a[2:]) + np.prod(b[2:]) - inside)
 
 
 def mean_average_precision(found, objects, at: float = 0.5) -> float:
-    """The mean over classes of the area under precision against recall, each box found once."""
+    """Return the mean over classes of the area under the precision-recall curve, where each box counts once."""
     areas = []
     for kind in range(CLASSES):
         truth = {i: [box for k, box in scene if k == kind] for i, scene in enumerate(objects)}
@@ -172,7 +172,7 @@ def main(arguments=None):
     print(f"Loss    {np.mean(losses[:5]):.2f} at first, {np.mean(losses[-20:]):.2f} in the last twenty steps")
     scenes, objects = test.draw(200, np.random.default_rng(1))
     found = Detector(prediction)(scenes)
-    print(f"Test    mAP {mean_average_precision(found, objects):.3f} at an overlap of 0.5, {len(scenes)} scenes")
+    print(f"Test    mAP {mean_average_precision(found, objects):.3f} at an overlap of 0.5 on {len(scenes)} scenes")
     options.output.mkdir(parents=True, exist_ok=True)
     draw(options.output / "object_detector.png", scenes, found, objects)
 

@@ -1,8 +1,8 @@
 """ResNet-50 for images of 32x32 pixels, built and trained as in the talk "Training DNNs on iOS with MPSGraph".
 
-Block by block in the graph's own operations. Batch normalization chooses in the graph, by `if_` on the placeholder
-`is_training`, between the batch's statistics, which also move the averages under a control dependency, and the
-averages; mg.nn.BatchNorm trains to the same losses. Data: CIFAR-10's files, else scikit-learn's digits, enlarged.
+It is built block by block from the graph's operations. Batch normalization selects its statistics in the graph with
+`if_` on the placeholder `is_training`: those of the batch, which also update the averages as control dependencies, or
+the averages. mg.nn.BatchNorm trains to the same losses. The data are CIFAR-10 or scikit-learn's digits, enlarged.
 Run: python examples/resnet50.py [--data DIR] [--batch-norm both|graph|layer]; page: docs/examples/resnet50.md.
 """
 
@@ -17,15 +17,15 @@ from mpsgraph._optional import require
 STAGES = ((64, 256, 3, 1), (128, 512, 4, 2), (256, 1024, 6, 2), (512, 2048, 3, 2))  # f1, f2, blocks, stride
 CLASSES = 10
 BATCH_NORMS = {"graph": "the graph's operations", "layer": "mg.nn.BatchNorm"}
-EPSILON, MOMENTUM = 1e-3, 0.99  # Keras's, as in the talk
+EPSILON, MOMENTUM = 1e-3, 0.99  # Keras's defaults, as in the talk.
 LEARNING_RATE = 0.01
 glorot = mg.nn.initialisers.GlorotUniform()
 
 
 class ResNet50:
-    """The network, its loss and its update in one graph. `narrow` divides the numbers of filters.
+    """The network, its loss, and its update in one graph. `narrow` divides the numbers of filters.
 
-    is_training: None, a placeholder decides in each run; True or False: a graph without the choice and without `if_`.
+    is_training: None makes it a placeholder that is set in each run; True or False builds a graph without `if_`.
     """
 
     def __init__(self, batch_norm: str = "graph", seed: int = 0, narrow: int = 1, is_training: bool | None = None):
@@ -43,7 +43,7 @@ class ResNet50:
         self.updates = [g.assign(weight, value) for weight, value in descended]
 
     def network(self, x: mg.Tensor) -> mg.Tensor:
-        """From images (n, 32, 32, 3) to logits (n, 10)."""
+        """Map images (n, 32, 32, 3) to logits (n, 10)."""
         x = self.convolution_and_norm(x, 64 // self.narrow, 7, strides=2)
         x = self.graph.max_pooling2d(self.graph.relu(x), 3, 2)
         for f1, f2, blocks, stride in STAGES:
@@ -55,11 +55,11 @@ class ResNet50:
         return self.fully_connected(self.graph.reshape(x, (-1, int(np.prod(x.shape[1:])))), CLASSES)
 
     def identity_block(self, x: mg.Tensor, filters: tuple[int, int]) -> mg.Tensor:
-        """A residual block whose input and output are of one size."""
+        """Add a residual block whose input and output have the same size."""
         return self.graph.relu(self.three_convolutions(x, filters, 1) + x)
 
     def convolution_block(self, x: mg.Tensor, filters: tuple[int, int], stride: int) -> mg.Tensor:
-        """A residual block that changes the size, so that its shortcut is a convolution too."""
+        """Add a residual block that changes the size, with a convolution as its shortcut."""
         y = self.three_convolutions(x, filters, stride)
         return self.graph.relu(y + self.convolution_and_norm(x, filters[1], 1, strides=stride))
 
@@ -75,7 +75,7 @@ class ResNet50:
         return self.batch_normalization(self.graph.convolution2d(x, weights, strides=strides, padding=padding))
 
     def batch_normalization(self, x: mg.Tensor) -> mg.Tensor:
-        """Each channel brought to mean 0 and variance 1, in training over the batch, then scaled and shifted."""
+        """Normalize each channel, in training with statistics of the batch, then scale and shift it."""
         if self.batch_norm == "layer":
             norm = mg.nn.BatchNorm(epsilon=EPSILON, momentum=MOMENTUM).train(self.is_training)
             y = norm(x)
@@ -116,13 +116,13 @@ class ResNet50:
         return feeds if isinstance(self.is_training, bool) else feeds | {self.is_training: np.array([is_training])}
 
     def train_step(self, images: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-        """One step on a batch of images in 0..1 and labels 0..9. Result: loss and accuracy before it."""
+        """Train on a batch of images from 0 to 1 and labels 0 to 9; return loss and accuracy before the update."""
         feeds = self.feeds(images, labels, True)
         found = self.graph.run(feeds, [self.loss, self.probabilities], self.updates)
         return found[self.loss].item(), float((found[self.probabilities].numpy().argmax(axis=1) == labels).mean())
 
     def evaluate(self, images: np.ndarray, labels: np.ndarray, batch: int = 256) -> tuple[float, float]:
-        """Loss and accuracy by the moving averages."""
+        """Return loss and accuracy with the moving averages."""
         loss = right = 0.0
         for x, y in mg.data.batches((images, labels), batch, shuffle=False):
             found = self.graph.run(self.feeds(x, y, False), [self.loss, self.probabilities])
@@ -132,7 +132,7 @@ class ResNet50:
 
 
 def read_data(directory: Path | None) -> tuple[str, mg.data.Dataset, mg.data.Dataset]:
-    """A name, and (images, labels) for training and test."""
+    """Return the name of the data, and (images, labels) for training and test."""
     if directory is not None:
         return f"CIFAR-10 in {directory}", *mg.data.read_cifar10(directory)
     train, test = ((np.repeat(images, 3, axis=3), labels) for images, labels in mg.data.digits(32))
@@ -152,12 +152,12 @@ def train(net: ResNet50, train_set: mg.data.Dataset, test_set: mg.data.Dataset, 
 
 
 def draw(path: Path, name: str, histories: dict[str, mg.History]) -> None:
-    """Loss and accuracy over the steps, of each batch normalization."""
+    """Draw loss and accuracy over the steps for each kind of batch normalization."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(13, 4.5), layout="constrained")
     figure.suptitle(f"ResNet-50 on {name}", fontweight="bold")
     for i, (kind, history) in enumerate(histories.items()):
         axes = history.plot(figure.add_subplot(1, len(histories), i + 1))
-        axes.set_title(f"{BATCH_NORMS[kind]}: {history.validation[-1][1]['accuracy']:.1%} of the test set right")
+        axes.set_title(f"{BATCH_NORMS[kind]}: {history.validation[-1][1]['accuracy']:.1%} of the test set correct")
         (legend := axes.get_legend()).remove()
     labels = [text.get_text() for text in legend.get_texts()]
     figure.legend(legend.legend_handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
@@ -165,9 +165,9 @@ def draw(path: Path, name: str, histories: dict[str, mg.History]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Trains ResNet-50 on images of 32x32 pixels.")
-    parser.add_argument("--data", type=Path, help="directory with CIFAR-10's binary or Python files; default: digits")
-    parser.add_argument("--batch-norm", choices=("both", *BATCH_NORMS), default="both", help="default: each in turn")
+    parser = argparse.ArgumentParser(description="Train ResNet-50 on images of 32x32 pixels.")
+    parser.add_argument("--data", type=Path, help="directory with CIFAR-10's files (default: built-in digits)")
+    parser.add_argument("--batch-norm", choices=("both", *BATCH_NORMS), default="both", help="default: both, in turn")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--narrow", type=int, default=1, choices=(1, 2, 4, 8, 16), help="divides numbers of filters")
@@ -176,9 +176,9 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     name, train_set, test_set = read_data(options.data)
     if options.epochs < 1 or options.seed < 0 or not 1 < options.batch <= len(train_set[0]):
-        parser.error(f"--epochs must be 1 at least, --seed 0, --batch from 2 to the {len(train_set[0])} images")
+        parser.error(f"--epochs must be 1 or more, --seed 0 or more, --batch from 2 to the {len(train_set[0])} images")
     options.output.mkdir(parents=True, exist_ok=True)
-    print(f"Data    {name}: {len(train_set[0]):,} for training, {len(test_set[0]):,} for the test")
+    print(f"Data    {name}: {len(train_set[0]):,} for training, {len(test_set[0]):,} for testing")
     histories = {}
     for kind in BATCH_NORMS if options.batch_norm == "both" else (options.batch_norm,):
         net = ResNet50(kind, options.seed, options.narrow)
@@ -186,7 +186,7 @@ def main(arguments: list[str] | None = None) -> None:
         started = time.perf_counter()
         history = histories[kind] = train(net, train_set, test_set, options.epochs, options.batch)
         seconds, result = time.perf_counter() - started, history.validation[-1][1]
-        print(f"Trained {len(history.loss)} steps of batch {options.batch} in {seconds:.1f} s, compiling included")
+        print(f"Trained {len(history.loss)} steps of batch {options.batch} in {seconds:.1f} s, including compilation")
         print(f"Test    accuracy {result['accuracy']:.2%}, loss {result['loss']:.4f}")
     draw(options.output / "resnet50.png", name, histories)
     print(f"Picture {options.output / 'resnet50.png'}")

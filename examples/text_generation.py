@@ -1,8 +1,8 @@
-"""A network that writes: an LSTM over characters learns a text and goes on where you begin.
+"""Text generation: an LSTM learns a text character by character and continues your prompt.
 
-The talk's "Build customized ML models" (WWDC20): embedding by gather, LSTM, dense layer, and a character drawn from the
-softmax of its results times the inverse temperature, all in one graph. What the network remembers, and the character it
-drew last, stay on the device from one character to the next.
+It follows "Build customized ML models" (WWDC20): an embedding by gather, an LSTM, a dense layer, and a character drawn
+from the softmax of its logits times the inverse temperature, all in one graph. The state of the network and the last
+character stay on the device from one character to the next.
 Run: python examples/text_generation.py [--text FILE] [--start WORDS] [--length 600] [--temperature 0.6] [--steps 1500]
 [--weights FILE] [--output DIR]; page: docs/examples/text_generation.md.
 """
@@ -23,15 +23,15 @@ from mpsgraph._optional import require
 from mpsgraph.data import DataError
 
 EMBEDDED, HIDDEN = 64, 384
-BATCH, WINDOW = 32, 64  # sequences of a training step, and their characters
-RATE = 3e-3  # Adam's at the beginning; it falls to nothing along half a cosine
-HELD_OUT = 0.05  # the end of the text, which is not learnt
-COLDEST = 1e-3  # temperature: the likeliest character is sure then
-RARE = 20  # characters that come less often are left out
+BATCH, WINDOW = 32, 64  # Sequences per training step, and their length.
+RATE = 3e-3  # Initial learning rate of Adam; decreases to 0 along a cosine.
+HELD_OUT = 0.05  # Fraction of the text, at its end, that is not used for training.
+COLDEST = 1e-3  # Lowest temperature, at which the most likely character is certain.
+RARE = 20  # Characters that occur less often are removed.
 
 
 class Network(nn.Module):
-    """From characters (batch, time) as integers, and the state before them, to logits and the state behind them."""
+    """Maps integer characters (batch, time) and the state before them to logits and the state after them."""
 
     def __init__(self, characters: int, hidden: int) -> None:
         self.embedding, self.lstm, self.dense = (
@@ -49,20 +49,20 @@ class Network(nn.Module):
 
 
 class Writer:
-    """The network's training step and its way to write, over the same variables in one graph."""
+    """Training and text generation in one graph, over the same variables."""
 
     def __init__(self, alphabet: str, hidden: int = HIDDEN, seed: int = 0) -> None:
         self.g = g = mg.Graph(seed)
         self.alphabet, self.network = alphabet, Network(len(alphabet), hidden)
         self.codes = {character: code for code, character in enumerate(alphabet)}
-        # training: each character is to be told from those before it
+        # Training: each character is predicted from the previous ones.
         self.text = g.placeholder((-1, -1), mg.int32, "text")
         self.next = g.placeholder((-1, -1), mg.int32, "next")
         self.rate = g.placeholder((), name="rate")
         self.loss = nn.losses.cross_entropy(self.network(self.text), self.next)
         gradients = g.gradients(self.loss, self.network.parameters())
         self.updates = mg.optim.Adam().updates(gradients, self.rate)
-        # writing: nothing but the inverse temperature is fed, and the drawn character comes back
+        # Writing: the only feed is the inverse temperature, and the drawn character stays in a variable.
         self.state = [g.variable(np.zeros((1, 1, hidden), np.float32), name=name) for name in ("state", "cell")]
         self.last = g.variable(np.zeros((1, 1), np.int32), name="last")
         self.inverse_temperature = g.placeholder((), name="inverse_temperature")
@@ -71,7 +71,7 @@ class Writer:
         self.write, self.write_updates = self.drawn(self.last)
 
     def drawn(self, characters: mg.Tensor) -> tuple[mg.Tensor, list[mg.Operation]]:
-        """A character behind (1, n) others, and what keeps it and the network's state for the next one."""
+        """Draw the character after (1, n) others; return it and the updates of the network's state."""
         g = self.g
         logits, state = self.network.with_state(characters, (self.state[0], self.state[1]))
         odds = g.softmax(logits[:, -1] * self.inverse_temperature)
@@ -81,7 +81,7 @@ class Writer:
         return drawn, [*kept, g.assign(self.last, drawn)]
 
     def step(self, text: np.ndarray, rate: float) -> float:
-        """One training step on (batch, window + 1) characters. Result: the mean loss before it, in nats."""
+        """Train on (batch, window + 1) characters; return the mean loss before the update, in nats."""
         feeds = {self.text: text[:, :-1], self.next: text[:, 1:], self.rate: np.float32(rate)}
         return float(self.g.run(feeds, self.loss, self.updates))
 
@@ -91,11 +91,11 @@ class Writer:
     def encode(self, text: str) -> np.ndarray:
         unknown = sorted(set(text) - self.codes.keys())
         if unknown:
-            raise DataError(f"the network has not seen {unknown}, begin without them; it knows {self.alphabet!r}")
+            raise DataError(f"the network has not seen {unknown}, which --start must avoid; it knows {self.alphabet!r}")
         return np.array([self.codes[character] for character in text], np.int32)
 
     def generate(self, start: str, length: int, temperature: float) -> Iterator[str]:
-        """Characters that go on from `start`, which is not empty, one by one. Low temperatures prefer likely ones."""
+        """Yield the characters that continue a non-empty prompt; low temperatures prefer likely ones."""
         for variable in self.state:
             self.g.set_variable(variable, np.zeros(variable.shape, np.float32))
         feeds = {self.inverse_temperature: np.float32(1 / temperature), self.given: self.encode(start)[None]}
@@ -108,20 +108,20 @@ class Writer:
 
 
 def read_text(path: Path | None) -> str:
-    """A file's text, or Python's own manual, without rare characters."""
+    """Read a file's text, or Python's own manual, without rare characters."""
     try:
         text = "\n".join(pydoc_data.topics.topics.values()) if path is None else path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a text in UTF-8: {error}") from error
+        raise DataError(f"{path} is not a UTF-8 text: {error}") from error
     counts = Counter(text)
     kept = "".join(character for character in text if counts[character] >= RARE)
     if len(kept) < 20 * (WINDOW + 1) / HELD_OUT:
-        raise DataError(f"{path} holds {len(kept)} characters that come {RARE} times or more: too few to learn")
+        raise DataError(f"{path} is too short: {len(kept)} characters are left after removing rare ones")
     return kept
 
 
 def train(writer: Writer, text: str, steps: int, seed: int = 0) -> tuple[list[float], dict[int, float]]:
-    """The loss of every step, and by step that of the end of the text, which is not learnt."""
+    """Train; return the loss of every step, and by step that of the held-out end of the text."""
     rng, codes = np.random.default_rng(seed), writer.encode(text)
     learnt = codes[: int(len(codes) * (1 - HELD_OUT))]
     rows = (len(codes) - len(learnt)) // (WINDOW + 1)
@@ -136,52 +136,52 @@ def train(writer: Writer, text: str, steps: int, seed: int = 0) -> tuple[list[fl
 
 
 def load(path: Path, seed: int) -> Writer:
-    """The writer whose weights a file keeps, with the characters that it knows; the seed is that of its drawing."""
+    """Load a writer and the characters that it knows from a weight file; the seed is for drawing characters."""
     weights, stated = mg.checkpoint.load(path)
     if "alphabet" not in stated:
-        raise DataError(f"{path} does not say which characters its network knows: it is not a file of --weights")
+        raise DataError(f"{path} was not written by --weights: it does not contain the network's characters")
     writer = Writer(stated["alphabet"], seed=seed)
     writer.network.load_state_dict(weights)
     return writer
 
 
 def draw(path: Path, losses: list[float], tests: dict[int, float]) -> None:
-    """Both losses in bits a character."""
+    """Draw both losses in bits per character."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    axes.plot(np.arange(1, len(losses) + 1), np.array(losses) / np.log(2), linewidth=0.6, label="learnt text")
-    axes.plot(list(tests), np.array(list(tests.values())) / np.log(2), "o-", label="the rest of the text")
-    axes.set(xlabel="step", ylabel="bits a character", ylim=(0, None))
+    axes.plot(np.arange(1, len(losses) + 1), np.array(losses) / np.log(2), linewidth=0.6, label="training text")
+    axes.plot(list(tests), np.array(list(tests.values())) / np.log(2), "o-", label="held-out text")
+    axes.set(xlabel="step", ylabel="bits per character", ylim=(0, None))
     axes.legend(frameon=False)
     figure.savefig(path, dpi=110)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", type=Path, help="what to learn, in UTF-8; else the manual in pydoc_data.topics")
-    parser.add_argument("--start", default="The ", help="what the written text begins with")
+    parser.add_argument("--text", type=Path, help="UTF-8 text to learn (default: the manual in pydoc_data.topics)")
+    parser.add_argument("--start", default="The ", help="prompt with which the text begins")
     parser.add_argument("--length", type=int, default=600, help="characters to write")
     parser.add_argument("--temperature", type=float, default=0.6, help="low: likely characters, high: surprising ones")
-    parser.add_argument("--steps", type=int, default=1500, help=f"of training, {BATCH} times {WINDOW} characters each")
-    parser.add_argument("--weights", type=Path, help="a file that keeps what was learnt: read if it is there")
+    parser.add_argument("--steps", type=int, default=1500, help=f"training steps, of {BATCH} times {WINDOW} characters")
+    parser.add_argument("--weights", type=Path, help="weight file, which is loaded if it exists and otherwise written")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if not options.start or not COLDEST <= options.temperature or min(options.length, options.steps) < 1:
-        parser.error(f"--start must not be empty, --temperature {COLDEST} at least, --length and --steps 1 at least")
+        parser.error(f"--start must not be empty, --temperature at least {COLDEST}, --length and --steps at least 1")
     if options.seed < 0 or (options.weights and not options.weights.parent.is_dir()):
-        parser.error("--seed must be 0 at least, and --weights a file in a directory that is there")
+        parser.error("--seed must be at least 0, and --weights must be in an existing directory")
     if options.weights and options.weights.exists():
         writer = load(options.weights, options.seed)
-        print(f"{options.weights} keeps what was learnt: nothing is learnt now", file=sys.stderr)
+        print(f"Using the weights in {options.weights} without training", file=sys.stderr)
     else:
         text = read_text(options.text)
         writer = Writer("".join(sorted(set(text))), seed=options.seed)
-        writer.encode(options.start)  # is refused before the training, not after
+        writer.encode(options.start)  # Rejects an unusable prompt before training.
         options.output.mkdir(parents=True, exist_ok=True)
         losses, tests = train(writer, text, options.steps, options.seed)
         draw(options.output / "text_generation.png", losses, tests)
-        print(f"{len(text):,} characters; {losses[-1]:.3f} nats a character, {tests[options.steps]:.3f} held out")
+        print(f"{len(text):,} characters; {losses[-1]:.3f} nats per character, {tests[options.steps]:.3f} held out")
         if options.weights:
             mg.checkpoint.save(options.weights, writer.network.state_dict(), {"alphabet": writer.alphabet})
     print(options.start, end="")

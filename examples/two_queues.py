@@ -1,8 +1,8 @@
-"""Two graphs on two queues, one of which works on what the other makes: the race, and the event that ends it.
+"""Two graphs on two queues, where one uses the other's result: a race, and the event that prevents it.
 
-After the talk "Accelerate machine learning with Metal" (WWDC22): a compute graph finds what moves in each frame of a
-video, a post-processing graph tints it. The mask passes between them through memory that both know, and nothing waits
-on the host; without a shared event the second graph takes whatever mask lies there.
+After "Accelerate machine learning with Metal" (WWDC22): a compute graph finds what moves in each frame of a video, and
+a post-processing graph tints it. The mask is passed in memory that both share, and the host does not wait in between.
+Without a shared event, the second graph uses whatever mask is in memory.
 Run: python examples/two_queues.py [--frames 40] [--size 320] [--output DIR]; page: docs/examples/two_queues.md.
 """
 
@@ -16,15 +16,15 @@ import mpsgraph as mg
 import numpy as np
 from mpsgraph._optional import require
 
-IN_FLIGHT = 2  # frames, and memories for masks: while one mask is used, the next is computed
+IN_FLIGHT = 2  # Frames, and mask buffers: one mask is used while the next is computed.
 SMOOTHINGS, WINDOW = 4, 9
 COLOUR = 0.95, 0.35, 0.1
 KINDS, NAMES, WAITING = ("right", "stale", "torn"), ("mask", "tinted"), "wait for event"
-SHOWN, FRAME_COLOURS = 8, ("#31688e", "#35b779", "#b5651d", "#7b4fa3")  # frames in the timeline
+SHOWN, FRAME_COLOURS = 8, ("#31688e", "#35b779", "#b5651d", "#7b4fa3")  # Frames in the timeline.
 
 
 def video(frames: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Frames (frames, 1, size, size, 1) of a disc that goes in circles, and the background without it, in 0..1."""
+    """Generate frames (frames, 1, size, size, 1) of a circling disc, and the background without it, from 0 to 1."""
     y, x = np.mgrid[:size, :size].astype(np.float32) / size
     background = 0.4 + 0.1 * np.sin(40 * x) * np.sin(40 * y)
     turn = 2 * np.pi * np.arange(frames)[:, None, None] / 20
@@ -34,7 +34,7 @@ def video(frames: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Pipeline:
-    """The two graphs, compiled, with a queue each, and the memory between them."""
+    """The two compiled graphs, a queue for each, and the memory between them."""
 
     def __init__(self, size: int, background: np.ndarray) -> None:
         self.background, self.queues = background, (mg.CommandQueue(), mg.CommandQueue())
@@ -56,18 +56,18 @@ class Pipeline:
         self.post_process = g.compile({frame: shape, mask: shape}, [tinted])
 
     def in_turn(self, frames: np.ndarray) -> tuple[list[mg.NDArray], list[np.ndarray]]:
-        """The masks and the tinted frames as they must be: one graph after the other."""
+        """Return the correct masks and tinted frames, by running one graph after the other."""
         masks = [self.compute.run([frame, self.background])[0] for frame in frames]
         return masks, [self.post_process.run(pair)[0].numpy() for pair in zip(frames, masks, strict=True)]
 
     def side_by_side(self, frames: np.ndarray, event: mg.SharedEvent | None) -> list[np.ndarray]:
-        """The tinted frames with each graph on its own queue; the event, if there is one, counts finished masks."""
+        """Return the tinted frames, with each graph on its own queue; the event, if any, counts finished masks."""
         for mask in self.masks:
             mask.numpy()[:] = 0
         running: list[tuple[Any, ...]] = []
         for number, frame in enumerate(frames):
             for execution in running[number - IN_FLIGHT] if number >= IN_FLIGHT else ():
-                execution.wait()  # the mask's memory is free again, with an event or without
+                execution.wait()  # The mask's memory is free again, with or without an event.
             mask = self.masks[number % IN_FLIGHT]
             makes, uses = mg.ExecutionDescriptor(), mg.ExecutionDescriptor()
             if event:
@@ -81,7 +81,7 @@ class Pipeline:
         return [second.results[0].numpy() for _, second in running]
 
     def judge(self, frames: np.ndarray, tinted: list[np.ndarray]) -> list[str]:
-        """Of each frame: "right", "stale" with the mask that lay in memory before, or "torn" with parts of both."""
+        """Classify each frame: "right", "stale" (with the previous mask in memory), or "torn" (with parts of both)."""
         masks, right = self.in_turn(frames)
         before = [np.zeros_like(self.background)] * IN_FLIGHT + masks
         verdicts = []
@@ -93,7 +93,7 @@ class Pipeline:
 
 
 def recorded(pipeline: Pipeline, frames: np.ndarray, event: mg.SharedEvent | None) -> tuple[list[np.ndarray], dict]:
-    """The tinted frames, and by name the (start, length) in milliseconds of both graphs' runs and of the waiting."""
+    """Return the tinted frames, and by name the (start, length) in milliseconds of both graphs' runs and the waits."""
     with mg.profiler.profile() as profile:
         tinted = pipeline.side_by_side(frames, event)
     records = [r for r in profile.records if r.category in ("run", "event") and r.shape == "interval"]
@@ -105,7 +105,7 @@ def recorded(pipeline: Pipeline, frames: np.ndarray, event: mg.SharedEvent | Non
 
 
 def draw(path: Path, frames: list[np.ndarray], verdicts: list[list[str]], times: list[dict]) -> None:
-    """A frame without and with the event above what both queues did when."""
+    """Draw a frame with and without the event, above a timeline of both queues."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(12, 7.5), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=(1.5, 1))
     for column, title in enumerate(("Without an event", "With a shared event")):
@@ -131,14 +131,16 @@ def draw(path: Path, frames: list[np.ndarray], verdicts: list[list[str]], times:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=40)
-    parser.add_argument("--size", type=int, default=320, help="pixels of a frame's side")
+    parser.add_argument("--size", type=int, default=320, help="height and width of a frame in pixels")
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
     if options.frames < 1 or options.size < WINDOW:
-        parser.error(f"--frames must be 1 at least and --size {WINDOW}, got {options.frames} and {options.size}")
+        parser.error(
+            f"--frames must be at least 1 and --size at least {WINDOW}, got {options.frames} and {options.size}"
+        )
     frames, background = video(options.frames, options.size)
     pipeline = Pipeline(options.size, background)
-    pipeline.in_turn(frames[:1])  # so that everything has run once
+    pipeline.in_turn(frames[:1])  # Runs everything once before the measurement.
     shown, verdicts, times = [], [], []
     for title, event in (("without an event", None), ("with a shared event", mg.SharedEvent())):
         tinted, runs = recorded(pipeline, frames, event)

@@ -1,21 +1,23 @@
-// The hash encoding of neural graphics primitives and its gradient, as kernels for the CPU (Müller et al., 2022).
+// CPU kernels of the hash encoding of neural graphics primitives and its gradient (Müller et al., arXiv:2201.05989).
 //
-// At each level a grid lies over the unit cube. Its corners have rows in the level's table: each its own where there
-// are enough, else the one that a hash of its coordinates says. A place is told by the rows of the eight corners around
-// it, each in proportion to its nearness, level after level. examples/nerf.py makes operations of these functions;
-// hash_encoding.metal says the same for graphics processors.
+// Each level divides the unit cube into a grid. The corners of its cells have rows in the level's table: separate ones
+// if
+// the table is large enough, otherwise those given by a hash of the coordinates. A position is encoded, level by level,
+// as
+// the trilinear interpolation of the rows of the eight corners around it. hash_encoding.py makes operations of these
+// functions; hash_encoding.metal contains the same kernels for GPUs.
 
 #include <algorithm>
 #include <cstdint>
 
 namespace {
 
-using float2 = float __attribute__((vector_size(8)));  // as in Metal; GCC and Clang have it
+using float2 = float __attribute__((vector_size(8)));  // As in Metal; supported by GCC and Clang.
 
 struct Level {
-  uint32_t cells;  // along each edge of the cube
+  uint32_t cells;  // Along each edge of the cube.
   uint32_t step[3];
-  uint32_t last;  // row of the table; rows are a power of two
+  uint32_t last;  // Last row of the table, whose number of rows is a power of two.
   bool hashed;
 
   Level(int64_t resolution, int64_t rows)
@@ -25,7 +27,7 @@ struct Level {
     std::copy_n(hashed ? primes : in_order, 3, step);
   }
 
-  // Calls visit(row, weight) for the eight corners around a place.
+  // Calls visit(row, weight) for the eight corners around a position.
   template <typename Visit>
   void corners(const float* place, Visit visit) const {
     uint32_t at[3][2];
@@ -48,8 +50,9 @@ struct Level {
 
 }  // namespace
 
-// places (n, 3) and tables (levels, rows, 2) -> (n, 2 * levels). Threads take blocks of places level by level, so that
-// the table of one level at a time is read again and again while it is in the processor's cache.
+// Maps places (n, 3) and tables (levels, rows, 2) to (n, 2 * levels). Threads process blocks of positions level by
+// level,
+// so that the table of one level stays in the processor's cache.
 void hash_encoding(mpsgraph::custom::Call& call) {
   const auto places = call.operand<float>(0), tables = call.operand<float>(1);
   const auto resolutions = call.integers("resolutions");
@@ -71,8 +74,9 @@ void hash_encoding(mpsgraph::custom::Call& call) {
   });
 }
 
-// incoming (n, 2 * levels), places and tables -> the gradient of tables. A level is one thread's, so that no two add to
-// the same row, and sums are in the same order every time.
+// Computes the gradient of tables from incoming (n, 2 * levels), places, and tables. Each level belongs to one thread,
+// so
+// no two threads add to the same row, and the order of additions is always the same.
 void hash_encoding_gradient(mpsgraph::custom::Call& call) {
   const auto incoming = call.operand<float>(0), places = call.operand<float>(1);
   const auto resolutions = call.integers("resolutions");

@@ -1,6 +1,6 @@
-// The hash encoding and its gradient as kernels for graphics processors: hash_encoding.cpp says what they are.
+// GPU kernels of the hash encoding and its gradient, which hash_encoding.cpp describes.
 //
-// One source serves both operations: what it reads of Arguments, both have.
+// Both operations use this source, and only read Arguments that both have.
 
 struct Corner {
   uint row;
@@ -19,7 +19,7 @@ Corner corner_of(float3 place, uint cells, uint rows, uint corner) {
   return {row, weight.x * weight.y * weight.z};
 }
 
-// A thread for each place and level.
+// One thread per position and level.
 kernel void hash_encoding(device const packed_float3* places [[buffer(0)]], device const float2* tables [[buffer(1)]],
                           device float2* encoded [[buffer(2)]], constant Arguments& arguments [[buffer(3)]],
                           uint2 at [[thread_position_in_grid]]) {
@@ -33,8 +33,8 @@ kernel void hash_encoding(device const packed_float3* places [[buffer(0)]], devi
   encoded[n * levels + level] = sum;
 }
 
-// One group of threads for each level, so that its barrier stands between the zeros and the sums; where the device cuts
-// groups smaller than they were asked for, the first of a level's does all.
+// One threadgroup per level, so that its barrier separates the zeros from the sums. If the device makes threadgroups
+// smaller than requested, the first one of a level does all the work.
 kernel void hash_encoding_gradient(device const float2* incoming [[buffer(0)]],
                                    device const packed_float3* places [[buffer(1)]],
                                    device const float2* tables [[buffer(2)]],

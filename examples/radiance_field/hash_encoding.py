@@ -1,7 +1,7 @@
-"""The hash encoding of neural graphics primitives as an operation of one's own. Müller et al., arXiv:2201.05989.
+"""The hash encoding of neural graphics primitives as a custom operation (Müller et al., arXiv:2201.05989).
 
-Its kernels are hash_encoding.cpp, which says what it computes, and hash_encoding.metal; each file has that of the
-gradient, too. Tables learn, places do not: they have no gradient.
+hash_encoding.cpp describes the computation; it and hash_encoding.metal contain the kernels of the operation and its
+gradient. Only the tables have a gradient; positions do not.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from mpsgraph import nn
 
 HERE = Path(__file__)
 CODE: dict[str, Any] = {"cpu": HERE.with_suffix(".cpp"), "metal": HERE.with_suffix(".metal")}
-CODE["attributes"] = {"resolutions": tuple}  # cells along an edge of the cube, level by level
+CODE["attributes"] = {"resolutions": tuple}  # Cells along an edge of the cube, for each level.
 
 
 def encoded_type(places: mg.TensorType, tables: mg.TensorType, resolutions: tuple[int, ...]) -> mg.TensorType:
-    """What hash_encoding gives; it refuses what its kernels would read beside."""
+    """Infer the result type, and reject operands for which the kernels would read out of bounds."""
     if places.shape is None or len(places.shape) != 2 or places.shape[1] != 3:
-        raise mg.ShapeError(f"hash_encoding: places must be (n, 3), their shape is {places.shape}")
+        raise mg.ShapeError(f"hash_encoding: places must have shape (n, 3), got {places.shape}")
     levels, rows, features = tables.shape if tables.shape and len(tables.shape) == 3 else (0, 0, 0)
     if levels != len(resolutions) or rows < 1 or rows & (rows - 1) or features != 2:
         raise mg.ShapeError(
-            f"hash_encoding: tables must be (levels, rows, 2), with as many levels as there are resolutions, "
-            f"{len(resolutions)}, and a power of two of rows; their shape is {tables.shape}"
+            f"hash_encoding: tables must have shape (levels, rows, 2) with {len(resolutions)} levels, as many as "
+            f"resolutions, and a power of two of rows; got {tables.shape}"
         )
     if not all(1 <= cells < 2**16 for cells in resolutions):
         raise mg.GraphError(f"hash_encoding: resolutions must be from 1 to 65535 cells, got {resolutions}")
@@ -49,10 +49,13 @@ hash_encoding = mg.custom_operation(
 
 
 class HashEncoding(nn.Module):
-    """Places (n, 3) in the unit cube as what trained tables say of them, (n, 2 * levels).
+    """Encodes positions (n, 3) in the unit cube with trained tables, as (n, 2 * levels).
 
-    Args: levels, from `coarsest` to `finest` cells along an edge, each by the same factor finer; rows of each table, a
-    power of two.
+    Args:
+        levels: Number of levels, whose numbers of cells form a geometric sequence.
+        rows: Rows of each table, a power of two.
+        coarsest: Cells along an edge in the first level.
+        finest: Cells along an edge in the last level.
     """
 
     def __init__(self, levels: int, rows: int, coarsest: int, finest: int) -> None:

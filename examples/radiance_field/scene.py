@@ -1,22 +1,23 @@
-"""The scene of examples/nerf.py and its pictures: two balls and a block on a floor, found by intersecting rays.
+"""The scene of examples/nerf.py: two balls and a block on a floor, rendered by ray tracing.
 
-All lies in the unit cube. A picture comes as rays, each by the places where it enters the cube and leaves it, and the
-colours that they bring.
+Everything is inside the unit cube. A picture is a set of rays, each given by the points where it enters and leaves the
+cube, and their colors.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-CENTRE, DISTANCE, FOCAL = np.array([0.5, 0.5, 0.2]), 1.8, 2.6  # where cameras look, from how far, how closely
-ROOM = np.array([1.0, 1.0, 0.5])  # what rays are clipped to, from the origin on: all shapes lie in it
+CENTRE, DISTANCE, FOCAL = np.array([0.5, 0.5, 0.2]), 1.8, 2.6  # Target, distance, and focal length of cameras.
+ROOM = np.array([1.0, 1.0, 0.5])  # Rays are clipped to the box from the origin to here, which contains all shapes.
 SUN = np.array([0.45, -0.35, 0.82])
-BALLS = (((0.36, 0.40, 0.27), 0.19), ((0.66, 0.22, 0.18), 0.10))  # centre and radius
-BOXES = (((0.02, 0.02, 0.02), (0.98, 0.98, 0.08)), ((0.58, 0.52, 0.08), (0.86, 0.80, 0.43)))  # floor first
+BALLS = (((0.36, 0.40, 0.27), 0.19), ((0.66, 0.22, 0.18), 0.10))  # Center and radius.
+# Opposite corners; the first box is the floor.
+BOXES = (((0.02, 0.02, 0.02), (0.98, 0.98, 0.08)), ((0.58, 0.52, 0.08), (0.86, 0.80, 0.43)))
 
 
 def nearest(origins: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of what rays (n, 3) meet first: how far (n,), infinite for nothing; which, balls first; the normal (n, 3)."""
+    """Intersect rays (n, 3); return the nearest distance (n,) or infinity, the shape's index, and the normal (n, 3)."""
     far, normals = np.full((len(BALLS) + len(BOXES), len(origins)), np.inf), []
     for i, (centre, radius) in enumerate(BALLS):
         across = origins - centre
@@ -36,7 +37,7 @@ def nearest(origins: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np
 
 
 def painted(places: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """The colours (n, 3) of places on shapes: two for each, in stripes, checks and dots."""
+    """Return the colors (n, 3) of points on shapes, which have two each, in stripes, checks, and dots."""
     x, y, z = places.T
     one, two = ((places - centre).T / radius for centre, radius in BALLS)
     pattern = [
@@ -53,7 +54,7 @@ def painted(places: np.ndarray, which: np.ndarray) -> np.ndarray:
 
 
 def seen(origins: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """The colours (n, 3) that rays (n, 3) bring: paint in the sun or in shadow, highlights on balls; white behind."""
+    """Return the colors (n, 3) of rays (n, 3): lit or shadowed surfaces, highlights on balls, white background."""
     far, which, normals = nearest(origins, directions)
     hit, sun = np.isfinite(far), SUN / np.linalg.norm(SUN)
     places = origins + np.where(hit, far, 0)[:, None] * directions
@@ -66,7 +67,7 @@ def seen(origins: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 
 def camera(turn: float, height: float, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Origins and directions (size * size, 3) of a picture's rays, row by row, from an angle around and one above."""
+    """Return origins and directions (size * size, 3) of a picture's rays, row by row, for a camera at these angles."""
     back = np.array([np.cos(turn) * np.cos(height), np.sin(turn) * np.cos(height), np.sin(height)])
     right = np.array([-np.sin(turn), np.cos(turn), 0.0])
     steps = (np.arange(size) + 0.5) / size * 2 - 1
@@ -77,8 +78,10 @@ def camera(turn: float, height: float, size: int) -> tuple[np.ndarray, np.ndarra
 
 
 def view(turn: float, height: float, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rays (size * size, 2, 3) from where they enter the room to where they leave it; each pixel's colour, the
-    mean of four. A ray that passes by has both ends in one place."""
+    """Return the rays (size * size, 2, 3) of a view, from entering to leaving the room, and the colors of its pixels.
+
+    A color is the mean of four rays. Rays that miss the room have both ends at the same point.
+    """
     origins, directions = camera(turn, height, size)
     a, b = -origins / directions, (ROOM - origins) / directions
     near, far = np.minimum(a, b).max(1), np.maximum(a, b).min(1)

@@ -71,10 +71,10 @@ def test_csv_files_are_read(tmp_path):
 
 def test_invalid_csv_files_raise(tmp_path):
     write(tmp_path / "a.csv", np.zeros((2000, 6)), ["walk"] * 2000)
-    with pytest.raises(mg.data.DataError, match="needs two CSV files"):
+    with pytest.raises(mg.data.DataError, match="must contain at least two CSV files"):
         example.read_csv(tmp_path)
     write(tmp_path / "b.csv", np.zeros((3, 6)), ["walk"] * 3, header="x,y,z,gx,gy,gz,activity")
-    with pytest.raises(mg.data.DataError, match=r"b\.csv, line 1: the columns must be .* not \['x'"):
+    with pytest.raises(mg.data.DataError, match=r"b\.csv, line 1: expected the columns .* got \['x'"):
         example.read_csv(tmp_path)
     for line, message in (
         ("1,2,3,4,five,6,walk", "could not convert string to float: 'five'"),

@@ -34,7 +34,7 @@ def test_saved_weights_include_the_alphabet(tmp_path):
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value, loaded.state_dict()[name])
     mg.checkpoint.save(path, {"a": np.zeros(1, np.float32)})
-    with pytest.raises(mg.data.DataError, match="is not a file of --weights"):
+    with pytest.raises(mg.data.DataError, match="was not written by --weights"):
         example.load(path)
 
 
@@ -44,7 +44,7 @@ def test_invalid_texts_and_prompts_raise(tmp_path):
     )
     short = tmp_path / "short.txt"
     short.write_text("too short", encoding="utf-8")
-    with pytest.raises(mg.data.DataError, match="too few to learn"):
+    with pytest.raises(mg.data.DataError, match="is too short"):
         example.read_text(short)
     with pytest.raises(mg.data.DataError, match="has not seen"):
         ALPHABET.encode("xyz")

@@ -50,7 +50,7 @@ def test_short_run_on_digits_trains_both_networks(tmp_path, capsys):
     resnet50.main(["--narrow", "16", "--epochs", "1", "--batch", "64", "--output", str(tmp_path)])
     printed = capsys.readouterr().out
     assert (tmp_path / "resnet50.png").read_bytes().startswith(b"\x89PNG") and printed.count("Test    accuracy") == 2
-    assert "1,438 for training, 359 for the test" in printed
+    assert "1,438 for training, 359 for testing" in printed
 
 
 def test_narrow_resnet_learns_digits():

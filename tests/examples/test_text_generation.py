@@ -74,10 +74,10 @@ def test_invalid_texts_and_prompts_raise(writer: example.Writer, tmp_path):
     )
     short = tmp_path / "short.txt"
     short.write_text("too short", encoding="utf-8")
-    with pytest.raises(mg.data.DataError, match="too few to learn"):
+    with pytest.raises(mg.data.DataError, match="is too short"):
         example.read_text(short)
     short.write_bytes(b"\xff\xfe")
-    with pytest.raises(mg.data.DataError, match="is not a text in UTF-8"):
+    with pytest.raises(mg.data.DataError, match="is not a UTF-8 text"):
         example.read_text(short)
     with pytest.raises(mg.data.DataError, match="has not seen"):
         writer.encode("xyz")
@@ -90,7 +90,7 @@ def test_saved_weights_include_the_alphabet(tmp_path):
     assert loaded.alphabet == ALPHABET
     np.testing.assert_array_equal(probabilities(loaded, "face"), probabilities(learnt, "face"))
     mg.checkpoint.save(path, {"a": np.zeros(1, np.float32)})
-    with pytest.raises(mg.data.DataError, match="is not a file of --weights"):
+    with pytest.raises(mg.data.DataError, match="was not written by --weights"):
         example.load(path, seed=0)
 
 

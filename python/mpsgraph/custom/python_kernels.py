@@ -113,9 +113,7 @@ def python_operation(
 
 
 def _text(function: Callable[..., Any]) -> str:
-    """Return a text that identifies a function: its source, plus its names and constants for functions in the same
-    line.
-    """
+    """Return a text that identifies a function: its source, and names and constants for lambdas in the same line."""
     code = getattr(function, "__code__", None)
     try:
         text = inspect.getsource(function)

@@ -81,9 +81,7 @@ class Machine:
         return None, "; ".join(dict.fromkeys(reasons))
 
     def _file(self, make: Callable[[int], tuple[int, str]], size: int) -> tuple[int | None, str]:
-        """Create a file of `size` zero bytes that all processes of this machine have opened; the caller closes the
-        descriptor.
-        """
+        """Create a file of `size` zero bytes and open it in all processes of this machine; the caller closes it."""
         descriptor: int | None = None
         path, token, reason = "", secrets.token_bytes(_TOKEN), ""
         if self.own == 0:

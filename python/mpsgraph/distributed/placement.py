@@ -19,9 +19,7 @@ _SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 def siblings(processor: int) -> tuple[int, ...]:
-    """Return the processors that share a core with this one, including itself; only itself if the system does not
-    report it.
-    """
+    """Return the processors that share a core with this one, including itself; only itself if that is unknown."""
     with suppress(OSError, ValueError):
         found: list[int] = []
         for part in (_TOPOLOGY / f"cpu{processor}/topology/thread_siblings_list").read_text().split(","):
@@ -47,9 +45,7 @@ def places(processors: Iterable[int]) -> list[int]:
 
 
 def own_places(processors: Iterable[int], number: int, processes: int, threads: int) -> list[int]:
-    """Return the processors for one process with this many threads; all processors if there are too few for all
-    processes.
-    """
+    """Return the processors of one process with this many threads; all processors if there are too few."""
     available = places(processors)
     if processes * threads > len(available):
         return available

@@ -48,9 +48,7 @@ class Processes:
             atexit.register(self._leave)
 
     def channel(self) -> Any:
-        """Create a separate communicator, so that messages of two threads are not mixed up; all processes must call
-        this.
-        """
+        """Create a separate communicator for the messages of another thread; all processes must call this."""
         made, request = self.common.Idup()
         self.finish(request, "startup")
         return made

@@ -143,9 +143,7 @@ def in_order(gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
 def _buckets(
     gradients: list[tuple[Tensor, Tensor]], wire: DType | None, limit: int
 ) -> list[tuple[DType, list[Tensor]]]:
-    """Group adjacent gradients of one dtype into buckets of at most `limit` bytes; a larger gradient is a bucket by
-    itself.
-    """
+    """Group adjacent gradients of one dtype into buckets of at most `limit` bytes; larger gradients stay alone."""
     buckets: list[tuple[DType, list[Tensor]]] = []
     size = 0
     for variable, gradient in gradients:

@@ -246,9 +246,7 @@ class ImageBatch(Sequence[Image]):
 
     @property
     def array(self) -> np.ndarray:
-        """Array of the batch, [images, height, width, channels]; its values are undefined until the batch has been
-        written.
-        """
+        """Array of the batch, [images, height, width, channels]; undefined until the batch has been written."""
         return self._array
 
     @property
@@ -293,9 +291,7 @@ class ImageBatch(Sequence[Image]):
         return self._native if self._native is not None else _core.asarray(dense(self._array))
 
     def _tensor_data(self, command_buffer: CommandBuffer | None, written: bool) -> NDArray:
-        """Return the array that a core graph reads or writes: the same memory, or a float32 copy (0 to 1) of a unorm
-        batch.
-        """
+        """Return the array that a core graph uses: the same memory, or a float32 copy (0 to 1) of a unorm batch."""
         before = self._written_by
         if before is not None and not (command_buffer is not None and before.queue is command_buffer.queue):
             # The work of one queue runs in order, so a pending write on the same queue is fine.

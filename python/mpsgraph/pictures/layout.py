@@ -81,9 +81,7 @@ class Layout:
         return x
 
     def _apart(self, row: Sequence[int], wanted: Sequence[float]) -> list[float]:
-        """Return positions close to the wanted ones, in order and without overlaps, as the mean of pushing right and
-        left.
-        """
+        """Return positions close to the wanted ones without overlaps: the mean of pushing right and pushing left."""
 
         def pushed(order: Sequence[int], sign: float) -> list[float]:
             places: list[float] = []

@@ -82,8 +82,9 @@ class Profile:
             raise GraphError(f"save_chrome_trace: cannot write {shown(str(path))}: {error.strerror}") from None
 
     def plot(self, axes: Any = None, begin: float = 0.0, end: float | None = None) -> Any:
-        """Plot the timeline, with one lane per thread and kernels in the color of their kind, below the intervals that
-        contain them.
+        """Plot the timeline, with one lane per thread.
+
+        Kernels have the color of their kind and are drawn below the intervals that contain them.
 
         Args:
             axes: matplotlib axes to draw into. None (the default) creates a figure.

@@ -33,9 +33,7 @@ def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> 
 
 
 def of_node(case: Any, device: str, gradient: bool) -> tuple[str, str]:
-    """Return why the device is known to reject a case of nodes, and what Apple does not document about it; "" if
-    neither.
-    """
+    """Return why the device rejects a case of nodes, and what Apple does not document about it; "" if neither."""
     if device != "metal":
         return "", ""
     listed = module("harness.unsupported")

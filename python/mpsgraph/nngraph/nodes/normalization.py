@@ -1,6 +1,4 @@
-"""Normalizations with parameters: MPSCNNBatchNormalizationNode, MPSCNNInstanceNormalizationNode, and
-MPSCNNGroupNormalizationNode.
-"""
+"""Normalizations with parameters: MPSCNNBatchNormalizationNode, …InstanceNormalizationNode, …GroupNormalizationNode."""
 
 from __future__ import annotations
 

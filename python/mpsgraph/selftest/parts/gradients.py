@@ -1,6 +1,4 @@
-"""Part gradients: compares float32 gradients on the device with float64 gradients on the CPU, for all differentiable
-cases.
-"""
+"""Part gradients: compares float32 gradients on the device with float64 gradients on the CPU."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Part nodes: trains a network with the legacy MPSNNGraph API, and compares filters and gradients with explicit
-formulas.
+"""Part nodes: tests networks, filters, and gradients of the legacy MPSNNGraph API.
 
-The network's losses are compared with the same network as a graph on the CPU, which shares no code with the nodes, and,
-on other devices, with the same nodes on the CPU. The filters are the cases of tests/nngraph/test_nodes.py.
+A network is trained, and its losses are compared with the same network as a graph on the CPU, which shares no code with
+the nodes, and, on other devices, with the same nodes on the CPU. The filters and gradients are the cases of
+tests/nngraph/test_nodes.py, which compare them with explicit formulas.
 """
 
 from __future__ import annotations

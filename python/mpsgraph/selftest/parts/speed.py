@@ -36,9 +36,7 @@ def checks(options: Options) -> list[Check]:
 
 
 def digit_network(device: str) -> Step:
-    """Create a step of the digit network: two 5x5 convolutions with pooling, and dense layers of 1024 (with dropout)
-    and 10.
-    """
+    """Create a step of the digit network: two 5x5 convolutions, dense layers of 1024 (with dropout) and 10."""
     nn = mg.nn
     model = nn.Sequential(
         nn.Conv2d(32, 5, padding="TF_SAME"),
