@@ -1,4 +1,5 @@
-// Threads are made when no other is free and then kept; like Apple's they are never joined.
+// The thread pool behind all queues. Threads are created if no other is idle, are kept, and, like Apple's, are never
+// joined.
 #include "dispatch/pool.h"
 
 #include <chrono>
@@ -29,7 +30,7 @@ struct Pool {
 };
 
 Pool& pool() {
-  static Pool* const instance = new Pool;  // the threads outlive main
+  static Pool* const instance = new Pool;  // never destroyed, because the threads outlive main
   return *instance;
 }
 
@@ -70,7 +71,7 @@ void keep_time() {
     const std::chrono::steady_clock::time_point due{std::chrono::nanoseconds(first->first)};
     if (std::chrono::steady_clock::now() < due) {
       timers().changed.wait_until(lock, due);
-      continue;  // an earlier one may have come
+      continue;  // an earlier job may have been added
     }
     submit(std::move(first->second));
     timers().jobs.erase(first);
@@ -86,7 +87,7 @@ void submit(std::function<void()> job) {
     pool().changed.notify_one();
     return;
   }
-  if (pool().threads == kMaximalThreads) return;  // taken by the thread that finishes first
+  if (pool().threads == kMaximalThreads) return;  // the next idle thread takes it
   ++pool().threads;
   std::thread(work).detach();
 }

@@ -1,7 +1,8 @@
-// Queues: what is submitted starts in order; on a serial queue one at a time, on a concurrent one many, barriers alone.
+// Dispatch queues: blocks start in the order of submission. A serial queue runs one at a time, a concurrent queue many,
+// except barriers, which run alone.
 //
-// A queue owns no thread. Whenever something may start, start_what_can hands it to the pool, or, if a thread waits in
-// dispatch_sync, gives that thread its turn: the block of a dispatch_sync runs on the caller's thread.
+// A queue has no thread of its own. Whenever a block may start, start_what_can passes it to the pool, or, if a thread
+// waits in dispatch_sync, wakes that thread, because the block of a dispatch_sync runs on the caller's thread.
 #include <dispatch/dispatch.h>
 
 #include <condition_variable>
@@ -51,7 +52,8 @@ struct Specific {
 }
 @end
 
-// The queues whose blocks this thread is running, innermost last. Not retained: running keeps them.
+// The queues whose blocks this thread is running, innermost last. They are not retained here, because running them
+// retains them.
 static std::vector<__unsafe_unretained MockQueue*>& current_queues() {
   thread_local std::vector<__unsafe_unretained MockQueue*> queues;
   return queues;
@@ -80,7 +82,7 @@ static std::vector<__unsafe_unretained MockQueue*>& current_queues() {
   [self start_what_can];
 }
 
-// With the lock held.
+// The caller must hold the lock.
 - (void)start_what_can {
   while (!_waiting.empty() && !_one_runs_alone && (_running == 0 || !_waiting.front().alone)) {
     const Item item = _waiting.front();
@@ -94,7 +96,7 @@ static std::vector<__unsafe_unretained MockQueue*>& current_queues() {
     }
     mock::submit([self, block = item.block]() mutable {
       [self run:block];
-      block = nil;  // whatever it captured goes before the next block of a serial queue starts
+      block = nil;  // release captured objects before the next block of a serial queue starts
       [self finish];
     });
   }
@@ -109,7 +111,8 @@ static std::vector<__unsafe_unretained MockQueue*>& current_queues() {
 - (void)runNow:(NS_NOESCAPE dispatch_block_t)block alone:(bool)alone {
   if (_serial) {
     for (const MockQueue* queue : current_queues()) {
-      if (queue == self) mock::fatal("dispatch_sync onto the queue %s by a block that runs on it", _label.c_str());
+      if (queue == self)
+        mock::fatal("deadlock: dispatch_sync on the serial queue %s from a block that runs on it", _label.c_str());
     }
   }
   {
@@ -129,7 +132,7 @@ static std::vector<__unsafe_unretained MockQueue*>& current_queues() {
 @end
 
 static MockQueue* queue_of(dispatch_queue_t queue) {
-  if (!queue) mock::fatal("a dispatch function was called with a nil queue");
+  if (!queue) mock::fatal("dispatch functions must not be called with a nil queue");
   return static_cast<MockQueue*>(queue);
 }
 

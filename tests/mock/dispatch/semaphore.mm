@@ -1,4 +1,4 @@
-// Semaphores and groups.
+// Dispatch semaphores and groups.
 #include <dispatch/dispatch.h>
 
 #include <utility>
@@ -16,7 +16,8 @@
 @end
 @implementation MockSemaphore
 - (void)dealloc {
-  if (_value < _original) mock::fatal("a semaphore went while in use: its value is %ld, of %ld", _value, _original);
+  if (_value < _original)
+    mock::fatal("a semaphore was released while in use: value %ld, initially %ld", _value, _original);
 }
 @end
 
@@ -53,7 +54,7 @@ intptr_t dispatch_semaphore_signal(dispatch_semaphore_t semaphore) {
 @end
 @implementation MockGroup
 - (void)dealloc {
-  if (_entered != 0) mock::fatal("a group went while in use: %ld entered and did not leave", _entered);
+  if (_entered != 0) mock::fatal("a dispatch group was released while in use: %ld enters without leave", _entered);
 }
 @end
 

@@ -1,4 +1,4 @@
-// Moments, and what happens once.
+// Times of dispatch functions, and dispatch_once.
 #include <dispatch/dispatch.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ dispatch_time_t dispatch_time(dispatch_time_t when, int64_t delta) {
   return back < when ? when - back : 1;
 }
 
-// 0: not yet; 1: a thread is at it; -1: done. One lock serves all tokens, held only while a token changes.
+// Token values: 0 not run, 1 running, -1 done. One lock serves all tokens and is held only while a token changes.
 void dispatch_once(dispatch_once_t* token, NS_NOESCAPE dispatch_block_t block) {
   static std::mutex* const lock = new std::mutex;
   static std::condition_variable* const changed = new std::condition_variable;

@@ -1,4 +1,4 @@
-// Waiting with a dispatch_time_t: nanoseconds of the steady clock, or DISPATCH_TIME_NOW or _FOREVER.
+// Waiting with a dispatch_time_t: nanoseconds of the steady clock, DISPATCH_TIME_NOW, or DISPATCH_TIME_FOREVER.
 #pragma once
 #include <dispatch/dispatch.h>
 
@@ -8,7 +8,7 @@
 
 namespace mock {
 
-// Whether the condition came true in time.
+// Return whether the condition became true in time.
 template <class Condition>
 bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, dispatch_time_t time,
                 Condition condition) {

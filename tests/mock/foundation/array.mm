@@ -1,4 +1,4 @@
-// Arrays over std::vector<id>, whose elements ARC retains.
+// NSArray over std::vector<id>, whose elements ARC retains.
 #import <Foundation/Foundation.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ static id present(id object) {
 
 static void check_index(NSUInteger index, NSUInteger count) {
   if (index < count) return;
-  [NSException raise:NSRangeException format:@"index %lu is beyond the array's %lu objects", index, count];
+  [NSException raise:NSRangeException format:@"index %lu is out of range for an array of %lu objects", index, count];
 }
 
 @implementation NSArray
@@ -112,7 +112,8 @@ static void check_index(NSUInteger index, NSUInteger count) {
 - (NSArray*)subarrayWithRange:(NSRange)range {
   if (range.location > _objects.size() || range.length > _objects.size() - range.location) {
     [NSException raise:NSRangeException
-                format:@"%lu objects from %lu of an array of %lu", range.length, range.location, _objects.size()];
+                format:@"range of %lu objects from index %lu is out of range for an array of %lu", range.length,
+                       range.location, _objects.size()];
   }
   NSArray* const array = [[NSArray alloc] init];
   const auto begin = _objects.begin() + static_cast<ptrdiff_t>(range.location);
@@ -187,7 +188,7 @@ static void check_index(NSUInteger index, NSUInteger count) {
 }
 - (void)removeObjectAtIndex:(NSUInteger)index {
   check_index(index, _objects.size());
-  const id removed = _objects[index];  // may run code that looks at this array when it goes
+  const id removed = _objects[index];  // keeps it alive: its deallocation may run code that accesses this array
   (void)removed;
   _objects.erase(_objects.begin() + static_cast<ptrdiff_t>(index));
   ++_mutations;
@@ -198,7 +199,7 @@ static void check_index(NSUInteger index, NSUInteger count) {
   }
 }
 - (void)removeLastObject {
-  if (_objects.empty()) [NSException raise:NSRangeException format:@"removeLastObject of an empty array"];
+  if (_objects.empty()) [NSException raise:NSRangeException format:@"removeLastObject: the array is empty"];
   [self removeObjectAtIndex:_objects.size() - 1];
 }
 - (void)removeAllObjects {

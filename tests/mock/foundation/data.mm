@@ -1,4 +1,4 @@
-// Bytes: owned, or borrowed until a deallocator block is called.
+// NSData: bytes that are owned, or borrowed until a deallocator block is called.
 #import <Foundation/Foundation.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
  @protected
   void* _bytes;
   NSUInteger _length;
-  void (^_deallocator)(void* bytes, NSUInteger length);  // nil: the bytes are somebody else's
+  void (^_deallocator)(void* bytes, NSUInteger length);  // nil if the bytes are borrowed
 }
 @end
 
@@ -22,13 +22,15 @@ static void (^const kFrees)(void*, NSUInteger) = ^(void* bytes, NSUInteger) { st
 
 static void* allocate(NSUInteger length) {
   void* const memory = std::calloc(std::max<NSUInteger>(length, 1), 1);
-  if (!memory) [NSException raise:NSInvalidArgumentException format:@"no memory for %lu bytes", length];
+  if (!memory) [NSException raise:NSInvalidArgumentException format:@"cannot allocate %lu bytes", length];
   return memory;
 }
 
 static void check_range(NSRange range, NSUInteger length) {
   if (range.location <= length && range.length <= length - range.location) return;
-  [NSException raise:NSRangeException format:@"%lu bytes from %lu of %lu", range.length, range.location, length];
+  [NSException raise:NSRangeException
+              format:@"range of %lu bytes from %lu is out of range for data of %lu bytes", range.length, range.location,
+                     length];
 }
 
 static NSError* posix_error(NSString* path) {
@@ -156,7 +158,7 @@ static std::string_view contents(NSData* data) { return {static_cast<const char*
 - (instancetype)initWithLength:(NSUInteger)length {
   return [self initWithBytesNoCopy:allocate(length) length:length deallocator:kFrees];
 }
-// Bytes that are borrowed would move when they grow, so a mutable object owns its bytes from the start.
+// A mutable object owns its bytes from the start, because borrowed bytes would have to move when they grow.
 - (instancetype)initWithBytesNoCopy:(void*)bytes
                              length:(NSUInteger)length
                         deallocator:(void (^)(void*, NSUInteger))deallocator {
@@ -170,7 +172,7 @@ static std::string_view contents(NSData* data) { return {static_cast<const char*
 }
 - (void)setLength:(NSUInteger)length {
   void* const moved = std::realloc(_bytes, std::max<NSUInteger>(length, 1));
-  if (!moved) [NSException raise:NSInvalidArgumentException format:@"no memory for %lu bytes", length];
+  if (!moved) [NSException raise:NSInvalidArgumentException format:@"cannot allocate %lu bytes", length];
   if (length > _length) std::memset(static_cast<char*>(moved) + _length, 0, length - _length);
   _bytes = moved;
   _length = length;

@@ -1,7 +1,7 @@
-// Dictionaries and sets: a vector of entries in the order of insertion, and an index by hash and isEqual:.
+// NSDictionary and NSSet: a vector of entries in insertion order, and an index by hash and isEqual:.
 //
-// They enumerate from the newest entry to the oldest: reproducible, and never the order in which a caller wrote it, so
-// that code which leans on that order is found out.
+// Both enumerate from the newest entry to the oldest. This is reproducible but never insertion order, which exposes
+// code that relies on insertion order.
 #import <Foundation/Foundation.h>
 
 #include <unordered_map>
@@ -18,7 +18,7 @@ struct Equal {
   bool operator()(id a, id b) const { return a == b || [a isEqual:b]; }
 };
 
-// Keys with values; a set uses the keys only.
+// Keys and values; a set uses only the keys.
 class Entries {
  public:
   struct Entry {
@@ -50,7 +50,7 @@ class Entries {
     const auto found = key ? index_.find(key) : index_.end();
     if (found == index_.end()) return;
     const size_t at = found->second;
-    const Entry removed = entries_[at];  // lives on until the tables are in order again
+    const Entry removed = entries_[at];  // keeps it alive until the tables are consistent
     index_.erase(found);
     entries_.erase(entries_.begin() + static_cast<ptrdiff_t>(at));
     for (auto& [other, position] : index_) {
@@ -106,7 +106,8 @@ static void set(Entries& entries, id key, id object) {
 }
 + (instancetype)dictionaryWithObjects:(NSArray*)objects forKeys:(NSArray*)keys {
   if (objects.count != keys.count) {
-    [NSException raise:NSInvalidArgumentException format:@"%lu objects for %lu keys", objects.count, keys.count];
+    [NSException raise:NSInvalidArgumentException
+                format:@"expected as many objects as keys, got %lu objects and %lu keys", objects.count, keys.count];
   }
   NSDictionary* const dictionary = [[self alloc] init];
   for (NSUInteger i = 0; i < keys.count; ++i) set(dictionary->_entries, keys[i], objects[i]);
@@ -118,7 +119,7 @@ static void set(Entries& entries, id key, id object) {
 - (instancetype)initWithObjects:(const id[])objects forKeys:(const id<NSCopying>[])keys count:(NSUInteger)count {
   if ((self = [self init])) {
     for (NSUInteger i = 0; i < count; ++i) {
-      if (!_entries.find(keys[i])) set(_entries, keys[i], objects[i]);  // of equal keys the first one counts
+      if (!_entries.find(keys[i])) set(_entries, keys[i], objects[i]);  // the first one of equal keys wins
     }
   }
   return self;

@@ -1,4 +1,4 @@
-// Errors and exceptions. An exception that nobody catches says its name and reason before the process ends.
+// NSError and NSException. An uncaught exception prints its name and reason before the process aborts.
 #import <Foundation/Foundation.h>
 
 #include <cstdio>
@@ -61,11 +61,11 @@ static std::terminate_handler previous_handler;
 
 [[noreturn]] static void say_what_was_raised() {
   if (const std::exception_ptr current = std::current_exception()) {
-    try {  // a C++ exception is left to the handler of the C++ library
+    try {  // C++ exceptions are left to the C++ library's handler
       @try {
         std::rethrow_exception(current);
       } @catch (NSException* raised) {
-        std::fprintf(stderr, "an %s ends the process: %s\n", raised.name.UTF8String, raised.reason.UTF8String);
+        std::fprintf(stderr, "uncaught exception %s: %s\n", raised.name.UTF8String, raised.reason.UTF8String);
       }
     } catch (...) {}
   }

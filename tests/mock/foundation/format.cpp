@@ -1,6 +1,6 @@
-// NSString's and os_log's formats: printf's conversions one at a time, with %@ and os_log's annotations in braces.
+// Formats of NSString and os_log: printf's conversions one at a time, %@, and os_log's annotations in braces.
 //
-// Plain C++ that knows objects only by a function that describes them, which object.mm's side supplies.
+// Plain C++ that accesses objects only through a function that describes them.
 #include "format.h"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The text that a format and its arguments make; %@ asks describe for the object's description.
+// Format the arguments as text; `describe` returns the description of an object for %@.
 #pragma once
 #include <cstdarg>
 #include <string>

@@ -1,4 +1,5 @@
-// NSObject, and the classes of protocols and blocks. Compiled without ARC: this is what ARC's calls end in.
+// NSObject, and the classes of protocols and blocks. Compiled without ARC because it implements the functions that ARC
+// calls.
 #import <Foundation/Foundation.h>
 
 #include <Block.h>
@@ -47,7 +48,7 @@ id objc_autorelease(id object);
   return mock_retain_count(self);
 }
 
-// Classes are objects too: they are never counted and are their own copies.
+// Classes are objects, too, but have no reference count and are their own copies.
 + (id)retain {
   return self;
 }

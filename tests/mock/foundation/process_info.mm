@@ -1,4 +1,4 @@
-// The process, and the macOS that the mock simulates: mock_macos_version is the only source of its version.
+// The process, and the simulated macOS version, which is defined only by mock_macos_version.
 #import <Foundation/Foundation.h>
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ static std::atomic<double>& simulated_version() {
   static std::atomic<double> version = [] {
     const char* const given = std::getenv("MPSGRAPH_MOCK_MACOS");
     const double version = given ? std::strtod(given, nullptr) : 26.4;
-    if (!(version >= 10)) mock::fatal("MPSGRAPH_MOCK_MACOS=%s is not a version of macOS such as 14.0", given);
+    if (!(version >= 10)) mock::fatal("MPSGRAPH_MOCK_MACOS must be a macOS version such as 14.0, got %s", given);
     return version;
   }();
   return version;
@@ -53,7 +53,7 @@ void mock_set_macos_version(double version) { simulated_version() = version; }
   NSMutableDictionary<NSString*, NSString*>* const all = [NSMutableDictionary dictionary];
   for (char** entry = environ; entry && *entry; ++entry) {
     const char* const equals = std::strchr(*entry, '=');
-    NSString* const value = equals ? [NSString stringWithUTF8String:equals + 1] : nil;  // nil: not UTF-8
+    NSString* const value = equals ? [NSString stringWithUTF8String:equals + 1] : nil;  // nil if not UTF-8
     if (value) all[mock::string(std::string(*entry, static_cast<size_t>(equals - *entry)))] = value;
   }
   return all;

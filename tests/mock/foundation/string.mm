@@ -1,6 +1,6 @@
-// Strings: UTF-8 in an instance variable, and two classes whose instances the compiler writes, for @"literals".
+// NSString: UTF-8 in an instance variable, and two classes whose instances the compiler emits for @"literals".
 //
-// Every method that is not a constructor reads the text through UTF8String and utf8Length, which the literals' classes
+// Every method except constructors reads the text through UTF8String and utf8Length, which the literals' classes
 // override.
 #import <Foundation/Foundation.h>
 
@@ -20,14 +20,14 @@ namespace {
 
 std::string described(void* object) { return mock::text([(__bridge id)object description]); }
 
-// UTF-16 units in a UTF-8 text: one for each character, two for those of four bytes.
+// Return the number of UTF-16 units of a UTF-8 text: one per character, two for characters of four bytes.
 NSUInteger units(std::string_view utf8) {
   NSUInteger count = 0;
   for (const unsigned char byte : utf8) count += (byte & 0xC0) == 0x80 ? 0 : byte >= 0xF0 ? 2 : 1;
   return count;
 }
 
-// The byte at which the character with this UTF-16 unit begins; the text's end for its length.
+// Return the byte at which the character with this UTF-16 unit starts; the end of the text for its length.
 size_t byte_of(std::string_view utf8, NSUInteger unit) {
   NSUInteger seen = 0;
   for (size_t at = 0; at < utf8.size();) {
@@ -37,7 +37,7 @@ size_t byte_of(std::string_view utf8, NSUInteger unit) {
     at += byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
   }
   if (seen < unit) {
-    [NSException raise:NSRangeException format:@"index %lu is beyond the string's length %lu", unit, seen];
+    [NSException raise:NSRangeException format:@"index %lu is out of range for a string of length %lu", unit, seen];
   }
   return utf8.size();
 }
@@ -67,7 +67,8 @@ std::string utf8_from_utf16(const uint16_t* text, size_t count) {
   return out;
 }
 
-// Texts of literals that are not UTF-8 in the image, made once and kept: UTF8String is valid as long as the literal.
+// UTF-8 texts of literals that are stored in another encoding. They are created once and never freed, because
+// UTF8String must stay valid as long as the literal.
 const std::string& literal_text(const void* literal, std::string (*make)(const void* literal)) {
   static std::mutex* const lock = new std::mutex;
   static auto* const texts = new std::unordered_map<const void*, std::string>;
@@ -141,12 +142,12 @@ static NSString* made(std::string_view text) {
 }
 
 - (instancetype)initWithString:(NSString*)string {
-  if (!string) [NSException raise:NSInvalidArgumentException format:@"initWithString: nil argument"];
+  if (!string) [NSException raise:NSInvalidArgumentException format:@"initWithString: argument must not be nil"];
   if ((self = [self init])) _text = view(string);
   return self;
 }
 - (instancetype)initWithUTF8String:(const char*)bytes {
-  if (!bytes) [NSException raise:NSInvalidArgumentException format:@"initWithUTF8String: NULL argument"];
+  if (!bytes) [NSException raise:NSInvalidArgumentException format:@"initWithUTF8String: argument must not be NULL"];
   return [self initWithBytes:bytes length:std::strlen(bytes) encoding:NSUTF8StringEncoding];
 }
 - (instancetype)initWithBytes:(const void*)bytes length:(NSUInteger)length encoding:(NSStringEncoding)encoding {
@@ -168,7 +169,7 @@ static NSString* made(std::string_view text) {
   return self;
 }
 - (instancetype)initWithFormat:(NSString*)format arguments:(va_list)arguments {
-  if (!format) [NSException raise:NSInvalidArgumentException format:@"initWithFormat: nil format"];
+  if (!format) [NSException raise:NSInvalidArgumentException format:@"initWithFormat: format must not be nil"];
   if ((self = [self init])) _text = mock::formatted(format.UTF8String, arguments);
   return self;
 }
@@ -200,7 +201,8 @@ static NSString* made(std::string_view text) {
   const std::string_view text = view(self);
   const size_t begin = byte_of(text, index);
   if (begin == text.size()) {
-    [NSException raise:NSRangeException format:@"character %lu of a string of length %lu", index, self.length];
+    [NSException raise:NSRangeException
+                format:@"index %lu is out of range for a string of length %lu", index, self.length];
   }
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[begin + i]) & 0x3Fu; };
   const unsigned char first = static_cast<unsigned char>(text[begin]);
@@ -291,7 +293,7 @@ static NSString* made(std::string_view text) {
   while (!path.empty() && tail.starts_with('/')) tail.remove_prefix(1);
   return made(path.append(tail));
 }
-// The path without slashes at its end, but for the root.
+// Remove trailing slashes, except from the root.
 static std::string_view trimmed(std::string_view path) {
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   return path;
@@ -358,7 +360,7 @@ static std::string_view trimmed(std::string_view path) {
 }
 @end
 
-// What the compiler writes for a literal; the low bits of flags say how the text is encoded.
+// The layout of literals that the compiler emits. The low bits of `flags` are the encoding of the text.
 struct ConstantString {
   Class isa;
   uint32_t flags, length, size, hash;
@@ -386,8 +388,8 @@ static std::string utf16_literal(const void* literal) {
 }
 @end
 
-// A literal of up to eight ASCII characters is its own pointer: seven bits a character from the top, the length above
-// the tag.
+// A literal of up to eight ASCII characters is encoded in the pointer itself: seven bits per character from the top,
+// and the length above the tag.
 @interface NSTinyString : NSString
 @end
 @implementation NSTinyString

@@ -1,4 +1,4 @@
-// Shared by the files of this Foundation, never by programs that use it.
+// Shared by the files of this Foundation; programs that use it must not include this.
 #pragma once
 #import <Foundation/Foundation.h>
 
@@ -13,14 +13,14 @@ void objc_exception_throw(id object) __attribute__((noreturn));
 NSUInteger mock_retain_count(id object);
 void mock_install_block_class(Class base);
 void mock_install_tiny_string_class(Class cls);
-void mock_make_instances_immortal(Class cls);  // and those of its subclasses: the compiler writes them
+void mock_make_instances_immortal(Class cls);  // includes instances of subclasses, which the compiler emits
 }
 
 namespace mock {
 
 [[noreturn]] void fatal(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// What NSString's format methods and os_log make of a format: printf's conversions, %@, and os_log's %{public}d.
+// Format text as NSString's format methods and os_log do: printf's conversions, %@, and os_log's %{public}d.
 std::string formatted(const char* format, va_list arguments);
 
 inline std::string text(NSString* string) {

@@ -1,4 +1,4 @@
-// URLs of files, and what the file manager does with them.
+// File URLs, and file manager operations on them.
 #import <Foundation/Foundation.h>
 
 #include <cctype>
@@ -75,7 +75,7 @@ namespace fs = std::filesystem;
 }
 @end
 
-// NO, and the error if the caller wants it.
+// Return NO, and set the error if the caller requested it.
 static BOOL failed(const std::error_code& code, NSString* path, NSError** error) {
   if (!code) return NO;
   if (error) {

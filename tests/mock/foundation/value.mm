@@ -1,4 +1,5 @@
-// NSValue holds a pointer; NSNumber one of four kinds of number. Numbers are equal by value, whatever their kind.
+// NSValue holds a pointer; NSNumber holds one of four kinds of numbers. Numbers are equal if their values are, whatever
+// their kind.
 #import <Foundation/Foundation.h>
 
 #include <cmath>
@@ -52,7 +53,7 @@
   const char* _type;
 }
 
-// One constructor and one reader for each C type.
+// One constructor and one getter per C type.
 #define NUMBER(Name, name, type, kind, member)                       \
   +(NSNumber*)numberWith##Name : (type)value {                       \
     NSNumber* const number = [[NSNumber alloc] init];                \

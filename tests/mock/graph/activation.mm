@@ -1,4 +1,4 @@
-// Activations that the backend uses: sigmoid and soft-max.
+// Activations that the backend uses: sigmoid and softmax.
 #include <algorithm>
 #include <cmath>
 
@@ -26,7 +26,7 @@ using namespace mock;
       const auto at = [&](int64_t i) { return first + i * strides[along]; };
       double most = -INFINITY, total = 0;
       for (int64_t i = 0; i < x.dims[along]; ++i) most = std::max(most, x.real(at(i)));
-      for (int64_t i = 0; i < x.dims[along]; ++i) {  // of halves in halves: nobody says otherwise
+      for (int64_t i = 0; i < x.dims[along]; ++i) {  // for float16 and bfloat16, Apple documents no wider accumulation
         result.set(at(i), total += std::exp(x.real(at(i)) - most));
         if (element_bytes(x.type) == 2) total = result.real(at(i));
       }

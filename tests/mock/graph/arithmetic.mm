@@ -1,8 +1,8 @@
-// Element-wise arithmetic: functions of one operand, and arithmetic of two, with broadcasting.
+// Element-wise arithmetic: functions of one operand, and arithmetic of two operands, with broadcasting.
 //
-// Sources: Apple's descriptions of MPSGraph's arithmetic operations. What they leave open (integers divided by zero,
-// which of a number and NaN the plain minimum takes, where round() takes halves, what is the sign of NaN) comes out
-// here in a way that nobody may rely on.
+// Sources: Apple's descriptions of MPSGraph's arithmetic operations. Where they are silent (integer division by zero,
+// NaN in plain minimum and maximum, ties in round, the sign of NaN), the results are chosen so that no code can rely on
+// them.
 #include <cmath>
 #include <numbers>
 
@@ -41,10 +41,10 @@ MPSGraphTensor* add_function(MPSGraph* graph, NSString* kind, NSString* name, MP
 
 namespace {
 
-// Whatever a processor gives where the result is not defined.
+// Stands for whatever a processor returns if the result is undefined.
 constexpr int64_t undefined = 77;
 
-// Arithmetic of two operands of one type: integers wrap around.
+// Arithmetic of two operands of the same type; integers wrap around.
 struct Arithmetic {
   NSString* kind;
   double (*real)(double, double);

@@ -1,4 +1,4 @@
-// Complex numbers and their parts: two numbers next to each other.
+// Complex numbers, stored as two adjacent numbers, and their parts.
 #include "graph/elementwise.h"
 
 using namespace mock;

@@ -1,4 +1,4 @@
-// Element-wise comparison, logic, bits and selection, and casts.
+// Element-wise comparison, logic, bitwise operations, selection, and casts.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,7 +9,7 @@ using namespace mock;
 
 namespace {
 
-// Comparisons say nothing of bool and complex operands.
+// Apple does not document comparisons of bool and complex operands.
 MPSGraphTensor* add_comparison(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* a, MPSGraphTensor* b,
                                bool (*real)(double, double), bool (*whole)(int64_t, int64_t),
                                bool (*natural)(uint64_t, uint64_t)) {
@@ -52,11 +52,11 @@ MPSGraphTensor* add_bits(MPSGraph* graph, NSString* kind, NSString* name, MPSGra
   });
 }
 
-// By how much is used modulo the width, as the processors' instructions do.
+// The shift amount is used modulo the width, like the processors' instructions.
 int64_t shift_left(int64_t a, int64_t by, int bits) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) << (by & (bits - 1)));
 }
-// "Binary representations" may mean that zeros come from the left.
+// Apple's phrase "binary representations" may mean a logical shift, which shifts in zeros.
 int64_t shift_right(int64_t a, int64_t by, int bits) {
   const uint64_t own = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   return static_cast<int64_t>((static_cast<uint64_t>(a) & own) >> (by & (bits - 1)));
@@ -140,13 +140,13 @@ BITS(bitwiseRightShift, shift_right(a, b, bits))
                          });
 }
 
-// Of what Apple leaves open: numbers out of the range of an integer type give whatever they give, NaN too; only other
-// kinds of numbers than bool become bool by a comparison, so that cast is refused.
+// Apple does not document conversion of out-of-range numbers and NaN to integers; they give arbitrary results. A cast
+// to bool is refused, because only a comparison converts numbers to bool reliably.
 - (MPSGraphTensor*)castTensor:(MPSGraphTensor*)tensor toType:(MPSDataType)type name:(NSString*)name {
   return add_one(self, @"cast", name, {tensor}, [=](const Values& in) {
     if (in[0].type == type) return in[0];
     if (type == MPSDataTypeBool || is_complex(type) || is_complex(in[0].type))
-      misuse(@"a cast of %s to %s", type_name(in[0].type), type_name(type));
+      misuse(@"cast: conversion of %s to %s is not documented", type_name(in[0].type), type_name(type));
     Value result = in[0].cast(type);
     if (!is_whole(type) || is_whole(in[0].type)) return result;
     const bool is_signed = !is_unsigned(type);
@@ -159,13 +159,14 @@ BITS(bitwiseRightShift, shift_right(a, b, bits))
   });
 }
 
-// The bytes as they lie in memory; the last dimension grows or shrinks with the size of the elements.
+// Reinterpret the bytes in memory order; the last dimension changes with the size of the elements.
 - (MPSGraphTensor*)reinterpretCastTensor:(MPSGraphTensor*)tensor toType:(MPSDataType)type name:(NSString*)name {
   return add_one(self, @"reinterpretCast", name, {tensor}, [=](const Values& in) {
     const auto from = static_cast<int64_t>(element_bytes(in[0].type)), to = static_cast<int64_t>(element_bytes(type));
     Dims dims = in[0].dims;
     if (dims.empty() || dims.back() * from % to != 0)
-      misuse(@"%@ of %s does not hold whole %s", text_of(dims), type_name(in[0].type), type_name(type));
+      misuse(@"reinterpretCast: the last dimension of %@ %s must hold a whole number of %s elements", text_of(dims),
+             type_name(in[0].type), type_name(type));
     dims.back() = dims.back() * from / to;
     std::vector<std::byte> bytes(static_cast<size_t>(in[0].count() * from));
     in[0].store(bytes.data());

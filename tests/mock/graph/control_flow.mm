@@ -1,8 +1,9 @@
-// if, while and for over blocks: a branch that is not taken does not run, and a block runs anew each time.
+// if, while, and for with blocks. A branch that is not taken does not run, and a block is evaluated anew in each
+// iteration.
 //
-// Apple documents `for` over a half-open range whose step must be positive, `while` as before(values) -> condition and
-// results, after(results) -> values, and `if` with equally many results of equal types from both blocks. Stricter here:
-// a condition is one bool, bounds are one int32 or int64 each, and values keep their shapes while they go around.
+// Apple documents `for` over a half-open range with a positive step; `while` as before(values) -> condition and
+// results, after(results) -> values; and `if` with the same number and types of results from both blocks. The mock is
+// stricter: a condition is one bool, bounds are one int32 or int64 each, and loop values keep their shapes.
 #include "graph/graph.h"
 #include "metal/mock_metal.h"
 
@@ -13,15 +14,16 @@ namespace {
 void require_condition(NSString* kind, MPSGraphTensor* tensor) {
   if (!tensor) misuse(@"%@ without a condition", kind);
   if (tensor.dataType != MPSDataTypeBool || count_of(tensor->result.dims) != 1)
-    misuse(@"%@: the condition is %s %@, not one bool", kind, type_name(tensor.dataType), text_of(tensor->result.dims));
+    misuse(@"%@: the condition must be one bool, got %s %@", kind, type_name(tensor.dataType),
+           text_of(tensor->result.dims));
 }
 
 void require_bound(MPSGraphTensor* tensor) {
   const MPSDataType type = tensor.dataType;
   if ((type != MPSDataTypeInt32 && type != MPSDataTypeInt64) || count_of(tensor->result.dims) != 1)
-    misuse(@"for: a bound is %s %@, not one integer", type_name(type), text_of(tensor->result.dims));
+    misuse(@"for: a bound must be one int32 or int64, got %s %@", type_name(type), text_of(tensor->result.dims));
   if (!tensor->result.dims.empty())
-    misuse(@"for: a bound is %@; all known callers give no dimension", text_of(tensor->result.dims));
+    misuse(@"for: all known callers give no dimension to a bound, got %@", text_of(tensor->result.dims));
 }
 
 std::vector<ResultType> types_of(const std::vector<MPSGraphTensor*>& tensors) {
@@ -31,11 +33,11 @@ std::vector<ResultType> types_of(const std::vector<MPSGraphTensor*>& tensors) {
 }
 
 void require_same(NSString* what, const std::vector<ResultType>& given, const std::vector<ResultType>& wanted) {
-  if (given.size() != wanted.size()) misuse(@"%@: %lu values instead of %lu", what, given.size(), wanted.size());
+  if (given.size() != wanted.size()) misuse(@"%@: expected %lu values, got %lu", what, wanted.size(), given.size());
   for (size_t i = 0; i < given.size(); ++i)
     if (given[i].type != wanted[i].type || given[i].dims != wanted[i].dims)
-      misuse(@"%@: value %lu is %s %@ instead of %s %@", what, i, type_name(given[i].type), text_of(given[i].dims),
-             type_name(wanted[i].type), text_of(wanted[i].dims));
+      misuse(@"%@: value %lu must be %s %@, got %s %@", what, i, type_name(wanted[i].type), text_of(wanted[i].dims),
+             type_name(given[i].type), text_of(given[i].dims));
 }
 
 std::vector<MPSGraphTensor*> listed(NSArray<MPSGraphTensor*>* tensors) {
@@ -115,7 +117,7 @@ std::vector<MPSGraphTensor*> listed(NSArray<MPSGraphTensor*>* tensors) {
   return add_operation(self, @"for", name, inputs, values,
                        [=](Run& run, const Values& in) {
                          const int64_t end = in[1].whole(0), by = in[2].whole(0);
-                         if (by <= 0) misuse(@"for: the step is %lld, it must be positive", static_cast<long long>(by));
+                         if (by <= 0) misuse(@"for: the step must be positive, got %lld", static_cast<long long>(by));
                          Values around(in.begin() + 3, in.end());
                          for (int64_t i = in[0].whole(0); i < end; i += by) {
                            Values given = around;

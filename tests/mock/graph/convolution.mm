@@ -1,11 +1,11 @@
 // Convolutions, their gradients with respect to source and weights, and the descriptors.
 //
-// From the documentation of the descriptors: a result's coordinate d reads the source at stride * d; weights are
-// dilated by zeros between their values; padding is zeros that are added to the source; channels are divided into
-// `groups` partitions, and those of one partition are only connected to the results of the same. A depthwise
-// convolution's 'O' is the channel multiplier. All three operations are sums over the same triples of one element of
-// source, weights and result, so one walk visits them. As everywhere in the field, weights are not flipped. Padding
-// styles other than explicit are misuse here: their numbers are not in the documentation.
+// From the documentation of the descriptors: a result's coordinate d reads the source at stride * d; dilation inserts
+// zeros between weights; padding adds zeros to the source; channels are divided into `groups` partitions, each of which
+// is connected only to the results of the same partition. A depthwise convolution's 'O' is the channel multiplier. All
+// three operations are sums over the same triples of elements of source, weights, and result, so one traversal serves
+// all of them. Weights are not flipped, as is usual. Padding styles other than explicit raise, because their amounts
+// are not documented.
 #include <algorithm>
 
 #include "graph/graph.h"
@@ -130,7 +130,8 @@ using namespace mock;
 
 namespace {
 
-// Where the axes of an image and of weights lie, and how windows move; windowed axes slowest first.
+// The positions of the axes of images and weights, and the parameters of the windows; windowed axes are in order,
+// slowest first.
 struct Convolution {
   std::vector<int64_t> strides, dilations, before, behind;
   int64_t groups = 1;
@@ -143,7 +144,8 @@ struct Convolution {
 };
 
 void require_explicit(MPSGraphPaddingStyle style) {
-  if (style != MPSGraphPaddingStyleExplicit) misuse(@"padding style %lu: not in the mock", (unsigned long)style);
+  if (style != MPSGraphPaddingStyleExplicit)
+    misuse(@"convolution: padding style %lu is not supported by the mock", (unsigned long)style);
 }
 
 void set_layouts(Convolution& c, MPSGraphTensorNamedDataLayout data, MPSGraphTensorNamedDataLayout weights) {
@@ -151,13 +153,14 @@ void set_layouts(Convolution& c, MPSGraphTensorNamedDataLayout data, MPSGraphTen
   const bool first = data == MPSGraphTensorNamedDataLayoutNCHW || data == MPSGraphTensorNamedDataLayoutNCDHW;
   const bool last = data == MPSGraphTensorNamedDataLayoutNHWC || data == MPSGraphTensorNamedDataLayoutNDHWC;
   const bool two = data == MPSGraphTensorNamedDataLayoutNCHW || data == MPSGraphTensorNamedDataLayoutNHWC;
-  if ((!first && !last) || two != (count == 2)) misuse(@"data layout %lu of a convolution", (unsigned long)data);
+  if ((!first && !last) || two != (count == 2))
+    misuse(@"convolution: data layout %lu is not supported", (unsigned long)data);
   const MPSGraphTensorNamedDataLayout outputs_first =
       two ? MPSGraphTensorNamedDataLayoutOIHW : MPSGraphTensorNamedDataLayoutOIDHW;
   const MPSGraphTensorNamedDataLayout outputs_last =
       two ? MPSGraphTensorNamedDataLayoutHWIO : MPSGraphTensorNamedDataLayoutDHWIO;
   if (weights != outputs_first && weights != outputs_last)
-    misuse(@"weights layout %lu of a convolution", (unsigned long)weights);
+    misuse(@"convolution: weights layout %lu is not supported", (unsigned long)weights);
   c.rank = c.weights_rank = count + 2;
   c.channel = first ? 1 : count + 1;
   c.weights_out = weights == outputs_first ? 0 : count + 1;
@@ -206,7 +209,7 @@ Convolution read(MPSGraphConvolution3DOpDescriptor* d) {
   return c;
 }
 
-// Channels stand on one of the last four axes, of images and of weights alike; axes in front of those are images.
+// Channels are on one of the last four axes of both images and weights; axes before these are merged into the batch.
 Convolution read(MPSGraphDepthwiseConvolution3DOpDescriptor* d) {
   require_explicit(d.paddingStyle);
   Convolution c;
@@ -214,13 +217,13 @@ Convolution read(MPSGraphDepthwiseConvolution3DOpDescriptor* d) {
   c.dilations = dims_of(d.dilationRates);
   const Dims padding = dims_of(d.paddingValues);
   if (c.strides.size() != 3 || c.dilations.size() != 3 || padding.size() != 6)
-    misuse(@"a depthwise convolution of three axes takes three strides, three dilations and six paddings");
+    misuse(@"depthwiseConvolution3D: expected three strides, three dilations, and six paddings");
   for (size_t i = 0; i < 3; ++i) {
     c.before.push_back(padding[2 * i]);
     c.behind.push_back(padding[2 * i + 1]);
   }
   if (d.channelDimensionIndex < -4 || d.channelDimensionIndex > -1)
-    misuse(@"channelDimensionIndex %ld is not one of the last four axes", (long)d.channelDimensionIndex);
+    misuse(@"channelDimensionIndex must be from -4 to -1, got %ld", (long)d.channelDimensionIndex);
   c.depthwise = true;
   c.rank = 5;
   c.channel = static_cast<size_t>(5 + d.channelDimensionIndex);
@@ -251,34 +254,40 @@ struct Part {
 
 Dims result_dims(const Convolution& c, const Dims& source, const Dims& weights) {
   if (source.size() != c.rank || weights.size() != c.weights_rank)
-    misuse(@"a convolution of %@ and weights %@", text_of(source), text_of(weights));
+    misuse(@"convolution: wrong rank of source %@ or weights %@", text_of(source), text_of(weights));
   const int64_t channels = source[c.channel], inputs = weights[c.weights_in], outputs = weights[c.weights_out];
   Dims result = source;
   if (c.depthwise && c.weights_in == c.weights_out) {
-    // More than one result of each channel is not in the documentation.
-    if (inputs != channels) misuse(@"weights %@ for the channels of %@", text_of(weights), text_of(source));
+    // Several results per channel are not documented.
+    if (inputs != channels)
+      misuse(@"convolution: weights %@ do not match the channels of source %@", text_of(weights), text_of(source));
     result[c.channel] = channels;
   } else if (c.depthwise) {
-    if (inputs != channels) misuse(@"weights %@ for the channels of %@", text_of(weights), text_of(source));
+    if (inputs != channels)
+      misuse(@"convolution: weights %@ do not match the channels of source %@", text_of(weights), text_of(source));
     if (outputs != 1)
-      misuse(@"a channel multiplier of %lld: the order of results is not documented", (long long)outputs);
+      misuse(
+          @"depthwise convolution: the channel multiplier must be 1, got %lld; the order of results is not documented",
+          (long long)outputs);
     result[c.channel] = channels * outputs;
   } else {
     if (c.groups < 1 || inputs * c.groups != channels || outputs % c.groups != 0)
-      misuse(@"%lld groups of %@ and weights %@", (long long)c.groups, text_of(source), text_of(weights));
+      misuse(@"convolution: %lld groups do not match source %@ and weights %@", (long long)c.groups, text_of(source),
+             text_of(weights));
     result[c.channel] = outputs;
   }
   for (size_t i = 0; i < c.strides.size(); ++i) {
     const int64_t reach = (weights[c.weights_spatial[i]] - 1) * c.dilations[i] + 1;
     const int64_t room = source[c.spatial[i]] + c.before[i] + c.behind[i] - reach;
     if (c.strides[i] < 1 || c.dilations[i] < 1 || room < 0)
-      misuse(@"weights %@ do not fit into %@", text_of(weights), text_of(source));
+      misuse(@"convolution: weights %@ do not fit into source %@", text_of(weights), text_of(source));
     result[c.spatial[i]] = room / c.strides[i] + 1;
   }
   return result;
 }
 
-// Calls add(s, w, r) for the elements of every product, which are sums over channels of one place and tap at a time.
+// Call add(s, w, r) for the elements of every product. The products are sums over the channels of one position and
+// kernel element at a time.
 template <class Add>
 void walk(const Convolution& c, Part& source, Part& weights, Part& result, const Add& add) {
   const size_t count = c.strides.size();
@@ -300,7 +309,7 @@ void walk(const Convolution& c, Part& source, Part& weights, Part& result, const
         int64_t s = n * source.strides[c.image], r = n * result.strides[c.image], w = 0;
         for (size_t i = 0; i < count; ++i) {
           const int64_t at = place[i] * c.strides[i] + tap[i] * c.dilations[i] - c.before[i];
-          if (at < 0 || at >= source.dims[c.spatial[i]]) return;  // a zero
+          if (at < 0 || at >= source.dims[c.spatial[i]]) return;  // reads padding
           s += at * source.strides[c.spatial[i]];
           r += place[i] * result.strides[c.spatial[i]];
           w += tap[i] * weights.strides[c.weights_spatial[i]];
@@ -316,8 +325,8 @@ void walk(const Convolution& c, Part& source, Part& weights, Part& result, const
     });
 }
 
-// Where a Mac gives wrong numbers zeros stand for them: under kernels of 256 or more along an axis, of more than 65536
-// channels before macOS 15.1, and in the gradients of weights of 65536 images or more.
+// Where a Mac computes wrong results, the mock returns zeros: for kernels of 256 or more along an axis, for more than
+// 65536 channels before macOS 15.1, and for weight gradients over 65536 images or more.
 bool has_tall_kernel(const Convolution& c, const Dims& weights) {
   return std::any_of(c.weights_spatial.begin(), c.weights_spatial.end(),
                      [&](size_t axis) { return weights[axis] >= 256; });
@@ -328,13 +337,16 @@ bool has_many_channels(const Convolution& c, const Dims& source, const Dims& res
 bool has_many_images(const Convolution& c, const Dims& source) { return source[c.image] >= 65536; }
 
 void require_real(const Value& a, const Value& b) {
-  if (!is_real(a.type) || a.type != b.type) misuse(@"a convolution of %s and %s", type_name(a.type), type_name(b.type));
+  if (!is_real(a.type) || a.type != b.type)
+    misuse(@"convolution: operands must be real and of the same type, got %s and %s", type_name(a.type),
+           type_name(b.type));
 }
 
-// Images of any rank as a batch of what the layout names.
+// Reshape images of any rank to the rank of the layout, merging leading axes into the batch.
 Dims batched(const Convolution& c, const Dims& dims) {
   if (!c.depthwise || c.rank != 5) return dims;
-  if (dims.size() < 4) misuse(@"a depthwise convolution of three axes, of %@", text_of(dims));
+  if (dims.size() < 4)
+    misuse(@"depthwiseConvolution3D: the source must have at least four axes, got %@", text_of(dims));
   Dims result(dims.end() - 4, dims.end());
   result.insert(result.begin(), count_of(dims) / count_of(result));
   return result;
@@ -367,9 +379,9 @@ MPSGraphTensor* add_data_gradient(MPSGraph* graph, NSString* kind, NSString* nam
   return add_one(graph, kind, name, {incoming, weights}, [c, dims](const Values& in) {
     require_real(in[0], in[1]);
     Part r(in[0].reshaped(batched(c, in[0].dims))), w(in[1]), s(batched(c, dims));
-    if (in[0].type == MPSDataTypeBFloat16) misuse(@"a convolution's gradient of bfloat16, which fails on a Mac");
+    if (in[0].type == MPSDataTypeBFloat16) misuse(@"convolution: the gradient of bfloat16 fails on a Mac");
     if (r.dims != result_dims(c, s.dims, w.dims))
-      misuse(@"an incoming gradient %@ for the source %@", text_of(in[0].dims), text_of(dims));
+      misuse(@"convolution: incoming gradient %@ does not match source %@", text_of(in[0].dims), text_of(dims));
     walk(c, s, w, r, [](double& source, double weight, double result) { source += result * weight; });
     return s.as(in[0].type, dims);
   });
@@ -383,9 +395,11 @@ MPSGraphTensor* add_weights_gradient(MPSGraph* graph, NSString* kind, NSString* 
   return add_one(graph, kind, name, {incoming, source}, [c, dims](const Values& in) {
     require_real(in[0], in[1]);
     Part r(in[0].reshaped(batched(c, in[0].dims))), s(in[1].reshaped(batched(c, in[1].dims))), w(dims);
-    if (in[0].type != MPSDataTypeFloat32) misuse(@"the gradient of weights: destination datatype must be fp32");
+    if (in[0].type != MPSDataTypeFloat32)
+      misuse(@"convolution: the gradient of weights fails on a Mac: destination datatype must be fp32");
     if (r.dims != result_dims(c, s.dims, w.dims))
-      misuse(@"an incoming gradient %@ of %@ and weights %@", text_of(in[0].dims), text_of(in[1].dims), text_of(dims));
+      misuse(@"convolution: incoming gradient %@ does not match source %@ and weights %@", text_of(in[0].dims),
+             text_of(in[1].dims), text_of(dims));
     if (!has_many_images(c, s.dims))
       walk(c, s, w, r, [](double source, double& weight, double result) { weight += result * source; });
     return w.as(in[0].type, dims);
@@ -428,7 +442,7 @@ MPSGraphTensor* add_weights_gradient(MPSGraph* graph, NSString* kind, NSString* 
                                                            outputShape:(MPSShape*)shape
                                           forwardConvolutionDescriptor:(MPSGraphConvolution3DOpDescriptor*)descriptor
                                                                   name:(NSString*)name {
-  if (incoming->result.type != MPSDataTypeFloat32) misuse(@"the gradients of convolution3D are there for float32 only");
+  if (incoming->result.type != MPSDataTypeFloat32) misuse(@"convolution3D: gradients must be float32");
   return add_data_gradient(self, @"convolution3DDataGradient", name, incoming, weights, shape, descriptor);
 }
 - (MPSGraphTensor*)convolution3DWeightsGradientWithIncomingGradientTensor:(MPSGraphTensor*)incoming
@@ -436,7 +450,7 @@ MPSGraphTensor* add_weights_gradient(MPSGraph* graph, NSString* kind, NSString* 
                                                               outputShape:(MPSShape*)shape
                                              forwardConvolutionDescriptor:(MPSGraphConvolution3DOpDescriptor*)descriptor
                                                                      name:(NSString*)name {
-  if (incoming->result.type != MPSDataTypeFloat32) misuse(@"the gradients of convolution3D are there for float32 only");
+  if (incoming->result.type != MPSDataTypeFloat32) misuse(@"convolution3D: gradients must be float32");
   return add_weights_gradient(self, @"convolution3DWeightsGradient", name, incoming, source, shape, descriptor);
 }
 

@@ -1,9 +1,9 @@
-// Scans.
+// Cumulative operations (scans).
 //
-// Apple's documentation: exclusive scans begin with 0 for sums, 1 for products and the end of the element type's range
-// for extrema; reverse turns the direction round. Measured by others on Apple's systems: only the last four axes can be
-// scanned, NaN is skipped, and extrema begin with the largest finite number. Integers of less than 32 bits and unsigned
-// ones are not known to work.
+// Apple's documentation: exclusive scans start with 0 for sums, 1 for products, and the end of the dtype's range for
+// extrema; reverse inverts the direction. Measured by others on Apple's systems: only the last four axes can be
+// scanned, NaN is ignored, and extrema start with the largest finite number. Integers of less than 32 bits and unsigned
+// integers are not known to work.
 #include <algorithm>
 #include <cmath>
 
@@ -18,9 +18,10 @@ using Combine = std::function<void(Value& running, const Value& x, int64_t i)>;
 
 Value scanned(const Value& x, int64_t axis, bool exclusive, bool reverse, const Value& start, const Combine& combine) {
   const size_t at = axis_of(axis, x.rank());
-  if (x.rank() - at > 4) misuse(@"a scan along axis %lu of %@: only the last four can be", at, text_of(x.dims));
+  if (x.rank() - at > 4)
+    misuse(@"scan: only the last four axes are supported, got axis %lu of %@", at, text_of(x.dims));
   if (is_complex(x.type) || (is_whole(x.type) && (is_unsigned(x.type) || element_bytes(x.type) < 4)))
-    misuse(@"a scan of %s is not known to work", type_name(x.type));
+    misuse(@"scan: %s is not known to work", type_name(x.type));
   Value result(x.type, x.dims);
   const Dims strides = strides_of(x.dims);
   Dims lanes = x.dims;
@@ -44,7 +45,7 @@ Value one_of(MPSDataType type, double number) {
   return value;
 }
 
-// The largest or the smallest number of the type.
+// Return the largest or the smallest number of the type.
 Value end_of(MPSDataType type, bool largest) {
   Value value(type, {1});
   if (is_whole(type)) {

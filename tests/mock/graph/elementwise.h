@@ -1,4 +1,4 @@
-// What the mock's element-wise methods are made of: broadcasting, and the element types that they take.
+// What the element-wise methods of the mock share: broadcasting, and the dtypes they accept.
 #pragma once
 
 #include "graph/graph.h"
@@ -6,15 +6,15 @@
 
 namespace mock {
 
-// The classes of element types that Apple's documentation names for a method, or that its words make sense for. Complex
-// numbers are in none: which methods take them is not documented, but for those in arithmetic_complex.mm.
+// The classes of dtypes that Apple's documentation names or implies for a method. Complex numbers are in none of them,
+// because it is not documented which methods accept them, except for those in arithmetic_complex.mm.
 enum class Takes { numbers, floats, integers, booleans };
 
 void require(NSString* kind, const Value& value, Takes wanted);
 void require_same_type(NSString* kind, const Values& values, size_t from = 0);
 
-// One result per element; `apply(result, i, operands)` sets it, and looks at element types when i is 0. Shapes are
-// broadcast as in numpy.
+// Add an operation with one result per element: `apply(result, i, operands)` sets it, and validates dtypes when i is 0.
+// Shapes broadcast as in numpy.
 template <class Apply>
 MPSGraphTensor* add_elementwise(MPSGraph* graph, NSString* kind, NSString* name,
                                 const std::vector<MPSGraphTensor*>& inputs, Apply apply,
@@ -30,7 +30,7 @@ MPSGraphTensor* add_elementwise(MPSGraph* graph, NSString* kind, NSString* name,
   });
 }
 
-// A function of floats.
+// Add an element-wise function of floats.
 MPSGraphTensor* add_function(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
                              double (*function)(double));
 

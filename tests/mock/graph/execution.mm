@@ -1,7 +1,6 @@
-// Running a graph through a command buffer, executables, descriptors, devices and shaped types.
+// Running a graph through a command buffer; executables, descriptors, devices, and shaped types.
 //
-// An executable's feeds stand in the reverse of the order in which they were made, so that who relies on an order of
-// his own is found out.
+// An executable's feeds are in the reverse of their creation order, which exposes code that assumes its own order.
 #include <random>
 
 #include "graph/graph.h"
@@ -57,20 +56,20 @@ using namespace mock;
 namespace {
 
 void check_type(NSString* what, MPSGraphTensor* tensor, MPSGraphTensorData* data) {
-  if (!data) misuse(@"%@ %@ has no data", what, tensor);
+  if (!data) misuse(@"encode: %@ %@ needs data, got nil", what, tensor);
   if (data.dataType != tensor.dataType)
-    misuse(@"%@ %@ is %s and was given %s", what, tensor, type_name(tensor.dataType), type_name(data.dataType));
+    misuse(@"encode: %@ %@ must be %s, got %s", what, tensor, type_name(tensor.dataType), type_name(data.dataType));
   if (![data.shape isEqualToArray:tensor.shape])
-    misuse(@"%@ %@ was given shape %@", what, tensor, text_of(dims_of(data.shape)));
+    misuse(@"encode: wrong shape %@ for %@ %@", text_of(dims_of(data.shape)), what, tensor);
 }
 
-// Data are read when the work runs, and results written then.
+// Data is read, and results are written, when the work runs.
 void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDictionary* feeds,
             NSArray<MPSGraphTensor*>* targets, NSArray<MPSGraphTensorData*>* results,
             NSArray<MPSGraphOperation*>* also) {
   ++counters().encodes;
   const std::unique_lock alone(graph->encoding, std::try_to_lock);
-  if (!alone) misuse(@"two threads encode work of one MPSGraph");
+  if (!alone) misuse(@"encode: work of one MPSGraph is being encoded by two threads");
   for (MPSGraphTensor* tensor in feeds) check_type(@"feed", tensor, feeds[tensor]);
   for (NSUInteger i = 0; i < targets.count; ++i) check_type(@"target", targets[i], results[i]);
   NSDictionary* fed = [feeds copy];
@@ -81,7 +80,8 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
     const Values computed = run_graph(graph, values, wanted, effects);
     for (NSUInteger i = 0; i < wanted.count; ++i) store(computed[i], given[i]);
   }];
-  // As Apple says of its own: who encodes must not count on the command buffer staying uncommitted.
+  // Sometimes commits the command buffer, as Apple says MPSGraph may, so callers must not rely on it staying
+  // uncommitted.
   static thread_local std::minstd_rand random(std::random_device{}());
   if (random() % 4 != 0) return;
   ++counters().hand_overs;
@@ -124,7 +124,7 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
                             feeds:(MPSGraphTensorShapedTypeDictionary*)feeds
                           targets:(NSArray<MPSGraphTensor*>*)targets
                        operations:(NSArray<MPSGraphOperation*>*)operations {
-  if (targets.count == 0 && operations.count == 0) misuse(@"an executable without targets");
+  if (targets.count == 0 && operations.count == 0) misuse(@"executable: needs at least one target, got none");
   MPSGraphExecutable* executable = [[self alloc] init];
   executable->graph = graph;
   executable->types = [feeds copy];
@@ -133,7 +133,7 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
   NSMutableArray<MPSGraphTensor*>* reversed = [NSMutableArray array];
   for (MPSGraphTensor* placeholder in graph.placeholderTensors)
     if (feeds[placeholder]) [reversed insertObject:placeholder atIndex:0];
-  if (reversed.count != feeds.count) misuse(@"a feed is no placeholder of the graph");
+  if (reversed.count != feeds.count) misuse(@"executable: all feeds must be placeholders of the graph");
   executable->inputs = reversed;
   return executable;
 }
@@ -149,8 +149,9 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
                                            inputsArray:(NSArray<MPSGraphTensorData*>*)given
                                           resultsArray:(NSArray<MPSGraphTensorData*>*)results
                                    executionDescriptor:(MPSGraphExecutableExecutionDescriptor*)descriptor {
-  if (given.count != inputs.count) misuse(@"%lu inputs for %lu feeds", given.count, inputs.count);
-  if (results.count != targets.count) misuse(@"%lu results for %lu targets", results.count, targets.count);
+  if (given.count != inputs.count) misuse(@"executable: expected %lu inputs, got %lu", inputs.count, given.count);
+  if (results.count != targets.count)
+    misuse(@"executable: expected %lu results, got %lu", targets.count, results.count);
   NSMutableDictionary<MPSGraphTensor*, MPSGraphTensorData*>* feeds = [NSMutableDictionary dictionary];
   for (NSUInteger i = 0; i < given.count; ++i) feeds[inputs[i]] = given[i];
   encode(buffer, graph, feeds, targets, results, effects);

@@ -2,11 +2,11 @@
 //
 //   output[mu] = scale * sum_nu exp(+/- i 2 Pi mu nu / n) input[nu]       "+" when inverse, separately over each axis
 //
-// scale is 1, the reciprocal of the volume of the transformed dimensions, or of its root. Real-to-Hermitean keeps n/2 +
-// 1 points of the last axis; Hermitean-to-real makes (points - 1) * 2 of it, and one more with roundToOddHermitean;
-// what is missing is the conjugate of input[n - nu]. "All axes must be contained within last four dimensions". Half
-// precision is refused, and so are scales of Hermitean-to-real transforms, of which the documentation does not name the
-// volume.
+// scale is 1, or the reciprocal of the volume of the transformed dimensions or of its square root. Real-to-Hermitean
+// keeps n/2 + 1 points of the last axis; Hermitean-to-real returns (points - 1) * 2, and one more with
+// roundToOddHermitean; missing points are the conjugates of input[n - nu]. "All axes must be contained within last four
+// dimensions". Float16 is refused, and so are scales of Hermitean-to-real transforms, for which the documentation does
+// not define the volume.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -36,7 +36,7 @@ struct Points {
   std::vector<Complex> values;
 };
 
-// Each signal along the axis, as a function that gives so many points.
+// Apply `function` to each signal along the axis; it returns `length` points.
 template <class Function>
 Points along(const Points& x, size_t axis, int64_t length, Function function) {
   Points result{x.dims, {}};
@@ -78,11 +78,12 @@ struct Plan {
 
   Plan(NSArray<NSNumber*>* given, MPSGraphFFTDescriptor* descriptor, size_t rank)
       : inverse(descriptor.inverse), odd(descriptor.roundToOddHermitean), scaling(descriptor.scalingMode) {
-    if (given.count == 0) misuse(@"a Fourier transform along no axes");
+    if (given.count == 0) misuse(@"Fourier transform: needs at least one axis, got none");
     for (NSNumber* number in given) {
       const size_t axis = axis_of(number.longLongValue, rank);
-      if (axis + 4 < rank) misuse(@"a Fourier transform along axis %lu of %lu", axis, rank);
-      if (!axes.empty() && axis <= axes.back()) misuse(@"axes of a Fourier transform out of order");
+      if (axis + 4 < rank)
+        misuse(@"only the last four axes support a Fourier transform, got axis %lu of %lu", axis, rank);
+      if (!axes.empty() && axis <= axes.back()) misuse(@"Fourier transform: axes must be in ascending order");
       axes.push_back(axis);
     }
   }
@@ -114,7 +115,7 @@ Value value_of(const Points& points, MPSDataType type, double scale) {
 }
 
 void require_type(const Value& x, MPSDataType wanted) {
-  if (x.type != wanted) misuse(@"a Fourier transform of %s", type_name(x.type));
+  if (x.type != wanted) misuse(@"Fourier transform: expected %s, got %s", type_name(wanted), type_name(x.type));
 }
 
 }  // namespace
@@ -154,17 +155,18 @@ void require_type(const Value& x, MPSDataType wanted) {
                                      descriptor:(MPSGraphFFTDescriptor*)descriptor
                                            name:(NSString*)name {
   const Plan plan(axes, descriptor, tensor.shape.count);
-  if (plan.scaling != MPSGraphFFTScalingModeNone) misuse(@"a scale of which the volume is not stated");
+  if (plan.scaling != MPSGraphFFTScalingModeNone)
+    misuse(@"Fourier transform to real tensors: the volume for the scale is not documented");
   return add_one(self, @"HermiteanToRealFFT", name, {tensor}, [plan](const Values& in) {
     require_type(in[0], MPSDataTypeComplexFloat32);
     Points points = points_of(in[0]);
-    // Wrong numbers along several axes: zeros stand for them.
+    // Wrong numbers along several axes on a Mac are represented by zeros.
     if (mock_macos_version() < 14.4 && plan.axes.size() > 1) std::ranges::fill(points.values, Complex());
     const size_t last = plan.axes.back();
     for (const size_t axis : plan.axes)
       if (axis != last) points = transformed(points, axis, plan.inverse);
     const int64_t n = (points.dims[last] - 1) * 2 + plan.odd;
-    if (n <= 0) misuse(@"a Hermitean signal of one point, of even length");
+    if (n <= 0) misuse(@"Fourier transform: a Hermitean signal of even length needs at least two points");
     points = along(points, last, n, [&](std::vector<Complex> signal) {
       for (size_t nu = signal.size(); nu < static_cast<size_t>(n); ++nu)
         signal.push_back(std::conj(signal[static_cast<size_t>(n) - nu]));

@@ -1,8 +1,8 @@
-// Picking by indices.
+// Gathering by indices.
 //
-// Apple's documentation gives the formulas, and zero for indices outside of the axis for gatherAlongAxis alone; so the
-// others refuse these. Known from PyTorch's backend: gathers of bool, uint8 and complex numbers do not work. Known from
-// jax-mps, whose tests run on Macs: integers go through float32 (../apple/behaviour.md).
+// Apple's documentation gives the formulas, and defines out-of-range indices (as zero) only for gatherAlongAxis, so the
+// others refuse them. Known from PyTorch's backend: gathers of bool, uint8, and complex numbers do not work. Known from
+// jax-mps, whose tests run on Macs: integers are converted to float32 (../apple/behaviour.md).
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,7 @@ Value through_float32(const Value& value) {
   Value result(value.type, value.dims);
   for (int64_t i = 0; i < value.count(); ++i) {
     const float single = natural ? static_cast<float>(value.natural(i)) : static_cast<float>(value.whole(i));
-    const bool beyond = single >= std::ldexp(1.0f, bits);  // rounded up to one more than there is
+    const bool beyond = single >= std::ldexp(1.0f, bits);  // rounded up to one more than the largest integer
     const uint64_t most = ~uint64_t{0} >> (64 - bits);
     result.set(i, beyond    ? static_cast<int64_t>(most)
                   : natural ? static_cast<int64_t>(static_cast<uint64_t>(single))
@@ -35,17 +35,18 @@ namespace {
 
 void require_gathered(const Value& updates, const Value& indices) {
   if (updates.type == MPSDataTypeBool || updates.type == MPSDataTypeUInt8 || is_complex(updates.type))
-    misuse(@"a gather from %s is not known to work", type_name(updates.type));
-  if (indices.type != MPSDataTypeInt32) misuse(@"indices of %s: all known callers give int32", type_name(indices.type));
+    misuse(@"gather: %s is not known to work", type_name(updates.type));
+  if (indices.type != MPSDataTypeInt32)
+    misuse(@"gather: all known callers give int32 indices, got %s", type_name(indices.type));
 }
 
 // res[p0 ... p(axis-1), iB ... iQ, p(axis+1) ...] = updates[p0 ... p(axis-1), indices[p0 ... p(B-1), iB ... iQ], ...]
 Value gathered(const Value& updates, const Value& indices, size_t axis, size_t batch) {
   require_gathered(updates, indices);
   if (axis >= updates.rank() || batch > axis || batch > indices.rank())
-    misuse(@"axis %lu with %lu batch dimensions", axis, batch);
+    misuse(@"gather: axis %lu is out of range, or less than the %lu batch dimensions", axis, batch);
   if (!std::equal(indices.dims.begin(), indices.dims.begin() + static_cast<int64_t>(batch), updates.dims.begin()))
-    misuse(@"batches of %@ and %@", text_of(updates.dims), text_of(indices.dims));
+    misuse(@"gather: batch dimensions must be equal, got %@ and %@", text_of(updates.dims), text_of(indices.dims));
   const size_t picks = indices.rank() - batch;
   Dims dims(updates.dims.begin(), updates.dims.begin() + static_cast<int64_t>(axis));
   dims.insert(dims.end(), indices.dims.begin() + static_cast<int64_t>(batch), indices.dims.end());
@@ -61,7 +62,8 @@ Value gathered(const Value& updates, const Value& indices, size_t axis, size_t b
     source[axis] = indices.whole(offset_of(place, places));
     for (size_t i = axis + 1; i < source.size(); ++i) source[i] = position[i + picks - 1];
     if (source[axis] < 0 || source[axis] >= updates.dims[axis])
-      misuse(@"index %lld of an axis of %lld", (long long)source[axis], (long long)updates.dims[axis]);
+      misuse(@"gather: index %lld is out of range for an axis of size %lld", (long long)source[axis],
+             (long long)updates.dims[axis]);
     result.copy(next++, updates, offset_of(source, from));
   });
   return through_float32(result);
@@ -90,9 +92,10 @@ Value gathered(const Value& updates, const Value& indices, size_t axis, size_t b
     Dims expected = in[0].dims;
     expected[at] = in[1].rank() == in[0].rank() ? in[1].dims[at] : 0;
     if (at + 1 < expected.size() && expected.back() == 1)
-      misuse(@"a gather along axis %lu with a last axis of one: %@", at, text_of(in[0].dims));
+      misuse(@"gatherAlongAxis along axis %lu of %@ with a last axis of one aborts on a Mac", at, text_of(in[0].dims));
     if (in[1].dims != expected)
-      misuse(@"indices of %@ along axis %lu of %@", text_of(in[1].dims), at, text_of(in[0].dims));
+      misuse(@"gatherAlongAxis: indices of shape %@ do not match axis %lu of %@", text_of(in[1].dims), at,
+             text_of(in[0].dims));
     Value result(in[0].type, in[1].dims);
     const Dims strides = strides_of(in[0].dims);
     int64_t next = 0;

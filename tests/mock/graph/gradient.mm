@@ -1,7 +1,7 @@
 // gradientForPrimaryTensor:withTensors:name: by central differences of the mock's own evaluation.
 //
-// Apple's differentiates symbolically. This one only shows that the self-test asks, compares and reports as it should;
-// it says nothing about Apple's rules, and knows no case that Apple's has no rule for.
+// Apple's implementation differentiates symbolically. This one only shows that the self-test queries, compares, and
+// reports correctly; it reproduces neither Apple's rules nor the operations for which Apple has none.
 #include <algorithm>
 
 #include "graph/graph.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double step = 1.0 / 64;  // large, because every operation rounds to float32
 
-// The placeholders that a tensor is computed from.
+// Return the placeholders from which a tensor is computed.
 std::vector<MPSGraphTensor*> sources_of(MPSGraphTensor* tensor) {
   std::vector<MPSGraphTensor*> found, stack{tensor};
   std::vector<MPSGraphOperation*> seen;
@@ -37,7 +37,7 @@ std::vector<MPSGraphTensor*> sources_of(MPSGraphTensor* tensor) {
                                                                 withTensors:(NSArray<MPSGraphTensor*>*)tensors
                                                                        name:(NSString*)name {
   if (count_of(primary->result.dims) != 1 || !is_real(primary->result.type))
-    misuse(@"the gradient of %@, which is no real number", primary);
+    misuse(@"gradient: the primary tensor must be one real number, got %@", primary);
   const std::vector<MPSGraphTensor*> sources = sources_of(primary);
   std::vector<size_t> moved;
   std::vector<ResultType> types;

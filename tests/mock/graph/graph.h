@@ -1,9 +1,9 @@
-// How the mock's MPSGraph is made of operations, and how families add theirs.
+// The operations of the mock's MPSGraph, and the functions with which families add them.
 //
-// An operation is a C++ function from values to values. The types of its results are found by applying it once to
-// ones (numbers) and zeros (integers), or to the values of operands that are constants: so shape operands work, and so
-// there is no second statement of shapes that could agree with the first by mistake. Operations run in an order that is
-// drawn at random among those that inputs and control dependencies allow.
+// An operation is a C++ function from values to values. The types of its results are found by applying it to sample
+// operands: ones for floats, zeros for integers, and the values of constants, so that shape operands work. Thus shapes
+// are not defined a second time, where the same mistake could be made. Operations run in a random order among those
+// that data and control dependencies allow.
 #pragma once
 
 #include <map>
@@ -24,17 +24,17 @@ struct ResultType {
   Dims dims;
 };
 
-// The values of one run of a graph, or of one execution of a block within a run.
+// The values during one run of a graph, or during one execution of a block within a run.
 class Run {
  public:
   explicit Run(MPSGraph* graph) : graph(graph) {}
   Run(Run& outer, const Block& block) : graph(outer.graph), outer_(&outer), block_(&block) {}
 
   MPSGraph* const graph;
-  void give(MPSGraphTensor* tensor, Value value);  // feeds, and arguments of blocks
+  void give(MPSGraphTensor* tensor, Value value);  // for feeds and block arguments
   Value value_of(MPSGraphTensor* tensor);
   void perform(MPSGraphOperation* operation);
-  // A block's results, with its arguments given.
+  // Return a block's results for the given arguments.
   Values block_results(const Block& block, const Values& arguments);
 
  private:
@@ -46,7 +46,7 @@ class Run {
   std::map<void*, Value> given_;  // by tensor
 };
 
-// Operations that were added while it was the current block, and its arguments and results.
+// A control-flow block. Operations record the block that was current when they were added.
 struct Block {
   Block* parent = nullptr;
   std::vector<MPSGraphTensor*> arguments, results;
@@ -56,11 +56,11 @@ struct Block {
 
 @interface MPSGraph () {
  @package
-  std::mutex encoding;  // one thread at a time
+  std::mutex encoding;  // held by the thread that encodes
   NSMutableArray<MPSGraphOperation*>* operations;
   NSMutableArray<MPSGraphTensor*>* placeholders;
   NSMutableArray<MPSGraphOperation*>* pending_dependencies;
-  mock::Block* current;  // null: the graph itself
+  mock::Block* current;  // null outside of blocks
   std::map<const void*, mock::Value> variables;  // by operation, guarded by variables_mutex
   std::mutex variables_mutex;
 }
@@ -82,33 +82,33 @@ struct Block {
   NSArray<MPSGraphTensor*>* inputs;
   NSArray<MPSGraphTensor*>* outputs;
   NSArray<MPSGraphOperation*>* dependencies;
-  mock::Block* block;  // that it was added in
+  mock::Block* block;  // the block to which it was added
   mock::EvaluateInRun evaluate;
-  std::shared_ptr<const mock::Value> constant;  // null: computed
+  std::shared_ptr<const mock::Value> constant;  // null if computed
 }
 @end
 
 namespace mock {
 
-// The general form: result types stated, evaluation within the run.
+// Add an operation with explicit result types, whose evaluation has access to the run.
 MPSGraphOperation* add_operation(MPSGraph* graph, NSString* kind, NSString* name,
                                  const std::vector<MPSGraphTensor*>& inputs, std::vector<ResultType> results,
                                  EvaluateInRun evaluate);
-// What families use: types by applying the function.
+// Add an operation whose result types are found by applying `evaluate`. Used by most families.
 NSArray<MPSGraphTensor*>* add(MPSGraph* graph, NSString* kind, NSString* name,
                               const std::vector<MPSGraphTensor*>& inputs, Evaluate evaluate);
 MPSGraphTensor* add_one(MPSGraph* graph, NSString* kind, NSString* name, const std::vector<MPSGraphTensor*>& inputs,
                         std::function<Value(const Values& inputs)> evaluate);
 
-// A block's operations, added by `build`, which gives the results.
+// Create a block from the operations that `build` adds; `build` returns the results.
 std::shared_ptr<Block> build_block(MPSGraph* graph, const std::vector<ResultType>& arguments,
                                    const std::function<NSArray<MPSGraphTensor*>*(NSArray<MPSGraphTensor*>*)>& build);
 std::vector<ResultType> types_of(NSArray<MPSGraphTensor*>* tensors);
 
-// What gathers and scatters make of 32- and 64-bit integers.
+// Convert 32- and 64-bit integers as gathers and scatters do on a Mac.
 Value through_float32(const Value& value);
 
-// The values of targets, after the operations in `also`.
+// Return the values of the targets, after running the operations in `also`.
 Values run_graph(MPSGraph* graph, const std::map<void*, Value>& feeds, NSArray<MPSGraphTensor*>* targets,
                  NSArray<MPSGraphOperation*>* also);
 

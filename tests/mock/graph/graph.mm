@@ -1,4 +1,4 @@
-// Adding operations, running them in an order drawn at random, and the ways to run a graph.
+// Adding operations to a graph, and running them in a random valid order.
 #include "graph/graph.h"
 
 #include <algorithm>
@@ -13,16 +13,17 @@ namespace mock {
 
 namespace {
 
-// Where a Mac ends the process, or computes something else.
+// Raise for sizes for which a Mac aborts the process or computes wrong results.
 void require_size(NSString* kind, const ResultType& type) {
   double elements = 1;
   for (const int64_t size : type.dims) {
-    if (size > INT32_MAX) misuse(@"%@ of %@: a dimension above INT_MAX", kind, text_of(type.dims));
+    if (size > INT32_MAX) misuse(@"%@: a dimension above INT_MAX in shape %@", kind, text_of(type.dims));
     elements *= static_cast<double>(size);
   }
-  if (elements > static_cast<double>(INT32_MAX)) misuse(@"%@ of %@: 2^31 elements or more", kind, text_of(type.dims));
+  if (elements > static_cast<double>(INT32_MAX))
+    misuse(@"%@: 2^31 elements or more in shape %@", kind, text_of(type.dims));
   if (elements * static_cast<double>(element_bytes(type.type)) > 4294967296.0)
-    misuse(@"%@ of %@: more than 2^32 bytes", kind, text_of(type.dims));
+    misuse(@"%@: more than 2^32 bytes in shape %@", kind, text_of(type.dims));
 }
 
 }  // namespace
@@ -144,11 +145,11 @@ void shuffle(std::vector<T>& items) {
 
 void Run::give(MPSGraphTensor* tensor, Value value) { given_[(__bridge void*)tensor] = std::move(value); }
 
-// The run of the block that the operation stands in: this one, or one around it.
+// Return the run of the block that contains the operation: this run or an enclosing one.
 Run& Run::owner_of(MPSGraphOperation* operation) {
   Run* run = this;
   while (run && run->block_ != operation->block) run = run->outer_;
-  if (!run) misuse(@"%@ is used outside of its block", operation->given_name);
+  if (!run) misuse(@"operation %@ is used outside of its block", operation->given_name);
   return *run;
 }
 
@@ -181,21 +182,21 @@ void Run::perform_one(MPSGraphOperation* operation) {
     results = operation->evaluate(*this, inputs);
   } else {  // placeholders and arguments
     const auto found = given_.find((__bridge void*)operation->outputs[0]);
-    if (found == given_.end()) misuse(@"%@ %@ has no value", operation->kind, operation->given_name);
+    if (found == given_.end()) misuse(@"%@ %@ has no value; feed it", operation->kind, operation->given_name);
     results.push_back(found->second);
   }
   for (size_t i = 0; i < results.size(); ++i) {
     const ResultType& stated = operation->outputs[i]->result;
     if (results[i].type != stated.type || results[i].dims != stated.dims)
-      misuse(@"%@ gave %s %@ instead of %s %@", operation->kind, type_name(results[i].type), text_of(results[i].dims),
-             type_name(stated.type), text_of(stated.dims));
+      misuse(@"%@ must return %s %@, got %s %@", operation->kind, type_name(stated.type), text_of(stated.dims),
+             type_name(results[i].type), text_of(results[i].dims));
   }
   done_.emplace((__bridge void*)operation, std::move(results));
 }
 
 Value Run::value_of(MPSGraphTensor* tensor) {
   MPSGraphOperation* producer = tensor->producer;
-  if (!producer) misuse(@"a tensor outlived its graph");
+  if (!producer) misuse(@"a tensor was used after its graph had been deallocated");
   perform(producer);
   return owner_of(producer).done_.at((__bridge void*)producer)[tensor->index];
 }

@@ -1,4 +1,4 @@
-// Matrix products and inverses of the last two axes, with broadcasting of the axes before them.
+// Matmuls and inverses over the last two axes, with broadcasting of the axes before them.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ void require_matrices(NSString* kind, const Value& value) {
 
 Dims batch_of(const Value& value) { return {value.dims.begin(), value.dims.end() - 2}; }
 
-// Where the matrix at `position` of the broadcast batch begins.
+// Return the offset of the matrix at `position` in the broadcast batch.
 int64_t matrix_at(const Value& value, const Dims& position) {
   const Dims strides = strides_of(value.dims);
   int64_t at = 0;
@@ -32,7 +32,8 @@ std::vector<double> numbers_of(const Value& value) {
 
 Value multiply(const Value& a, const Value& b) {
   require_same_type(@"matrixMultiplication", {a, b});
-  if (a.rank() != b.rank()) misuse(@"matrices %@ and %@ of different ranks", text_of(a.dims), text_of(b.dims));
+  if (a.rank() != b.rank())
+    misuse(@"matrixMultiplication: operands must have the same rank, got %@ and %@", text_of(a.dims), text_of(b.dims));
   const int64_t rows = a.dims[a.rank() - 2], inner = a.dims.back(), columns = b.dims.back();
   if (b.dims[b.rank() - 2] != inner) misuse(@"matrices %@ times %@", text_of(a.dims), text_of(b.dims));
   Dims dims = broadcast_dims(batch_of(a), batch_of(b));
@@ -40,7 +41,7 @@ Value multiply(const Value& a, const Value& b) {
   dims.insert(dims.end(), {rows, columns});
   Value result(a.type, dims);
   const std::vector<double> x = numbers_of(a), y = numbers_of(b);
-  // Wrong numbers: zeros stand for them.
+  // Wrong results on a Mac are represented by zeros.
   if (mock_macos_version() < 14.4 && std::max({rows, inner, columns}) > 32768) return result;
   int64_t at = 0;
   for_each_position(batch, [&](const Dims& position) {
@@ -51,7 +52,7 @@ Value multiply(const Value& a, const Value& b) {
       const double* factor = y.data() + matrix_at(b, position);
       for (int64_t k = 0; k < inner; ++k)
         for (int64_t j = 0; j < columns; ++j) total[j] += row[k] * *factor++;
-      // A Mac reads beyond the end of long sums; the first term stands for what is there.
+      // A Mac reads out of bounds for long sums; the first term stands for what it finds there.
       const double beyond = inner > 32766 && rows >= 16 && columns >= 16 ? row[0] * y[0] : 0;
       for (int64_t j = 0; j < columns; ++j) result.set(at++, total[j] + beyond);
     }
@@ -59,7 +60,7 @@ Value multiply(const Value& a, const Value& b) {
   return result;
 }
 
-// Gauss's and Jordan's elimination, with the largest pivot of each column; a singular matrix divides by zero.
+// Gauss-Jordan elimination with partial pivoting; a singular matrix divides by zero.
 void invert(std::vector<double>& m, std::vector<double>& inverse, size_t n) {
   for (size_t i = 0; i < n; ++i) inverse[i * n + i] = 1;
   const auto add_row = [&](std::vector<double>& of, size_t to, size_t from, double factor) {
@@ -98,8 +99,8 @@ MPSGraphOperation* made_by(MPSGraphTensor* tensor, NSString* kind) {
 
 bool is_number(MPSGraphTensor* tensor) { return tensor->producer->constant && count_of(tensor->result.dims) == 1; }
 
-// softmax(Q K scale + mask) V, which MPSGraph replaces by its own attention. A sum with a number that is not zero
-// stands in its way, as PyTorch found.
+// softmax(Q K scale + mask) V, which MPSGraph replaces by its own attention kernel. Adding a nonzero constant prevents
+// that, as PyTorch found.
 bool is_attention(MPSGraphTensor* weights) {
   MPSGraphOperation* softmax = made_by(weights, @"softMax");
   if (!softmax) return false;
@@ -120,21 +121,22 @@ bool is_attention(MPSGraphTensor* weights) {
 - (MPSGraphTensor*)matrixMultiplicationWithPrimaryTensor:(MPSGraphTensor*)primary
                                          secondaryTensor:(MPSGraphTensor*)secondary
                                                     name:(NSString*)name {
-  if (is_attention(primary)) misuse(@"attention, which leaks memory and gave NaN on macOS 15");
+  if (is_attention(primary))
+    misuse(@"matrixMultiplication: the attention pattern leaks memory, and returned NaN on macOS 15");
   return add_one(self, @"matrixMultiplication", name, {primary, secondary}, [](const Values& in) {
     for (const Value& value : in) require_matrices(@"matrixMultiplication", value);
     return multiply(in[0], in[1]);
   });
 }
 
-// Only float32: Apple names no types.
+// Float32 only, because Apple does not document the dtypes.
 - (MPSGraphTensor*)inverseOfTensor:(MPSGraphTensor*)tensor name:(NSString*)name {
   return add_one(self, @"inverse", name, {tensor}, [](const Values& in) {
     require_matrices(@"inverse", in[0]);
     const auto n = static_cast<size_t>(in[0].dims.back());
-    if (n > 1024) misuse(@"the inverse of %@: above 1024 rows the process ends", text_of(in[0].dims));
+    if (n > 1024) misuse(@"inverse: above 1024 rows a Mac aborts the process, got %@", text_of(in[0].dims));
     if (in[0].type != MPSDataTypeFloat32 || in[0].dims[in[0].rank() - 2] != in[0].dims.back())
-      misuse(@"the inverse of %s %@", type_name(in[0].type), text_of(in[0].dims));
+      misuse(@"inverse: expected square float32 matrices, got %s %@", type_name(in[0].type), text_of(in[0].dims));
     Value result(in[0].type, in[0].dims);
     const auto size = static_cast<int64_t>(n * n);
     for (int64_t first = 0; first < result.count(); first += size) {

@@ -16,7 +16,8 @@ MPSGraphTensor* add_constant(MPSGraph* graph, Value value) {
 Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
   const Dims dims = dims_of(shape);
   const size_t wanted = static_cast<size_t>(count_of(dims)) * element_bytes(type);
-  if (data.length != wanted) misuse(@"%lu bytes for %@ of %s", data.length, text_of(dims), type_name(type));
+  if (data.length != wanted)
+    misuse(@"constant: %lu bytes do not match shape %@ of %s", data.length, text_of(dims), type_name(type));
   return Value::of(type, dims, data.bytes);
 }
 
@@ -34,7 +35,8 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
   return add_constant(self, of_data(data, shape, type));
 }
 - (MPSGraphTensor*)constantWithScalar:(double)scalar shape:(MPSShape*)shape dataType:(MPSDataType)type {
-  if (type == MPSDataTypeUInt32 && scalar > INT32_MAX) misuse(@"a scalar of uint32 above 2^31, which nobody gives");
+  if (type == MPSDataTypeUInt32 && scalar > INT32_MAX)
+    misuse(@"constant: no known caller passes a uint32 scalar above 2^31");
   Value value(type, dims_of(shape));
   for (int64_t i = 0; i < value.count(); ++i) value.set(i, scalar);
   return add_constant(self, value);
@@ -58,7 +60,7 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
   const Value initial = of_data(data, shape, type);
   MPSGraphOperation* operation =
       add_operation(self, @"variable", name, {}, {{type, initial.dims}}, [](Run&, const Values& values) -> Values {
-        misuse(@"a variable was used as a value: read it first");
+        misuse(@"a variable was used as a value; call readVariable first");
         return values;
       });
   std::lock_guard lock(variables_mutex);
@@ -68,7 +70,8 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
 
 - (MPSGraphTensor*)readVariable:(MPSGraphTensor*)variable name:(NSString*)name {
   MPSGraphOperation* source = variable->producer;
-  if (![source->kind isEqualToString:@"variable"]) misuse(@"readVariable: of something else");
+  if (![source->kind isEqualToString:@"variable"])
+    misuse(@"readVariable: the tensor must be a variable, got %@", source->kind);
   return add_operation(self, @"read", name, {}, {variable->result},
                        [source](Run& run, const Values&) {
                          std::lock_guard lock(run.graph->variables_mutex);
@@ -81,9 +84,11 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
                    withValueOfTensor:(MPSGraphTensor*)value
                                 name:(NSString*)name {
   MPSGraphOperation* target = variable->producer;
-  if (![target->kind isEqualToString:@"variable"]) misuse(@"assignVariable: of something else");
+  if (![target->kind isEqualToString:@"variable"])
+    misuse(@"assignVariable: the tensor must be a variable, got %@", target->kind);
   if (value->result.type != variable->result.type || value->result.dims != variable->result.dims)
-    misuse(@"a variable of shape %@ was assigned %@", text_of(variable->result.dims), text_of(value->result.dims));
+    misuse(@"assignVariable: the value must have the variable's type and shape %@, got shape %@",
+           text_of(variable->result.dims), text_of(value->result.dims));
   return add_operation(self, @"assign", name, {value}, {}, [target](Run& run, const Values& values) {
     std::lock_guard lock(run.graph->variables_mutex);
     run.graph->variables.at((__bridge void*)target) = values[0];

@@ -1,9 +1,9 @@
-// Moments, normalization and its gradients.
+// Moments, normalization, and its gradients.
 //
-// Source: Apple's descriptions. "Mean and variance tensors should be outputs of" the methods for these, so that a
+// Source: Apple's descriptions. "Mean and variance tensors should be outputs of" the corresponding methods, so a
 // variance is the mean of squared differences, and epsilon is "added to the variance"; gamma and beta "match the input
-// along at least one dimension and will be broadcast along the rest". The gradient for the source uses the gradients of
-// gamma and beta in place of the sums over the axes: for batches, where gamma is constant along them.
+// along at least one dimension and will be broadcast along the rest". The source gradient uses the gradients of gamma
+// and beta in place of the sums over the axes, which is valid for batches, where gamma is constant along the axes.
 #include <cmath>
 #include <set>
 
@@ -15,11 +15,11 @@ namespace {
 
 struct Axes {
   std::set<size_t> reduced;
-  Dims dims;  // of what is reduced
+  Dims dims;  // of the reduced tensor
   double count = 1;
 
   Axes(NSArray<NSNumber*>* axes, const Value& x) : dims(x.dims) {
-    if (axes.count == 0) misuse(@"a normalization along no axes");
+    if (axes.count == 0) misuse(@"normalization: needs at least one axis, got none");
     for (NSNumber* axis in axes) reduced.insert(axis_of(axis.longLongValue, x.rank()));
     for (const size_t axis : reduced) {
       count *= static_cast<double>(dims[axis]);
@@ -27,7 +27,8 @@ struct Axes {
     }
   }
 
-  // The sum along the axes of term(i), i running over the elements of x: of halves in halves, nobody says otherwise.
+  // Sum term(i) along the axes, where i runs over the elements of x. Float16 is summed in float16, because Apple does
+  // not document a wider type.
   template <class Function>
   Value sum(const Value& x, Function term, double divisor = 1) const {
     Dims strides = strides_of(dims);
@@ -48,12 +49,13 @@ struct Axes {
   }
 };
 
-// Operands have as many axes as the source, of its length or 1.
+// Broadcast an operand, which must have as many axes as the source, each of the same size or 1.
 Value spread(const Value& parameter, const Value& source) {
   require_same_type(@"normalization", {parameter, source});
   require(@"normalization", parameter, Takes::floats);
   if (parameter.rank() != source.rank() || broadcast_dims(parameter.dims, source.dims) != source.dims)
-    misuse(@"a parameter of shape %@ normalizes %@", text_of(parameter.dims), text_of(source.dims));
+    misuse(@"normalization: a parameter of shape %@ does not broadcast to the source %@", text_of(parameter.dims),
+           text_of(source.dims));
   return parameter.broadcast(source.dims);
 }
 
@@ -70,7 +72,8 @@ Value mean_of(const Value& x, NSArray<NSNumber*>* axes) {
 Value variance_of(const Value& x, const Value& mean, NSArray<NSNumber*>* axes) {
   const Axes along(axes, x);
   if (mean.dims != along.dims)
-    misuse(@"a mean of shape %@ for the variance of %@", text_of(mean.dims), text_of(x.dims));
+    misuse(@"variance: the mean must have shape %@ for the source %@, got %@", text_of(along.dims), text_of(x.dims),
+           text_of(mean.dims));
   const Value centre = spread(mean, x);
   return along.sum(
       x, [&](int64_t i) { return (x.real(i) - centre.real(i)) * (x.real(i) - centre.real(i)); }, along.count);
@@ -156,14 +159,16 @@ Value variance_of(const Value& x, const Value& mean, NSArray<NSNumber*>* axes) {
                                                      reductionAxes:(NSArray<NSNumber*>*)axes
                                                            epsilon:(float)epsilon
                                                               name:(NSString*)name {
-  if (!gamma || !gamma_gradient || !beta_gradient) misuse(@"normalizationGradient without gamma or gradients");
+  if (!gamma || !gamma_gradient || !beta_gradient)
+    misuse(@"normalizationGradient: gamma and its gradients are required, got nil");
   return add_one(
       self, @"normalizationGradient", name, {incoming, source, mean, variance, gamma, gamma_gradient, beta_gradient},
       [=](const Values& in) {
         const Axes along(axes, in[1]);
         for (const size_t axis : along.reduced)
           if (in[4].rank() != in[1].rank() || in[4].dims[axis] != 1)
-            misuse(@"normalizationGradient with a gamma of %@, which varies along its axes", text_of(in[4].dims));
+            misuse(@"normalizationGradient: not documented for a gamma of shape %@, which varies along its axes",
+                   text_of(in[4].dims));
         Values all;
         for (const Value& operand : in) all.push_back(spread(operand, in[1]));
         Value result(in[1].type, in[1].dims);

@@ -15,7 +15,7 @@ using namespace mock;
 namespace {
 
 double scalar(const Value& value) {
-  if (value.dims != Dims{1}) misuse(@"a coefficient of shape %@", text_of(value.dims));
+  if (value.dims != Dims{1}) misuse(@"optimizer: coefficients must be scalars, got shape %@", text_of(value.dims));
   return value.real(0);
 }
 
@@ -24,11 +24,12 @@ void require_alike(const Values& in, size_t first) {
   for (size_t i = first; i < in.size(); ++i) {
     require(@"an optimizer", in[i], Takes::floats);
     if (in[i].dims != in[first].dims)
-      misuse(@"values of shape %@ with %@", text_of(in[first].dims), text_of(in[i].dims));
+      misuse(@"optimizer: operands must have the same shape, got %@ and %@", text_of(in[first].dims),
+             text_of(in[i].dims));
   }
 }
 
-// In: beta1, beta2, epsilon, values, momentum, velocity, [maximum velocity,] gradient.
+// Inputs: beta1, beta2, epsilon, values, momentum, velocity, [maximum velocity,] gradient.
 Values adam(double rate, const Values& in) {
   require_alike(in, 3);
   const double beta1 = scalar(in[0]), beta2 = scalar(in[1]), epsilon = scalar(in[2]);

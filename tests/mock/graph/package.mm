@@ -1,5 +1,5 @@
-// MPSGraphPackages. The mock has no file format: a package is a directory with a number in it, by which this
-// process knows the executable again. So the calls and the bookkeeping are tested, the format is not.
+// MPSGraphPackages. The mock has no file format: a package is a directory with a number, by which the same process
+// finds the executable again. This tests the calls and the bookkeeping, but not the format.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -29,10 +29,11 @@ std::map<int, MPSGraphExecutable*>& packages() {
 
 - (void)serializeToMPSGraphPackageAtURL:(NSURL*)url descriptor:(MPSGraphExecutableSerializationDescriptor*)descriptor {
   const std::filesystem::path directory = url.path.UTF8String;
-  if (directory.extension() != ".mpsgraphpackage") misuse(@"a package's name ends in .mpsgraphpackage: %@", url.path);
-  if (!descriptor.append && std::filesystem::exists(directory)) misuse(@"%@ is there already", url.path);
+  if (directory.extension() != ".mpsgraphpackage")
+    misuse(@"serialize: the path must end with .mpsgraphpackage, got %@", url.path);
+  if (!descriptor.append && std::filesystem::exists(directory)) misuse(@"serialize: %@ already exists", url.path);
   if (!std::filesystem::is_directory(std::filesystem::absolute(directory).parent_path()))
-    misuse(@"%@ is in no folder that is there", url.path);
+    misuse(@"serialize: the folder of %@ does not exist", url.path);
   std::filesystem::create_directory(directory);
   std::lock_guard lock(packages_mutex);
   const int number = static_cast<int>(packages().size());

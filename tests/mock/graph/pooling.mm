@@ -1,12 +1,11 @@
 // Poolings over two and four axes, their gradients and indices, and the descriptors.
 //
-// From the documentation: with includeZeroPadToAverage samples outside of the source count as zeros, otherwise the sum
-// is divided by the number of samples that did not come from padding; global indices are flattened over the last one to
-// four axes of the source, local ones over those of the window; the gradient from indices has the mode of the forward
-// pass. Not documented, and here as elsewhere in the field: padding never is a maximum, the first of equal maxima gets
-// the gradient, NaN is a maximum. A window of padding only has no average (NaN here) and no index (misuse). Sources
-// have rank 4, padding is explicit and ceilMode off: what is more is misuse, because the documentation does not say
-// enough of it.
+// From the documentation: with includeZeroPadToAverage, samples outside of the source count as zeros; otherwise the sum
+// is divided by the number of samples that are not padding. Global indices are flattened over the last one to four axes
+// of the source, local ones over those of the window. The gradient from indices has the mode of the forward pass. Not
+// documented, and implemented as is usual: padding is never a maximum, the first of equal maxima receives the gradient,
+// and NaN is a maximum. A window of only padding has no average (NaN here) and no index (raises). Sources must have
+// rank 4, padding must be explicit, and ceilMode off, because the documentation of everything else is insufficient.
 #include <cmath>
 #include <limits>
 
@@ -65,7 +64,7 @@ using namespace mock;
 
 namespace {
 
-// One number for each axis of a source of rank 4; axes without windows have a kernel of one element.
+// One number per axis of a source of rank 4; axes without windows have a kernel of size 1.
 struct Pooling {
   Dims kernel{1, 1, 1, 1}, strides{1, 1, 1, 1}, dilations{1, 1, 1, 1}, before{0, 0, 0, 0}, behind{0, 0, 0, 0};
   bool counts_padding = false;
@@ -81,16 +80,17 @@ struct Pooling {
 };
 
 void require(MPSGraphPaddingStyle style, BOOL ceil_mode, MPSDataType indices) {
-  if (style != MPSGraphPaddingStyleExplicit) misuse(@"padding style %lu: not in the mock", (unsigned long)style);
-  if (ceil_mode) misuse(@"ceilMode: the documentation does not say how it goes with padding");
-  if (indices != MPSDataTypeInt32) misuse(@"indices of poolings are int32, not %s", type_name(indices));
+  if (style != MPSGraphPaddingStyleExplicit)
+    misuse(@"pooling: padding style %lu is not supported by the mock", (unsigned long)style);
+  if (ceil_mode) misuse(@"pooling: the combination of ceilMode and padding is not documented");
+  if (indices != MPSDataTypeInt32) misuse(@"pooling: indices must be int32, got %s", type_name(indices));
 }
 
 Pooling read(MPSGraphPooling2DOpDescriptor* d) {
   require(d.paddingStyle, d.ceilMode, d.returnIndicesDataType);
   const bool nhwc = d.dataLayout == MPSGraphTensorNamedDataLayoutNHWC;
   if (!nhwc && d.dataLayout != MPSGraphTensorNamedDataLayoutNCHW)
-    misuse(@"data layout %lu of a pooling", (unsigned long)d.dataLayout);
+    misuse(@"pooling: data layout %lu is not supported", (unsigned long)d.dataLayout);
   const size_t y = nhwc ? 1 : 2;
   Pooling p;
   p.set(y, d.kernelHeight, d.strideInY, d.dilationRateInY, d.paddingTop, d.paddingBottom);
@@ -108,7 +108,7 @@ Pooling read(MPSGraphPooling4DOpDescriptor* d) {
   p.dilations = dims_of(d.dilationRates);
   const Dims padding = dims_of(d.paddingValues);
   if (p.kernel.size() != 4 || p.strides.size() != 4 || p.dilations.size() != 4 || padding.size() != 8)
-    misuse(@"a pooling over four axes takes four sizes, strides and dilations, and eight paddings");
+    misuse(@"pooling4D: expected four sizes, strides, and dilations, and eight paddings");
   for (size_t axis = 0; axis < 4; ++axis) {
     p.before[axis] = padding[2 * axis];
     p.behind[axis] = padding[2 * axis + 1];
@@ -119,26 +119,26 @@ Pooling read(MPSGraphPooling4DOpDescriptor* d) {
 }
 
 Dims result_dims(const Pooling& p, const Dims& source) {
-  if (source.size() != 4) misuse(@"a pooling of %@: the mock pools tensors of rank 4", text_of(source));
+  if (source.size() != 4) misuse(@"pooling: the mock only supports sources of rank 4, got %@", text_of(source));
   Dims result(4);
   for (size_t axis = 0; axis < 4; ++axis) {
     if (p.kernel[axis] < 1 || p.strides[axis] < 1 || p.dilations[axis] < 1)
-      misuse(@"a kernel, stride or dilation of 0");
+      misuse(@"pooling: kernel sizes, strides, and dilations must be at least 1");
     const int64_t reach = (p.kernel[axis] - 1) * p.dilations[axis] + 1;
     const int64_t room = source[axis] + p.before[axis] + p.behind[axis] - reach;
-    if (room < 0) misuse(@"a window of %@ does not fit into %@", text_of(p.kernel), text_of(source));
+    if (room < 0) misuse(@"pooling: a window of %@ does not fit into %@", text_of(p.kernel), text_of(source));
     result[axis] = room / p.strides[axis] + 1;
   }
   return result;
 }
 
-// A sample of a window: the element's number in the source, and its indices by mode.
+// A sample of a window: the element's number in the source, and its indices for each mode.
 struct Sample {
   int64_t element;
   Dims at, tap;
 };
 
-// Calls visit(number of the window, its samples that are not padding).
+// Call visit(number of the window, its samples without padding).
 template <class Visit>
 void for_each_window(const Pooling& p, const Dims& source, const Visit& visit) {
   const Dims strides = strides_of(source);
@@ -158,7 +158,7 @@ void for_each_window(const Pooling& p, const Dims& source, const Visit& visit) {
   });
 }
 
-// The number of the first maximum among the samples; -1 when there are none.
+// Return the number of the first maximum among the samples, or -1 if there are none.
 int64_t first_maximum(const Value& source, const std::vector<Sample>& samples) {
   int64_t best = -1;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -188,8 +188,8 @@ void require_real(const Value& value) {
 
 void require_incoming(const Pooling& p, const Value& incoming, MPSDataType type, const Dims& source) {
   if (incoming.type != type || incoming.dims != result_dims(p, source))
-    misuse(@"an incoming gradient %s %@ of a pooling of %s %@", type_name(incoming.type), text_of(incoming.dims),
-           type_name(type), text_of(source));
+    misuse(@"pooling: incoming gradient %s %@ does not match the source %s %@", type_name(incoming.type),
+           text_of(incoming.dims), type_name(type), text_of(source));
 }
 
 Value of_sums(MPSDataType type, const Dims& dims, const std::vector<double>& sums) {
@@ -204,7 +204,7 @@ Values maxima(const Pooling& p, const Value& source) {
   for_each_window(p, source.dims, [&](int64_t window, const std::vector<Sample>& samples) {
     const int64_t best = first_maximum(source, samples);
     if (best < 0) {
-      if (p.mode != MPSGraphPoolingReturnIndicesNone) misuse(@"the index of a window that only sees padding");
+      if (p.mode != MPSGraphPoolingReturnIndicesNone) misuse(@"pooling: a window of only padding has no index");
       result.set(window, -std::numeric_limits<double>::infinity());
       return;
     }
@@ -227,7 +227,8 @@ Value maximum_gradient(const Pooling& p, const Value& incoming, const Value& sou
 
 Value gradient_from_indices(const Pooling& p, const Value& incoming, const Value& indices, const Dims& source) {
   require_incoming(p, incoming, incoming.type, source);
-  if (p.mode == MPSGraphPoolingReturnIndicesNone) misuse(@"the gradient from indices needs returnIndicesMode");
+  if (p.mode == MPSGraphPoolingReturnIndicesNone)
+    misuse(@"pooling: the gradient from indices requires returnIndicesMode");
   if (indices.type != MPSDataTypeInt32 || indices.dims != incoming.dims)
     misuse(@"indices %s %@ of %@", type_name(indices.type), text_of(indices.dims), text_of(incoming.dims));
   std::vector<double> sums(static_cast<size_t>(count_of(source)));
@@ -249,7 +250,7 @@ Value average(const Pooling& p, const Value& source) {
   require_real(source);
   Value result(source.type, result_dims(p, source.dims));
   for_each_window(p, source.dims, [&](int64_t window, const std::vector<Sample>& samples) {
-    double sum = 0;  // of halves in halves: nobody says otherwise
+    double sum = 0;  // float16 is summed in float16: no wider type is documented
     for (const Sample& sample : samples) {
       sum += source.real(sample.element);
       if (element_bytes(source.type) > 2) continue;
@@ -277,7 +278,7 @@ MPSGraphTensor* add_maximum(MPSGraph* graph, NSString* kind, NSString* name, MPS
 }
 NSArray<MPSGraphTensor*>* add_with_indices(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* source,
                                            const Pooling& p) {
-  if (p.mode == MPSGraphPoolingReturnIndicesNone) misuse(@"%@: returnIndicesMode is not set", kind);
+  if (p.mode == MPSGraphPoolingReturnIndicesNone) misuse(@"%@: returnIndicesMode must be set", kind);
   return add(graph, kind, name, {source}, [p](const Values& in) { return maxima(p, in[0]); });
 }
 MPSGraphTensor* add_maximum_gradient(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* incoming,

@@ -1,5 +1,5 @@
-// What only the self-test's probes use: operations that the backend composes of others, because Apple's documentation
-// leaves open what the probes ask. So the answers here are one possibility each, and say nothing about Apple's.
+// Operations used only by the self-test's probes, which the backend composes because Apple's documentation leaves open
+// what the probes ask. So the answers here are one possibility each, and say nothing about Apple's frameworks.
 #include <cmath>
 
 #include "graph/elementwise.h"
@@ -11,7 +11,7 @@ using namespace mock;
   return [[self alloc] init];
 }
 - (id)copyWithZone:(NSZone*)zone {
-  misuse(@"copies of this descriptor are not stood in for");
+  misuse(@"the mock does not support copies of this descriptor");
   return self;
 }
 @end
@@ -46,7 +46,7 @@ using namespace mock;
   return [self randomTensorWithShape:shape descriptor:descriptor stateTensor:state name:name][0];
 }
 
-// Gates z, r, o; one direction; no input weight: source [T, N, 3 H], recurrent weight [3 H, H], bias [3 H], state [N,
+// Gates z, r, o; one direction; no input weights: source [T, N, 3 H], recurrent weight [3 H, H], bias [3 H], state [N,
 // H].
 - (NSArray<MPSGraphTensor*>*)GRUWithSourceTensor:(MPSGraphTensor*)source
                                  recurrentWeight:(MPSGraphTensor*)recurrent
@@ -56,12 +56,12 @@ using namespace mock;
                                       descriptor:(MPSGraphGRUDescriptor*)descriptor
                                             name:(NSString*)name {
   if (input || !bias || !initial || descriptor.bidirectional || descriptor.reverse || descriptor.resetAfter)
-    misuse(@"this form of GRU is not stood in for");
+    misuse(@"GRU: the mock does not support this combination of operands and flags");
   const bool flips = descriptor.flipZ;
   return add(self, @"GRU", name, {source, recurrent, bias, initial}, [flips](const Values& in) {
     const int64_t steps = in[0].dims[0], batch = in[0].dims[1], units = in[3].dims[1];
     if (in[0].dims[2] != 3 * units || in[1].dims != Dims{3 * units, units} || in[2].dims != Dims{3 * units})
-      misuse(@"GRU: shapes that do not belong together");
+      misuse(@"GRU: the shapes of the operands do not match");
     Value result(in[0].type, {steps, batch, units});
     const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
     for (int64_t n = 0; n < batch; ++n) {

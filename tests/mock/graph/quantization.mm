@@ -1,18 +1,20 @@
-// From 8-bit integers to floats: result = scale (tensor - zeroPoint), with numbers, with lists along an axis, and with
-// tensors of groups, whose axes divide those of the tensor.
+// Dequantization of 8-bit integers to floats: result = scale (tensor - zeroPoint), with scalars, lists along an axis,
+// and tensors of groups, whose axes divide those of the tensor.
 #include "graph/elementwise.h"
 
 using namespace mock;
 
 namespace {
 
-// Where the parameter stands for each axis of the tensor: `parts` of equal length.
+// `parts` is the number of groups along each axis of the tensor, all of equal size.
 Value dequantized(const Values& in, double zero_point, MPSDataType type, const Dims& parts) {
   const Value &x = in[0], &scale = in[1];
   if (x.type != MPSDataTypeInt8 && x.type != MPSDataTypeUInt8) misuse(@"dequantize of %s", type_name(x.type));
   if ((type != MPSDataTypeFloat32 && type != MPSDataTypeFloat16) || scale.type != type)
-    misuse(@"dequantize to %s by %s", type_name(type), type_name(scale.type));
-  if (in.size() > 2 && (in[2].type != x.type || in[2].dims != scale.dims)) misuse(@"a zero point unlike its scale");
+    misuse(@"dequantize: result and scale must both be float32 or float16, got %s and %s", type_name(type),
+           type_name(scale.type));
+  if (in.size() > 2 && (in[2].type != x.type || in[2].dims != scale.dims))
+    misuse(@"dequantize: the zero point must have the tensor's type and the scale's shape");
   if (scale.count() != count_of(parts) || parts.size() != x.rank())
     misuse(@"scales %@ of %@", text_of(scale.dims), text_of(x.dims));
   for (size_t axis = 0; axis < parts.size(); ++axis)

@@ -1,9 +1,9 @@
-// Random numbers from a state tensor: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011) as TensorFlow draws from it.
+// Random numbers from a state tensor: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011) as TensorFlow uses it.
 //
-// A state is int32[7]: the algorithm's number 1, the counter's words from the low one on, the key's. Apple documents
-// that equal states give equal streams, and says of Philox that its numbers are TensorFlow's: for float32 the low 23
-// bits of a word are the mantissa of a number in [1, 2), less 1. How far a draw moves the state is not documented, so
-// the state that comes back is of no use here. Only what the backend asks for can be drawn.
+// A state is int32[7]: the algorithm's number 1, the counter's words from the low one, and the key's words. Apple
+// documents that equal states give equal streams, and that the Philox numbers are TensorFlow's: for float32, the low 23
+// bits of a word are the mantissa of a number in [1, 2), from which 1 is subtracted. How far a draw advances the state
+// is not documented, so the state returned here is unusable. Only what the backend requests can be drawn.
 #include <cstring>
 
 #include "graph/graph.h"
@@ -35,7 +35,8 @@ struct Generator {
   uint32_t counter[4], key[2];
 
   explicit Generator(const Value& state) {
-    if (state.type != MPSDataTypeInt32 || state.dims != Dims{7}) misuse(@"a random state is int32 of shape (7)");
+    if (state.type != MPSDataTypeInt32 || state.dims != Dims{7})
+      misuse(@"random: the state must be int32 of shape (7)");
     for (int i = 0; i < 4; ++i) counter[i] = static_cast<uint32_t>(state.whole(1 + i));
     for (int i = 0; i < 2; ++i) key[i] = static_cast<uint32_t>(state.whole(5 + i));
   }
@@ -64,9 +65,9 @@ struct Generator {
                                        stateTensor:(MPSGraphTensor*)state
                                               name:(NSString*)name {
   if (descriptor.distribution != MPSGraphRandomDistributionUniform || descriptor.dataType != MPSDataTypeFloat32)
-    misuse(@"only uniform float32 numbers are stood in for");
+    misuse(@"random: the mock only supports uniform float32 numbers");
   const Dims dims = dims_of(shape);
-  if (dims.size() > 4) misuse(@"random numbers of %@ are known to be wrong: more than four axes", text_of(dims));
+  if (dims.size() > 4) misuse(@"random: numbers are known to be wrong for more than four axes, got %@", text_of(dims));
   const double low = descriptor.min, width = descriptor.max - descriptor.min;
   return add(self, @"random", name, {state}, [=](const Values& in) {
     Generator generator(in[0]);

@@ -1,12 +1,12 @@
-// Single-gate RNN and LSTM without weights of the input, as the comments on MPSGraph's methods state them:
+// Single-gate RNN and LSTM without input weights, as the comments on MPSGraph's methods define them:
 //
 //   single gate  z[t] = x[t] + h[t-1] R^T;  h[t] = activation(z[t])
 //   LSTM         [i, f, z, o][t] = f(h[t-1] R^T + x[t]);  c[t] = f c[t-1] + i z;  h[t] = o g(c[t])
 //
-// Source [T, N, gates H], weights [gates H, H], states [N, H]. With two directions source and states have twice the
-// last axis, weights [2, gates H, H], and the results stand beside each other in the last axis. Gates are in the order
-// i, f, z, o, or i, z, f, o with forgetGateLast. What is not stated is refused: how results in reverse are ordered, and
-// what a training state holds beside these values.
+// Source [T, N, gates H], weights [gates H, H], states [N, H]. With two directions, the last axis of source and states
+// is twice as large, weights are [2, gates H, H], and the results are concatenated in the last axis. Gates are in the
+// order i, f, z, o, or i, z, f, o with forgetGateLast. Undocumented features raise: the order of results with
+// `reverse`, and the contents of a training state.
 #include <algorithm>
 #include <cmath>
 
@@ -68,13 +68,13 @@ double activated(MPSGraphRNNActivation activation, double x) {
     case MPSGraphRNNActivationSigmoid: return 1 / (1 + std::exp(-x));
     case MPSGraphRNNActivationHardSigmoid: return std::clamp(0.2 * x + 0.5, 0.0, 1.0);
   }
-  misuse(@"there is no such activation");
+  misuse(@"recurrent: unknown activation");
 }
 
 struct Layer {
   int64_t gates;
   bool both_directions, has_cell;
-  // The gates' sums before their activations, in their order, and the cell: gives the new state.
+  // Compute the new state from the gates' sums before their activations, in order, and the cell, which is updated.
   std::function<double(const std::vector<double>& sums, double& cell)> step;
 };
 
@@ -85,14 +85,17 @@ void require(const char* what, const Value& value, const Dims& dims) {
 // Inputs: source, weights, initial state[, initial cell]. Results: states[, cells].
 Values run_layer(const Layer& layer, const Values& in) {
   const Value &source = in[0], &weights = in[1];
-  if (source.rank() != 3) misuse(@"recurrent: the source is %@", text_of(source.dims));
+  if (source.rank() != 3)
+    misuse(@"recurrent: the source must have shape (T, N, gates H), got %@", text_of(source.dims));
   const int64_t steps = source.dims[0], batch = source.dims[1], directions = layer.both_directions ? 2 : 1;
   const int64_t hidden = weights.dims.back(), gated = layer.gates * hidden, wide = directions * hidden;
   require("recurrent weights", weights, layer.both_directions ? Dims{2, gated, hidden} : Dims{gated, hidden});
   require("source", source, {steps, batch, directions * gated});
   for (size_t i = 2; i < in.size(); ++i) require("initial values", in[i], {batch, wide});
   for (const Value& value : in)
-    if (value.type != source.type || !is_real(value.type)) misuse(@"recurrent: the element types differ");
+    if (value.type != source.type || !is_real(value.type))
+      misuse(@"recurrent: operands must be real and of the same type, got %s and %s", type_name(source.type),
+             type_name(value.type));
   Values results(layer.has_cell ? 2 : 1, Value(source.type, {steps, batch, wide}));
   std::vector<double> before(static_cast<size_t>(hidden)), sums(static_cast<size_t>(layer.gates));
   for (int64_t d = 0; d < directions; ++d) {
@@ -126,8 +129,8 @@ Values run_layer(const Layer& layer, const Values& in) {
 }
 
 void refuse(bool reverse, bool training) {
-  if (reverse) misuse(@"recurrent: it is not stated which way round the results of reverse are");
-  if (training) misuse(@"recurrent: what a training state holds is Apple's own");
+  if (reverse) misuse(@"recurrent: the order of results with reverse is not documented");
+  if (training) misuse(@"recurrent: the contents of a training state are not documented");
 }
 
 }  // namespace

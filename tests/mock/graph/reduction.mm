@@ -1,6 +1,7 @@
-// Reductions: reduced axes stay as 1. A list of axes must be given, with each axis once.
+// Reductions; reduced axes remain with size 1. A list of axes is required, each axis at most once.
 //
-// Sums are of numbers of 32 bits or more, and halves; what the plain extrema make of NaN depends on where it stands.
+// Sums support integers of at least 32 bits, float16, and float32. Plain extrema treat NaN differently depending on its
+// position.
 #include <cmath>
 #include <set>
 
@@ -10,25 +11,27 @@ using namespace mock;
 
 namespace {
 
-// Calls visit(at, i, first) for each element i of x and where it goes; `first` at the first that goes there.
+// Call visit(at, i, first) for each element i of x, where `at` is the position of its result and `first` whether it is
+// the first element reduced to it.
 using Visit = std::function<void(int64_t at, int64_t i, bool first)>;
 using Reduce = std::function<void(Value& result, const Value& x, const std::function<void(const Visit&)>& each)>;
 
 MPSGraphTensor* add_reduction(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
                               NSArray<NSNumber*>* axes, Takes takes, Reduce reduce) {
-  if (axes.count == 0) misuse(@"%@ along no axes", kind);
+  if (axes.count == 0) misuse(@"%@: needs at least one axis, got none", kind);
   std::vector<int64_t> along;
   for (NSNumber* axis in axes) along.push_back(axis.longLongValue);
   return add_one(graph, kind, name, {tensor}, [=](const Values& in) {
     require(kind, in[0], takes);
     const Value& x = in[0];
-    // What PyTorch's backend gives it; of other types kernels may be missing, and the process ends.
+    // The types that PyTorch's backend uses. For others, kernels may be missing, which aborts the process.
     const bool known = x.type == MPSDataTypeInt32 || x.type == MPSDataTypeInt64 || x.type == MPSDataTypeFloat16 ||
                        x.type == MPSDataTypeFloat32;
-    if (!known) misuse(@"%@ of %s, for which no kernel is known", kind, type_name(x.type));
+    if (!known) misuse(@"%@: %s is a type for which no kernel is known", kind, type_name(x.type));
     std::set<size_t> reduced;
     for (const int64_t axis : along)
-      if (!reduced.insert(axis_of(axis, x.rank())).second) misuse(@"%@ names axis %lld twice", kind, (long long)axis);
+      if (!reduced.insert(axis_of(axis, x.rank())).second)
+        misuse(@"%@: axis %lld is listed twice", kind, (long long)axis);
     Dims dims = x.dims;
     for (const size_t axis : reduced) dims[axis] = 1;
     Dims strides = strides_of(dims);
@@ -47,7 +50,8 @@ MPSGraphTensor* add_reduction(MPSGraph* graph, NSString* kind, NSString* name, M
   });
 }
 
-// Totals of float32 are kept in double precision until the end, those of halves in halves: nobody says otherwise.
+// Float32 totals are computed in double precision. Float16 totals are computed in float16, because no wider type is
+// documented.
 MPSGraphTensor* add_total(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
                           NSArray<NSNumber*>* axes, int64_t start, double (*real)(double, double),
                           uint64_t (*whole)(uint64_t, uint64_t)) {

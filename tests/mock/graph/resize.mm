@@ -1,9 +1,9 @@
-// Bilinear resizing of planes, and its gradient.
+// Bilinear resizing of images, and its gradient.
 //
 // From the documentation: destination indices are scaled directly; with centerResult they are scaled and shifted so
-// that the result is centred on the input, as OpenCV and TensorFlow 2 do; with alignCorners the factor is (size - 1) /
-// (inputSize - 1) and centerResult does nothing. A place between four pixels is interpolated of them; places beyond the
-// edge are at the edge, as in OpenCV. The size is (height, width).
+// that the result is centered on the input, as in OpenCV and TensorFlow 2; with alignCorners the factor is (size - 1) /
+// (inputSize - 1) and centerResult has no effect. A position between four pixels is interpolated; positions beyond the
+// edge are clamped, as in OpenCV. The size is (height, width).
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ using namespace mock;
 namespace {
 
 struct Plane {
-  size_t rank, height;  // the width is behind the height
+  size_t rank, height;  // the width follows the height
 };
 
 Plane plane_of(MPSGraphTensorNamedDataLayout layout) {
@@ -25,18 +25,18 @@ Plane plane_of(MPSGraphTensorNamedDataLayout layout) {
     case MPSGraphTensorNamedDataLayoutHWC: return {3, 0};
     case MPSGraphTensorNamedDataLayoutCHW: return {3, 1};
     case MPSGraphTensorNamedDataLayoutHW: return {2, 0};
-    default: misuse(@"layout %lu of a resize", (unsigned long)layout);
+    default: misuse(@"resize: layout %lu is not supported", (unsigned long)layout);
   }
 }
 
-// The pixels at both sides of what pixel i of `to` shows of `from`, and how much the second counts.
+// The input pixels on both sides of an output pixel's position, and the weight of the second one.
 struct Between {
   int64_t low, high;
   double share;
 };
 
 Between between(int64_t i, int64_t from, int64_t to, bool centers, bool corners) {
-  if (corners && (from == 1 || to == 1)) misuse(@"corners of one pixel");
+  if (corners && (from == 1 || to == 1)) misuse(@"resize: alignCorners requires at least two pixels per axis");
   const double factor = corners ? static_cast<double>(to - 1) / static_cast<double>(from - 1)
                                 : static_cast<double>(to) / static_cast<double>(from);
   double place = static_cast<double>(i) / factor;
@@ -46,7 +46,7 @@ Between between(int64_t i, int64_t from, int64_t to, bool centers, bool corners)
   return {low, std::min(low + 1, from - 1), place - static_cast<double>(low)};
 }
 
-// Calls visit(pixel of the result, pixel of the input, weight) for the four of each.
+// Call visit(result pixel, input pixel, weight) for the four input pixels of each result pixel.
 template <class Visit>
 void for_each_share(const Plane& plane, const Dims& from, const Dims& to, bool centers, bool corners,
                     const Visit& visit) {
@@ -70,7 +70,8 @@ void for_each_share(const Plane& plane, const Dims& from, const Dims& to, bool c
 
 void require_plane(const Plane& plane, const Value& value) {
   if (!is_real(value.type) || value.rank() != plane.rank)
-    misuse(@"a resize of %s %@ in a layout of rank %lu", type_name(value.type), text_of(value.dims), plane.rank);
+    misuse(@"resize: %s %@ does not match a layout of rank %lu", type_name(value.type), text_of(value.dims),
+           plane.rank);
 }
 
 Value resized_of_sums(MPSDataType type, const Dims& dims, const std::vector<double>& sums) {
@@ -94,7 +95,7 @@ Value resized_of_sums(MPSDataType type, const Dims& dims, const std::vector<doub
     require_plane(plane, in[0]);
     const Dims wanted = in[1].integers();
     if (wanted.size() != 2 || (in[1].type != MPSDataTypeInt32 && in[1].type != MPSDataTypeInt64))
-      misuse(@"the size of a resize is %s %@", type_name(in[1].type), text_of(in[1].dims));
+      misuse(@"resize: the size must be two integers, got %s %@", type_name(in[1].type), text_of(in[1].dims));
     Dims dims = in[0].dims;
     dims[plane.height] = wanted[0];
     dims[plane.height + 1] = wanted[1];
@@ -119,7 +120,7 @@ Value resized_of_sums(MPSDataType type, const Dims& dims, const std::vector<doub
     Dims expected = in[1].dims;
     for (const size_t axis : {plane.height, plane.height + 1}) expected[axis] = in[0].dims[axis];
     if (in[0].dims != expected || in[0].type != in[1].type)
-      misuse(@"an incoming gradient %@ of a resize of %@", text_of(in[0].dims), text_of(in[1].dims));
+      misuse(@"resize: incoming gradient %@ does not match the source %@", text_of(in[0].dims), text_of(in[1].dims));
     std::vector<double> sums(static_cast<size_t>(in[1].count()));
     for_each_share(plane, in[1].dims, in[0].dims, centers, corners, [&](int64_t to, int64_t from, double weight) {
       sums[static_cast<size_t>(from)] += weight * in[0].real(to);

@@ -1,11 +1,11 @@
-// Putting updates where indices say.
+// Scattering updates by indices.
 //
-// Apple's documentation: collisions are updated according to the mode, in no order that it names; so in mode set, where
-// that decides, updates come in an order drawn at random here. (Sums keep theirs, for tests that compare two runs: on a
-// graphics processor they may be rounded otherwise each time.) An update whose index lies outside is skipped by
-// scatterAlongAxis, which alone says so; the others refuse it. Arithmetic is known to work in 32 bits and in halves;
-// integer division is not. Integers go through float32 as in gathers; extrema of them came with macOS 15, and never of
-// 64 bits; products of them nobody uses.
+// Apple's documentation: collisions are resolved according to the mode, in no specified order. So in set mode, where
+// the order decides, updates are applied in a random order. (Sums keep theirs, for tests that compare two runs; on a
+// GPU they may round differently each time.) Only scatterAlongAxis is documented to skip updates at out-of-range
+// indices; the others refuse them. Arithmetic is known to work for 32-bit types and float16, but integer division is
+// not. Integers are converted to float32 as in gathers; their extrema require macOS 15 and at most 32 bits; no known
+// caller uses their products.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -40,9 +40,9 @@ void update(Value& result, int64_t to, const Value& updates, int64_t from, MPSGr
     return result.set(to, static_cast<int64_t>(value));
   }
   const double a = result.real(to), b = updates.real(from);
-  // Of NaN in minima and maxima nothing is said.
+  // NaN in minima and maxima is not documented.
   if ((mode == MPSGraphScatterModeMin || mode == MPSGraphScatterModeMax) && (std::isnan(a) || std::isnan(b)))
-    misuse(@"NaN in a scattered minimum or maximum");
+    misuse(@"scatter: NaN in minimum and maximum modes is not documented");
   result.set(to, mode == MPSGraphScatterModeAdd   ? a + b
                  : mode == MPSGraphScatterModeSub ? a - b
                  : mode == MPSGraphScatterModeMul ? a * b
@@ -53,15 +53,18 @@ void update(Value& result, int64_t to, const Value& updates, int64_t from, MPSGr
 
 void require_scattered(const Values& in, MPSGraphScatterMode mode) {
   const Value &data = in[0], &updates = in[1], &indices = in[2];
-  if (data.type != updates.type) misuse(@"updates of %s for %s", type_name(updates.type), type_name(data.type));
+  if (data.type != updates.type)
+    misuse(@"scatter: updates must be %s like the data, got %s", type_name(data.type), type_name(updates.type));
   if (data.type == MPSDataTypeBool || is_complex(data.type) || (is_whole(data.type) && element_bytes(data.type) < 4))
-    misuse(@"a scatter of %s is not known to work", type_name(data.type));
+    misuse(@"scatter: %s is not known to work", type_name(data.type));
   if (is_whole(data.type) && (mode == MPSGraphScatterModeDiv || mode == MPSGraphScatterModeMul))
-    misuse(@"a scattered product of integers");
+    misuse(@"scatter: a scattered product of integers is not known to work");
   const bool extremum = mode == MPSGraphScatterModeMin || mode == MPSGraphScatterModeMax;
   if (is_whole(data.type) && extremum && (element_bytes(data.type) > 4 || mock_macos_version() < 15.0))
-    misuse(@"a scattered extremum of %s as of macOS %g", type_name(data.type), mock_macos_version());
-  if (indices.type != MPSDataTypeInt32) misuse(@"indices of %s: all known callers give int32", type_name(indices.type));
+    misuse(@"scatter: a scattered extremum of %s is not supported on macOS %g", type_name(data.type),
+           mock_macos_version());
+  if (indices.type != MPSDataTypeInt32)
+    misuse(@"scatter: all known callers give int32 indices, got %s", type_name(indices.type));
 }
 
 }  // namespace
@@ -80,7 +83,8 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
     Dims expected = in[0].dims;
     expected[at] = in[2].count();
     if (in[2].rank() != 1 || in[1].dims != expected)
-      misuse(@"updates of %@ at indices of %@ for %@", text_of(in[1].dims), text_of(in[2].dims), text_of(in[0].dims));
+      misuse(@"scatter: updates %@ and indices %@ do not match data %@", text_of(in[1].dims), text_of(in[2].dims),
+             text_of(in[0].dims));
     Value result = in[0];
     const Dims strides = strides_of(in[0].dims);
     std::vector<int64_t> targets;
@@ -88,7 +92,8 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
       Dims to = position;
       to[at] = in[2].whole(position[at]);
       if (to[at] < 0 || to[at] >= in[0].dims[at])
-        misuse(@"index %lld of an axis of %lld", (long long)to[at], (long long)in[0].dims[at]);
+        misuse(@"scatter: index %lld is out of range for an axis of size %lld", (long long)to[at],
+               (long long)in[0].dims[at]);
       targets.push_back(offset_of(to, strides));
     });
     for (const int64_t i : order_of(in[1].count(), mode)) update(result, targets[i], in[1], i, mode);
@@ -108,9 +113,10 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
     Dims expected = in[0].dims;
     expected[at] = in[1].rank() == in[0].rank() ? in[1].dims[at] : 0;
     if (at + 1 < expected.size() && expected.back() == 1)
-      misuse(@"a scatter along axis %lu with a last axis of one: %@", at, text_of(in[0].dims));
+      misuse(@"scatterAlongAxis along axis %lu of %@ with a last axis of one aborts on a Mac", at, text_of(in[0].dims));
     if (in[1].dims != expected || in[2].dims != expected)
-      misuse(@"updates of %@ at indices of %@ for %@", text_of(in[1].dims), text_of(in[2].dims), text_of(in[0].dims));
+      misuse(@"scatterAlongAxis: updates %@ and indices %@ do not match data %@", text_of(in[1].dims),
+             text_of(in[2].dims), text_of(in[0].dims));
     Value result = in[0];
     const Dims strides = strides_of(in[0].dims);
     std::vector<int64_t> targets;

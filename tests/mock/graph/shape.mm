@@ -1,9 +1,9 @@
-// Reshapes, transposition, broadcasting, joining and splitting, tiles, padding, coordinates, reversal.
+// Reshaping, transposition, broadcasting, concatenation and splitting, tiling, padding, coordinates, and reversal.
 //
-// Apple's documentation says: concatenated tensors are of one element type and broadcast along all other dimensions;
-// reversal and stacks are TensorFlow's; a broadcast aligns trailing dimensions. Of padding it gives names only.
-// Measured by others on Apple's systems: reflect leaves the edge out and reaches to one less than the axis, symmetric
-// repeats it and reaches to the axis; periodic and anti-periodic padding are refused.
+// Apple's documentation: concatenated tensors must have one dtype and broadcast along all other dimensions; reversal
+// and stacking follow TensorFlow; a broadcast aligns trailing dimensions. For padding it lists only the names of the
+// modes. Measured by others on Apple's systems: reflect omits the edge and reaches up to the axis size minus one,
+// symmetric repeats the edge and reaches up to the axis size; periodic and anti-periodic padding are refused.
 #include <algorithm>
 #include <numeric>
 
@@ -14,12 +14,12 @@ using namespace mock;
 
 namespace {
 
-// That complex numbers can be moved is not documented.
+// Moving complex numbers is not documented.
 void require_movable(const Value& value) {
-  if (is_complex(value.type)) misuse(@"%s is not known to be moved", type_name(value.type));
+  if (is_complex(value.type)) misuse(@"moving elements of %s is not known to work", type_name(value.type));
 }
 
-// The result's element at each position is the operand's at source(position).
+// Return a value whose element at each position is that of the operand at source(position).
 template <class Source>
 Value moved(const Value& from, const Dims& dims, Source source) {
   require_movable(from);
@@ -36,7 +36,7 @@ Value transposed(const Value& x, const Dims& permutation) {
   if (permutation.size() != x.rank()) misuse(@"permutation %@ of %@", text_of(permutation), text_of(x.dims));
   for (const int64_t axis : permutation) {
     if (axis < 0 || axis >= static_cast<int64_t>(x.rank()) || seen[axis]++)
-      misuse(@"%@ is no permutation", text_of(permutation));
+      misuse(@"transpose: %@ is not a permutation", text_of(permutation));
     dims.push_back(x.dims[axis]);
   }
   return moved(x, dims, [&](const Dims& position) {
@@ -49,10 +49,11 @@ Value transposed(const Value& x, const Dims& permutation) {
 void require_one_type(const Values& in) {
   for (const Value& value : in)
     if (value.type != in[0].type)
-      misuse(@"%s beside %s: one type is needed", type_name(value.type), type_name(in[0].type));
+      misuse(@"concatenation: operands must have the same type, got %s and %s", type_name(in[0].type),
+             type_name(value.type));
 }
 
-// Each operand's place along the axis: behind one another, or taking turns.
+// Concatenate along the axis, or interleave the operands.
 Value concatenated(const Values& in, int64_t dimension, bool interleave) {
   require_movable(in[0]);
   require_one_type(in);
@@ -60,7 +61,7 @@ Value concatenated(const Values& in, int64_t dimension, bool interleave) {
   Dims dims;
   for (const Value& value : in) {
     Dims others = value.dims;
-    if (value.rank() != in[0].rank()) misuse(@"concatenation of tensors of different ranks");
+    if (value.rank() != in[0].rank()) misuse(@"concatenation: operands must have the same rank");
     if (!interleave) others[axis] = 1;
     dims = dims.empty() ? others : broadcast_dims(dims, others);
   }
@@ -86,7 +87,7 @@ Value concatenated(const Values& in, int64_t dimension, bool interleave) {
   return result;
 }
 
-// Where a position before or behind the axis takes its element from; -1: the constant.
+// Return the source of a position before or after the axis; -1 means the constant.
 int64_t padding_source(MPSGraphPaddingMode mode, int64_t i, int64_t size) {
   if (i >= 0 && i < size) return i;
   switch (mode) {
@@ -95,20 +96,22 @@ int64_t padding_source(MPSGraphPaddingMode mode, int64_t i, int64_t size) {
     case MPSGraphPaddingModeClampToEdge: return i < 0 ? 0 : size - 1;
     case MPSGraphPaddingModeReflect: return i < 0 ? -i : 2 * (size - 1) - i;
     case MPSGraphPaddingModeSymmetric: return i < 0 ? -i - 1 : 2 * size - 1 - i;
-    default: misuse(@"padding mode %ld is not supported", (long)mode);
+    default: misuse(@"padding: mode %ld is not supported", (long)mode);
   }
 }
 
 Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const Dims& right, double constant) {
-  if (left.size() != x.rank() || right.size() != x.rank()) misuse(@"paddings need one entry for each axis");
-  if (x.type == MPSDataTypeBool || is_complex(x.type)) misuse(@"padding of %s is not known to work", type_name(x.type));
+  if (left.size() != x.rank() || right.size() != x.rank())
+    misuse(@"padding: expected one padding per axis on each side");
+  if (x.type == MPSDataTypeBool || is_complex(x.type)) misuse(@"padding: %s is not known to work", type_name(x.type));
   Dims dims = x.dims;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const int64_t reach = mode == MPSGraphPaddingModeReflect     ? dims[axis] - 1
                           : mode == MPSGraphPaddingModeSymmetric ? dims[axis]
                                                                  : INT64_MAX;
     if (left[axis] < 0 || right[axis] < 0 || std::max(left[axis], right[axis]) > reach)
-      misuse(@"paddings %@ and %@ of %@ in mode %ld", text_of(left), text_of(right), text_of(dims), (long)mode);
+      misuse(@"padding: %@ and %@ exceed the limits of mode %ld for shape %@", text_of(left), text_of(right),
+             (long)mode, text_of(dims));
     dims[axis] += left[axis] + right[axis];
   }
   Value result(x.type, dims);
@@ -150,7 +153,8 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
   const Dims dims = dims_of(shape);
   return add_one(self, @"broadcast", name, {tensor}, [dims](const Values& in) {
     require_movable(in[0]);
-    if (broadcast_dims(in[0].dims, dims) != dims) misuse(@"%@ does not fill %@", text_of(in[0].dims), text_of(dims));
+    if (broadcast_dims(in[0].dims, dims) != dims)
+      misuse(@"broadcast: %@ does not broadcast to %@", text_of(in[0].dims), text_of(dims));
     return in[0].broadcast(dims);
   });
 }
@@ -161,7 +165,7 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
                             name:(NSString*)name {
   std::vector<MPSGraphTensor*> inputs;
   for (MPSGraphTensor* tensor in tensors) inputs.push_back(tensor);
-  if (inputs.empty()) misuse(@"concatenation of nothing");
+  if (inputs.empty()) misuse(@"concatenation: needs at least one tensor, got none");
   return add_one(self, @"concat", name, inputs,
                  [=](const Values& in) { return concatenated(in, dimension, interleave); });
 }
@@ -175,12 +179,13 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
 - (MPSGraphTensor*)stackTensors:(NSArray<MPSGraphTensor*>*)tensors axis:(NSInteger)axis name:(NSString*)name {
   std::vector<MPSGraphTensor*> inputs;
   for (MPSGraphTensor* tensor in tensors) inputs.push_back(tensor);
-  if (inputs.empty()) misuse(@"a stack of nothing");
+  if (inputs.empty()) misuse(@"stack: needs at least one tensor, got none");
   return add_one(self, @"stack", name, inputs, [=](const Values& in) {
     const size_t at = axis_of(axis, in[0].rank() + 1);
     Values rows;
     for (const Value& value : in) {
-      if (value.dims != in[0].dims) misuse(@"a stack of %@ and %@", text_of(in[0].dims), text_of(value.dims));
+      if (value.dims != in[0].dims)
+        misuse(@"stack: tensors must have the same shape, got %@ and %@", text_of(in[0].dims), text_of(value.dims));
       Dims dims = value.dims;
       dims.insert(dims.begin() + static_cast<int64_t>(at), 1);
       rows.push_back(value.reshaped(dims));
@@ -197,7 +202,7 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
   return add(self, @"split", name, {tensor}, [=](const Values& in) {
     const size_t at = axis_of(axis, in[0].rank());
     if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != in[0].dims[at])
-      misuse(@"sizes %@ of an axis of %lld", text_of(sizes), (long long)in[0].dims[at]);
+      misuse(@"split: sizes %@ do not add up to the axis size %lld", text_of(sizes), (long long)in[0].dims[at]);
     Values parts;
     int64_t before = 0;
     for (const int64_t size : sizes) {
@@ -255,7 +260,7 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
     std::vector<size_t> unique;
     for (const int64_t axis : turned) {
       const size_t at = axis_of(axis, in[0].rank());
-      if (std::find(unique.begin(), unique.end(), at) != unique.end()) misuse(@"axis %lu is reversed twice", at);
+      if (std::find(unique.begin(), unique.end(), at) != unique.end()) misuse(@"reverse: axis %lu is listed twice", at);
       unique.push_back(at);
     }
     return moved(in[0], in[0].dims, [&](Dims position) {

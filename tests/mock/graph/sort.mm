@@ -1,7 +1,7 @@
-// The order of elements.
+// Sorting.
 //
-// Apple's documentation says nothing of NaN or of equal elements. Apple's engineers call the sort stable
-// (pytorch/pytorch#86750). Known from PyTorch: only the last four axes can be sorted, and int64 is not sorted rightly.
+// Apple's documentation does not mention NaN or equal elements. Apple's engineers call the sort stable
+// (pytorch/pytorch#86750). Known from PyTorch: only the last four axes can be sorted, and int64 is sorted incorrectly.
 #include <algorithm>
 #include <numeric>
 
@@ -16,9 +16,9 @@ using namespace mock;
   return add_one(self, @"arg_sort", name, {tensor}, [=](const Values& in) {
     const Value& x = in[0];
     const size_t at = axis_of(axis, x.rank());
-    if (x.rank() - at > 4) misuse(@"a sort along axis %lu of %@: only the last four can be", at, text_of(x.dims));
+    if (x.rank() - at > 4) misuse(@"sort along axis %lu of %@: only the last four can be sorted", at, text_of(x.dims));
     if (x.type == MPSDataTypeInt64 || x.type == MPSDataTypeUInt64 || x.type == MPSDataTypeBool || is_complex(x.type))
-      misuse(@"a sort of %s is not known to work", type_name(x.type));
+      misuse(@"sort: %s is not known to work", type_name(x.type));
     Value result(MPSDataTypeInt32, x.dims);
     const Dims strides = strides_of(x.dims);
     Dims lanes = x.dims;
@@ -28,7 +28,7 @@ using namespace mock;
       std::vector<int64_t> order(static_cast<size_t>(x.dims[at]));
       std::iota(order.begin(), order.end(), int64_t{0});
       for (const int64_t i : order)
-        if (x.real(first + i * step) != x.real(first + i * step)) misuse(@"NaN in a sort");
+        if (x.real(first + i * step) != x.real(first + i * step)) misuse(@"sort: NaN is not documented");
       std::stable_sort(order.begin(), order.end(),
                        [&](int64_t a, int64_t b) { return x.real(first + a * step) < x.real(first + b * step); });
       for (size_t i = 0; i < order.size(); ++i) result.set(first + static_cast<int64_t>(i) * step, order[i]);

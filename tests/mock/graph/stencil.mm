@@ -1,8 +1,8 @@
 // Stencils: weighted reductions over windows of the last four axes, and the descriptor.
 //
-// From the documentation: y[i] = reduction over j of x[i + j] w[j], on the last four dimensions of a source of rank 4
-// or more, by strides and dilations. Boundaries, styles of padding and the arguments of extrema are misuse here: nobody
-// needs them, or the documentation does not say enough.
+// From the documentation: y[i] = reduction over j of x[i + j] w[j], over the last four dimensions of a source of rank 4
+// or more, with strides and dilations. Boundary modes, padding styles, and argument reductions raise, because they are
+// not needed or not documented well enough.
 #include <algorithm>
 #include <cmath>
 
@@ -43,12 +43,13 @@ using namespace mock;
   const Dims padding = dims_of(descriptor.explicitPadding);
   const MPSGraphReductionMode mode = descriptor.reductionMode;
   if (strides.size() != 4 || dilations.size() != 4 || padding.size() != 8 || descriptor.offsets.count != 4)
-    misuse(@"a stencil takes four strides, dilations and offsets, and eight paddings");
-  if (descriptor.paddingStyle != MPSGraphPaddingStyleExplicit) misuse(@"a stencil's padding is explicit here");
+    misuse(@"stencil: expected four strides, dilations, and offsets, and eight paddings");
+  if (descriptor.paddingStyle != MPSGraphPaddingStyleExplicit)
+    misuse(@"stencil: the mock only supports explicit padding");
   if (std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p != 0; }))
-    misuse(@"a stencil without a boundary is all that there is here");
+    misuse(@"stencil: the mock does not support padding, and thus no boundary modes");
   if (mode != MPSGraphReductionModeSum && mode != MPSGraphReductionModeMin && mode != MPSGraphReductionModeMax)
-    misuse(@"a stencil's reduction %lu", (unsigned long)mode);
+    misuse(@"stencil: reduction mode %lu is not supported", (unsigned long)mode);
   return add_one(self, @"stencil", name, {source, weights}, [=](const Values& in) {
     const Value &x = in[0], &w = in[1];
     if (!is_real(x.type) || x.type != w.type || x.rank() < 4 || w.rank() != 4)
@@ -57,7 +58,7 @@ using namespace mock;
     Dims dims = x.dims;
     for (size_t i = 0; i < 4; ++i) {
       const int64_t room = x.dims[lead + i] - ((w.dims[i] - 1) * dilations[i] + 1);
-      if (room < 0) misuse(@"a stencil %@ does not fit into %@", text_of(w.dims), text_of(x.dims));
+      if (room < 0) misuse(@"stencil: weights %@ do not fit into the source %@", text_of(w.dims), text_of(x.dims));
       dims[lead + i] = room / strides[i] + 1;
     }
     Value result(x.type, dims);

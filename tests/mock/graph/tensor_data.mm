@@ -1,8 +1,8 @@
 // MPSGraphTensorData: an array of a type, in a buffer.
 //
-// Whether tensor data made of images, a matrix or a vector share their memory is not documented. Here they are a copy
-// of what the device had when they were made: who counts on seeing later changes, or on a result in the matrix, is
-// found out.
+// It is not documented whether tensor data made from images, a matrix, or a vector shares their memory. Here it is a
+// copy of their contents at creation, which exposes code that expects to see later changes, or to find a result in the
+// matrix.
 #include "graph/graph.h"
 #include "metal/mock_metal.h"
 #include "mps/core/image.h"
@@ -23,7 +23,7 @@ using namespace mock;
   return self;
 }
 - (instancetype)initWithMTLBuffer:(id<MTLBuffer>)buffer shape:(MPSShape*)shape dataType:(MPSDataType)type {
-  if (!buffer) misuse(@"tensor data without a buffer");
+  if (!buffer) misuse(@"tensor data: the buffer must not be nil");
   MPSNDArrayDescriptor* descriptor = [MPSNDArrayDescriptor descriptorWithDataType:type shape:shape];
   descriptor.preferPackedRows = YES;
   return [self initWithMPSNDArray:[[MPSNDArray alloc] initWithBuffer:buffer offset:0 descriptor:descriptor]];
@@ -41,7 +41,7 @@ using namespace mock;
   Value all(first.type(), {static_cast<int64_t>(images.count), first.height, first.width, first.channels});
   int64_t next = 0;
   for (MPSImage* image in images) {
-    if (image->reads) misuse(@"initWithMPSImageBatch: of temporary images");
+    if (image->reads) misuse(@"initWithMPSImageBatch: temporary images are not supported");
     const Value one = pixels_of(image).load();
     for (int64_t i = 0; i < one.count(); ++i) all.copy(next++, one, i);
   }
@@ -50,10 +50,11 @@ using namespace mock;
 - (instancetype)initWithMPSMatrix:(MPSMatrix*)matrix {
   return [self initWithMPSMatrix:matrix rank:2];
 }
-// The shapes of other ranks are not documented.
+// The shapes for other ranks are not documented.
 - (instancetype)initWithMPSMatrix:(MPSMatrix*)matrix rank:(NSUInteger)rank {
   if (!matrix || rank != 2 || matrix.matrices != 1 || matrix->reads)
-    misuse(@"initWithMPSMatrix:rank: of rank %lu, %lu matrices, or a temporary matrix", rank, matrix.matrices);
+    misuse(@"initWithMPSMatrix:rank: needs one non-temporary matrix and rank 2, got rank %lu and %lu matrices", rank,
+           matrix.matrices);
   return [self initWithCopyOf:rows_of(matrix).load() device:matrix.device];
 }
 - (instancetype)initWithMPSVector:(MPSVector*)vector {
@@ -61,7 +62,8 @@ using namespace mock;
 }
 - (instancetype)initWithMPSVector:(MPSVector*)vector rank:(NSUInteger)rank {
   if (!vector || rank != 1 || vector.vectors != 1 || vector->reads)
-    misuse(@"initWithMPSVector:rank: of rank %lu, %lu vectors, or a temporary vector", rank, vector.vectors);
+    misuse(@"initWithMPSVector:rank: needs one non-temporary vector and rank 1, got rank %lu and %lu vectors", rank,
+           vector.vectors);
   const Value row = rows_of(vector).load();
   return [self initWithCopyOf:row.reshaped({row.count()}) device:vector.device];
 }

@@ -1,4 +1,4 @@
-// Queues, groups, semaphores, time and signposts of the mock.
+// Tests of the mock's queues, groups, semaphores, time functions, and signposts.
 #include <dispatch/dispatch.h>
 #include <os/signpost.h>
 
@@ -14,7 +14,7 @@ using check::leaves;
 
 static void sleep_for(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
-// First, while the process still has one thread: each of these forks.
+// This test runs first, while the process has a single thread, because each of its checks forks.
 TEST(misuse_ends_the_process) {
   CHECK(dies_saying("dispatch_sync onto the queue here", [] {
     const dispatch_queue_t queue = dispatch_queue_create("here", DISPATCH_QUEUE_SERIAL);
@@ -73,7 +73,7 @@ TEST(a_queue_lives_until_its_last_block_has_run) {
 TEST(concurrent_queues_overlap_and_barriers_stand_alone) {
   const dispatch_queue_t queue = dispatch_queue_create("concurrent", DISPATCH_QUEUE_CONCURRENT);
   const dispatch_semaphore_t a = dispatch_semaphore_create(0), b = dispatch_semaphore_create(0);
-  dispatch_async(queue, ^{  // these two wait for each other
+  dispatch_async(queue, ^{  // This block and the next wait for each other.
     dispatch_semaphore_signal(a);
     dispatch_semaphore_wait(b, DISPATCH_TIME_FOREVER);
   });
@@ -218,7 +218,7 @@ TEST(blocks_on_queues_have_autorelease_pools) {
   dispatch_sync(queue, ^{});
   CHECK_EQUAL(mock_autoreleases_without_pool(), missing);
   CHECK(mock_wait_until_idle(60));
-  CHECK_EQUAL(mock_live_objects(), before + 1);  // the queue
+  CHECK_EQUAL(mock_live_objects(), before + 1);  // The queue itself is still alive.
   dispatch_after(dispatch_time(DISPATCH_TIME_NOW, NSEC_PER_MSEC), queue, ^{ sleep_for(50); });
   sleep_for(20);
   CHECK(!mock_wait_until_idle(0.001));

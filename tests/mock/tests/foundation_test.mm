@@ -1,4 +1,4 @@
-// The Foundation of the mock, class by class, against what Apple documents of each.
+// Tests of the mock's Foundation classes against Apple's documentation.
 #import <Foundation/Foundation.h>
 
 #include <cmath>
@@ -167,7 +167,8 @@ TEST(dictionaries_find_by_equality_and_copy_their_keys) {
 
 TEST(dictionaries_otherwise) {
   NSDictionary<NSString*, NSNumber*>* const dictionary = @{@"a" : @1, @"b" : @2, @"c" : @3};
-  CHECK(![dictionary.allKeys isEqual:(@[ @"a", @"b", @"c" ])]);  // on purpose: see NSDictionary.h
+  // The mock deliberately enumerates keys in another order; see NSDictionary.h.
+  CHECK(![dictionary.allKeys isEqual:(@[ @"a", @"b", @"c" ])]);
   CHECK([dictionary isEqual:(@{@"c" : @3, @"b" : @2, @"a" : @1})] && ![dictionary isEqual:@{@"a" : @1}]);
   CHECK(([[NSDictionary dictionaryWithObjects:@[ @1, @2 ] forKeys:@[ @"x", @"y" ]][@"y"] isEqual:@2]));
   CHECK([[NSDictionary dictionaryWithObject:@1 forKey:@"x"] isEqual:@{@"x" : @1}]);

@@ -1,4 +1,4 @@
-// Images, states, their temporary forms and batches, by hand: layouts, formats, who may read what and when.
+// Tests of images, states, their temporary forms, and batches: layouts, formats, and the rules for reading and writing.
 #include "mps_check.h"
 
 using namespace check;
@@ -17,7 +17,7 @@ MPSImageDescriptor* described(MPSImageFeatureChannelFormat format, NSUInteger he
                                               featureChannels:channels];
 }
 
-// Copies an image by way of a matrix: the simplest kernels that read and write images.
+// Copy an image through a matrix, using the simplest kernels that read and write images.
 void copy(id<MTLCommandBuffer> buffer, MPSImage* from, MPSImage* to) {
   MPSMatrix* between = matrix(1, from.width * from.height * from.featureChannels);
   [[[MPSImageCopyToMatrix alloc] initWithDevice:device() dataLayout:interleaved] encodeToCommandBuffer:buffer
@@ -65,7 +65,7 @@ TEST(the_host_reads_and_writes_both_layouts) {
              mipmapLevel:0
                    slice:1];
   CHECK(pixel[0] == 9);
-  // The lower right pixel, four channels of it, into rows that are padded.
+  // Read four channels of the lower right pixel into padded rows.
   Numbers part(4, -1.0f);
   [five readBytes:part.data()
               dataLayout:interleaved
@@ -101,7 +101,7 @@ TEST(the_host_reads_and_writes_both_layouts) {
                     featureChannelInfo:{1, 4}
                             imageIndex:0];
               }),
-              misused);  // from channel 1 on
+              misused);  // Partial reads must start at a multiple of four channels.
   CHECK_EQUAL(raised_by(^{ [five readBytes:to dataLayout:interleaved imageIndex:1]; }), misused);
 }
 
@@ -220,7 +220,8 @@ TEST(batches_count_each_image_once) {
                 CHECK(((MPSTemporaryImage*)batch[0]).readCount == 3 && ((MPSTemporaryImage*)batch[1]).readCount == 3);
                 CHECK_EQUAL(MPSImageBatchResourceSize(repeated), 8ul);
                 MPSImageBatchIncrementReadCount(batch, -3);
-                CHECK_EQUAL(MPSImageBatchIncrementReadCount(batch, 1), 2ul);  // those at 0 are left alone
+                // Images whose read count is 0 are left unchanged.
+                CHECK_EQUAL(MPSImageBatchIncrementReadCount(batch, 1), 2ul);
                 CHECK(((MPSTemporaryImage*)batch[0]).readCount == 0);
                 MPSImage* lasting = [[MPSImage defaultAllocator] imageForCommandBuffer:buffer
                                                                        imageDescriptor:descriptor
@@ -243,7 +244,7 @@ TEST(states_make_their_memory_when_it_is_needed) {
   CHECK([state resourceAtIndex:0 allocateMemory:NO] == nil);
   CHECK([state resourceAtIndex:0 allocateMemory:YES] == [state resourceAtIndex:0 allocateMemory:NO]);
   CHECK(!state.isTemporary);
-  state.readCount = 0;  // has no meaning
+  state.readCount = 0;  // The read count has no effect on a state that is not temporary.
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
                 MPSState* temporary = [MPSState temporaryStateWithCommandBuffer:buffer bufferSize:8];
                 CHECK(temporary.isTemporary && temporary.readCount == 1);
@@ -265,7 +266,7 @@ TEST(blits_move_and_synchronize_managed_buffers) {
     [blit endEncoding];
   };
   CHECK_EQUAL(run(encode), std::string());
-  CHECK(numbers(first)[0] != 1);  // the device has not been told
+  CHECK(numbers(first)[0] != 1);  // The device does not see the write before didModifyRange.
   [managed didModifyRange:NSMakeRange(0, 8)];
   CHECK_EQUAL(run(encode), std::string());
   CHECK(are(numbers(first), {1, 2}));

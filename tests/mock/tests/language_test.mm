@@ -1,4 +1,4 @@
-// The Objective-C language over the mock's runtime: blocks, exceptions, locks, enumeration, literals.
+// Tests of the Objective-C language on the mock's runtime: blocks, exceptions, locks, enumeration, and literals.
 #import <Foundation/Foundation.h>
 
 #include <Block.h>
@@ -57,10 +57,11 @@ TEST(blocks) {
                 for (int i = 0; i < 5; ++i) [blocks addObject:^{ return i * count; }];
                 CHECK_EQUAL(((int (^)(void))blocks[4])(), 12);
                 CHECK([blocks[0] isKindOfClass:NSClassFromString(@"NSBlock")]);
-                CHECK([^{} copy] != nil);  // a global block
+                CHECK([^{} copy] != nil);  // A block without captures is a global block.
                 void* const by_hand = Block_copy((__bridge void*)step);
                 Block_release(by_hand);
-                __block std::vector<int> values{1, 2, 3};  // moves to the heap by its constructor
+                // Copying the block moves this vector to the heap with its move constructor.
+                __block std::vector<int> values{1, 2, 3};
                 void (^const push)(void) = [^{ values.push_back(4); } copy];
                 push();
                 CHECK_EQUAL(values.size(), 4ul);

@@ -1,4 +1,4 @@
-// Losses: values and gradients of each type, reductions, labels as states and as images, YOLO.
+// Tests of the loss nodes: values and gradients of each type, reductions, labels as states and as images, and YOLO.
 #include "nodes_check.h"
 
 using namespace check;
@@ -16,7 +16,9 @@ struct Result {
   Numbers loss, gradient;
 };
 
-// One loss node over a batch of images; the loss images are of the source's size if nothing is reduced.
+// Run one loss node over a batch of images.
+//
+// If whole is true, the loss images have the source's size, as they must when nothing is reduced.
 Result of(MPSNNFilterNode* node, Size size, const Numbers& y, Size label_size, const Numbers& t, bool whole,
           const Numbers& weights = {}) {
   MPSNNGraph* graph = graph_of(node.resultImage);
@@ -70,7 +72,7 @@ TEST(gradients_are_the_derivatives_of_values) {
   } cases[] = {
       {MPSCNNLossTypeMeanAbsoluteError, any, some},
       {MPSCNNLossTypeMeanSquaredError, any, some},
-      {MPSCNNLossTypeSoftMaxCrossEntropy, any, some},  // of each pixel the labels' sum is 1
+      {MPSCNNLossTypeSoftMaxCrossEntropy, any, some},  // The labels of each pixel sum to 1.
       {MPSCNNLossTypeSigmoidCrossEntropy, any, some},
       {MPSCNNLossTypeCategoricalCrossEntropy, probabilities, some},
       {MPSCNNLossTypeHinge, any, truths},
@@ -128,7 +130,7 @@ TEST(softmax_cross_entropy_takes_logits) {
   descriptor.numberOfClasses = 2;
   descriptor.labelSmoothing = 0.5f;
   CHECK(are(of(descriptor, {1, 1, 2}, {0, third}, {0, 1}).gradient, {1 / 3.f - 0.25f, 2 / 3.f - 0.75f}));
-  // Labels may be as many as the channels that an image has room for, where the surplus is 0.
+  // Labels may have as many channels as the image has room for, with zeros in the extra channels.
   MPSCNNLossNode* node = [MPSCNNLossNode nodeWithSource:input(@"y")
                                          lossDescriptor:descriptor_of(MPSCNNLossTypeSoftMaxCrossEntropy)];
   CHECK(are(of(node, {1, 1, 2}, {0, third}, {1, 1, 4}, {0, 1, 0, 0}, false).gradient, {1 / 3.f, -1 / 3.f}));
@@ -178,12 +180,13 @@ TEST(yolo_learns_boxes_of_the_anchor_that_fits) {
                                             numberOfAnchorBoxes:2];
   descriptor.rescore = NO;
   MPSCNNYOLOLossNode* node = [MPSCNNYOLOLossNode nodeWithSource:input(@"y") lossDescriptor:descriptor];
-  // One cell, two classes. The label is a box of the first anchor's size in the middle of the cell.
+  // One cell and two classes. The label is a box of the first anchor's size in the middle of the cell.
   const Numbers label = {0.5, 0.5, 1, 1, 1, 1, 0, 0.5, 0.5, 1, 1, 1, 1, 0};
   const Size size = {1, 1, 14};
   const Result result = of(node, size, Numbers(14, 0), size, label, false);
-  // Position and size are right; the confidence is 1/2, of which 100 (1/2 - 1), and the classes' 2 (1/2 - 1), 2 / 2.
-  // The second anchor overlaps by 1/16: 5 / 2 against its confidence, nothing else.
+  // Position and size are correct. The confidence of 1/2 contributes 100 * (1/2 - 1) = -50, and the classes contribute
+  // 2 * (1/2 - 1) = -1 and 2 * 1/2 = 1. The second anchor overlaps the box by only 1/16, so its confidence alone has a
+  // gradient: 5 * 1/2 = 2.5.
   CHECK(are(result.gradient, {0, 0, 0, 0, -50, -1, 1, 0, 0, 0, 0, 2.5, 0, 0}));
   CHECK(are(result.loss, {static_cast<float>(107 * std::log(2))}));
   Numbers moved(14, 0);

@@ -1,4 +1,4 @@
-// Matrices, vectors, their temporary forms, and the copies between matrices, images, arrays and tensor data.
+// Tests of matrices, vectors, their temporary forms, and copies between matrices, images, arrays, and tensor data.
 #include "mps_check.h"
 
 using namespace check;
@@ -19,7 +19,7 @@ TEST(rows_may_be_padded_and_start_anywhere) {
                                                                                dataType:MPSDataTypeFloat32];
   MPSMatrix* padded = [[MPSMatrix alloc] initWithBuffer:floats offset:4 descriptor:descriptor];
   CHECK(padded.offset == 4 && padded.rowBytes == 16 && padded.resourceSize == 32 && padded.matrices == 1);
-  CHECK(are(numbers(padded), {1, 2, 3, 5, 6, 7}));  // the last row's padding lies outside the buffer
+  CHECK(are(numbers(padded), {1, 2, 3, 5, 6, 7}));  // The padding of the last row lies outside the buffer.
   CHECK_EQUAL(raised_by(^{ (void)[[MPSMatrix alloc] initWithBuffer:floats offset:8 descriptor:descriptor]; }), misused);
   CHECK_EQUAL(raised_by(^{ (void)[[MPSMatrix alloc] initWithBuffer:floats offset:2 descriptor:descriptor]; }), misused);
   CHECK_EQUAL(raised_by(^{

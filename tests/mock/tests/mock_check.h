@@ -1,4 +1,4 @@
-// For the tests of the mock: what ends the process, what leaks, what waits.
+// Helpers for the tests of the mock: detecting aborts, leaks, and exceptions.
 #pragma once
 #import <Foundation/Foundation.h>
 
@@ -16,7 +16,7 @@
 
 namespace check {
 
-// Whether f, run in a child process, aborts and says this on its way.
+// Return whether f aborts in a child process after printing the fragment to stderr.
 template <class F>
 bool dies_saying(const std::string& fragment, F f) {
   int ends[2];
@@ -37,12 +37,13 @@ bool dies_saying(const std::string& fragment, F f) {
   waitpid(child, &status, 0);
   const bool died = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   if (died && said.find(fragment) != std::string::npos) return true;
-  std::cerr << (died ? "it died saying: " : "it lived, saying: ") << said << "\n";
+  std::cerr << (died ? "the child died with: " : "the child survived with: ") << said << "\n";
   return false;
 }
 
-// Live objects when their number has not changed for a while: a queue's own thread may release its last ones a moment
-// after the device is idle.
+// Return the number of live objects once it has stopped changing.
+//
+// A queue's thread may release its last objects shortly after the device becomes idle.
 inline long settled_objects() {
   mock_wait_until_idle(60);
   long seen = mock_live_objects();
@@ -55,7 +56,7 @@ inline long settled_objects() {
   return seen;
 }
 
-// The number of objects that f leaves behind.
+// Return the number of objects that f leaks.
 template <class F>
 long leaves(F f) {
   const long before = settled_objects();
@@ -69,7 +70,7 @@ long leaves(F f) {
 
 inline std::string text(NSString* string) { return string ? string.UTF8String : "(nil)"; }
 
-// Runs the block and tells the name of the exception that it raised, or "".
+// Run the block and return the name of the exception it raises, or "".
 inline std::string raised_by(NS_NOESCAPE void (^block)(void)) {
   @try {
     block();

@@ -1,5 +1,5 @@
-// For the tests of Metal Performance Shaders: a command buffer that runs to its end, and numbers in and out of what
-// kernels work on.
+// Helpers for the tests of Metal Performance Shaders: running a command buffer to completion, and creating and reading
+// images, buffers, vectors, and matrices.
 #pragma once
 #import <MetalPerformanceShadersGraph/MetalPerformanceShadersGraph.h>
 
@@ -24,7 +24,7 @@ inline id<MTLCommandQueue> queue() {
   return queue;
 }
 
-// Encodes, commits, waits, and tells the error, or "".
+// Encode, commit, and wait, then return the command buffer's error message, or "".
 inline std::string run(NS_NOESCAPE void (^encode)(id<MTLCommandBuffer>)) {
   id<MTLCommandBuffer> buffer = [queue() commandBuffer];
   encode(buffer);
@@ -33,7 +33,7 @@ inline std::string run(NS_NOESCAPE void (^encode)(id<MTLCommandBuffer>)) {
   return buffer.error ? text(buffer.error.localizedDescription) : "";
 }
 
-// Whether these are the numbers, within float's rounding of a few operations.
+// Return whether two vectors agree within the float32 rounding of a few operations, and print the first if they differ.
 inline bool are(const Numbers& got, const Numbers& wanted, double tolerance = 2e-6) {
   bool same = got.size() == wanted.size();
   for (size_t i = 0; same && i < got.size(); ++i)
@@ -60,7 +60,7 @@ inline MPSImage* image(NSUInteger height, NSUInteger width, NSUInteger channels,
   return made;
 }
 
-// Of a float32 image, height x width x channels.
+// Return the values of a float32 image in height x width x channels order.
 inline Numbers numbers(MPSImage* image) {
   Numbers result(image.height * image.width * image.featureChannels);
   [image readBytes:result.data() dataLayout:MPSDataLayoutHeightxWidthxFeatureChannels imageIndex:0];
@@ -84,7 +84,7 @@ inline MPSVector* vector(const Numbers& numbers) {
 }
 inline Numbers numbers(MPSVector* vector) { return numbers(vector.data); }
 
-// Dense rows in shared memory.
+// Create a matrix with dense rows in shared memory.
 inline MPSMatrix* matrix(NSUInteger rows, NSUInteger columns, const Numbers& numbers) {
   return [[MPSMatrix alloc] initWithBuffer:buffer(numbers)
                                 descriptor:[MPSMatrixDescriptor matrixDescriptorWithRows:rows

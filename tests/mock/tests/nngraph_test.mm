@@ -1,9 +1,9 @@
-// MPSNNGraph: handles, formats, exports, pruning, read counts, data sources and their updates, training graphs.
+// Tests of MPSNNGraph: handles, formats, exports, pruning, read counts, data sources and updates, and training graphs.
 #include "nodes_check.h"
 
 using namespace check;
 
-// Moves the window's centre and asks for one column more than the same size.
+// Padding policy that shifts the window and requests one more column than "same" padding.
 @interface ShiftedPadding : NSObject <MPSNNPadding> {
  @package
   NSInteger shift;
@@ -32,7 +32,7 @@ using namespace check;
 }
 @end
 
-// Weights that the CPU updates, to 10.
+// Weights that the CPU sets to 10 in their update.
 @interface HostWeights : FrozenWeights
 @end
 @implementation HostWeights
@@ -66,7 +66,7 @@ MPSCNNLossDescriptor* squares(MPSCNNReductionType reduction = MPSCNNReductionTyp
   return [MPSCNNLossDescriptor cnnLossDescriptorWithType:MPSCNNLossTypeMeanSquaredError reductionType:reduction];
 }
 
-// y = w x + b for one channel, trained by squares.
+// The model y = w x + b with one channel, trained with squared error.
 struct Line {
   Weights* weights;
   MPSNNGraph* graph;
@@ -80,7 +80,8 @@ struct Line {
     graph = [MPSNNGraph graphWithDevice:device() resultImage:last[0].resultImage resultImageIsNeeded:isNeeded];
     graph.format = single;
   }
-  // For images 2 and 3 with labels 5 and 5: gradients of the weight 2(-3)2 + 2(-2)3 = -24 and of the bias -10.
+  // Inputs 2 and 3 with labels 5 and 5 give the weight the gradient 2 (-3) 2 + 2 (-2) 3 = -24 and the bias the gradient
+  // -10.
   MPSImageBatch* encode(id<MTLCommandBuffer> buffer) const {
     return [graph encodeBatchToCommandBuffer:buffer
                                 sourceImages:@[ batch_of({1, 1, 1}, {2, 3}) ]
@@ -108,7 +109,7 @@ TEST(results_are_halves_unless_asked_otherwise) {
   uint16_t number = 0;
   [result[0] readBytes:&number dataLayout:MPSDataLayoutHeightxWidthxFeatureChannels imageIndex:0];
   CHECK_EQUAL(number, 0x3555);  // 0.333251953125
-  // An intermediate image is rounded too, and a node's own format is kept.
+  // Intermediate images are rounded too, and a format set on a node is kept.
   MPSNNFilterNode* first = linear(input(@"x"), 1.0f / 3);
   MPSNNFilterNode* second = linear(first.resultImage, 3);
   second.resultImage.format = single;
@@ -237,7 +238,7 @@ TEST(loads_and_purges_are_balanced) {
   CHECK(calls.find('w') != std::string::npos);
   const size_t before = calls.size();
   CHECK_EQUAL(line.step(), "");
-  CHECK_EQUAL(calls.substr(before), "u");  // an update does not ask for weights
+  CHECK_EQUAL(calls.substr(before), "u");  // An update does not request the weights.
   Weights* refusing = [[Weights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{1} biases:{0}];
   refusing->refuses = true;
   CHECK(![MPSNNGraph graphWithDevice:device()
@@ -254,13 +255,13 @@ TEST(a_step_updates_once_and_the_graph_takes_the_new_weights) {
                 second = line.encode(buffer);
                 MPSImageBatchSynchronize(first, buffer);
                 MPSImageBatchSynchronize(second, buffer);
-                CHECK(are(numbers(line.weights->own.weights), {1}));  // nothing has run
+                CHECK(are(numbers(line.weights->own.weights), {1}));  // Nothing has run yet.
               }),
               "");
   CHECK(are(numbers(first[0]), {-6}));  // 2 (1 * 2 - 5) * 1
-  // w = 1 + 0.5 * 24 = 13 and b = 5: 2 (13 * 2 + 5 - 5) * 13
+  // With w = 1 + 0.5 * 24 = 13 and b = 5, the gradient of the input is 2 (13 * 2 + 5 - 5) 13 = 676.
   CHECK(are(numbers(second[0]), {676}));
-  // Of w = 13, b = 5 the gradients are 2 * 26 * 2 + 2 * 39 * 3 = 338 and 2 * 26 + 2 * 39 = 130.
+  // At w = 13 and b = 5, the gradients are 2 * 26 * 2 + 2 * 39 * 3 = 338 for w and 2 * 26 + 2 * 39 = 130 for b.
   CHECK(are(numbers(line.weights->own.weights), {13 - 169}));
   CHECK(are(numbers(line.weights->own.biases), {5 - 65}));
   CHECK_EQUAL(std::count(line.weights->calls.begin(), line.weights->calls.end(), 'u'), 2);
@@ -324,7 +325,7 @@ TEST(reloading_waits_for_nobody) {
 // --- training graphs -------------------------------------------------------------------------------------------------
 
 TEST(gradients_meet_in_additions) {
-  // y = 2x * 3x, so that the gradient of x is 12x.
+  // y = 2x * 3x, so the gradient with respect to x is 12x.
   MPSNNImageNode* x = linear(input(@"x"), 1).resultImage;
   MPSNNFilterNode* last = [MPSNNMultiplicationNode nodeWithLeftSource:linear(x, 2).resultImage
                                                           rightSource:linear(x, 3).resultImage];
@@ -449,7 +450,7 @@ TEST(the_cpu_updates_after_the_command_buffer) {
   };
   CHECK(are(step(), {-6, -4}));
   CHECK(are(weights->seen, {-24}));
-  CHECK(are(step(), {300, 500}));  // w = 10: 2 (20 - 5) 10 and 2 (30 - 5) 10
+  CHECK(are(step(), {300, 500}));  // With w = 10, the gradients are 2 (20 - 5) 10 and 2 (30 - 5) 10.
 }
 
 TEST(a_state_is_exported) {
@@ -506,7 +507,7 @@ TEST(nothing_of_graphs_and_steps_is_left) {
 
 }  // namespace
 
-// The default of kernels: halves.
+// Weights that kernels store in float16, which is the default.
 @interface HalfWeights : FrozenWeights
 @end
 @implementation HalfWeights

@@ -1,4 +1,5 @@
-// For the tests of nodes and graphs: handles, a data source that counts, graphs of one node, and central differences.
+// Helpers for the tests of nodes and graphs: handles, data sources that record calls, single-node graphs, and gradient
+// checks by central differences.
 #pragma once
 
 #include <functional>
@@ -14,24 +15,24 @@
 + (instancetype)named:(NSString*)name;
 @end
 
-// Weights whose pointers are valid between load and purge only, and an SGD that updates them.
+// Weights whose pointers are valid only between load and purge, and which an SGD optimizer updates.
 @interface Weights : NSObject <MPSCNNConvolutionDataSource> {
  @package
   MPSCNNConvolutionDescriptor* descriptor;
   check::Numbers weights, biases;
-  check::Numbers loaded, loaded_biases;  // what the pointers point to
-  std::string calls;  // l load, d descriptor, w weights, p purge, u update
+  check::Numbers loaded, loaded_biases;  // The storage of the returned pointers.
+  std::string calls;  // One letter per call: l load, d descriptor, w weights, p purge, u update.
   MPSNNOptimizerStochasticGradientDescent* optimizer;
   MPSCNNConvolutionWeightsAndBiasesState* own;
   bool refuses, keeps_counts, returns_source, raises;
-  check::Numbers seen;  // the gradients of the last update, once its command buffer ran
+  check::Numbers seen;  // The gradients of the last update, valid once its command buffer has run.
 }
 - (instancetype)initWithDescriptor:(MPSCNNConvolutionDescriptor*)given
                            weights:(const check::Numbers&)w
                             biases:(const check::Numbers&)b;
 @end
 
-// The same without updates.
+// Weights without an update method.
 @interface FrozenWeights : Weights
 @end
 
@@ -61,7 +62,7 @@ inline NSArray<MPSImageBatch*>* in_order(MPSNNGraph* graph, const Batches& batch
   return result;
 }
 
-// The numbers of a float32 result, image after image.
+// Run the graph and return the values of its float32 results, image after image.
 inline Numbers run(MPSNNGraph* graph, const Batches& batches, NSArray<MPSStateBatch*>* states = nil) {
   __block MPSImageBatch* result = nil;
   const std::string error = run(^(id<MTLCommandBuffer> buffer) {
@@ -81,7 +82,7 @@ struct Size {
   NSUInteger height, width, channels;
 };
 
-// A batch of images of these numbers.
+// Return a batch of images that hold these values.
 inline MPSImageBatch* batch_of(Size size, const Numbers& all) {
   const size_t each = size.height * size.width * size.channels;
   NSMutableArray<MPSImage*>* result = [NSMutableArray array];
@@ -92,7 +93,7 @@ inline MPSImageBatch* batch_of(Size size, const Numbers& all) {
   return result;
 }
 
-// Numbers that are far from each other and from 0, of both signs.
+// Return numbers of both signs that are well separated from each other and from 0.
 inline Numbers spread(size_t count, int seed = 1) {
   Numbers result(count);
   for (size_t i = 0; i < count; ++i) {
@@ -104,12 +105,12 @@ inline Numbers spread(size_t count, int seed = 1) {
 
 using Make = std::function<MPSNNFilterNode*(NSArray<MPSNNImageNode*>*)>;
 
-// The result of one node for one source.
+// Return the result of one node for one source.
 inline Numbers value_of(const Make& make, Size size, const Numbers& x) {
   return run(graph_of(make(@[ input(@"0") ]).resultImage), {{"0", batch_of(size, x)}});
 }
 
-// Whether the gradient of each source is what central differences of sum(error * result) say.
+// Return whether the gradient of each source agrees with central differences of sum(error * result).
 inline bool gradients_agree(const Make& make, const std::vector<Size>& sizes, const std::vector<Numbers>& values,
                             double tolerance = 2e-3) {
   NSMutableArray<MPSNNImageNode*>* sources = [NSMutableArray array];

@@ -1,9 +1,9 @@
-// Nodes of neural networks: values worked out by hand, and gradients against central differences.
+// Tests of neural network nodes: values against hand-computed ones, and gradients against central differences.
 #include "nodes_check.h"
 
 using namespace check;
 
-// Bytes that stand for weights, by a range for each output channel or by a table.
+// Weights stored as bytes, decoded with a range per output channel or with a lookup table.
 @interface ByteWeights : FrozenWeights {
  @package
   MPSCNNWeightsQuantizationType kind;
@@ -53,7 +53,7 @@ TEST(convolution_is_a_correlation_with_bias) {
   const auto valid =
       convolution_node(convolution(2, 2, 1, 1), MPSNNPaddingMethodSizeValidOnly, {1, 10, 100, 1000}, {0.5});
   CHECK(are(value_of(valid, {3, 3, 1}, x), {5421.5, 6532.5, 8754.5, 9865.5}));
-  // Of an even kernel the remainder lies before the image, unless the policy says after.
+  // With an even kernel, the extra padding goes before the image unless the policy puts it after.
   const auto same = convolution_node(convolution(1, 2, 1, 1), MPSNNPaddingMethodSizeSame, {1, 10}, {0});
   CHECK(are(value_of(same, {1, 3, 1}, {1, 2, 3}), {10, 21, 32}));
   const auto after = convolution_node(
@@ -129,7 +129,8 @@ TEST(a_transposed_convolution_spreads_its_source) {
       return static_cast<MPSNNFilterNode*>(node);
     };
   };
-  // Weights are not turned: over 1 0 2 with zeros around.
+  // The weights are not flipped: they slide over the source with a zero inserted for the stride (1 0 2) and zeros
+  // around it.
   CHECK(are(value_of(transposed(2, MPSNNPaddingMethodSizeFull), {1, 2, 1}, {1, 2}), {100, 10, 201, 20, 2}));
   CHECK(are(value_of(transposed(2, MPSNNPaddingMethodSizeSame), {1, 2, 1}, {1, 2}), {10, 201, 20}));
   CHECK(gradients_agree(transposed(2, MPSNNPaddingMethodSizeFull), {{2, 3, 1}}, {spread(6)}, 5e-3));
@@ -203,7 +204,7 @@ TEST(pooling_takes_what_lies_inside) {
   CHECK(gradients_agree(pooling<MPSCNNPoolingL2NormNode>(3, 2, valid), {{5, 5, 1}}, {spread(25)}));
 }
 
-// --- element by element ----------------------------------------------------------------------------------------------
+// --- element-wise ----------------------------------------------------------------------------------------------------
 
 TEST(neurons_follow_their_formulas) {
   const auto neuron = [](MPSCNNNeuronType type, float a, float b, float c) -> Make {
@@ -276,7 +277,7 @@ TEST(dropout_keeps_one_mask_for_its_gradient) {
     count += kept[i] != 0;
   }
   CHECK(count > 60 && count < 140);
-  MPSNNGraph* rows = graph_of(dropout({0, 1, 1}).resultImage);  // one decision a row
+  MPSNNGraph* rows = graph_of(dropout({0, 1, 1}).resultImage);  // The mask has one value per row.
   const Numbers again = run(rows, {{"0", given.at("0")}});
   for (size_t i = 0; i < 400; ++i) CHECK_EQUAL(again[i], again[i / 20 * 20]);
   CHECK(run(rows, {{"0", given.at("0")}}) != again);
@@ -305,7 +306,7 @@ TEST(arithmetic_of_two_images) {
     node.primaryScale = 2;
     return node;
   };
-  CHECK(are(value(scaled, {1, 2}, {3, 5}), {4, 7}));  // a graph loses it, as was measured
+  CHECK(are(value(scaled, {1, 2}, {3, 5}), {4, 7}));  // A graph ignores primaryScale, as measured on a Mac.
   const Make repeated = [](NSArray<MPSNNImageNode*>* sources) {
     MPSNNMultiplicationNode* node = [MPSNNMultiplicationNode nodeWithSources:sources];
     node.secondaryStrideInPixelsX = node.secondaryStrideInPixelsY = 0;
@@ -339,7 +340,7 @@ TEST(reductions) {
   const auto of = [](Class kind) -> Make {
     return [kind](NSArray<MPSNNImageNode*>* sources) { return [kind nodeWithSource:sources[0]]; };
   };
-  const Numbers x = {1, -2, 3, 4, -5, 6, 7, 8};  // 2 x 2 pixels of two channels
+  const Numbers x = {1, -2, 3, 4, -5, 6, 7, 8};  // 2 x 2 pixels with two channels
   const auto value = [&](Class kind) { return value_of(of(kind), {2, 2, 2}, x); };
   CHECK(are(value([MPSNNReductionRowMinNode class]), {1, -2, -5, 6}));
   CHECK(are(value([MPSNNReductionRowMaxNode class]), {3, 4, 7, 8}));

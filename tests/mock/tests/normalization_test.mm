@@ -1,15 +1,17 @@
-// Batch, instance and group normalization: statistics, gradients of parameters, updates of both kinds, read counts.
+// Tests of batch, instance, and group normalization: statistics, parameter gradients, CPU and GPU updates, and read
+// counts.
 #include "nodes_check.h"
 
 #pragma clang diagnostic ignored "-Wobjc-protocol-property-synthesis"
 
 using namespace check;
 
-// What the three data sources share: parameters, counted calls, and what the last update saw.
+// Base class of the three data sources, with parameters, a log of calls, and the states passed to the last update.
 @interface NormalizationSource : NSObject <NSCopying> {
  @package
   Numbers gamma, beta, mean, variance;
-  std::string calls;  // l load, p purge, g update of gamma and beta, m of mean and variance
+  // One letter per call: l load, p purge, g update of gamma and beta, m update of mean and variance.
+  std::string calls;
   NSArray<MPSState*>* seen;
   bool keeps_counts;
 }
@@ -136,7 +138,7 @@ using namespace check;
 
 namespace {
 
-// 1 3 and 2 2 in the first channel, 0 0 0 4 in the second.
+// Two images of two pixels. The first channel holds 1 3 and 2 2, the second 0 0 and 0 4.
 const Numbers x = {1, 0, 3, 0, 2, 0, 2, 4};
 const Size size = {1, 2, 2};
 
@@ -155,7 +157,7 @@ TEST(batch_normalization_takes_statistics_of_the_source_unless_it_trains) {
   source->mean = {1, 1};
   source->variance = {3.75, 0.75};
   CHECK(are(value_of(batch(source), size, x), {0.5, -1, 2.5, -1, 1.5, -1, 1.5, 3}));
-  // Means 2 and 1, variances 1/2 and 3.
+  // The channels have means 2 and 1 and variances 1/2 and 3.
   const float a = 2 * root(0.75), b = root(3.25);
   CHECK(are(value_of(batch(source, MPSCNNBatchNormalizationFlagsCalculateStatisticsAlways), size, x),
             {0.5f - a, -b, 0.5f + a, -b, 0.5, -b, 0.5, 3 * b}));
@@ -199,7 +201,7 @@ TEST(a_source_of_both_updates_is_asked_for_both) {
   CHECK_EQUAL(step(), "");
   CHECK(source->calls == "gm" || source->calls == "mg");
   CHECK_EQUAL(step(), "");
-  const float a = 10 * root(0.75), b = 10 * root(3.25);  // gamma and beta as the update returned them
+  const float a = 10 * root(0.75), b = 10 * root(3.25);  // This uses the gamma and beta that the update returned.
   CHECK(are(numbers(others[0][0]), {1 - a, 2 - b, 1 + a, 2 - b}));
   source->keeps_counts = true;
   CHECK_EQUAL(raised_by(^{
@@ -210,7 +212,7 @@ TEST(a_source_of_both_updates_is_asked_for_both) {
               "NSInvalidArgumentException");
 }
 
-// Runs a graph whose filter updates by the CPU, waits for the update, and gives what it saw.
+// Run a graph whose filter is updated on the CPU, wait for the update, and return the states passed to it.
 NSArray<MPSState*>* states_of(MPSNNGraph* graph, NormalizationSource* source) {
   const Batches given = {{"x", batch_of(size, x)}, {"error", batch_of(size, error)}};
   source->calls = "";
@@ -226,7 +228,7 @@ TEST(an_update_by_the_cpu_sees_gradients_and_is_loaded_again) {
   auto* state = (MPSCNNBatchNormalizationState*)states_of(backward(node), source)[0];
   CHECK_EQUAL(source->calls, "glp");
   CHECK(are(numbers(state.gradientForBeta), {16, 20}));
-  // Of (x - mean) error: -1 + 3 = 2; -2 - 4 - 6 + 24 = 12.
+  // Sums of (x - mean) * error: -1 + 3 = 2 in the first channel and -2 - 4 - 6 + 24 = 12 in the second.
   CHECK(are(numbers(state.gradientForGamma), {2 * root(0.75), 12 * root(3.25)}));
   CHECK(are(numbers(state.mean), {2, 1}));
   CHECK(are(numbers(state.variance), {0.5, 3}));
@@ -237,7 +239,8 @@ TEST(instance_normalization_has_a_state_an_image) {
   const Make make = [=](NSArray<MPSNNImageNode*>* sources) {
     return [MPSCNNInstanceNormalizationNode nodeWithSource:sources[0] dataSource:source];
   };
-  // The first image: mean 2, variance 1, and zeros; the second: zeros, and mean 2, variance 4.
+  // In the first image, channel 0 has mean 2 and variance 1, and channel 1 is zero. In the second, channel 0 is
+  // constant, and channel 1 has mean 2 and variance 4.
   const float a = 2 * root(1.25), b = 2 * root(4.25);
   CHECK(are(value_of(make, size, x), {0.5f - a, 0, 0.5f + a, 0, 0.5, -b, 0.5, b}));
   CHECK(gradients_agree(make, {{2, 3, 2}}, {spread(24)}));
@@ -256,7 +259,7 @@ TEST(group_normalization_is_over_groups_of_channels) {
   const Make make = [=](NSArray<MPSNNImageNode*>* sources) {
     return [MPSCNNGroupNormalizationNode nodeWithSource:sources[0] dataSource:source];
   };
-  // The first image: mean 1, variance 3/2; the second: mean 2, variance 2.
+  // The first image has mean 1 and variance 3/2, the second mean 2 and variance 2.
   const float a = root(1.75), b = root(2.25);
   CHECK(are(value_of(make, size, x), {0.5, -a, 0.5f + 4 * a, -a, 0.5, -2 * b, 0.5, 2 * b}));
   GroupSource* four = [GroupSource sourceWithGamma:spread(4) beta:spread(4, 2)];

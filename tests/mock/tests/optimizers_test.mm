@@ -1,9 +1,9 @@
-// The optimizers of Metal Performance Shaders, step by step, against numbers worked out by hand.
+// Tests of the Metal Performance Shaders optimizers: single steps against hand-computed values.
 #include "mps_check.h"
 
 using namespace check;
 
-// As a batch normalization makes it.
+// The initializer with which batch normalization creates its state.
 @interface MPSCNNBatchNormalizationState (Made)
 - (instancetype)initForChannels:(NSUInteger)count device:(id<MTLDevice>)device;
 @end
@@ -27,7 +27,7 @@ MPSNNOptimizerStochasticGradientDescent* descent(MPSNNOptimizerDescriptor* descr
                                                      optimizerDescriptor:descriptor];
 }
 
-// One step of values 1, -1 with gradients 2, 4; in place.
+// Take one step in place from the values 1 and -1 with the gradients 2 and 4.
 Numbers step(MPSNNOptimizerDescriptor* descriptor) {
   MPSVector *const gradient = vector({2, 4}), *const values = vector({1, -1});
   MPSNNOptimizerStochasticGradientDescent* const optimizer = descent(descriptor);
@@ -68,7 +68,8 @@ TEST(gradients_are_clipped_scaled_and_regularized_in_this_order) {
   descriptor.regularizationType = MPSNNRegularizationTypeL2;
   descriptor.regularizationScale = 0.25f;
   CHECK(are(step(descriptor), {-0.25f, -2.25f}));
-  descriptor.regularizationType = MPSNNRegularizationTypeL1;  // the text adds the scale, whatever the sign
+  // L1 adds the scale regardless of the value's sign, as documented by Apple.
+  descriptor.regularizationType = MPSNNRegularizationTypeL1;
   CHECK(are(step(descriptor), {-0.25f, -2.75f}));
 }
 
@@ -86,7 +87,8 @@ TEST(momentum_holds_the_rate_unless_it_is_nesterovs) {
                                   resultValuesVector:values];
                 }),
                 std::string());
-    // Plain: m = 0.5, 0.75, v = -0.5, -1.25. Nesterov's: m = 1, 1.5, v = -0.5 * 1.5, less 0.5 * 1.75.
+    // Plain momentum: m = 0.5, then 0.75; v = -0.5, then -1.25. Nesterov momentum: m = 1, then 1.5; v = -0.5 * 1.5 -
+    // 0.5 * 1.75 = -1.625.
     CHECK(are(numbers(values), {nesterov ? -1.625f : -1.25f}));
     CHECK(are(numbers(momentum), {nesterov ? 1.5f : 0.75f}));
   }
@@ -149,7 +151,7 @@ TEST(adam_counts_encodes_and_corrects_the_rate) {
                               resultValuesVector:result];
               }),
               std::string());
-  // m = 1.5, s = 1.75, lr = 1 again
+  // m = 1.5, s = 1.75, and lr = 1 again
   CHECK(are(numbers(result), {-0.5f - 1.5f / (std::sqrt(1.75f) + 1)}));
 }
 
@@ -208,7 +210,7 @@ TEST(a_convolutions_update_lowers_both_states) {
               misused);
   CHECK_EQUAL(
       run(^(id<MTLCommandBuffer> commands) {
-        // A gradient that no kernel made: its memory is filled by a blit.
+        // No kernel computed this gradient; a blit fills its memory.
         MPSCNNConvolutionGradientState* gradient = (MPSCNNConvolutionGradientState*)[MPSCNNConvolutionGradientState
             temporaryStateWithCommandBuffer:commands
                                resourceList:^{
@@ -241,7 +243,8 @@ TEST(a_convolutions_update_lowers_both_states) {
       }),
       std::string());
   CHECK(are(numbers(result.weights), {0.5f, 1}) && are(numbers(result.biases), {1}));
-  CHECK(are(numbers(own.weights), {9, -1, -1}) && are(numbers(own.biases), {3}));  // one vector: biases stay
+  // With a single momentum vector, the biases are not updated.
+  CHECK(are(numbers(own.weights), {9, -1, -1}) && are(numbers(own.biases), {3}));
 }
 
 TEST(states_of_statistics_hold_two_buffers) {

@@ -1,11 +1,12 @@
-// Recurrent layers: sequences by hand with linear neurons, gradients against central differences, states, weights.
+// Tests of recurrent layers: hand-computed sequences with linear neurons, gradients against central differences,
+// states, and weights.
 #include <map>
 
 #include "mps_check.h"
 
 using namespace check;
 
-// A convolution of one pixel with these weights.
+// Data source of a 1x1 convolution with the given weights.
 @interface Given : NSObject <MPSCNNConvolutionDataSource> {
  @package
   NSUInteger inputs, outputs;
@@ -72,7 +73,7 @@ Given* given(NSUInteger inputs, NSUInteger outputs, Numbers weights, Numbers bia
   source->neuron = neuron(type);
   return source;
 }
-// Of one channel to one.
+// Return a data source with one input and one output channel.
 Given* given(float weight, Numbers biases = {}) { return given(1, 1, {weight}, std::move(biases)); }
 
 MPSRNNSingleGateDescriptor* single(NSUInteger inputs, NSUInteger outputs, Given* input, Given* recurrent) {
@@ -102,7 +103,7 @@ Trained trained(MPSRNNDescriptor* descriptor) {
   return {layer, weights};
 }
 
-// The layer's results over the sequence, all steps' numbers in a row.
+// Return the layer's results over the sequence, concatenated step by step.
 Numbers outputs(const Trained& it, NSArray<MPSMatrix*>* sources) {
   NSMutableArray<MPSMatrix*>* results = [NSMutableArray array];
   for (MPSMatrix* source in sources) [results addObject:matrix(source.rows, it.layer.outputFeatureChannels)];
@@ -148,7 +149,7 @@ void set(const Trained& it, MPSRNNMatrixId number, NSUInteger rows, NSUInteger c
               std::string());
 }
 
-// Numbers that look random, between -0.5 and 0.5.
+// Return pseudorandom numbers between -0.5 and 0.5.
 Numbers scattered(size_t count, unsigned seed) {
   Numbers result;
   for (size_t i = 0; i < count; ++i) {
@@ -162,7 +163,7 @@ struct Sized {
   NSUInteger rows, columns;
 };
 
-// Gradients of the sum of the results times fixed numbers, against central differences, for every weight and source.
+// Check the gradients of a weighted sum of the results against central differences, for every weight and source.
 void check_gradients(MPSRNNDescriptor* descriptor, const std::map<MPSRNNMatrixId, Sized>& sizes) {
   const NSUInteger batch = 2, inputs = descriptor.inputFeatureChannels, outs = descriptor.outputFeatureChannels;
   const Trained it = trained(descriptor);
@@ -279,7 +280,8 @@ TEST(an_lstm_by_hand) {
   descriptor.inputGateMemoryWeights = given(1);
   descriptor.outputGateMemoryWeights = given(1);
   descriptor.cellToOutputNeuronType = MPSCNNNeuronTypeNone;
-  // I 1, F 2, C 3, c 3, O 4 + 3; then I 1 + 3, c 6 + 12, O 4 + 18.
+  // Step 1: I = 1, F = 2, C = 3, so c = 3, O = 4 + 3 = 7, and h = 21.
+  // Step 2: I = 1 + 3 = 4, F = 2, C = 3, so c = 6 + 12 = 18, O = 4 + 18 = 22, and h = 396.
   CHECK(are(outputs(trained(descriptor), sequence(1, 1, {{1}, {1}})), {21, 396}));
   descriptor.cellToOutputNeuronType = MPSCNNNeuronTypeTanH;
   CHECK(are(outputs(trained(descriptor), sequence(1, 1, {{1}})), {7 * std::tanh(3.0f)}));
@@ -379,13 +381,13 @@ TEST(weights_are_zeroed_and_of_one_layout) {
   Matrices *const other = [NSMutableArray array], *const gradients = [NSMutableArray array];
   [it.layer createWeightMatrices:other];
   CHECK(other.count == it.weights.count && other[0].rows == it.weights[0].rows);
-  for (float number : numbers(other[0].data)) CHECK(number == 0);  // with the padding
+  for (float number : numbers(other[0].data)) CHECK(number == 0);  // The padding is zero, too.
   CHECK(are(copied(it, it.weights, MPSRNNMatrixIdSingleGateInputWeights, 1, 2), {1, 2}));
   CHECK(are(copied(it, it.weights, MPSRNNMatrixIdSingleGateBiasTerms, 1, 1), {3}));
   CHECK_EQUAL(raised_by(^{ copied(it, it.weights, MPSRNNMatrixIdGRUInputGateBiasTerms, 1, 1); }), misused);
   CHECK_EQUAL(raised_by(^{ [it.layer createWeightMatrices:other]; }), misused);
   CHECK_EQUAL(raised_by(^{ [it.layer createWeightGradientMatrices:gradients dataType:MPSDataTypeInt32]; }), misused);
-  // Temporary gradients are for one command buffer, where something must read them.
+  // Temporary gradients belong to one command buffer and must be read before it is committed.
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
                 Matrices* temporary = [NSMutableArray array];
                 [it.layer createTemporaryWeightGradientMatrices:temporary
@@ -399,11 +401,12 @@ TEST(a_source_that_refuses_gives_no_layer) {
   Given* const refusing = given(1);
   refusing->refuses = YES;
   CHECK(trained(single(1, 1, given(1), refusing)).layer == nil);
-  CHECK_EQUAL(raised_by(^{ trained(single(2, 1, given(1), nil)); }), misused);  // of one channel instead of two
+  // The weights have one input channel, but the layer has two.
+  CHECK_EQUAL(raised_by(^{ trained(single(2, 1, given(1), nil)); }), misused);
 }
 
 TEST(sequences_are_views_of_one_buffer_and_may_end_early) {
-  // Two rows of two steps, a step in every other column; the second step has one row.
+  // The buffer holds two rows with one column per step. The second step has only one row.
   id<MTLBuffer> const data = buffer({1, 2, 3, 4});
   MPSMatrix* (^const view)(NSUInteger) = ^(NSUInteger rows) {
     return [[MPSMatrix alloc] initWithBuffer:data
@@ -449,7 +452,7 @@ TEST(sequences_are_views_of_one_buffer_and_may_end_early) {
   CHECK(are(numbers(first), {1, 3}) && are(numbers(second), {12}));
   CHECK(states.count == 2 && are(numbers((MPSMatrix*)[states[0] getRecurrentOutputMatrixForLayerIndex:0]), {1, 3}));
   CHECK([states[0] getMemoryCellMatrixForLayerIndex:0] == nil);
-  // The state goes on where it was.
+  // The next call continues from the stored state.
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> commands) {
                 [it.layer encodeForwardSequenceToCommandBuffer:commands
                                                 sourceMatrices:@[ matrix(1, 1, {5}) ]

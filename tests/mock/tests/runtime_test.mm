@@ -1,4 +1,4 @@
-// The Objective-C runtime of the mock: classes and messages, ARC, weak references.
+// Tests of the mock's Objective-C runtime: classes, messages, ARC, and weak references.
 #import <Foundation/Foundation.h>
 
 #include <objc/message.h>
@@ -43,7 +43,7 @@ typedef float Vector __attribute__((vector_size(16)));
 @interface Animal : NSObject <Aged> {
  @protected
   char _tag;
-  Vector _vector;  // wants its alignment, after an inherited pointer and a byte
+  Vector _vector;  // This member must be aligned, although an inherited pointer and a byte precede it.
   unsigned _low : 3, _high : 5;
   std::vector<int> _numbers;
 }
@@ -158,7 +158,7 @@ TEST(initialize_runs_once_before_the_first_message) {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(!early);
-  CHECK_EQUAL(initialized.load(), 2);  // Animal's ran for Animal, and inherited for Dog
+  CHECK_EQUAL(initialized.load(), 2);  // Animal's +initialize ran once for Animal and once, inherited, for Dog.
 }
 
 TEST(classes_categories_and_properties) {
@@ -173,7 +173,7 @@ TEST(classes_categories_and_properties) {
                 Dog.population = 12;
                 CHECK_EQUAL(Animal.population, 12);
                 NSMutableString* const name = [NSMutableString stringWithString:@"Bo"];
-                dog.name = name;  // copied
+                dog.name = name;  // The property copies the string.
                 [name appendString:@"b"];
                 CHECK_EQUAL(text(dog.name), std::string("Bo"));
               }),
@@ -286,7 +286,7 @@ TEST(autorelease_pools) {
   const long before = mock_live_objects();
   std::thread([] { (void)[NSArray arrayWithObject:[Animal named:@"c"]]; }).join();
   CHECK(mock_autoreleases_without_pool() > missing);
-  CHECK_EQUAL(mock_live_objects(), before);  // they went with their thread
+  CHECK_EQUAL(mock_live_objects(), before);  // The objects were released when their thread ended.
   @try {
     @autoreleasepool {
       @autoreleasepool {
@@ -301,7 +301,7 @@ TEST(autorelease_pools) {
 
 // --- Weak references ------------------------------------------------------------------------------------------------
 
-static __weak Animal* seen_by_dealloc;  // read while its object ends
+static __weak Animal* seen_by_dealloc;  // Read while its object is being deallocated.
 static bool was_nil_in_dealloc;
 @interface Looker : Animal
 @end
@@ -405,7 +405,7 @@ TEST(retain_and_autorelease_on_many_threads) {
                       for (int k = 0; k < 1000; ++k) {
                         NSArray* const array = @[ shared, [NSNumber numberWithInt:k + 1000] ];
                         Animal* const again = array[0];
-                        shared.name = [NSString stringWithFormat:@"thread %d", k];  // an atomic property
+                        shared.name = [NSString stringWithFormat:@"thread %d", k];  // name is an atomic property.
                         if (again.name.length < 8) abort();
                       }
                     }
