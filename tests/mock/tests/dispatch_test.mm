@@ -15,7 +15,7 @@ using check::leaves;
 static void sleep_for(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
 // This test runs first, while the process has a single thread, because each of its checks forks.
-TEST(misuse_ends_the_process) {
+TEST(misuse_aborts_the_process) {
   CHECK(dies_saying("dispatch_sync onto the queue here", [] {
     const dispatch_queue_t queue = dispatch_queue_create("here", DISPATCH_QUEUE_SERIAL);
     dispatch_sync(queue, ^{ dispatch_sync(queue, ^{}); });
@@ -34,7 +34,7 @@ TEST(misuse_ends_the_process) {
   }));
 }
 
-TEST(a_serial_queue_runs_one_block_at_a_time_in_order) {
+TEST(serial_queue_runs_blocks_one_at_a_time_in_order) {
   CHECK_EQUAL(leaves([] {
                 const dispatch_queue_t queue = dispatch_queue_create("serial", DISPATCH_QUEUE_SERIAL);
                 std::vector<int> order;
@@ -60,7 +60,7 @@ TEST(a_serial_queue_runs_one_block_at_a_time_in_order) {
               0L);
 }
 
-TEST(a_queue_lives_until_its_last_block_has_run) {
+TEST(queue_stays_alive_until_its_last_block_has_run) {
   const dispatch_semaphore_t done = dispatch_semaphore_create(0);
   @autoreleasepool {
     const dispatch_queue_t queue = dispatch_queue_create("short-lived", nil);
@@ -70,7 +70,7 @@ TEST(a_queue_lives_until_its_last_block_has_run) {
   CHECK_EQUAL(dispatch_semaphore_wait(done, DISPATCH_TIME_FOREVER), 0l);
 }
 
-TEST(concurrent_queues_overlap_and_barriers_stand_alone) {
+TEST(concurrent_blocks_overlap_and_barriers_run_alone) {
   const dispatch_queue_t queue = dispatch_queue_create("concurrent", DISPATCH_QUEUE_CONCURRENT);
   const dispatch_semaphore_t a = dispatch_semaphore_create(0), b = dispatch_semaphore_create(0);
   dispatch_async(queue, ^{  // This block and the next wait for each other.
@@ -106,7 +106,7 @@ TEST(concurrent_queues_overlap_and_barriers_stand_alone) {
   CHECK_EQUAL(ran.load(), 60);
 }
 
-TEST(queues_know_their_labels_and_specifics) {
+TEST(queues_store_labels_and_specifics) {
   static const char key = 0;
   static int context = 0;
   const dispatch_queue_t queue = dispatch_queue_create("labelled", nil);
@@ -122,7 +122,7 @@ TEST(queues_know_their_labels_and_specifics) {
   CHECK_EQUAL(destroyed.load(), 1);
 }
 
-TEST(an_exception_leaves_dispatch_sync_and_frees_the_queue) {
+TEST(exception_propagates_from_dispatch_sync_and_frees_the_queue) {
   const dispatch_queue_t queue = dispatch_queue_create("raising", nil);
   CHECK_EQUAL(check::raised_by(^{ dispatch_sync(queue, ^{ [NSException raise:NSRangeException format:@"inside"]; }); }),
               std::string("NSRangeException"));
@@ -132,7 +132,7 @@ TEST(an_exception_leaves_dispatch_sync_and_frees_the_queue) {
   CHECK_EQUAL(ran, 1);
 }
 
-TEST(groups) {
+TEST(groups_wait_and_notify) {
   CHECK_EQUAL(leaves([] {
                 const dispatch_group_t group = dispatch_group_create();
                 const dispatch_queue_t queue = dispatch_get_global_queue(QOS_CLASS_DEFAULT, 0);
@@ -170,7 +170,7 @@ TEST(semaphores_time_out) {
   CHECK(dispatch_semaphore_create(-1) == nil);
 }
 
-TEST(time_and_after) {
+TEST(dispatch_after_runs_blocks_in_time_order) {
   CHECK(dispatch_time(DISPATCH_TIME_FOREVER, -5) == DISPATCH_TIME_FOREVER);
   CHECK(dispatch_time(1000, 500) == 1500 && dispatch_time(1000, -500) == 500 && dispatch_time(1000, -5000) == 1);
   CHECK(dispatch_time(1000, INT64_MAX) == DISPATCH_TIME_FOREVER);
@@ -191,7 +191,7 @@ TEST(time_and_after) {
               0L);
 }
 
-TEST(once) {
+TEST(dispatch_once_runs_once_across_threads) {
   static dispatch_once_t token;
   static int count = 0;
   std::vector<std::thread> threads;
@@ -225,7 +225,7 @@ TEST(blocks_on_queues_have_autorelease_pools) {
   CHECK(mock_wait_until_idle(60));
 }
 
-TEST(functions_on_queues) {
+TEST(queues_run_functions_in_order) {
   const dispatch_queue_t queue = dispatch_queue_create("functions", nil);
   int sum = 0;
   dispatch_async_f(queue, &sum, [](void* at) { *static_cast<int*>(at) += 1; });

@@ -10,7 +10,7 @@ using check::leaves;
 using check::raised_by;
 using check::text;
 
-TEST(strings_format_as_printf_does) {
+TEST(strings_are_formatted_like_printf) {
   CHECK_EQUAL(text([NSString stringWithFormat:@"%@ %d %s %lu %lld %zu %5.2f|%-4d|%04x %c %%", @[ @1, @2.5 ], 7, "x",
                                               9ul, -5ll, sizeof(int), 3.14159, 42, 255, 'c']),
               std::string("(1, 2.5) 7 x 9 -5 4  3.14|42  |00ff c %"));
@@ -42,7 +42,7 @@ TEST(strings_count_utf16_units) {
   CHECK([NSString stringWithCString:"\xC3\xA9" encoding:NSASCIIStringEncoding] == nil);
 }
 
-TEST(strings_are_compared_split_and_read) {
+TEST(strings_are_compared_split_and_parsed) {
   NSString* const path = @"/var/dir/graph.mpsgraphpackage";
   CHECK([path hasPrefix:@"/var"] && [path hasSuffix:@"package"] && [path containsString:@"graph."]);
   CHECK(![path hasPrefix:@"tmp"] && ![@"a" hasSuffix:@"ab"] && ![path containsString:@"absent"]);
@@ -81,7 +81,7 @@ TEST(numbers_are_equal_by_value) {
   CHECK(pointer.pointerValue == &x && [pointer isEqual:[NSValue valueWithPointer:&x]] && ![pointer isEqual:@0]);
 }
 
-TEST(arrays) {
+TEST(arrays_and_mutable_arrays) {
   NSArray<NSString*>* const array = @[ @"a", @"b", @"c" ];
   CHECK(array.count == 3 && [array.firstObject isEqual:@"a"] && [array.lastObject isEqual:@"c"] &&
         @[].firstObject == nil);
@@ -143,7 +143,7 @@ static Key* key(int value) {
   return made;
 }
 
-TEST(dictionaries_find_by_equality_and_copy_their_keys) {
+TEST(dictionaries_look_up_by_equality_and_copy_keys) {
   CHECK_EQUAL(leaves([] {
                 NSMutableDictionary<Key*, NSNumber*>* const dictionary = [NSMutableDictionary dictionary];
                 for (int i = 0; i < 20; ++i) dictionary[key(i)] = @(i * i);
@@ -165,7 +165,7 @@ TEST(dictionaries_find_by_equality_and_copy_their_keys) {
               0L);
 }
 
-TEST(dictionaries_otherwise) {
+TEST(dictionaries_compare_merge_and_reject_nil) {
   NSDictionary<NSString*, NSNumber*>* const dictionary = @{@"a" : @1, @"b" : @2, @"c" : @3};
   // The mock deliberately enumerates keys in another order; see NSDictionary.h.
   CHECK(![dictionary.allKeys isEqual:(@[ @"a", @"b", @"c" ])]);
@@ -185,7 +185,7 @@ TEST(dictionaries_otherwise) {
               std::string("NSInvalidArgumentException"));
 }
 
-TEST(sets) {
+TEST(mutable_sets) {
   NSMutableSet<NSNumber*>* const set = [[NSSet setWithArray:@[ @1, @2, @1.0 ]] mutableCopy];
   CHECK(set.count == 2 && [set containsObject:@2u] && ![set containsObject:@3]);
   [set addObject:@3];
@@ -193,7 +193,7 @@ TEST(sets) {
   CHECK(([set isEqual:[NSSet setWithObjects:@3, @2, nil]] && [set member:@3.0] != nil && set.allObjects.count == 2));
 }
 
-TEST(data_owns_or_borrows) {
+TEST(data_copies_or_borrows_bytes) {
   CHECK_EQUAL(leaves([] {
                 int values[] = {1, 2, 3};
                 NSData* const copied = [NSData dataWithBytes:values length:sizeof values];
@@ -246,7 +246,7 @@ TEST(errors_and_exceptions) {
   CHECK([exception.userInfo[@"k"] isEqual:@1] && [error isEqual:[error copy]] && error.code == 8);
 }
 
-TEST(files) {
+TEST(files_and_urls) {
   NSFileManager* const files = NSFileManager.defaultManager;
   NSString* const folder =
       [NSTemporaryDirectory() stringByAppendingFormat:@"mock-%d", NSProcessInfo.processInfo.processIdentifier];
@@ -275,7 +275,7 @@ TEST(files) {
   CHECK([NSData dataWithContentsOfFile:file options:0 error:nil] == nil);
 }
 
-TEST(the_simulated_system) {
+TEST(process_info_reports_the_simulated_system) {
   NSProcessInfo* const info = NSProcessInfo.processInfo;
   const double before = mock_macos_version();
   mock_set_macos_version(13.3);

@@ -30,7 +30,7 @@ void copy(id<MTLCommandBuffer> buffer, MPSImage* from, MPSImage* to) {
 
 }  // namespace
 
-TEST(an_image_is_slices_of_four_channels) {
+TEST(image_textures_have_slices_of_four_channels) {
   MPSImage* one = image(2, 3, 1);
   CHECK(one.pixelFormat == MTLPixelFormatR32Float && one.textureType == MTLTextureType2D && one.resourceSize == 24);
   MPSImage* two = image(2, 3, 2, MPSImageFeatureChannelFormatFloat16);
@@ -45,7 +45,7 @@ TEST(an_image_is_slices_of_four_channels) {
   CHECK_EQUAL(raised_by(^{ image(1, 1, 2049 * 4); }), misused);
 }
 
-TEST(the_host_reads_and_writes_both_layouts) {
+TEST(host_reads_and_writes_both_layouts) {
   Numbers values(2 * 2 * 5);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   MPSImage* const five = image(2, 2, 5, values);
@@ -105,7 +105,7 @@ TEST(the_host_reads_and_writes_both_layouts) {
   CHECK_EQUAL(raised_by(^{ [five readBytes:to dataLayout:interleaved imageIndex:1]; }), misused);
 }
 
-TEST(several_images_share_a_texture) {
+TEST(descriptor_with_two_images_shares_one_texture) {
   MPSImageDescriptor* descriptor = described(MPSImageFeatureChannelFormatFloat32, 1, 1, 5);
   descriptor.numberOfImages = 2;
   MPSImage* pair = [[MPSImage alloc] initWithDevice:device() imageDescriptor:descriptor];
@@ -129,7 +129,7 @@ TEST(several_images_share_a_texture) {
   CHECK(wrapped.numberOfImages == 2 && wrapped.featureChannels == 7 && wrapped.resourceSize == 0);
 }
 
-TEST(bytes_stand_for_zero_to_one) {
+TEST(unorm8_images_map_bytes_to_zero_to_one) {
   MPSImage* bytes = image(1, 3, 1, MPSImageFeatureChannelFormatUnorm8);
   const uint8_t grey[] = {0, 51, 255};
   [bytes writeBytes:grey dataLayout:interleaved imageIndex:0];
@@ -140,7 +140,7 @@ TEST(bytes_stand_for_zero_to_one) {
   CHECK(are(read, {0, 0.2f, 1}));
 }
 
-TEST(managed_images_are_synchronized_before_they_are_read) {
+TEST(managed_images_need_synchronization_before_reading) {
   MPSImage* const from = image(1, 1, 4, {1, 2, 3, 4});
   MPSImage *const blind = image(1, 1, 4), *const seen = image(1, 1, 4);
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
@@ -153,7 +153,7 @@ TEST(managed_images_are_synchronized_before_they_are_read) {
   CHECK(numbers(blind)[0] != 1);
 }
 
-TEST(a_temporary_image_is_read_as_often_as_it_says) {
+TEST(temporary_image_read_count_limits_reads) {
   MPSImageDescriptor* const descriptor = described(MPSImageFeatureChannelFormatFloat32, 1, 1, 1);
   MPSImage *const from = image(1, 1, 1, {7}), *const to = image(1, 1, 1);
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
@@ -177,7 +177,7 @@ TEST(a_temporary_image_is_read_as_often_as_it_says) {
   CHECK(are(numbers(to), {7}));
 }
 
-TEST(reads_that_are_left_at_commit_fail_the_command_buffer) {
+TEST(positive_read_count_at_commit_fails_the_command_buffer) {
   MPSImageDescriptor* const descriptor = described(MPSImageFeatureChannelFormatFloat16, 1, 1, 1);
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
                 [MPSTemporaryImage temporaryImageWithCommandBuffer:buffer imageDescriptor:descriptor];
@@ -187,7 +187,7 @@ TEST(reads_that_are_left_at_commit_fail_the_command_buffer) {
               std::string("commit: a MPSState has a readCount of 1"));
 }
 
-TEST(a_temporary_image_lives_in_one_command_buffer_of_mps) {
+TEST(temporary_image_survives_commit_and_continue) {
   MPSImageDescriptor* const descriptor = described(MPSImageFeatureChannelFormatFloat32, 1, 1, 1);
   MPSImage *const from = image(1, 1, 1, {7}), *const to = image(1, 1, 1);
   MPSCommandBuffer* const buffer = [MPSCommandBuffer commandBufferFromCommandQueue:queue()];
@@ -207,7 +207,7 @@ TEST(a_temporary_image_lives_in_one_command_buffer_of_mps) {
   CHECK(buffer.error == nil && are(numbers(to), {7}));
 }
 
-TEST(batches_count_each_image_once) {
+TEST(batch_read_counts_change_each_image_once) {
   MPSKernel* const kernel = [[MPSKernel alloc] initWithDevice:device()];
   MPSImageDescriptor* const descriptor = described(MPSImageFeatureChannelFormatFloat32, 1, 1, 1);
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
@@ -231,7 +231,7 @@ TEST(batches_count_each_image_once) {
               std::string());
 }
 
-TEST(states_make_their_memory_when_it_is_needed) {
+TEST(states_allocate_memory_on_demand) {
   MPSStateResourceList* list = [MPSStateResourceList resourceList];
   [list appendBuffer:8];
   [list appendTexture:[MTLTextureDescriptor texture2DDescriptorWithPixelFormat:MTLPixelFormatR32Float
@@ -254,7 +254,7 @@ TEST(states_make_their_memory_when_it_is_needed) {
               std::string());
 }
 
-TEST(blits_move_and_synchronize_managed_buffers) {
+TEST(blits_copy_and_synchronize_managed_buffers) {
   id<MTLBuffer> const managed = [device() newBufferWithLength:8 options:MTLResourceStorageModeManaged];
   float* const host = static_cast<float*>(managed.contents);
   host[0] = 1, host[1] = 2;
@@ -287,7 +287,7 @@ TEST(blits_move_and_synchronize_managed_buffers) {
   CHECK(host[0] == 0 && host[1] == 2);
 }
 
-TEST(nothing_is_left_behind) {
+TEST(unread_temporary_images_do_not_leak) {
   MPSImageDescriptor* const descriptor = described(MPSImageFeatureChannelFormatFloat16, 4, 4, 8);
   [MPSImage defaultAllocator];
   CHECK_EQUAL(leaves([&] {

@@ -34,7 +34,7 @@ static int (^adder(int by))(int) {
   return ^(int x) { return x + by; };
 }
 
-TEST(blocks) {
+TEST(blocks_capture_and_copy_variables) {
   CHECK_EQUAL(leaves([] {
                 int (^const add)(int) = adder(5);
                 CHECK_EQUAL(add(3), 8);
@@ -69,7 +69,7 @@ TEST(blocks) {
               0L);
 }
 
-TEST(a_block_variable_is_shared_by_copies) {
+TEST(block_variable_is_shared_between_copies) {
   CHECK_EQUAL(leaves([] {
                 __block NSMutableArray* list = [NSMutableArray array];
                 std::vector<void (^)(int)> blocks;
@@ -144,7 +144,7 @@ TEST(exceptions_are_rethrown) {
               0L);
 }
 
-TEST(both_kinds_of_exceptions_cross_frames_of_the_other_language) {
+TEST(objc_and_cplusplus_exceptions_cross_each_others_frames) {
   int unwound = 0;
   CHECK_EQUAL(leaves([&] {
                 Animal* const animal = [[Animal alloc] init];
@@ -194,14 +194,14 @@ TEST(both_kinds_of_exceptions_cross_frames_of_the_other_language) {
               0L);
 }
 
-TEST(an_exception_that_nobody_catches_is_told) {
+TEST(uncaught_exception_is_reported_before_abort) {
   CHECK(dies_saying("an NSRangeException ends the process: beyond 3",
                     [] { [NSException raise:NSRangeException format:@"beyond %d", 3]; }));
 }
 
 // --- The rest of the language ---------------------------------------------------------------------------------------
 
-TEST(synchronized_excludes_and_recurses) {
+TEST(synchronized_excludes_other_threads_and_is_recursive) {
   NSObject* const lock = [[NSObject alloc] init];
   int count = 0;
   int* const counted = &count;

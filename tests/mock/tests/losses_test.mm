@@ -63,7 +63,7 @@ Result of(MPSCNNLossDescriptor* descriptor, Size size, const Numbers& y, const N
             descriptor.reductionType == MPSCNNReductionTypeNone, weights);
 }
 
-TEST(gradients_are_the_derivatives_of_values) {
+TEST(loss_gradients_match_central_differences) {
   const Numbers any = spread(6), probabilities = {0.2f, 0.7f, 0.4f, 0.9f, 0.1f, 0.6f};
   const Numbers some = {0.3f, 0.5f, 0.2f, 0.1f, 0.4f, 0.5f}, truths = {0, 1, 1, 0, 1, 0};
   const struct {
@@ -100,12 +100,12 @@ TEST(gradients_are_the_derivatives_of_values) {
   }
 }
 
-TEST(what_is_not_documented_is_no_number) {
+TEST(undocumented_gradients_are_nan) {
   CHECK(std::isnan(of(descriptor_of(MPSCNNLossTypeMeanAbsoluteError), {1, 1, 1}, {2}, {2}).gradient[0]));
   CHECK(std::isnan(of(descriptor_of(MPSCNNLossTypeKullbackLeiblerDivergence), {1, 1, 1}, {-1}, {0.5}).gradient[0]));
 }
 
-TEST(reductions_of_values_leave_gradients_alone) {
+TEST(reductions_do_not_change_gradients) {
   const Numbers y = {1, 2, 3, 4, 5, 6, 7, 8}, zeros(8, 0);
   const auto values = [&](MPSCNNReductionType reduction, const Numbers& weights = {}) {
     const Result result = of(descriptor_of(MPSCNNLossTypeMeanSquaredError, reduction), {1, 2, 2}, y, zeros, weights);
@@ -136,7 +136,7 @@ TEST(softmax_cross_entropy_takes_logits) {
   CHECK(are(of(node, {1, 1, 2}, {0, third}, {1, 1, 4}, {0, 1, 0, 0}, false).gradient, {1 / 3.f, -1 / 3.f}));
 }
 
-TEST(labels_must_fit) {
+TEST(labels_of_the_wrong_size_raise) {
   MPSCNNLossNode* node = [MPSCNNLossNode nodeWithSource:input(@"y")
                                          lossDescriptor:descriptor_of(MPSCNNLossTypeMeanSquaredError)];
   for (const Size& size : {Size{1, 2, 2}, Size{1, 1, 3}})
@@ -168,7 +168,7 @@ TEST(labels_as_images) {
   CHECK(of_labels.isLabelsGradientFilter);
 }
 
-TEST(yolo_learns_boxes_of_the_anchor_that_fits) {
+TEST(yolo_loss_assigns_boxes_to_the_best_matching_anchor) {
   const float anchors[] = {1, 1, 4, 4};
   MPSCNNYOLOLossDescriptor* descriptor =
       [MPSCNNYOLOLossDescriptor cnnLossDescriptorWithXYLossType:MPSCNNLossTypeMeanSquaredError

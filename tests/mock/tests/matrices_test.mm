@@ -9,7 +9,7 @@ const MPSDataLayout interleaved = MPSDataLayoutHeightxWidthxFeatureChannels;
 const MPSDataLayout planar = MPSDataLayoutFeatureChannelsxHeightxWidth;
 }  // namespace
 
-TEST(rows_may_be_padded_and_start_anywhere) {
+TEST(matrix_rows_may_be_padded_and_offset) {
   CHECK_EQUAL([MPSMatrixDescriptor rowBytesForColumns:3 dataType:MPSDataTypeFloat32], 16ul);
   CHECK_EQUAL([MPSVectorDescriptor vectorBytesForLength:5 dataType:MPSDataTypeFloat16], 16ul);
   id<MTLBuffer> const floats = buffer({0, 1, 2, 3, 4, 5, 6, 7});
@@ -33,7 +33,7 @@ TEST(rows_may_be_padded_and_start_anywhere) {
   CHECK([[MPSVector alloc] initWithBuffer:floats descriptor:pair].resourceSize == 32);
 }
 
-TEST(what_a_matrix_allocates_is_managed) {
+TEST(matrix_allocates_managed_memory) {
   MPSMatrixDescriptor* const descriptor = [MPSMatrixDescriptor matrixDescriptorWithRows:1
                                                                                 columns:1
                                                                                rowBytes:4
@@ -53,7 +53,7 @@ TEST(what_a_matrix_allocates_is_managed) {
   CHECK(numbers(blind)[0] != 3);
 }
 
-TEST(an_image_is_a_row) {
+TEST(images_are_copied_to_and_from_matrix_rows) {
   MPSImage *const first = image(1, 2, 2, {1, 2, 3, 4}), *const second = image(1, 2, 2, {5, 6, 7, 8});
   MPSMatrix *const hwc = matrix(3, 5), *const chw = matrix(2, 4);
   MPSImage* const back = image(1, 2, 2);
@@ -85,7 +85,7 @@ TEST(an_image_is_a_row) {
   CHECK(are(numbers(back), {5, 6, 7, 8}));
 }
 
-TEST(a_temporary_matrix_is_read_once) {
+TEST(temporary_matrix_can_be_read_once) {
   MPSMatrixDescriptor* const descriptor = [MPSMatrixDescriptor matrixDescriptorWithRows:1
                                                                                 columns:1
                                                                                rowBytes:4
@@ -109,7 +109,7 @@ TEST(a_temporary_matrix_is_read_once) {
   CHECK(are(numbers(to), {3}));
 }
 
-TEST(arrays_are_filled_of_images_and_fill_them) {
+TEST(ndarrays_import_from_and_export_to_images) {
   MPSImageBatch* const batch = @[ image(1, 2, 2, {1, 2, 3, 4}), image(1, 2, 2, {5, 6, 7, 8}) ];
   MPSNDArrayDescriptor* descriptor = [MPSNDArrayDescriptor descriptorWithDataType:MPSDataTypeFloat32
                                                                             shape:@[ @2, @1, @2, @2 ]];
@@ -133,7 +133,7 @@ TEST(arrays_are_filled_of_images_and_fill_them) {
   CHECK(are(numbers(back[1]), {0, 0, 0, 0, 5, 6, 7, 8}));
 }
 
-TEST(tensor_data_are_made_of_matrices_and_vectors) {
+TEST(tensor_data_wraps_matrices_and_vectors) {
   MPSMatrixDescriptor* padded = [MPSMatrixDescriptor matrixDescriptorWithRows:2
                                                                       columns:1
                                                                      rowBytes:8

@@ -64,7 +64,7 @@ long leaves(F f) {
     f();
   }
   const long left = settled_objects() - before;
-  if (left != 0) std::cerr << "alive:\n" << mock_live_objects_by_class();
+  if (left != 0) std::cerr << "live objects:\n" << mock_live_objects_by_class();
   return left;
 }
 

@@ -94,7 +94,7 @@ struct Line {
 
 // --- results and formats ---------------------------------------------------------------------------------------------
 
-TEST(results_are_halves_unless_asked_otherwise) {
+TEST(results_are_float16_by_default) {
   MPSNNGraph* graph = [MPSNNGraph graphWithDevice:device()
                                       resultImage:linear(input(@"x"), 1.0f / 3).resultImage
                               resultImageIsNeeded:YES];
@@ -117,7 +117,7 @@ TEST(results_are_halves_unless_asked_otherwise) {
   CHECK(are(run(chain, given), {0.999755859375f}));
 }
 
-TEST(an_image_is_read_only_when_it_is_synchronized) {
+TEST(results_need_synchronization_before_reading) {
   MPSNNGraph* graph = graph_of(linear(input(@"x"), 2).resultImage);
   __block MPSImage* result = nil;
   run(^(id<MTLCommandBuffer> buffer) {
@@ -126,14 +126,14 @@ TEST(an_image_is_read_only_when_it_is_synchronized) {
   CHECK(numbers(result)[0] != 42);
 }
 
-TEST(an_unneeded_result_is_nil_and_costs_nothing) {
+TEST(graph_without_needed_results_is_nil) {
   Weights* weights = [[Weights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{1} biases:{0}];
   MPSNNImageNode* result = [MPSCNNConvolutionNode nodeWithSource:input(@"x") weights:weights].resultImage;
   CHECK(![MPSNNGraph graphWithDevice:device() resultImage:result resultImageIsNeeded:NO]);
   CHECK_EQUAL(weights->calls, "");
 }
 
-TEST(several_results_and_exports) {
+TEST(multiple_results_and_exported_images) {
   MPSNNFilterNode* first = linear(input(@"x"), 2);
   first.resultImage.exportFromGraph = YES;
   first.resultImage.handle = [Handle named:@"twice"];
@@ -164,7 +164,7 @@ TEST(several_results_and_exports) {
   }
 }
 
-TEST(inputs_are_told_apart_by_handles) {
+TEST(handles_distinguish_inputs) {
   MPSNNImageNode* result = [MPSNNSubtractionNode nodeWithLeftSource:input(@"a") rightSource:input(@"b")].resultImage;
   MPSNNGraph* graph = graph_of(result);
   CHECK_EQUAL(graph.sourceImageHandles.count, 2u);
@@ -215,7 +215,7 @@ TEST(temporary_sources_are_read_once) {
   CHECK(are(numbers(last), {42}));
 }
 
-TEST(a_graph_executes_by_itself) {
+TEST(graph_executes_asynchronously_without_a_command_buffer) {
   MPSNNGraph* graph = graph_of(linear(input(@"x"), 2).resultImage);
   dispatch_semaphore_t done = dispatch_semaphore_create(0);
   __block Numbers got;
@@ -246,7 +246,7 @@ TEST(loads_and_purges_are_balanced) {
                  resultImageIsNeeded:YES]);
 }
 
-TEST(a_step_updates_once_and_the_graph_takes_the_new_weights) {
+TEST(training_step_updates_weights_once_for_the_next_step) {
   Line line(MPSNNTrainingStyleUpdateDeviceGPU, YES);
   __block MPSImageBatch* first = nil;
   __block MPSImageBatch* second = nil;
@@ -267,7 +267,7 @@ TEST(a_step_updates_once_and_the_graph_takes_the_new_weights) {
   CHECK_EQUAL(std::count(line.weights->calls.begin(), line.weights->calls.end(), 'u'), 2);
 }
 
-TEST(weights_are_halves_in_kernels_unless_the_source_says_otherwise) {
+TEST(kernel_weights_use_the_type_the_data_source_requests) {
   const auto value = [](bool keeps) {
     const Make make = [=](NSArray<MPSNNImageNode*>* sources) {
       Class kind = keeps ? [FrozenWeights class] : NSClassFromString(@"HalfWeights");
@@ -282,7 +282,7 @@ TEST(weights_are_halves_in_kernels_unless_the_source_says_otherwise) {
   CHECK_EQUAL(value(false), 1 + 0x1p-12f);
 }
 
-TEST(an_update_must_lower_both_counts) {
+TEST(update_that_keeps_read_counts_raises) {
   Line line;
   line.weights->keeps_counts = true;
   CHECK_EQUAL(raised_by(^{ line.encode([queue() commandBuffer]); }), "NSInvalidArgumentException");
@@ -291,7 +291,7 @@ TEST(an_update_must_lower_both_counts) {
   CHECK_EQUAL(raised_by(^{ other.encode([queue() commandBuffer]); }), "NSInvalidArgumentException");
 }
 
-TEST(an_exception_of_a_data_source_reaches_who_encodes) {
+TEST(data_source_exception_propagates_to_encode) {
   Line line;
   line.weights->raises = true;
   CHECK_EQUAL(raised_by(^{ line.encode([queue() commandBuffer]); }), "Update");
@@ -300,13 +300,13 @@ TEST(an_exception_of_a_data_source_reaches_who_encodes) {
   CHECK(are(numbers(line.weights->own.weights), {13}));
 }
 
-TEST(a_style_of_none_updates_nothing) {
+TEST(training_style_none_never_updates) {
   Line line(MPSNNTrainingStyleUpdateDeviceNone, YES);
   CHECK_EQUAL(line.step(), "");
   CHECK(line.weights->calls.find('u') == std::string::npos);
 }
 
-TEST(reloading_waits_for_nobody) {
+TEST(reloading_during_a_pending_command_buffer_raises) {
   Weights* weights = [[Weights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{2} biases:{0}];
   MPSNNGraph* graph = graph_of([MPSCNNConvolutionNode nodeWithSource:input(@"x") weights:weights].resultImage);
   const Batches given = {{"x", batch_of({1, 1, 1}, {10})}};
@@ -324,7 +324,7 @@ TEST(reloading_waits_for_nobody) {
 
 // --- training graphs -------------------------------------------------------------------------------------------------
 
-TEST(gradients_meet_in_additions) {
+TEST(gradients_of_branches_are_added) {
   // y = 2x * 3x, so the gradient with respect to x is 12x.
   MPSNNImageNode* x = linear(input(@"x"), 1).resultImage;
   MPSNNFilterNode* last = [MPSNNMultiplicationNode nodeWithLeftSource:linear(x, 2).resultImage
@@ -346,7 +346,7 @@ TEST(gradients_meet_in_additions) {
   CHECK(are(run(graph_of(ends[0].resultImage), {{"x", batch_of({1, 2, 1}, {1, 2})}}), {12, 24}));
 }
 
-TEST(gradients_stop_where_they_are_told_to) {
+TEST(stop_gradient_ends_the_training_graph) {
   MPSNNFilterNode* first = linear(input(@"x"), 2);
   first.resultImage.stopGradient = YES;
   MPSNNFilterNode* last = linear(first.resultImage, 3);
@@ -356,7 +356,7 @@ TEST(gradients_stop_where_they_are_told_to) {
       are(run(graph_of(ends[0].resultImage), {{"x", batch_of({1, 1, 1}, {1})}, {"e", batch_of({1, 1, 1}, {1})}}), {3}));
 }
 
-TEST(a_loss_reports_its_value_and_gradient) {
+TEST(loss_node_returns_value_and_gradient) {
   MPSCNNLossNode* loss = [MPSCNNLossNode nodeWithSource:input(@"x") lossDescriptor:squares()];
   MPSNNGraph* graph = graph_of(loss.resultImage);
   MPSCNNLossLabels* labels = labels_of({1, 2, 1}, {1, 5});
@@ -374,7 +374,7 @@ TEST(a_loss_reports_its_value_and_gradient) {
   CHECK_EQUAL(raised_by(^{ [loss gradientFilterWithSource:input(@"e")]; }), "NSInvalidArgumentException");
 }
 
-TEST(a_command_buffer_in_parts_trains_as_well) {
+TEST(training_with_an_mps_command_buffer) {
   Line line;
   MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:queue()];
   for (int i = 0; i < 20; ++i) line.encode(buffer);
@@ -397,7 +397,7 @@ Weights* source_of(MPSCNNConvolutionDescriptor* descriptor, size_t weights, int 
   return made;
 }
 
-TEST(a_network_learns) {
+TEST(training_halves_the_loss_of_a_small_network) {
   Weights* first = source_of(convolution(3, 3, 1, 4), 36, 1);
   Weights* second = source_of(convolution(2, 2, 4, 3), 48, 2);
   MPSNNImageNode* x = [MPSCNNConvolutionNode nodeWithSource:input(@"x") weights:first].resultImage;
@@ -435,7 +435,7 @@ TEST(a_network_learns) {
   CHECK(after < 0.5f * before);
 }
 
-TEST(the_cpu_updates_after_the_command_buffer) {
+TEST(cpu_update_runs_after_the_command_buffer) {
   HostWeights* weights = [[HostWeights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{1} biases:{0}];
   MPSCNNConvolutionNode* node = [MPSCNNConvolutionNode nodeWithSource:input(@"x") weights:weights];
   node.trainingStyle = MPSNNTrainingStyleUpdateDeviceCPU;
@@ -453,7 +453,7 @@ TEST(the_cpu_updates_after_the_command_buffer) {
   CHECK(are(step(), {300, 500}));  // With w = 10, the gradients are 2 (20 - 5) 10 and 2 (30 - 5) 10.
 }
 
-TEST(a_state_is_exported) {
+TEST(gradient_state_is_exported) {
   Weights* weights = [[FrozenWeights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{1} biases:{0}];
   MPSCNNConvolutionNode* node = [MPSCNNConvolutionNode nodeWithSource:input(@"x") weights:weights];
   node.convolutionGradientState.exportFromGraph = YES;
@@ -476,7 +476,7 @@ TEST(a_state_is_exported) {
   CHECK(!state.isTemporary);
 }
 
-TEST(a_custom_padding_moves_the_window) {
+TEST(custom_padding_policy_shifts_the_window) {
   const auto value = [](NSInteger shift) {
     return value_of(
         [=](NSArray<MPSNNImageNode*>* sources) {
@@ -496,7 +496,7 @@ TEST(a_custom_padding_moves_the_window) {
   CHECK(are(value(1), {321, 32, 3, 0}));
 }
 
-TEST(nothing_of_graphs_and_steps_is_left) {
+TEST(graphs_and_training_steps_do_not_leak) {
   const auto train = [](int steps) {
     Line line;
     for (int i = 0; i < steps; ++i) line.step();

@@ -48,7 +48,7 @@ Make convolution_node(MPSCNNConvolutionDescriptor* descriptor, MPSNNPaddingMetho
 
 // --- convolution -----------------------------------------------------------------------------------------------------
 
-TEST(convolution_is_a_correlation_with_bias) {
+TEST(convolution_is_a_cross_correlation_with_bias) {
   const Numbers x = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   const auto valid =
       convolution_node(convolution(2, 2, 1, 1), MPSNNPaddingMethodSizeValidOnly, {1, 10, 100, 1000}, {0.5});
@@ -82,7 +82,7 @@ TEST(convolution_with_strides_dilation_groups_and_depth) {
   CHECK(gradients_agree(each, {{2, 4, 2}}, {spread(16)}, 5e-3));
 }
 
-TEST(weights_may_be_bytes) {
+TEST(quantized_weights_are_decoded_by_range_or_table) {
   ByteWeights* source = [[ByteWeights alloc] initWithDescriptor:convolution(1, 1, 1, 2) weights:{0, 0} biases:{0, 1}];
   source->bytes = {51, 255};
   source->ranges[0] = {0, 5};
@@ -102,7 +102,7 @@ TEST(weights_may_be_bytes) {
   CHECK_EQUAL(raised_by(^{ value(MPSCNNWeightsQuantizationTypeNone); }), "NSInvalidArgumentException");
 }
 
-TEST(a_fully_connected_layer_is_a_convolution_of_the_whole_image) {
+TEST(fully_connected_layer_convolves_the_whole_image) {
   const Make make = [](NSArray<MPSNNImageNode*>* sources) {
     return [MPSCNNFullyConnectedNode nodeWithSource:sources[0]
                                             weights:[[FrozenWeights alloc] initWithDescriptor:convolution(1, 2, 2, 2)
@@ -114,7 +114,7 @@ TEST(a_fully_connected_layer_is_a_convolution_of_the_whole_image) {
   CHECK_EQUAL(raised_by(^{ value_of(make, {1, 3, 2}, spread(6)); }), "NSInvalidArgumentException");
 }
 
-TEST(a_transposed_convolution_spreads_its_source) {
+TEST(transposed_convolution_inserts_zeros_for_the_stride) {
   const auto transposed = [](NSUInteger stride, MPSNNPaddingMethod method) {
     return [=](NSArray<MPSNNImageNode*>* sources) {
       MPSCNNConvolutionDescriptor* descriptor = convolution(1, 3, 1, 1);
@@ -136,7 +136,7 @@ TEST(a_transposed_convolution_spreads_its_source) {
   CHECK(gradients_agree(transposed(2, MPSNNPaddingMethodSizeFull), {{2, 3, 1}}, {spread(6)}, 5e-3));
 }
 
-TEST(a_transposed_convolution_restores_the_size_of_a_convolution) {
+TEST(transposed_convolution_restores_the_input_size) {
   MPSCNNConvolutionDescriptor* strided = convolution(1, 2, 1, 1);
   strided.strideInPixelsX = 2;
   MPSCNNConvolutionNode* forward = [MPSCNNConvolutionNode
@@ -150,7 +150,7 @@ TEST(a_transposed_convolution_restores_the_size_of_a_convolution) {
   CHECK_EQUAL(result.size(), size_t{5});
 }
 
-TEST(a_gradient_node_may_be_made_by_hand) {
+TEST(gradient_node_can_be_created_directly) {
   MPSNNImageNode* x = input(@"x");
   Weights* weights = [[FrozenWeights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{3} biases:{0}];
   MPSCNNConvolutionNode* forward = [MPSCNNConvolutionNode nodeWithSource:x weights:weights];
@@ -181,7 +181,7 @@ Make pooling(NSUInteger size, NSUInteger stride, id<MPSNNPadding> padding) {
   };
 }
 
-TEST(pooling_takes_what_lies_inside) {
+TEST(pooling_ignores_pixels_outside_the_image) {
   const Numbers x = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   id<MPSNNPadding> valid = [MPSNNDefaultPadding paddingForTensorflowAveragePoolingValidOnly];
   id<MPSNNPadding> same = [MPSNNDefaultPadding paddingForTensorflowAveragePooling];
@@ -206,7 +206,7 @@ TEST(pooling_takes_what_lies_inside) {
 
 // --- element-wise ----------------------------------------------------------------------------------------------------
 
-TEST(neurons_follow_their_formulas) {
+TEST(neurons_match_their_formulas) {
   const auto neuron = [](MPSCNNNeuronType type, float a, float b, float c) -> Make {
     MPSNNNeuronDescriptor* descriptor = [MPSNNNeuronDescriptor cnnNeuronDescriptorWithType:type a:a b:b c:c];
     return [=](NSArray<MPSNNImageNode*>* sources) {
@@ -231,7 +231,7 @@ TEST(neurons_follow_their_formulas) {
   CHECK_EQUAL(raised_by(^{ [MPSCNNNeuronReLUNode nodeWithSource:input(@"0")]; }), "NSInvalidArgumentException");
 }
 
-TEST(softmax_is_over_the_channels_of_a_pixel) {
+TEST(softmax_normalizes_the_channels_of_each_pixel) {
   const Make softmax = [](NSArray<MPSNNImageNode*>* sources) { return [MPSCNNSoftMaxNode nodeWithSource:sources[0]]; };
   const Make logarithm = [](NSArray<MPSNNImageNode*>* sources) {
     return [MPSCNNLogSoftMaxNode nodeWithSource:sources[0]];
@@ -243,7 +243,7 @@ TEST(softmax_is_over_the_channels_of_a_pixel) {
   CHECK(gradients_agree(logarithm, {{2, 1, 5}}, {spread(20)}));
 }
 
-TEST(dropout_keeps_one_mask_for_its_gradient) {
+TEST(dropout_gradient_uses_the_forward_mask) {
   const auto dropout = [](MTLSize stride) {
     return [MPSCNNDropoutNode nodeWithSource:input(@"0") keepProbability:0.25f seed:7 maskStrideInPixels:stride];
   };
@@ -322,7 +322,7 @@ TEST(arithmetic_of_two_images) {
               "NSInvalidArgumentException");
 }
 
-TEST(concatenation_fills_up_to_fours) {
+TEST(concatenation_pads_sources_to_multiples_of_four_channels) {
   const Make join = [](NSArray<MPSNNImageNode*>* sources) { return [MPSNNConcatenationNode nodeWithSources:sources]; };
   const auto value = [&](Size a, const Numbers& x, Size b, const Numbers& y) {
     return run(graph_of(join(@[ input(@"0"), input(@"1") ]).resultImage),
@@ -336,7 +336,7 @@ TEST(concatenation_fills_up_to_fours) {
 
 // --- shapes ----------------------------------------------------------------------------------------------------------
 
-TEST(reductions) {
+TEST(reductions_over_rows_columns_and_channels) {
   const auto of = [](Class kind) -> Make {
     return [kind](NSArray<MPSNNImageNode*>* sources) { return [kind nodeWithSource:sources[0]]; };
   };
@@ -365,7 +365,7 @@ TEST(reductions) {
   CHECK(gradients_agree(of([MPSNNReductionSpatialMeanNode class]), {{2, 3, 2}}, {spread(12)}));
 }
 
-TEST(padding_shows_what_the_edge_mode_says) {
+TEST(padding_follows_the_edge_mode) {
   const auto pad = [](MPSImageEdgeMode mode, NSUInteger before, NSUInteger after) -> Make {
     return [=](NSArray<MPSNNImageNode*>* sources) {
       MPSNNPadNode* node = [MPSNNPadNode nodeWithSource:sources[0]
@@ -387,7 +387,7 @@ TEST(padding_shows_what_the_edge_mode_says) {
     CHECK(gradients_agree(pad(mode, 2, 1), {{2, 3, 2}}, {spread(12)}));
 }
 
-TEST(reshape_keeps_the_order) {
+TEST(reshape_preserves_element_order) {
   const Make reshape = [](NSArray<MPSNNImageNode*>* sources) {
     return [MPSNNReshapeNode nodeWithSource:sources[0] resultWidth:1 resultHeight:1 resultFeatureChannels:12];
   };
@@ -420,7 +420,7 @@ TEST(upsampling_and_scaling) {
   CHECK(are(value_of(scale([MPSNNLanczosScaleNode class]), {1, 2, 1}, {1, 3}), {1, 3}));
 }
 
-TEST(normalization_by_neighbours) {
+TEST(local_response_and_contrast_normalization) {
   const auto of = [](Class kind) -> Make {
     return [kind](NSArray<MPSNNImageNode*>* sources) {
       MPSCNNNormalizationNode* node = [[kind alloc] initWithSource:sources[0] kernelSize:3];

@@ -152,7 +152,7 @@ Make batch(PlainBatchSource* source, MPSCNNBatchNormalizationFlags flags = MPSCN
 
 float root(double n) { return static_cast<float>(1 / std::sqrt(n)); }
 
-TEST(batch_normalization_takes_statistics_of_the_source_unless_it_trains) {
+TEST(batch_normalization_uses_stored_statistics_for_inference) {
   PlainBatchSource* source = [PlainBatchSource sourceWithGamma:{2, 1} beta:{0.5, 0}];
   source->mean = {1, 1};
   source->variance = {3.75, 0.75};
@@ -174,7 +174,7 @@ MPSNNGraph* backward(MPSNNFilterNode* node) {
 
 const Numbers error = {1, 2, 3, 4, 5, 6, 7, 8};
 
-TEST(a_source_of_both_updates_is_asked_for_both) {
+TEST(batch_normalization_calls_both_update_methods) {
   BatchSource* source = [BatchSource sourceWithGamma:{2, 1} beta:{0.5, 0}];
   MPSCNNBatchNormalizationNode* node = (MPSCNNBatchNormalizationNode*)batch(source)(@[ input(@"x") ]);
   MPSNNGraph* graph = [MPSNNGraph graphWithDevice:device()
@@ -221,7 +221,7 @@ NSArray<MPSState*>* states_of(MPSNNGraph* graph, NormalizationSource* source) {
   return source->seen;
 }
 
-TEST(an_update_by_the_cpu_sees_gradients_and_is_loaded_again) {
+TEST(cpu_update_receives_gradients_and_reloads_parameters) {
   HostBatchSource* source = [HostBatchSource sourceWithGamma:{2, 1} beta:{0.5, 0}];
   MPSCNNBatchNormalizationNode* node = (MPSCNNBatchNormalizationNode*)batch(source)(@[ input(@"x") ]);
   node.trainingStyle = MPSNNTrainingStyleUpdateDeviceCPU;
@@ -234,7 +234,7 @@ TEST(an_update_by_the_cpu_sees_gradients_and_is_loaded_again) {
   CHECK(are(numbers(state.variance), {0.5, 3}));
 }
 
-TEST(instance_normalization_has_a_state_an_image) {
+TEST(instance_normalization_has_one_state_per_image) {
   InstanceSource* source = [InstanceSource sourceWithGamma:{2, 1} beta:{0.5, 0}];
   const Make make = [=](NSArray<MPSNNImageNode*>* sources) {
     return [MPSCNNInstanceNormalizationNode nodeWithSource:sources[0] dataSource:source];
@@ -253,7 +253,7 @@ TEST(instance_normalization_has_a_state_an_image) {
   CHECK(are(numbers(((MPSCNNInstanceNormalizationGradientState*)states[1]).gradientForGamma), {0, 4 * root(4.25)}));
 }
 
-TEST(group_normalization_is_over_groups_of_channels) {
+TEST(group_normalization_normalizes_groups_of_channels) {
   GroupSource* source = [GroupSource sourceWithGamma:{2, 1} beta:{0.5, 0}];
   source.numberOfGroups = 1;
   const Make make = [=](NSArray<MPSNNImageNode*>* sources) {

@@ -51,13 +51,13 @@ MPSCNNConvolutionDescriptor* two_weights() {
 
 }  // namespace
 
-TEST(a_descriptor_has_defaults) {
+TEST(optimizer_descriptor_defaults) {
   MPSNNOptimizerDescriptor* defaults = [[MPSNNOptimizerDescriptor alloc] init];
   CHECK(defaults.learningRate == 1e-3f && defaults.gradientRescale == 1 && !defaults.applyGradientClipping);
   CHECK(defaults.regularizationType == MPSNNRegularizationTypeNone && defaults.regularizationScale == 0);
 }
 
-TEST(gradients_are_clipped_scaled_and_regularized_in_this_order) {
+TEST(gradients_are_clipped_then_scaled_then_regularized) {
   CHECK(are(step(rate(0.5f)), {0, -3}));
   MPSNNOptimizerDescriptor* descriptor = rate(1);
   descriptor.applyGradientClipping = YES;
@@ -73,7 +73,7 @@ TEST(gradients_are_clipped_scaled_and_regularized_in_this_order) {
   CHECK(are(step(descriptor), {-0.25f, -2.75f}));
 }
 
-TEST(momentum_holds_the_rate_unless_it_is_nesterovs) {
+TEST(plain_momentum_includes_the_learning_rate_and_nesterov_does_not) {
   MPSVector *const gradient = vector({1}), *const values = vector({0}), *const momentum = vector({0});
   for (const BOOL nesterov : {NO, YES}) {
     MPSNNOptimizerStochasticGradientDescent* const optimizer = descent(rate(0.5f), 0.5f, nesterov);
@@ -94,14 +94,14 @@ TEST(momentum_holds_the_rate_unless_it_is_nesterovs) {
   }
 }
 
-TEST(a_negative_rate_keeps_a_moving_average) {
+TEST(negative_learning_rate_computes_a_moving_average) {
   MPSNNOptimizerDescriptor* const descriptor = rate(-0.1f);
   descriptor.regularizationType = MPSNNRegularizationTypeL2;
   descriptor.regularizationScale = -1;
   CHECK(are(step(descriptor), {1.1f, -0.5f}));  // v + 0.1 (g - v)
 }
 
-TEST(rmsprop_has_epsilon_outside_the_root) {
+TEST(rmsprop_adds_epsilon_outside_the_square_root) {
   MPSNNOptimizerRMSProp* const optimizer = [[MPSNNOptimizerRMSProp alloc] initWithDevice:device()
                                                                                    decay:0.75
                                                                                  epsilon:1
@@ -120,7 +120,7 @@ TEST(rmsprop_has_epsilon_outside_the_root) {
   CHECK(plain.decay == 0.9 && plain.epsilon == 1e-8f && plain.learningRate == 0.5f);
 }
 
-TEST(adam_counts_encodes_and_corrects_the_rate) {
+TEST(adam_counts_steps_and_corrects_the_learning_rate) {
   MPSNNOptimizerAdam* const optimizer = [[MPSNNOptimizerAdam alloc] initWithDevice:device()
                                                                              beta1:0.5
                                                                              beta2:0.75
@@ -155,7 +155,7 @@ TEST(adam_counts_encodes_and_corrects_the_rate) {
   CHECK(are(numbers(result), {-0.5f - 1.5f / (std::sqrt(1.75f) + 1)}));
 }
 
-TEST(adam_with_a_maximum_keeps_it) {
+TEST(adam_keeps_the_maximum_velocity) {
   MPSNNOptimizerAdam* const optimizer = [[MPSNNOptimizerAdam alloc] initWithDevice:device()
                                                                              beta1:0.5
                                                                              beta2:0.75
@@ -177,7 +177,7 @@ TEST(adam_with_a_maximum_keeps_it) {
   CHECK(are(numbers(values), {-0.5f, -1}) && are(numbers(maximum), {4, 1}));
 }
 
-TEST(arrays_of_another_length_are_refused) {
+TEST(vectors_of_different_lengths_raise) {
   MPSVector *const one = vector({1}), *const two = vector({1, 2});
   run(^(id<MTLCommandBuffer> buffer) {
     CHECK_EQUAL(raised_by(^{
@@ -191,7 +191,7 @@ TEST(arrays_of_another_length_are_refused) {
   });
 }
 
-TEST(a_convolutions_update_lowers_both_states) {
+TEST(convolution_update_decrements_both_read_counts) {
   MPSCNNConvolutionWeightsAndBiasesState* const own =
       [[MPSCNNConvolutionWeightsAndBiasesState alloc] initWithWeights:buffer({9, 1, 2})
                                                         weightsOffset:4
@@ -247,7 +247,7 @@ TEST(a_convolutions_update_lowers_both_states) {
   CHECK(are(numbers(own.weights), {9, -1, -1}) && are(numbers(own.biases), {3}));
 }
 
-TEST(states_of_statistics_hold_two_buffers) {
+TEST(normalization_states_hold_two_buffers) {
   MPSCNNNormalizationGammaAndBetaState* scale =
       [[MPSCNNNormalizationGammaAndBetaState alloc] initWithGamma:buffer({1}) beta:buffer({2})];
   CHECK(are(numbers(scale.gamma), {1}) && are(numbers(scale.beta), {2}));
@@ -260,7 +260,7 @@ TEST(states_of_statistics_hold_two_buffers) {
               misused);
 }
 
-TEST(gamma_and_beta_are_updated_of_a_normalizations_state) {
+TEST(gamma_and_beta_are_updated_from_a_normalization_state) {
   MPSCNNBatchNormalizationState* const state = [[MPSCNNBatchNormalizationState alloc] initForChannels:1
                                                                                                device:device()];
   const auto fill = [](id<MTLBuffer> buffer, float number) {

@@ -233,7 +233,7 @@ void check_gradients(MPSRNNDescriptor* descriptor, const std::map<MPSRNNMatrixId
 
 }  // namespace
 
-TEST(a_single_gate_by_hand) {
+TEST(single_gate_matches_hand_computed_values) {
   const Trained it = trained(single(1, 1, given(2, {1}), given(0.5f)));
   NSArray<MPSMatrix*>*const x = sequence(1, 1, {{1}, {2}}), *const h = sequence(1, 1, {{0}, {0}}),
                             *const dh = sequence(1, 1, {{1}, {1}}), *const dx = sequence(1, 1, {{0}, {0}});
@@ -269,7 +269,7 @@ TEST(a_single_gate_by_hand) {
   CHECK(are(numbers(dx[0]), {3}) && are(numbers(dx[1]), {2}));
 }
 
-TEST(an_lstm_by_hand) {
+TEST(lstm_matches_hand_computed_values) {
   MPSLSTMDescriptor* descriptor = [MPSLSTMDescriptor createLSTMDescriptorWithInputFeatureChannels:1
                                                                             outputFeatureChannels:1];
   CHECK(descriptor.cellToOutputNeuronType == MPSCNNNeuronTypeTanH && descriptor.cellToOutputNeuronParamB == 1);
@@ -287,7 +287,7 @@ TEST(an_lstm_by_hand) {
   CHECK(are(outputs(trained(descriptor), sequence(1, 1, {{1}})), {7 * std::tanh(3.0f)}));
 }
 
-TEST(a_gru_scales_the_output_before_its_weights) {
+TEST(gru_gates_the_output_before_the_recurrent_weights) {
   MPSGRUDescriptor* descriptor = [MPSGRUDescriptor createGRUDescriptorWithInputFeatureChannels:1
                                                                          outputFeatureChannels:1];
   CHECK(descriptor.gatePnormValue == 1 && !descriptor.flipOutputGates && !descriptor.useFloat32Weights);
@@ -307,7 +307,7 @@ TEST(a_gru_scales_the_output_before_its_weights) {
   CHECK(are(outputs(trained(descriptor), sequence(1, 1, {{1}})), {std::sqrt(1 - 0.0625f)}));
 }
 
-TEST(gradients_are_the_derivatives) {
+TEST(gradients_match_central_differences) {
   const NSUInteger in = 3, out = 2;
   const auto gate = [&](unsigned seed, MPSCNNNeuronType type) {
     return given(in, out, scattered(in * out, seed), scattered(out, seed + 1), type);
@@ -366,7 +366,7 @@ TEST(gradients_are_the_derivatives) {
     }
 }
 
-TEST(weights_are_half_unless_asked_otherwise) {
+TEST(weights_are_float16_by_default) {
   const float fine = 1 + 1.0f / 4096;
   MPSRNNSingleGateDescriptor* const descriptor = single(1, 1, given(fine), given(fine));
   CHECK(are(outputs(trained(descriptor), sequence(1, 1, {{1}})), {fine}, 1e-7));
@@ -376,7 +376,7 @@ TEST(weights_are_half_unless_asked_otherwise) {
   CHECK(are(outputs(half, sequence(1, 1, {{1}})), {1}, 1e-7));
 }
 
-TEST(weights_are_zeroed_and_of_one_layout) {
+TEST(weight_matrices_are_zeroed_and_share_one_layout) {
   const Trained it = trained(single(2, 1, given(2, 1, {1, 2}, {3}), given(4)));
   Matrices *const other = [NSMutableArray array], *const gradients = [NSMutableArray array];
   [it.layer createWeightMatrices:other];
@@ -397,7 +397,7 @@ TEST(weights_are_zeroed_and_of_one_layout) {
               std::string("commit: a MPSTemporaryMatrix has a readCount of 1"));
 }
 
-TEST(a_source_that_refuses_gives_no_layer) {
+TEST(failing_data_source_gives_nil_layer) {
   Given* const refusing = given(1);
   refusing->refuses = YES;
   CHECK(trained(single(1, 1, given(1), refusing)).layer == nil);
@@ -405,7 +405,7 @@ TEST(a_source_that_refuses_gives_no_layer) {
   CHECK_EQUAL(raised_by(^{ trained(single(2, 1, given(1), nil)); }), misused);
 }
 
-TEST(sequences_are_views_of_one_buffer_and_may_end_early) {
+TEST(sequences_may_share_a_buffer_and_end_early) {
   // The buffer holds two rows with one column per step. The second step has only one row.
   id<MTLBuffer> const data = buffer({1, 2, 3, 4});
   MPSMatrix* (^const view)(NSUInteger) = ^(NSUInteger rows) {
@@ -468,7 +468,7 @@ TEST(sequences_are_views_of_one_buffer_and_may_end_early) {
   CHECK(are(numbers(second), {125}));
 }
 
-TEST(inference_runs_stacks_and_keeps_states) {
+TEST(stacked_inference_layers_keep_states) {
   MPSRNNMatrixInferenceLayer* const stack = [[MPSRNNMatrixInferenceLayer alloc]
       initWithDevice:device()
       rnnDescriptors:@[ single(1, 2, given(1, 2, {1, 2}), nil), single(2, 1, given(2, 1, {1, 1}), given(1)) ]];
@@ -493,7 +493,7 @@ TEST(inference_runs_stacks_and_keeps_states) {
   CHECK(are(numbers(h[0]), {3}) && are(numbers(h[1]), {9}));
 }
 
-TEST(two_directions_are_given_apart_added_or_side_by_side) {
+TEST(bidirectional_results_are_separate_added_or_concatenated) {
   MPSRNNSingleGateDescriptor *const forward = single(1, 1, given(1), given(1)), *const backward =
                                                                                     single(1, 1, given(10), given(1));
   backward.layerSequenceDirection = MPSRNNSequenceDirectionBackward;
@@ -525,7 +525,7 @@ TEST(two_directions_are_given_apart_added_or_side_by_side) {
   CHECK_EQUAL(raised_by(^{ trained(backward); }), misused);
 }
 
-TEST(images_run_through_layers_of_half_weights) {
+TEST(image_inference_layers_use_float16_weights) {
   const float fine = 1 + 1.0f / 4096;
   MPSRNNDescriptor* const descriptor = single(1, 1, given(fine), given(1));
   MPSRNNImageInferenceLayer* const layer = [[MPSRNNImageInferenceLayer alloc] initWithDevice:device()

@@ -198,7 +198,7 @@ TEST(reflection) {
   CHECK([dog performSelector:@selector(self)] == dog);
 }
 
-TEST(messages_carry_every_kind_of_argument_and_result) {
+TEST(messages_pass_all_argument_and_result_types) {
   Animal* const animal = [[Animal alloc] init];
   CHECK_EQUAL([animal four:2].d, 8.0);
   CHECK(animal.precise == 1.25L);
@@ -211,7 +211,7 @@ TEST(messages_carry_every_kind_of_argument_and_result) {
   CHECK_EQUAL(age(animal, @selector(age)), 3);
 }
 
-TEST(an_unknown_selector_raises) {
+TEST(unknown_selector_raises) {
   const id animal = [[Animal alloc] init];
   @try {
     (void)[animal objectAtIndex:3];
@@ -226,7 +226,7 @@ TEST(an_unknown_selector_raises) {
 
 // --- ARC ------------------------------------------------------------------------------------------------------------
 
-TEST(objects_end_with_their_last_reference) {
+TEST(objects_are_deallocated_with_their_last_reference) {
   deallocated = 0;
   CHECK_EQUAL(leaves([] {
                 Animal* animal = [[Animal alloc] init];
@@ -242,7 +242,7 @@ TEST(objects_end_with_their_last_reference) {
   CHECK_EQUAL(deallocated.load(), 2);
 }
 
-TEST(the_count_of_the_living_names_classes) {
+TEST(live_object_report_names_classes) {
   Animal* const animal = [[Animal alloc] init];
   CHECK(std::string(mock_live_objects_by_class()).find("Animal: 1\n") != std::string::npos);
   (void)animal;
@@ -253,7 +253,7 @@ struct Holder {
   __weak Animal* animal;
 };
 
-TEST(objects_live_in_cplusplus_values) {
+TEST(cplusplus_values_retain_objects) {
   CHECK_EQUAL(leaves([] {
                 std::vector<id> objects;
                 for (int i = 0; i < 100; ++i) objects.push_back([[Animal alloc] init]);
@@ -271,7 +271,7 @@ TEST(objects_live_in_cplusplus_values) {
               0L);
 }
 
-TEST(autorelease_pools) {
+TEST(autorelease_pools_release_objects) {
   deallocated = 0;
   const long missing = mock_autoreleases_without_pool();
   @autoreleasepool {
@@ -320,7 +320,7 @@ static bool was_nil_in_dealloc;
 }
 @end
 
-TEST(weak_references) {
+TEST(weak_references_become_nil) {
   CHECK_EQUAL(leaves([] {
                 __weak Animal* weak = nil;
                 @autoreleasepool {
