@@ -1,5 +1,7 @@
-/* A C99 program: control flow. Doubles x while it is below 20, by `while`; adds 0 + 1 + 2 + 3, by `for`; negates one of
- * both, by `if`; derives through the loop; and uses blocks wrongly. */
+/* A C99 program that tests control flow through the C interface.
+ *
+ * It doubles x in a `while` loop until x is at least 20, adds 0 + 1 + 2 + 3 in a `for` loop, negates the doubled value in
+ * one branch of an `if`, differentiates through the `while` loop, and checks that invalid uses of blocks fail. */
 #include "checks.h"
 
 static mpsgraph_graph graph;
@@ -49,10 +51,10 @@ int main(void) {
   CHECK(mpsgraph_attributes_set_type(attributes, "type", &real));
   CHECK(mpsgraph_graph_add(graph, "placeholder", NULL, 0, attributes, "x", &x));
 
-  CHECK(mpsgraph_graph_begin_block(graph, &real, 1, &value)); /* before */
+  CHECK(mpsgraph_graph_begin_block(graph, &real, 1, &value)); /* condition */
   results[0] = binary("less_than", value, number(20)), results[1] = value;
   CHECK(mpsgraph_graph_end_block(graph, results, 2));
-  CHECK(mpsgraph_graph_begin_block(graph, &real, 1, &value)); /* after */
+  CHECK(mpsgraph_graph_begin_block(graph, &real, 1, &value)); /* body */
   results[0] = binary("addition", value, value);
   CHECK(mpsgraph_graph_end_block(graph, results, 1));
   CHECK(mpsgraph_operation_create_with_blocks(graph, "while", &x, 1, NULL, NULL, 2, &operation));
@@ -72,7 +74,7 @@ int main(void) {
 
   value = binary("greater_than", doubled, number(10));
   CHECK(mpsgraph_graph_begin_block(graph, NULL, 0, NULL));
-  CHECK(mpsgraph_graph_add(graph, "negative", &doubled, 1, NULL, NULL, &results[0])); /* of outside */
+  CHECK(mpsgraph_graph_add(graph, "negative", &doubled, 1, NULL, NULL, &results[0])); /* uses an outer tensor */
   CHECK(mpsgraph_graph_end_block(graph, results, 1));
   CHECK(mpsgraph_graph_begin_block(graph, NULL, 0, NULL));
   CHECK(mpsgraph_graph_end_block(graph, &doubled, 1));
@@ -94,7 +96,7 @@ int main(void) {
     REQUIRE(got == 6);
   }
 
-  /* What is wrong is refused, and the graph goes on. */
+  /* Invalid calls fail and leave the graph usable. */
   REQUIRE(mpsgraph_graph_end_block(graph, NULL, 0) == MPSGRAPH_GRAPH_ERROR);
   REQUIRE(mpsgraph_graph_abandon_block(graph) == MPSGRAPH_GRAPH_ERROR);
   REQUIRE(mpsgraph_operation_create_with_blocks(graph, "if", &value, 1, NULL, NULL, 2, &operation) ==
@@ -102,16 +104,17 @@ int main(void) {
   CHECK(mpsgraph_graph_begin_block(graph, NULL, 0, NULL));
   CHECK(mpsgraph_graph_begin_block(graph, &real, 1, &value));
   CHECK(mpsgraph_graph_end_block(graph, &value, 1));
-  REQUIRE(mpsgraph_graph_end_block(graph, NULL, 0) == MPSGRAPH_GRAPH_ERROR); /* nothing has taken the inner one */
+  REQUIRE(mpsgraph_graph_end_block(graph, NULL, 0) == MPSGRAPH_GRAPH_ERROR); /* no operation uses the inner block yet */
   REQUIRE(mpsgraph_operation_create_with_blocks(graph, "if", &x, 1, NULL, NULL, 1, &operation) == MPSGRAPH_GRAPH_ERROR);
   CHECK(mpsgraph_graph_abandon_block(graph));
-  REQUIRE(mpsgraph_graph_add(graph, "negative", &value, 1, NULL, NULL, &sum) == MPSGRAPH_GRAPH_ERROR); /* it is gone */
+  /* The argument of the abandoned block is no longer valid. */
+  REQUIRE(mpsgraph_graph_add(graph, "negative", &value, 1, NULL, NULL, &sum) == MPSGRAPH_GRAPH_ERROR);
   CHECK(mpsgraph_graph_begin_block(graph, NULL, 0, NULL));
   CHECK(mpsgraph_graph_end_block(graph, &x, 1));
-  CHECK(mpsgraph_graph_abandon_block(graph)); /* one that ended */
+  CHECK(mpsgraph_graph_abandon_block(graph)); /* abandons a block that has ended */
   CHECK(mpsgraph_graph_begin_block(graph, NULL, 0, NULL));
   CHECK(mpsgraph_release(executable));
-  CHECK(mpsgraph_release(graph)); /* with a block begun */
+  CHECK(mpsgraph_release(graph)); /* while a block is still open */
   CHECK(mpsgraph_release(attributes));
   CHECK(mpsgraph_release(fed));
   for (i = 0; i < 4; ++i) CHECK(mpsgraph_release(found[i]));

@@ -1,4 +1,4 @@
-// What the C programs of these tests say when something is not as it must be, and end with.
+// Assertions for the C programs of these tests, which print the failed expression and exit.
 #ifndef MPSGRAPH_TESTS_C_INTERFACE_CHECKS_H
 #define MPSGRAPH_TESTS_C_INTERFACE_CHECKS_H
 
@@ -17,7 +17,7 @@
 #define REQUIRE(what)                                       \
   do {                                                      \
     if (!(what)) {                                          \
-      fprintf(stderr, "%d: not so: %s\n", __LINE__, #what); \
+      fprintf(stderr, "%d: failed: %s\n", __LINE__, #what); \
       exit(1);                                              \
     }                                                       \
   } while (0)

@@ -1,6 +1,7 @@
-// Custom operations through the header-only C++: one of the program's own with a gradient, a library's, refusals.
+// Custom operations through the header-only C++ interface: one defined by the program with a gradient, one from a
+// library, and errors.
 //
-// custom LIBRARY DIRECTORY: the library is tests/custom/own_library.cpp; what is saved goes to the directory.
+// custom LIBRARY DIRECTORY: LIBRARY is built from tests/custom/own_library.cpp, and packages are saved to DIRECTORY.
 #include <mpsgraph/custom_operation.h>
 #include <mpsgraph/application.hpp>
 
@@ -16,7 +17,7 @@ namespace {
 
 int failures = 0;
 void require(bool holds, const char* what) {
-  if (!holds) ++failures, std::fprintf(stderr, "not so: %s\n", what);
+  if (!holds) ++failures, std::fprintf(stderr, "failed: %s\n", what);
 }
 
 template <class Action>
@@ -26,15 +27,15 @@ mg::Failure refusal(const Action& action) {
   } catch (const mg::Failure& failure) {
     return failure;
   }
-  return {MPSGRAPH_OK, "nothing was refused"};
+  return {MPSGRAPH_OK, "expected an error, but none was thrown"};
 }
 
-// y = x to the power `exponent`, and its derivative.
+// Kernel for y = x^exponent.
 void power(Call& call) {
   const auto x = call.operand<float>(0);
   const auto y = call.result<float>(0);
   const auto exponent = static_cast<float>(call.integer("exponent"));
-  if (exponent < 0) throw std::domain_error("no roots here");
+  if (exponent < 0) throw std::domain_error("exponent must not be negative");
   call.parallel_for(y.size(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) y[i] = std::pow(x[i], exponent);
   });
@@ -84,8 +85,8 @@ int main(int count, char** words) {
   const mg::Graph graph;
   const mg::Tensor x = graph.placeholder(open, "x");
   const mg::Failure unknown = refusal([&] { custom(graph, x, "app.power"); });
-  require(unknown.status == MPSGRAPH_GRAPH_ERROR, "an operation that nobody registered is an error of the graph");
-  require(std::string(unknown.what()).find("app.power") != std::string::npos, "which names it");
+  require(unknown.status == MPSGRAPH_GRAPH_ERROR, "an unregistered operation must give a graph error");
+  require(std::string(unknown.what()).find("app.power") != std::string::npos, "the error must name the operation");
 
   mpsgraph_custom_operation forward = described("app.power", 1, mpsgraph::custom::kernel<power>);
   forward.gradient = "app.power_gradient";
@@ -94,23 +95,25 @@ int main(int count, char** words) {
   const mg::Tensor y = custom(graph, x, "app.power", mg::Attributes().set("exponent", 3));
   graph.set_name(MPSGRAPH_OUTPUT, "y", y);
   graph.set_name(MPSGRAPH_OUTPUT, "dx", graph.gradients(y, {&x, 1})[0]);
-  require(run(graph, {1, 2, -3}) == std::vector<float>{1, 8, -27, 3, 12, 27}, "its values and its gradient");
+  require(run(graph, {1, 2, -3}) == std::vector<float>{1, 8, -27, 3, 12, 27}, "result and gradient must be right");
 
   const mg::Graph negative;
   const mg::Tensor z = negative.placeholder(open, "x");
   negative.set_name(MPSGRAPH_OUTPUT, "y", custom(negative, z, "app.power", mg::Attributes().set("exponent", -1)));
   const mg::Failure thrown = refusal([&] { run(negative, {1}); });
-  require(thrown.status == MPSGRAPH_DEVICE_ERROR, "what a kernel throws is an error of the run");
-  require(std::string(thrown.what()).find("no roots here") != std::string::npos, "with its words");
+  require(thrown.status == MPSGRAPH_DEVICE_ERROR, "an exception in a kernel must give a device error");
+  require(std::string(thrown.what()).find("exponent must not be negative") != std::string::npos,
+          "the error must contain the message of the exception");
 
   const mg::Failure nowhere = refusal([&] { mg::load_custom_operations(library + ".nowhere"); });
-  require(nowhere.status == MPSGRAPH_GRAPH_ERROR, "a library that is not there is refused");
+  require(nowhere.status == MPSGRAPH_GRAPH_ERROR, "a missing library must give a graph error");
   mg::load_custom_operations(library);
   const mg::Graph roots;
   const mg::Tensor r = roots.placeholder(open, "x");
   roots.set_name(MPSGRAPH_OUTPUT, "y", custom(roots, r, "own.cube_root", mg::Attributes().set("shift", 0.0)));
   roots.save(package);
-  require(run(mg::Graph::open(package), {1, 8, -27}) == std::vector<float>{1, 2, -3}, "a library's, in a package");
+  require(run(mg::Graph::open(package), {1, 8, -27}) == std::vector<float>{1, 2, -3},
+          "a library operation in a package must compute the right result");
 
   std::puts(failures ? "failed" : "done");
   return failures ? 1 : 0;

@@ -1,8 +1,8 @@
-"""Calls every function of the C interface with NULL, released, foreign and invented handles; exits with 0 if it lives.
+"""Fuzzer that calls every function of the C API with NULL, released, foreign, and invented handles.
 
-Run as a program of its own: python fuzz.py LIBRARY FUNCTION_TABLE_H SEED CALLS DIRECTORY. Memory that functions are
-told of is there and large enough; that is the one thing that the interface cannot check. In the directory lies the
-package of a trainer, trained.mpsgraph.
+Usage: python fuzz.py LIBRARY FUNCTION_TABLE_H SEED CALLS DIRECTORY. Exits with 0 unless a call crashes. Memory passed
+to functions is valid and large enough, which the API cannot check. DIRECTORY contains the package of a trainer,
+trained.mpsgraph.
 """
 
 import ctypes
@@ -29,12 +29,12 @@ class Fuzzer:
         self.directory = directory
         self.trained = str(directory / "trained.mpsgraph").encode()
         self.pool = [0, 1, 8, 0xDEADBEEF, (1 << 32) + 8, 1 << 40, (1 << 63) + 16]
-        self.kept = []  # memory that arrays lie over
+        self.kept = []  # memory used by arrays
         self.completion = COMPLETION(lambda *_: None)
         self.statuses = Counter()
 
     def seeds(self) -> None:
-        """A living handle of each kind, and a released one."""
+        """Create a valid handle of each kind, and a released one."""
         text = b"graph {\n  %x = placeholder() {type=float32[2]} : float32[2]\n  %y = relu(%x) : float32[2]\n}\n"
         made = {name: ctypes.c_void_p() for name in HANDLES.split()}
         out = {name: ctypes.byref(handle) for name, handle in made.items()}
@@ -76,7 +76,7 @@ class Fuzzer:
             if not re.search(r"\b(destination|source|context)\b", text):
                 return ctypes.c_void_p(pick(self.pool))
         if ("DLManaged" in kind and "**" not in kind) or "mpsgraph_custom_operation" in kind:
-            return None  # a wild structure is a wild pointer
+            return None  # an invalid structure would be an invalid pointer
         if kind in ("mpsgraph_deleter", "mpsgraph_completion"):
             return pick([None, self.completion]) if kind == "mpsgraph_completion" else None
         if kind == "const char *":
@@ -109,7 +109,9 @@ class Fuzzer:
 
     @property
     def paths(self) -> list[bytes]:
-        """A package that calls may write, and the one that trains, which a save must not replace by another."""
+        """Return paths of packages that calls may write. The trainer's package is not among them, because it
+        must not be replaced.
+        """
         return [str(self.directory / "package.mpsgraph").encode()]
 
     def call(self, name: str) -> None:
@@ -122,7 +124,7 @@ class Fuzzer:
         assert status == 0 or isinstance(self.error(), bytes)
         self.statuses[status] += 1
         if name == "release" and status == 0 and self.random.random() < 0.9:
-            self.seeds()  # something may have died: there are living ones again
+            self.seeds()  # the object may be gone, so create valid handles again
         for given in arguments:
             if status == 0 and isinstance(given, Words) and given[0] > 1 << 32 and len(self.pool) < 400:
                 self.pool.append(given[0])
@@ -134,9 +136,9 @@ class Fuzzer:
 
 if __name__ == "__main__":
     fuzzer = Fuzzer(str(Path(sys.argv[1]).resolve()), sys.argv[2], int(sys.argv[3]), Path(sys.argv[5]).resolve())
-    os.chdir(sys.argv[5])  # some of the texts that are tried are paths, and a graph may be saved there
+    os.chdir(sys.argv[5])  # some strings are interpreted as paths, to which graphs may be saved
     fuzzer.seeds()
     names = sorted(fuzzer.functions)
     for index in range(int(sys.argv[4])):
         fuzzer.call(names[index % len(names)])
-    print(f"{len(names)} functions, statuses {dict(sorted(fuzzer.statuses.items()))}")
+    print(f"{len(names)} functions called, statuses {dict(sorted(fuzzer.statuses.items()))}")

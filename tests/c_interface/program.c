@@ -1,4 +1,5 @@
-/* A C99 program: fits a line by training steps, saves the state, opens the package again, runs it in every way. */
+/* A C99 program that fits a line with training steps, saves the state, reloads the package, and runs it in each of the
+ * supported ways: synchronously, in place, and asynchronously. */
 #include "checks.h"
 
 #include <math.h>
@@ -146,7 +147,7 @@ int main(int argc, char** argv) {
   CHECK(mpsgraph_release(result));
   memset(out, 0, sizeof out);
   CHECK(mpsgraph_array_from_memory(&column, NULL, out, sizeof out, 1, NULL, NULL, &result));
-  CHECK(mpsgraph_executable_run(executable, feeds, 1, &result, 1)); /* in place */
+  CHECK(mpsgraph_executable_run(executable, feeds, 1, &result, 1)); /* writes its result into out */
   REQUIRE(fabs(out[POINTS - 1] - 2) < 2e-3);
 
   CHECK(mpsgraph_queue_create(NULL, &queue));

@@ -1,4 +1,4 @@
-// The header-only C++ over the C interface: trains, saves, opens, and runs one executable on 8 threads.
+// Header-only C++ interface over the C API: trains, saves, loads, and runs one executable on 8 threads.
 #include <mpsgraph/application.hpp>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 int failures = 0;
 void require(bool holds, const char* what) {
-  if (!holds) ++failures, std::fprintf(stderr, "not so: %s\n", what);
+  if (!holds) ++failures, std::fprintf(stderr, "failed: %s\n", what);
 }
 
 }  // namespace
@@ -50,13 +50,13 @@ int main(int count, char** arguments) {
   double last = 0;
   for (int i = 0; i < 60; ++i) last = trainer.step({points_x, points_y});
   std::printf("loss %g, slope %g\n", last, static_cast<double>(mg::read(variables[0]).span<float>()[0]));
-  require(last < 1e-6, "the line is found");
+  require(last < 1e-6, "training must find the line");
 
   const mg::Graph other;  // with the inputs and outputs of an application
   graph.set_name(MPSGRAPH_OUTPUT, "line", line);
   graph.save(arguments[1]);
   const mg::Graph opened = mg::Graph::open(arguments[1]);
-  require(opened.tensors(MPSGRAPH_TRAINABLE).size() == 2, "trainable variables are known");
+  require(opened.tensors(MPSGRAPH_TRAINABLE).size() == 2, "both trainable variables must be listed");
   const std::vector<mpsgraph_type> types(2, mg::type(MPSGRAPH_FLOAT32, {points, 1}));
   const mg::Executable executable = opened.compile(types);
 
@@ -71,7 +71,7 @@ int main(int count, char** arguments) {
       }
     });
   for (auto& thread : threads) thread.join();
-  for (const int number : wrong) require(number == 0, "8 threads get their own results");
+  for (const int number : wrong) require(number == 0, "each of the 8 threads must get its own results");
 
   std::promise<float> promise;
   const auto execution =
@@ -79,22 +79,22 @@ int main(int count, char** arguments) {
                            [&](mpsgraph_status status, const std::string&, std::vector<mg::Array> results) {
                              promise.set_value(status == MPSGRAPH_OK ? results.at(0).span<float>()[points - 1] : -100);
                            });
-  require(std::abs(promise.get_future().get() - 2) < 1e-2, "the completion gets the results");
+  require(std::abs(promise.get_future().get() - 2) < 1e-2, "the completion must receive the results");
   execution.wait();
 
   try {
     const float three[] = {1, 2, 3};
     graph.add("matrix_multiplication", {x, graph.variable(mg::Array::of<float>({3, 1}, three), "three")});
-    require(false, "a wrong shape is refused");
+    require(false, "a wrong shape must throw");
   } catch (const mg::Failure& failure) {
     std::printf("%s: %s\n", mpsgraph_status_name(failure.status), failure.what());
-    require(failure.status == MPSGRAPH_SHAPE_ERROR, "with its status");
+    require(failure.status == MPSGRAPH_SHAPE_ERROR, "a wrong shape must give a shape error");
   }
   try {
     other.add("relu", {x});
-    require(false, "a tensor of another graph is refused");
+    require(false, "a tensor of another graph must throw");
   } catch (const mg::Failure& failure) {
-    require(failure.status == MPSGRAPH_GRAPH_ERROR, "as an error of the graph");
+    require(failure.status == MPSGRAPH_GRAPH_ERROR, "a tensor of another graph must give a graph error");
   }
   std::puts(failures ? "failed" : "done");
   return failures ? 1 : 0;

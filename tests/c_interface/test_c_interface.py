@@ -1,4 +1,4 @@
-"""The C interface of the installed package: a C program, a C++ program, ctypes, old headers, handles that are wrong."""
+"""The C API of the installed package: programs in C and C++, ctypes, old headers, and invalid handles."""
 
 import ctypes
 import os
@@ -37,14 +37,16 @@ def build(source: Path, program: Path, *options) -> Path:
 
 
 @pytest.mark.parametrize("name", ["program.c", "program.cpp"])
-def test_program(name, tmp_path):
-    """It trains, saves, opens and runs, and checks its own numbers; program.cpp with 8 threads."""
+def test_program_trains_saves_and_runs(name, tmp_path):
+    """The program checks its own results; the C++ version also uses 8 threads."""
     program = build(HERE / name, tmp_path / "program")
     assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
 
 
 def test_custom_operations_in_cpp(tmp_path):
-    """A program's own with a gradient, a library's in a package, what a kernel throws; under AddressSanitizer."""
+    """A custom operation with a gradient, one from a library in a package, and an exception in a kernel, with
+    AddressSanitizer.
+    """
     library = tmp_path / "libown.so"
     own = ROOT / "tests" / "custom" / "own_library.cpp"
     run("c++", "-std=c++17", "-shared", "-fPIC", f"-I{INCLUDE}", own, "-o", library)
@@ -53,20 +55,20 @@ def test_custom_operations_in_cpp(tmp_path):
 
 
 def test_control_flow_in_c(tmp_path):
-    """Blocks of if, while and for, derived and used wrongly; under AddressSanitizer."""
+    """Blocks of if, while, and for, with gradients and invalid use, under AddressSanitizer."""
     program = build(HERE / "blocks.c", tmp_path / "program", "-fsanitize=address", "-g")
     assert run(program).endswith("done\n")
 
 
-def test_program_leaks_nothing(tmp_path):
-    """Under AddressSanitizer, with its search for leaks."""
+def test_program_does_not_leak(tmp_path):
+    """The program runs under AddressSanitizer, which detects leaks."""
     program = build(HERE / "program.c", tmp_path / "program", "-fsanitize=address", "-g")
     assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
 
 
 @pytest.mark.parametrize("name", ["train.c", "train.cpp"])
-def test_programs_go_on_training_with_pythons_bits(name, tmp_path):
-    """Steps, rates, evaluation, prediction and what is saved: equal to the trainer that goes on in this process."""
+def test_continued_training_matches_python_bitwise(name, tmp_path):
+    """Steps, learning rates, evaluation, prediction, and saved state must equal those of the same trainer in Python."""
     trainer = trained()
     mg.save(tmp_path / "trained", trainer)
     (tmp_path / "batches").write_bytes(b"".join(x.tobytes() + y.tobytes() for x, y in batches(3, 12)))
@@ -90,8 +92,8 @@ def test_programs_go_on_training_with_pythons_bits(name, tmp_path):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_wrong_handles_give_a_status(seed, tmp_path):
-    """Each function some 60 times with NULL, released, foreign and invented handles."""
+def test_invalid_handles_return_a_status(seed, tmp_path):
+    """Call each function about 60 times with NULL, released, foreign, and invented handles."""
     mg.save(tmp_path / "trained.mpsgraph", trained())
     table = INCLUDE / "mpsgraph" / "function_table.h"
     text = run(sys.executable, "-X", "faulthandler", HERE / "fuzz.py", LIBRARY, table, seed, 6000, tmp_path)
@@ -103,8 +105,8 @@ def members(table: Path) -> list[str]:
     return re.findall(r"\(\*(\w+)\)", table.read_text())
 
 
-def test_the_table_only_grows():
-    """A program with the first header finds each function where it was; the table is that of the header."""
+def test_function_table_only_grows():
+    """Programs built with the first header must find every function at its position."""
     now = members(ROOT / "include/mpsgraph/function_table.h")
     first = members(HERE / "function_table_1.h")
     assert now[: len(first)] == first
@@ -124,8 +126,10 @@ int main(void) {
 
 
 @pytest.mark.parametrize("missing", [0, 20], ids=["the_first_header", "a_header_before_some_functions"])
-def test_old_headers_against_the_library(missing, tmp_path):
-    """Each function stands where a program with that header looks for it, and the table says that it may be longer."""
+def test_old_headers_work_with_the_library(missing, tmp_path):
+    """Functions keep their position in the table, whose size tells programs that it may be longer than in
+    their header.
+    """
     old = tmp_path / "mpsgraph"
     old.mkdir()
     for name in ("mpsgraph.h", "export.h"):
@@ -142,7 +146,7 @@ def test_old_headers_against_the_library(missing, tmp_path):
     run(build(tmp_path / "old.c", tmp_path / "old", f"-I{tmp_path}"))
 
 
-def test_ctypes_runs_what_python_saved(tmp_path):
+def test_ctypes_runs_package_saved_by_python(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2, 3), name="x")
     mg.save(tmp_path / "sum.mpsgraph", g, [x], {"y": g.matrix_multiplication(x, g.variable(np.ones((3, 1), "f4")))})
@@ -170,7 +174,7 @@ def test_ctypes_trains(tmp_path):
     handle, two = ctypes.c_void_p(), ctypes.c_size_t(2)
     assert library.mpsgraph_trainer_open(os.fsencode(tmp_path / "trained"), None, ctypes.byref(handle)) == 0
     arrays, results = (ctypes.c_void_p * 2)(), (ctypes.c_double * 2)()
-    for place, kind in enumerate([(2 << 32, 16, 6), (1 << 32 | 6, 16)]):  # rank and element type, dimensions
+    for place, kind in enumerate([(2 << 32, 16, 6), (1 << 32 | 6, 16)]):  # rank and dtype, dimensions
         assert library.mpsgraph_array_create((ctypes.c_int64 * 17)(*kind), ctypes.byref(arrays, place * 8)) == 0
     for batch in batches(3, 6):
         for array, data in zip(arrays, batch, strict=True):
@@ -182,7 +186,7 @@ def test_ctypes_trains(tmp_path):
         assert library.mpsgraph_release(each) == 0
 
 
-def test_a_package_without_a_step_is_no_trainer(tmp_path):
+def test_opening_package_without_training_step_as_trainer_fails(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     mg.save(tmp_path / "plain", g, [x], {"y": x * 2})
@@ -193,8 +197,8 @@ def test_a_package_without_a_step_is_no_trainer(tmp_path):
 
 
 @pytest.mark.parametrize(("page", "suffix"), [("c.md", ".c"), ("cpp.md", ".cpp")])
-def test_programs_of_the_pages(page, suffix, tmp_path):
-    """All compile; those with custom operations, the last ones, run."""
+def test_programs_in_documentation_compile_and_run(page, suffix, tmp_path):
+    """All programs must compile; the last ones, with custom operations, must also run."""
     blocks = re.findall(rf"```{suffix[1:]}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert len(blocks) == 3
     for number, block in enumerate(blocks):
@@ -215,7 +219,7 @@ def test_programs_of_the_pages(page, suffix, tmp_path):
     assert run(program, cwd=tmp_path) == "1 results\n"
 
 
-def test_a_check_that_fails_has_a_status_of_its_own(tmp_path):
+def test_failed_check_has_its_own_status(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     mg.save(tmp_path / "checked.mpsgraph", g, [x], {"y": g.check(x > 0, "x must be positive", on=x) * 2})
@@ -237,8 +241,8 @@ def test_a_check_that_fails_has_a_status_of_its_own(tmp_path):
         assert library.mpsgraph_release(handle) == 0
 
 
-def test_size_and_names(tmp_path):
-    """Small enough for an application; the names of C are those of the header, all of them."""
+def test_library_size_and_exported_names(tmp_path):
+    """The library must be small enough for an application, and export exactly the C functions in the header."""
     run("strip", "-o", tmp_path / "stripped", LIBRARY)
     assert (tmp_path / "stripped").stat().st_size < 12e6
     names = {line.split()[-1] for line in run("nm", "-D", "--defined-only", LIBRARY).splitlines()}
@@ -246,6 +250,6 @@ def test_size_and_names(tmp_path):
     assert {name for name in names if name.startswith("mpsgraph_")} == wanted | {"mpsgraph_get_functions"}
 
 
-def test_pkg_config_file_says_where_things_are():
+def test_pkg_config_file_has_paths_and_version():
     text = (LIBRARY.parent / "pkgconfig" / "mpsgraph.pc").read_text()
     assert "prefix=${pcfiledir}/../.." in text and "-lmpsgraph" in text and mg.__version__ in text

@@ -1,4 +1,6 @@
-"""Ways to the library from C: a CMake package and pkg-config, in the wheel and an installation; linked statically."""
+"""Linking C programs to the library with a CMake package or pkg-config, from the wheel or an installation, and
+statically.
+"""
 
 import os
 import subprocess
@@ -12,11 +14,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD_DIR = ROOT / os.environ.get("MPSGRAPH_BUILD_DIR", "build/release")
 WHEEL = Path(mg.__file__).parent
-ONEDNN = Path(sys.prefix) / "lib"  # an installation that is no wheel expects it among the system's libraries
+ONEDNN = Path(sys.prefix) / "lib"  # unlike the wheel, an installation expects oneDNN among the system's libraries
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="builds programs against libmpsgraph.so"),
-    pytest.mark.skipif(not BUILD_DIR.is_dir(), reason="installs from the build directory"),
+    pytest.mark.skipif(not BUILD_DIR.is_dir(), reason="requires the build directory"),
 ]
 
 
@@ -28,7 +30,7 @@ def run(*command, **options) -> str:
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory) -> Path:
-    """What `cmake --install` makes, with the archive."""
+    """Install with `cmake --install`, including the static library, and return the prefix."""
     directory = tmp_path_factory.mktemp("installed")
     run("cmake", "--install", BUILD_DIR, "--prefix", directory)
     run("cmake", "--install", BUILD_DIR, "--component", "static", "--prefix", directory)
@@ -37,7 +39,7 @@ def prefix(tmp_path_factory) -> Path:
 
 
 def application(installed: Path, build: Path, *options: str) -> Path:
-    """The consumer, built with the package that is installed there."""
+    """Build the consumer with the CMake package of an installation."""
     found = f"-DCMAKE_PREFIX_PATH={installed / 'lib' / 'cmake'}"
     run("cmake", "-S", HERE / "consumer", "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", found, *options)
     run("cmake", "--build", build)
@@ -45,7 +47,7 @@ def application(installed: Path, build: Path, *options: str) -> Path:
 
 
 def libraries() -> dict[str, str]:
-    """The environment in which oneDNN is found."""
+    """Return an environment in which oneDNN is found."""
     return os.environ | {"LD_LIBRARY_PATH": str(ONEDNN)}
 
 
@@ -53,31 +55,31 @@ def needed(program: Path) -> str:
     return run("readelf", "-d", program)
 
 
-def test_find_package_in_the_wheel(tmp_path):
+def test_find_package_in_wheel(tmp_path):
     assert run(application(WHEEL, tmp_path)) == "done\n"
 
 
-def test_find_package_in_an_installation(prefix, tmp_path):
+def test_find_package_in_installation(prefix, tmp_path):
     program = application(prefix, tmp_path, f"-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath-link,{ONEDNN}")
     assert "libmpsgraph.so" in needed(program)
     assert run(program, env=libraries()) == "done\n"
 
 
-def test_static_linking(prefix, tmp_path):
-    """All kernels and operations are there, though they register themselves and nobody names them."""
+def test_static_linking_includes_all_kernels(prefix, tmp_path):
+    """Kernels and operations register themselves and are not referenced by name, so the linker must not drop them."""
     program = application(prefix, tmp_path, "-DSTATIC=ON", f"-DCMAKE_EXE_LINKER_FLAGS=-L{ONEDNN}")
     assert "libmpsgraph" not in needed(program)
     assert run(program, env=libraries()) == "done\n"
 
 
 @pytest.mark.parametrize("where", ["wheel", "installation"])
-def test_pkg_config(where, prefix, tmp_path):
+def test_pkg_config_flags_build_a_program(where, prefix, tmp_path):
     installed = WHEEL if where == "wheel" else prefix
     environment = os.environ | {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
     try:
         flags = run("pkg-config", "--cflags", "--libs", "mpsgraph", env=environment).split()
     except FileNotFoundError:
-        pytest.skip("there is no pkg-config")
+        pytest.skip("requires pkg-config")
     paths = f"-Wl,-rpath,{installed / 'lib'}", f"-Wl,-rpath-link,{ONEDNN}"
     run("cc", "-std=c99", HERE / "blocks.c", *flags, *paths, "-o", tmp_path / "application")
     assert run(tmp_path / "application", env=libraries()) == "done\n"

@@ -1,8 +1,8 @@
-/* A C99 program: goes on training with a package of a trainer. PACKAGE BATCHES STEPS SAVED [RATES_END]
+/* A C99 program that resumes training from a trainer's package. Arguments: PACKAGE BATCHES STEPS SAVED [RATES_END]
  *
- * BATCHES has STEPS batches of 16 rows, 6 float32 and an int32 label each, in the order of the inputs. Prints each step's
- * numbers in hexadecimal, so that they can be compared bit for bit, then saves; the state that it had before is restored
- * in between, and the last step made again. */
+ * BATCHES holds STEPS batches of 16 rows with 6 float32 features and an int32 label each, in the order of the inputs.
+ * The program prints the results of each step in hexadecimal so that they can be compared bit for bit, repeats the last
+ * step from a saved state, and saves the trainer to SAVED. */
 #include "checks.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   CHECK(mpsgraph_trainer_input_name_at(trainer, 1, name, sizeof name, NULL));
   REQUIRE(inputs == 2 && strcmp(name, "labels") == 0);
   CHECK(mpsgraph_trainer_input_type(trainer, 0, &type));
-  REQUIRE(type.rank == 2 && type.dims[0] == -1 && type.dims[1] == WIDTH); /* the size of batches stays open */
+  REQUIRE(type.rank == 2 && type.dims[0] == -1 && type.dims[1] == WIDTH); /* the batch size is dynamic */
   CHECK(mpsgraph_trainer_result_count(trainer, &count));
   CHECK(mpsgraph_trainer_result_name_at(trainer, 0, name, sizeof name, NULL));
   REQUIRE(count <= MOST && strcmp(name, "loss") == 0);
@@ -59,7 +59,8 @@ int main(int argc, char** argv) {
     print("step", results, count);
   }
   fclose(file);
-  CHECK(mpsgraph_trainer_load_state(trainer, argv[4])); /* before the last step, which is made again, by name */
+  /* Restore the state from before the last step and repeat that step, now with named inputs. */
+  CHECK(mpsgraph_trainer_load_state(trainer, argv[4]));
   by_name[0] = batch[1], by_name[1] = batch[0];
   CHECK(mpsgraph_trainer_train_step(trainer, swapped, by_name, 2, again, count));
   REQUIRE(memcmp(results, again, count * sizeof *results) == 0);
@@ -76,7 +77,7 @@ int main(int argc, char** argv) {
   printf("\n");
   CHECK(mpsgraph_trainer_save(trainer, argv[4]));
 
-  /* What is wrong changes nothing. */
+  /* Invalid calls fail and leave the trainer unchanged. */
   REQUIRE(mpsgraph_trainer_train_step(trainer, NULL, batch, 1, results, 1) == MPSGRAPH_INVALID_ARGUMENT);
   REQUIRE(mpsgraph_trainer_train_step(trainer, NULL, by_name, 2, results, 1) != MPSGRAPH_OK);
   REQUIRE(mpsgraph_trainer_train_step(trainer, NULL, batch, 2, results, count + 1) == MPSGRAPH_INVALID_ARGUMENT);
@@ -91,11 +92,11 @@ int main(int argc, char** argv) {
   CHECK(mpsgraph_trainer_set_learning_rate(trainer, 0.25));
   CHECK(mpsgraph_trainer_learning_rate(trainer, &rate));
   REQUIRE(rate == 0.25);
-  CHECK(mpsgraph_train_step(trainer, batch, 2, &loss)); /* the older function, of the same trainer */
+  CHECK(mpsgraph_train_step(trainer, batch, 2, &loss)); /* the older function also works on this trainer */
   REQUIRE(loss > 0);
 
   CHECK(mpsgraph_trainer_graph(trainer, &graph));
-  CHECK(mpsgraph_release(trainer)); /* the graph has a count of its own */
+  CHECK(mpsgraph_release(trainer)); /* the graph has its own reference count */
   CHECK(mpsgraph_graph_tensor_count(graph, MPSGRAPH_PARAMETER, &count));
   REQUIRE(count > 4);
   REQUIRE(mpsgraph_trainer_step_count(trainer, &after) == MPSGRAPH_INVALID_HANDLE);

@@ -1,4 +1,4 @@
-// The same in C++, by the header-only classes: PACKAGE BATCHES STEPS SAVED, as train.c has them.
+// The C++ counterpart of train.c with the header-only classes: PACKAGE BATCHES STEPS SAVED.
 #include <mpsgraph/application.hpp>
 
 #include <cstdio>
@@ -48,7 +48,7 @@ int main(int count, char** arguments) try {
     if (failure.status != MPSGRAPH_INVALID_ARGUMENT) return 6;
   }
   const int64_t before = trainer.step_count();
-  std::vector<std::thread> threads;  // steps are made one after the other, whoever asks
+  std::vector<std::thread> threads;  // concurrent steps are serialized
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
       for (int i = 0; i < 5; ++i) {

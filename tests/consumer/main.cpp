@@ -1,8 +1,11 @@
-// A C++ application on the installed package: it builds a graph, derives its gradients, compiles the training step for
-// the CPU and runs it until a line is fitted through points; then it saves the line as a package and loads it again.
-// With a package as its argument it loads that one, feeds ones to all inputs and prints what comes out.
+// A C++ application that uses the installed package.
 //
-// It checks its own numbers and exits with 1 when they are wrong; tests/package/test_packaging.py builds and runs it.
+// It builds a graph with gradients, compiles a training step for the CPU, and runs it until a line fits a set of
+// points. It then saves the line as a package and loads it again. With a package as argument, it loads that package
+// instead, feeds ones to all inputs, and prints the outputs.
+//
+// The program checks its results and exits with 1 if they are wrong. tests/package/test_packaging.py builds and runs
+// it.
 #include <mpsgraph/mpsgraph.hpp>
 
 #include <cmath>
@@ -31,7 +34,7 @@ float abscissa(int64_t i) { return 2.0f * static_cast<float>(i) / (points - 1) -
 float ordinate(int64_t i) { return slope * abscissa(i) + offset; }
 float scalar(const NDArray& array) { return *reinterpret_cast<const float*>(array.data()); }
 
-// The line at abscissa 1, from a package.
+// Save the line to a package, load it, and return its value at x = 1.
 float at_one(const mg::runtime::PackageContents& line, mg::runtime::DeviceGraph& values) {
   const auto path = std::filesystem::temp_directory_path() / "mpsgraph_consumer.mpsgraph";
   mg::runtime::save_package(path, line, &values);
@@ -103,10 +106,10 @@ int main(int count, char** arguments) {
   if (std::abs(fitted_slope - slope) > 1e-3f || std::abs(fitted_offset - offset) > 1e-3f) return 1;
 
   const float loaded = at_one({graph, {{"x", x}}, {{"y", line}}, {{"w", w}, {"b", b}}, {w, b}}, device_graph);
-  std::printf("from its package: y = %g at x = 1\n", loaded);
+  std::printf("loaded from the package: y = %g at x = 1\n", loaded);
   if (std::abs(loaded - slope - offset) > 2e-3f) return 1;
 
-  try {  // errors cross the library's border with their types
+  try {  // errors must keep their types across the library boundary
     build.matmul(x, build.scalar(mg::DType::float32, 1));
   } catch (const mg::ShapeError& wrong) {
     std::printf("ShapeError: %s\n", wrong.what());

@@ -1,4 +1,4 @@
-// A library of custom operations as a user builds one: two operations described in C, by hand; links with nothing.
+// A library of custom operations, as users build it: two operations defined in C++, without linking to anything.
 #include <mpsgraph/custom_operation.h>
 #include <cmath>
 
@@ -25,7 +25,7 @@ static void cube_root_gradient(Call& call) {
 }
 
 static void shape_of_rows(Inference& inference) {
-  if (inference.operand_type(0).rank < 1) throw std::invalid_argument("there are no rows");
+  if (inference.operand_type(0).rank < 1) throw std::invalid_argument("the operand must have at least one axis");
   mpsgraph_type& result = inference.result(0);
   result.rank -= 1;
 }

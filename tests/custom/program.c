@@ -1,6 +1,7 @@
-/* A program in C with a custom operation of its own: registered, built into a graph, and found by a package.
+/* A C program that registers a custom operation, uses it in a graph, and loads a package that needs a custom operation.
  *
- * program PACKAGE LIBRARY: the package needs what the library has. Prints what it computes, then "done". */
+ * Usage: program PACKAGE LIBRARY, where LIBRARY defines the custom operation of PACKAGE. The program prints the results
+ * and then "done". */
 #include <mpsgraph/custom_operation.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static int32_t scale(const mpsgraph_custom_call* call) {
   work.to = call->results[0];
   work.factor = (float)attribute(call->site, "factor");
   if (work.factor == 0) {
-    call->fail(call, "the factor is zero");
+    call->fail(call, "factor must not be zero");
     return 1;
   }
   call->parallel_for(call, type->dims[0], 1, part, &work);

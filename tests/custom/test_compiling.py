@@ -1,4 +1,4 @@
-"""The cache of compiled sources: what makes a source compile again, files and their includes, several processes."""
+"""The cache of compiled sources: what triggers a compilation, source files and their includes, concurrent processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cache(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def compilations(monkeypatch) -> list[list[str]]:
-    """The commands that were run to compile."""
+    """Record the commands that are run to compile."""
     seen, whole = [], subprocess.run
 
     def run(command, **options):
@@ -49,7 +49,7 @@ def value(operation: mg.CustomOperation) -> float:
     return g.run({x: np.float32([1])}, operation(x)).tolist()[0]
 
 
-def test_a_source_is_compiled_once(cache, compilations):
+def test_source_is_compiled_once(cache, compilations):
     text = SOURCE.replace('#include "factor.h"', "#define FACTOR 3")
     for _ in range(3):
         operation = mg.custom_operation("scaled", cpu=text)
@@ -62,7 +62,7 @@ def test_a_source_is_compiled_once(cache, compilations):
     assert not [path.name for path in cache.iterdir() if path.name.startswith("making-")]
 
 
-def test_the_compilers_name_is_in_the_key(cache, compilations, monkeypatch, tmp_path):
+def test_compiler_is_part_of_the_cache_key(cache, compilations, monkeypatch, tmp_path):
     text = SOURCE.replace('#include "factor.h"', "#define FACTOR 3")
     mg.custom_operation("scaled", cpu=text)
     wrapper = tmp_path / "compiler"
@@ -73,7 +73,7 @@ def test_the_compilers_name_is_in_the_key(cache, compilations, monkeypatch, tmp_
     assert [command[0] for command in compilations][1:] == [str(wrapper)] and compilations[1][1] == "-O1"
 
 
-def test_a_file_and_what_it_includes(cache, compilations, tmp_path):
+def test_changed_source_or_include_is_recompiled(cache, compilations, tmp_path):
     (tmp_path / "factor.h").write_text("#define FACTOR 2\n")
     source = tmp_path / "scaled.cpp"
     source.write_text(SOURCE)
@@ -87,7 +87,7 @@ def test_a_file_and_what_it_includes(cache, compilations, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["index", "library", "words"])
-def test_a_damaged_cache_is_mended(cache, compilations, damage):
+def test_damaged_cache_entry_is_rebuilt(cache, compilations, damage):
     text = SOURCE.replace('#include "factor.h"', "#define FACTOR 4")
     mg.custom_operation("scaled", cpu=text)
     (index,) = cache.glob("*.json")
@@ -114,7 +114,7 @@ print(count, g.run({x: np.float32([1])}, operation(x)).tolist()[0])
 """
 
 
-def test_processes_that_want_the_same_compile_it_once(cache):
+def test_concurrent_processes_compile_a_source_once(cache):
     text = SOURCE.replace('#include "factor.h"', "#define FACTOR 6")
     command = [sys.executable, "-c", PROGRAM]
     (cache.parent / "source.cpp").write_text(text)

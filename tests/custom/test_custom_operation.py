@@ -1,4 +1,4 @@
-"""Custom operations with a kernel in C++: values, attributes, shapes, derivatives, passes, control flow."""
+"""Custom operations with a kernel in C++: values, attributes, shapes, gradients, passes, and control flow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def softshrink() -> mg.CustomOperation:
 
 
 def difference(f, x: np.ndarray, step: float = 1e-3) -> np.ndarray:
-    """Central differences of the sum of f."""
+    """Return central differences of the sum of f."""
     result = np.zeros_like(x, np.float64)
     for i in np.ndindex(x.shape):
         up, down = x.copy(), x.copy()
@@ -51,14 +51,14 @@ def difference(f, x: np.ndarray, step: float = 1e-3) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (2, 3, 4, 5), (200_003,), (0, 4)])
-def test_values_are_numpys(softshrink, rng, shape):
+def test_kernel_results_match_numpy(softshrink, rng, shape):
     g = mg.Graph()
     x = g.placeholder(shape)
     value = rng.normal(size=shape).astype(np.float32)
     np.testing.assert_array_equal(g.run({x: value}, softshrink(x)).numpy(), shrunk(value))
 
 
-def test_attributes_have_defaults_and_are_seen_by_the_kernel(softshrink, rng):
+def test_attributes_have_defaults_and_reach_the_kernel(softshrink, rng):
     g = mg.Graph()
     x = g.placeholder((4, 4))
     default, wide, whole = softshrink(x), softshrink(x, lambd=1.5), softshrink(x, lambd=1)
@@ -80,7 +80,7 @@ void all_kinds(mpsgraph::custom::Call& call) {
 """
 
 
-def test_every_kind_of_attribute():
+def test_attributes_of_every_kind():
     operation = mg.custom_operation(
         "all_kinds",
         cpu=ALL_KINDS,
@@ -128,7 +128,7 @@ TYPES = ["float32", "float16", "bfloat16", "float64", "int8", "uint16", "int32",
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_element_types(rng, dtype):
+def test_kernels_for_every_dtype(rng, dtype):
     twice = mg.custom_operation("twice", cpu=TWICE, dtypes=TYPES)
     g = mg.Graph()
     x = g.placeholder((50,), dtype=dtype)
@@ -150,7 +150,7 @@ void halves(Call& call) {
 """
 
 
-def test_the_headers_halves_round_as_numpy_does(rng):
+def test_half_precision_types_of_header_round_as_numpy_does(rng):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     halves = mg.custom_operation(
         "halves",
@@ -158,7 +158,7 @@ def test_the_headers_halves_round_as_numpy_does(rng):
         infer=lambda x: [mg.TensorType(mg.float16, x.shape), mg.TensorType(mg.bfloat16, x.shape)],
     )
     bits = rng.integers(0, 2**32, 200_000, dtype=np.uint32)
-    ties = (np.arange(2**16, dtype=np.uint32) << 16) | 0x8000  # of bfloat16
+    ties = (np.arange(2**16, dtype=np.uint32) << 16) | 0x8000  # for bfloat16
     every = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
     with np.errstate(all="ignore"):
         between = np.nextafter(every, np.inf, dtype=np.float32)
@@ -227,7 +227,7 @@ def repeat(request) -> mg.CustomOperation:
     return mg.custom_operation("repeat", cpu=PAIRS, infer=infer, attributes={"copies": 2}, version=request.param)
 
 
-def test_sizes_of_the_run_are_inferred_again(repeat, rng):
+def test_run_time_shapes_are_inferred_again(repeat, rng):
     g = mg.Graph()
     x = g.placeholder((-1, -1))
     y, sums = repeat(x, copies=3)
@@ -239,29 +239,29 @@ def test_sizes_of_the_run_are_inferred_again(repeat, rng):
         np.testing.assert_allclose(results[sums].numpy(), value.sum(1), rtol=1e-5, atol=1e-5)
 
 
-def test_operands_that_do_not_fit_are_refused_by_inference(repeat):
+def test_inference_rejects_invalid_operands(repeat):
     g = mg.Graph()
     with pytest.raises(mg.ShapeError, match="the first operand must be a matrix"):
         repeat(g.placeholder((3,)))
     assert g.operation_count == 1
 
 
-def test_sizes_that_depend_on_values(repeat):
+def test_value_dependent_operand_shapes(repeat):
     g = mg.Graph()
     x = g.placeholder((-1,))
     y, _ = repeat(g.reshape(g.gather(x, g.squeeze(g.non_zero_indices(g.cast(x > 0, mg.int32)), axes=1)), (-1, 1)))
     assert g.run({x: np.float32([1, -1, 2, 0, 3])}, y).tolist() == [[[1, 1]], [[2, 2]], [[3, 3]]]
 
 
-# --- derivatives -----------------------------------------------------------------------------------------------------
+# --- gradients --------------------------------------------------------------------------------------------------------
 
 
-def test_the_gradient_is_a_composition(softshrink, rng):
+def test_gradient_from_graph_operations(softshrink, rng):
     g = mg.Graph()
     x = g.placeholder((3, 4))
     y = softshrink(g.square(x), lambd=0.3)
     value = rng.normal(size=(3, 4)).astype(np.float32)
-    value[np.abs(value**2 - 0.3) < 0.02] = 1.0  # away from the kink
+    value[np.abs(value**2 - 0.3) < 0.02] = 1.0  # not near the kink
     gradient = g.run({x: value}, g.gradients(y, [x])[x]).numpy()
     np.testing.assert_allclose(gradient, difference(lambda v: shrunk(v**2, 0.3), value), rtol=1e-3, atol=1e-3)
 
@@ -291,7 +291,7 @@ void bilinear_gradient(Call& call) {
 """
 
 
-def test_the_gradient_is_another_operation(rng):
+def test_gradient_from_another_custom_operation(rng):
     other = mg.custom_operation(
         "bilinear_gradient", cpu=BILINEAR_GRADIENT, infer="both", attributes={"scale": float}, dtypes=[["float32"]] * 3
     )
@@ -310,7 +310,7 @@ def test_the_gradient_is_another_operation(rng):
     assert {o.attributes["operation"] for o in g.operations if o.kind == "custom"} == {"bilinear", "bilinear_gradient"}
 
 
-def test_second_derivatives_go_through_the_composition(rng):
+def test_second_derivative_from_graph_operations(rng):
     cube = mg.custom_operation(
         "cubed",
         cpu="""void cubed(mpsgraph::custom::Call& c) {
@@ -327,7 +327,7 @@ def test_second_derivatives_go_through_the_composition(rng):
     np.testing.assert_allclose(g.run({x: value}, second).numpy(), 6 * value, rtol=1e-5)
 
 
-def test_results_that_nobody_differentiates_arrive_as_zeros(repeat, rng):
+def test_gradient_function_gets_zeros_for_unused_results(repeat, rng):
     seen = []
 
     def gradient(g):
@@ -347,7 +347,7 @@ def test_results_that_nobody_differentiates_arrive_as_zeros(repeat, rng):
     np.testing.assert_array_equal(g.run({x: np.ones((2, 3), np.float32)}, gradient_of_y).numpy(), np.full((2, 3), 2.0))
 
 
-def test_without_a_gradient_derivatives_say_so():
+def test_missing_gradient_raises():
     operation = mg.custom_operation(
         "constant_like", cpu=SOFTSHRINK.replace("softshrink", "constant_like"), attributes={"lambd": 0.5}
     )
@@ -371,7 +371,7 @@ def test_without_a_gradient_derivatives_say_so():
         (lambda g: mg.Graph().constant([1.0, 2.0, 3.0]), mg.GraphError, "another graph"),
     ],
 )
-def test_gradients_that_do_not_fit(gradient, error, words):
+def test_invalid_gradients_raise(gradient, error, words):
     operation = mg.custom_operation(
         "shrunk", cpu=SOFTSHRINK.replace("softshrink", "shrunk"), attributes={"lambd": 0.5}, gradient=gradient
     )
@@ -382,7 +382,7 @@ def test_gradients_that_do_not_fit(gradient, error, words):
         g.gradients(y, [x])
 
 
-def test_what_a_gradient_function_raises_is_raised():
+def test_exception_in_gradient_function_propagates():
     def gradient(g):
         raise KeyError("mine")
 
@@ -410,7 +410,7 @@ void NAME(mpsgraph::custom::Call& call) {
 
 
 @pytest.mark.parametrize("effect", [False, True])
-def test_equal_ones_are_merged_unless_they_have_effects(effect):
+def test_equal_operations_are_merged_unless_they_have_side_effects(effect):
     name = f"counted_{effect}"
     counted = mg.custom_operation(name, cpu=COUNTED.replace("NAME", name), effect=effect)
     g = mg.Graph()
@@ -424,7 +424,7 @@ def test_equal_ones_are_merged_unless_they_have_effects(effect):
     assert unused.name not in executable.kernel_names()
 
 
-def test_within_blocks_of_control_flow(softshrink, rng):
+def test_custom_operation_inside_loops_and_branches(softshrink, rng):
     g = mg.Graph()
     x = g.placeholder((4,))
     (looped,) = g.for_(3, initial=[x], body=lambda i, v: softshrink(v, lambd=0.25))
@@ -442,7 +442,7 @@ def test_within_blocks_of_control_flow(softshrink, rng):
     np.testing.assert_array_equal(gradient, (expected != 0).astype(np.float32))
 
 
-def test_in_a_trainer(softshrink, rng):
+def test_custom_operation_in_a_trainer(softshrink, rng):
     class Shrunk(mg.nn.Module):
         def forward(self, x):
             return softshrink(x, lambd=0.1)
@@ -454,7 +454,7 @@ def test_in_a_trainer(softshrink, rng):
     assert losses[-1] < losses[0] / 100
 
 
-def test_autocast_gives_it_float32(softshrink):
+def test_autocast_casts_operands_to_float32(softshrink):
     g = mg.Graph()
     with mg.autocast():
         x = g.placeholder((2,), dtype=mg.float16)
@@ -463,7 +463,7 @@ def test_autocast_gives_it_float32(softshrink):
     assert g.run({x: np.float16([2, 0.25])}, y).tolist() == [1.5, 0.0]
 
 
-def test_text_and_back(softshrink):
+def test_custom_operation_round_trips_through_text(softshrink):
     g = mg.Graph()
     x = g.placeholder((-1,), name="x")
     softshrink(x, lambd=0.25, name="y")
@@ -481,7 +481,7 @@ def test_text_and_back(softshrink):
         mg.parse(text.replace('"softshrink"', '"hardshrink"'))
 
 
-def test_profiles_have_its_name(softshrink):
+def test_profile_names_the_custom_kernel(softshrink):
     g = mg.Graph()
     x = g.placeholder((100,))
     y = softshrink(x, name="shrunk")
@@ -491,7 +491,7 @@ def test_profiles_have_its_name(softshrink):
     assert (kernel.kind, kernel.implementation) == ("custom", "'softshrink'")
 
 
-def test_feeds_are_shared_and_results_are_the_callers(softshrink):
+def test_results_are_written_to_caller_memory(softshrink):
     g = mg.Graph()
     x = g.placeholder((5,))
     out = np.zeros(5, np.float32)
@@ -499,7 +499,7 @@ def test_feeds_are_shared_and_results_are_the_callers(softshrink):
     np.testing.assert_array_equal(out, shrunk(np.arange(5, dtype=np.float32)))
 
 
-def test_many_threads_share_the_loop():
+def test_parallel_for_divides_work_between_threads():
     source = """
     #include <mutex>
     #include <set>

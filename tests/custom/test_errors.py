@@ -1,4 +1,4 @@
-"""What is wrong with custom operations, and what is said: sources, compilers, types, kernels that fail or write far."""
+"""Errors of custom operations: sources, compilers, dtypes, and kernels that fail or write out of bounds."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def run(operation: mg.CustomOperation, value=(1.0, 2.0, 3.0), dtype="float32") -
 # --- sources ---------------------------------------------------------------------------------------------------------
 
 
-def test_bad_source_has_the_compilers_words_and_the_users_lines():
+def test_compile_error_has_compiler_output_and_user_lines():
     with pytest.raises(mg.GraphError, match=r"\[bad\] the C\+\+ source does not compile(.|\n)*bad\.cpp:3:") as error:
         mg.custom_operation("bad", cpu="// one\nvoid bad(mpsgraph::custom::Call& call) {\n  undeclared = call;\n}\n")
     assert "undeclared" in str(error.value)
 
 
-def test_a_source_without_the_kernel():
+def test_source_without_the_kernel_function_raises():
     with pytest.raises(mg.GraphError, match=r"(.|\n)*missing"):
         mg.custom_operation("missing", cpu="int nothing;")
     other = mg.custom_operation(
@@ -48,13 +48,13 @@ def test_a_source_without_the_kernel():
     np.testing.assert_array_equal(run(other), [1, 2, 3])
 
 
-def test_a_source_that_failed_may_be_mended():
+def test_source_can_be_corrected_after_a_compile_error():
     with pytest.raises(mg.GraphError):
         copying("mended", "oops")
     np.testing.assert_array_equal(run(copying("mended")), [1, 2, 3])
 
 
-def test_without_a_compiler(monkeypatch, tmp_path):
+def test_missing_compiler_raises(monkeypatch, tmp_path):
     monkeypatch.setenv("MPSGRAPH_CUSTOM_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
@@ -65,7 +65,7 @@ def test_without_a_compiler(monkeypatch, tmp_path):
         copying("uncompiled")
 
 
-def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
+def test_unwritable_cache_raises(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MPSGRAPH_CUSTOM_CACHE", str(tmp_path / "file" / "folder"))
     with pytest.raises(mg.DeviceError, match="cannot write to the cache directory.*MPSGRAPH_CUSTOM_CACHE"):
@@ -93,15 +93,15 @@ def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
         ({"name": "a", "metal": "", "attributes": {"key": 1}}, mg.GraphError, "'key' is taken"),
     ],
 )
-def test_arguments_that_are_none(arguments, error, words):
+def test_invalid_custom_operation_arguments_raise(arguments, error, words):
     with pytest.raises(error, match=words):
         mg.custom_operation(**arguments)
 
 
-# --- types -----------------------------------------------------------------------------------------------------------
+# --- dtypes -----------------------------------------------------------------------------------------------------------
 
 
-def test_element_types_that_the_kernel_does_not_take():
+def test_unsupported_operand_dtypes_raise():
     operation = copying("only_floats")
     g = mg.Graph()
     with pytest.raises(
@@ -120,7 +120,7 @@ def test_element_types_that_the_kernel_does_not_take():
         mixed(x)
 
 
-def test_a_kernel_that_takes_elements_for_others():
+def test_kernel_accessing_operand_as_wrong_dtype_raises():
     operation = copying("confused", dtypes=["float32", "int32"])
     with pytest.raises(
         mg.DeviceError, match=r"\[confused\] the kernel of 'confused'.*operand 0 has dtype int32, but .* float32"
@@ -137,13 +137,13 @@ def test_a_kernel_that_takes_elements_for_others():
         (lambda x: mg.TensorType(x.dtype, (1,) * 17), mg.ShapeError, "at most 16|result 0"),
     ],
 )
-def test_inference_that_gives_no_types(infer, error, words):
+def test_invalid_inferred_types_raise(infer, error, words):
     operation = copying("untyped", infer=infer)
     with pytest.raises(error, match=words):
         operation(mg.Graph().placeholder((2,)))
 
 
-def test_inference_that_changes_its_mind():
+def test_inconsistent_inference_raises():
     operation = copying("unsteady", infer=lambda x: mg.TensorType(x.dtype, x.shape if x.shape == (-1,) else (3, 3)))
     g = mg.Graph()
     x = g.placeholder((-1,))
@@ -151,7 +151,7 @@ def test_inference_that_changes_its_mind():
         g.run({x: np.zeros(3, np.float32)}, operation(x))
 
 
-def test_without_operands():
+def test_custom_operation_without_operands():
     source = "void pi(mpsgraph::custom::Call& c) { c.result<float>(0)[0] = 3.25f; }"
     operation = mg.custom_operation("pi", cpu=source, infer=lambda: mg.TensorType(mg.float32, ()))
     g = mg.Graph()
@@ -163,10 +163,10 @@ def test_without_operands():
         unlike(graph=g)
 
 
-# --- kernels that fail -----------------------------------------------------------------------------------------------
+# --- failing kernels --------------------------------------------------------------------------------------------------
 
 
-def test_what_a_kernel_throws_ends_the_run():
+def test_exception_in_kernel_aborts_the_run():
     operation = copying("thrower", 'throw std::runtime_error("no more of " + std::to_string(x.size()));')
     with pytest.raises(
         mg.DeviceError, match=r"\[thrower\] the kernel of 'thrower'; built at test_errors.py:\d+ failed: no more of 3"
@@ -177,7 +177,7 @@ def test_what_a_kernel_throws_ends_the_run():
         run(number)
 
 
-def test_what_a_part_of_a_loop_throws():
+def test_exception_in_parallel_for_aborts_the_run():
     operation = copying(
         "thrower_within",
         'call.parallel_for(9999, 1, [](int64_t begin, int64_t) { if (begin > 9) throw std::logic_error("within"); });',
@@ -186,7 +186,7 @@ def test_what_a_part_of_a_loop_throws():
         run(operation)
 
 
-def test_operands_and_attributes_that_are_not_there():
+def test_missing_operands_and_attributes_raise():
     with pytest.raises(mg.DeviceError, match="operand 1 is out of range: the operation has 1 operands"):
         run(copying("too_far", "call.operand<float>(1);"))
     with pytest.raises(mg.DeviceError, match="result 2 is out of range: the operation has 1 results"):
@@ -199,7 +199,7 @@ def test_operands_and_attributes_that_are_not_there():
         run(copying("no_axis", "x.dim(1);"))
 
 
-def test_variables_are_as_they_were_when_a_kernel_fails():
+def test_failing_kernel_leaves_variables_unchanged():
     operation = copying("failing", 'if (x[0] > 5) throw std::runtime_error("too large");')
     g = mg.Graph()
     x = g.placeholder((1,))
@@ -212,7 +212,7 @@ def test_variables_are_as_they_were_when_a_kernel_fails():
     assert g.variable_value(v).tolist() == [3.0]
 
 
-# --- guard -----------------------------------------------------------------------------------------------------------
+# --- guard ------------------------------------------------------------------------------------------------------------
 
 BESIDE = {
     "y[x.size()] = 0;": r"1 byte after result 0 of 12 bytes",
@@ -224,13 +224,13 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("body", BESIDE)
-def test_the_guard_finds_what_is_written_beside(body):
+def test_guard_detects_out_of_bounds_writes(body):
     operation = copying("beside", body, guard=True)
     with pytest.raises(mg.DeviceError, match=rf"\[beside\] the kernel of 'beside'.* {BESIDE[body]}"):
         run(operation)
 
 
-def test_the_guard_leaves_what_is_right(monkeypatch):
+def test_guard_accepts_correct_kernels(monkeypatch):
     np.testing.assert_array_equal(run(copying("beside_nothing", guard=True)), [1, 2, 3])
     operation = copying("beside_by_wish", "y[x.size()] = 0;")
     monkeypatch.setenv("MPSGRAPH_GUARD_CUSTOM", "1")
@@ -240,6 +240,6 @@ def test_the_guard_leaves_what_is_right(monkeypatch):
     np.testing.assert_array_equal(run(copying("beside_nothing")), [1, 2, 3])
 
 
-def test_a_compiler_is_here():
-    """Else the others say nothing."""
+def test_cpp_compiler_is_available():
+    """Without a compiler, the other tests would be meaningless."""
     assert shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")

@@ -1,4 +1,4 @@
-"""Custom operations with kernels in both languages: values, order among parts, variables, checks; on both devices."""
+"""Custom operations with kernels in C++ and Metal on both devices: values, execution order, variables, and checks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def affine() -> mg.CustomOperation:
     )
 
 
-def test_zero_out(zero_out):
+def test_zero_out_example(zero_out):
     g = mg.Graph()
     x = g.placeholder((-1,), dtype=mg.int32)
     y, more = zero_out(x), zero_out(x + 1, keep=3)
@@ -92,13 +92,13 @@ def test_zero_out(zero_out):
         np.testing.assert_array_equal(results[more].numpy(), np.where(np.arange(size) < 3, value + 1, 0))
 
 
-def test_no_elements(zero_out):
+def test_empty_operand(zero_out):
     g = mg.Graph()
     x = g.placeholder((-1,), dtype=mg.int32)
     assert g.run({x: np.zeros(0, np.int32)}, zero_out(x)).shape == (0,)
 
 
-def test_between_other_operations_and_after_one_another(affine, rng):
+def test_chained_custom_and_built_in_operations(affine, rng):
     g = mg.Graph()
     x, s = g.placeholder((-1, 3)), g.placeholder((3,))
     first = affine(g.tanh(x), s)
@@ -115,7 +115,7 @@ def test_between_other_operations_and_after_one_another(affine, rng):
         np.testing.assert_array_equal(results[x].numpy(), a)
 
 
-def test_constants_and_the_same_target_twice(affine):
+def test_constant_operands_and_repeated_target(affine):
     g = mg.Graph()
     x = g.placeholder((2, 2))
     y = affine(x, g.constant([2.0, 3.0]))
@@ -128,7 +128,7 @@ def test_constants_and_the_same_target_twice(affine):
         np.testing.assert_allclose(fixed, [[2.5, 6.5]])
 
 
-def test_results_in_the_callers_memory(affine):
+def test_results_in_caller_memory(affine):
     g = mg.Graph()
     x, s = g.placeholder((2, 2)), g.placeholder((2,))
     y = affine(x, s)
@@ -139,7 +139,7 @@ def test_results_in_the_callers_memory(affine):
     np.testing.assert_allclose(out[z], [[3, 5]] * 2)
 
 
-def test_training_through_it(affine, rng):
+def test_training_with_custom_operation(affine, rng):
     g = mg.Graph()
     x, t = g.placeholder((-1, 3)), g.placeholder((-1, 3))
     scale = g.variable(np.ones(3, np.float32))
@@ -172,7 +172,7 @@ def test_variables_are_read_and_assigned_in_order(affine):
     np.testing.assert_allclose(g.variable_value(v), [3.5, 6.5])
 
 
-def test_a_check_before_it_ends_the_run_before_what_follows(affine):
+def test_failed_check_before_kernel_skips_later_operations(affine):
     g = mg.Graph()
     x = g.placeholder((1, 2))
     v = g.variable(np.float32([1, 1]))
@@ -185,7 +185,7 @@ def test_a_check_before_it_ends_the_run_before_what_follows(affine):
     np.testing.assert_allclose(g.variable_value(v), [1.5, 2.5])
 
 
-def test_sizes_that_depend_on_values(zero_out):
+def test_value_dependent_operand_shapes(zero_out):
     g = mg.Graph()
     x = g.placeholder((-1,), dtype=mg.int32)
     found = g.squeeze(g.non_zero_indices(x), axes=1)
@@ -193,7 +193,7 @@ def test_sizes_that_depend_on_values(zero_out):
     assert g.run({x: np.int32([0, 5, 0, 7, 9])}, y).tolist() == [4, 8, 0]
 
 
-def test_command_buffers_and_runs_in_flight(affine, rng):
+def test_command_buffers_and_asynchronous_runs(affine, rng):
     g = mg.Graph()
     x, s = g.placeholder((2, 2)), g.placeholder((2,))
     y = affine(x + 1, s) * 2
@@ -211,7 +211,7 @@ def test_command_buffers_and_runs_in_flight(affine, rng):
         np.testing.assert_allclose(run.wait().results[y].numpy(), ((value + 1) * scale + 0.5) * 2, rtol=1e-5)
 
 
-def test_a_branch_that_feeds_decide_is_no_block(affine):
+def test_custom_operation_in_specialized_branch(affine):
     g = mg.Graph()
     flag, x = g.placeholder((), dtype=mg.bool_), g.placeholder((1, 2))
     (y,) = g.if_(flag, lambda: affine(x, x[0]), lambda: x * 2)
@@ -226,7 +226,7 @@ def test_a_branch_that_feeds_decide_is_no_block(affine):
             np.testing.assert_allclose(result, expected)
 
 
-def test_what_each_device_lacks(affine):
+def test_missing_kernel_for_a_device_raises(affine):
     only_cpu = mg.custom_operation("affine_cpu", cpu=AFFINE.replace("affine", "affine_cpu"), attributes={"shift": 0.5})
     only_metal = mg.custom_operation("affine", metal=AFFINE_METAL, attributes={"shift": 0.5}, version="metal-only")
     g = mg.Graph()
@@ -236,7 +236,7 @@ def test_what_each_device_lacks(affine):
         g.run({x: np.ones((1, 2), np.float32)}, operation(x, x[0]))
 
 
-def test_an_mpsgraph_package_holds_none(affine, tmp_path):
+def test_serializing_mpsgraph_package_raises(affine, tmp_path):
     g = mg.Graph()
     x, s = g.placeholder((2, 2)), g.placeholder((2,))
     executable = g.compile({x: (2, 2), s: (2,)}, [affine(x, s)])

@@ -175,7 +175,7 @@ def test_consumer_application(consumer, tmp_path):
     output = run(consumer, cwd=tmp_path)
     losses = [float(value) for value in re.findall(r"loss ([\d.e+-]+)", output)]
     assert len(losses) >= 2 and losses[-1] < 0.1 * losses[0]
-    assert "ShapeError" in output and "from its package: y = 2" in output
+    assert "ShapeError" in output and "loaded from the package: y = 2" in output
 
 
 def test_consumer_application_runs_a_package(installed, consumer, tmp_path):
