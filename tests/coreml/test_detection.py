@@ -200,7 +200,7 @@ def test_crop_from_missing_image_raises(tmp_path):
 @pytest.mark.parametrize("target", ["iOS15", "iOS18"])
 @pytest.mark.parametrize("mode", ["corners_height_first", "corners_width_first", "centers_height_first"])
 @pytest.mark.parametrize(("classes", "per_class"), [(1, False), (2, False), (2, True)])
-def test_exported_suppression_returns_equal_rows(classes, per_class, mode, target, tmp_path):
+def test_exported_non_maximum_suppression_returns_equal_rows(classes, per_class, mode, target, tmp_path):
     """The rows (image, class, box) must be equal in number and order."""
     centers = {"corners_height_first": HOW[0], "corners_width_first": HOW[1], "centers_height_first": HOW[2]}[mode]
     low, high = BOXES[..., :2] - BOXES[..., 2:] / 2, BOXES[..., :2] + BOXES[..., 2:] / 2
@@ -219,7 +219,7 @@ def test_exported_suppression_returns_equal_rows(classes, per_class, mode, targe
         np.testing.assert_array_equal(back.run(feeds)["kept"].numpy(), wanted)
 
 
-def test_export_of_suppression_with_class_indices_raises(tmp_path):
+def test_export_of_non_maximum_suppression_with_class_indices_raises(tmp_path):
     g = mg.Graph()
     boxes, scores = g.placeholder((1, 9, 4), name="boxes"), g.placeholder((1, 9, 1), name="scores")
     classes = g.placeholder((1, 9), "int32", "classes")

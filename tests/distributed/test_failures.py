@@ -11,7 +11,7 @@ from harness.processes import results_of, run
 
 
 @pytest.mark.parametrize("processes", [2, 4])
-def test_difference_between_processes_is_reported_to_all(processes: int):
+def test_difference_between_processes_raises_the_same_error_in_all(processes: int):
     results = results_of(processes, "disagreeing")
     assert all(told == results[0][0] for told, _ in results), "all processes must report the same error"
     model, seed, optimizer, variables = results[0][0]

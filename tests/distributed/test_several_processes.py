@@ -33,7 +33,7 @@ def test_collective_calls(processes: int):
 
 
 @pytest.mark.parametrize("processes", [2, 4])
-def test_half_precision_wire_trains_alike_and_equally_in_all_processes(processes: int):
+def test_half_precision_communication_matches_float32_and_agrees_on_all_ranks(processes: int):
     common = {"dtype": "float32", "steps": 50, "batch": 16 // processes}
     wires = [None, "bfloat16", "float16"]
     cases = [common | {"distributed": mg.distributed.DataParallel(wire=w, bucket_bytes=3000)} for w in wires]
@@ -133,7 +133,7 @@ def test_machines_use_shared_memory_within_and_mpi_between(machines: tuple[int, 
 
 
 @pytest.mark.parametrize("wire", ["bfloat16", "float16"])
-def test_half_precision_is_rounded_once_per_machine_and_once_between(wire: str):
+def test_half_precision_sums_are_rounded_once_within_and_once_between_machines(wire: str):
     options = {"dtype": "float32", "steps": 1, "batch": 4, "optimizer": "SGD"}
     start = process_programs.fitted(batch=16, distributed=False, **{k: v for k, v in options.items() if k != "batch"})
     parallel = mg.distributed.DataParallel(wire=wire, bucket_bytes=3000)

@@ -28,7 +28,7 @@ def test_simulated_signals_are_plausible(activity: str):
     assert (np.abs(found / strides - 1) < 0.2).all()
 
 
-def test_running_alternates_between_free_fall_and_impact():
+def test_simulated_running_alternates_between_free_fall_and_impact():
     size = np.linalg.norm(example.motion("running", 3000, np.random.default_rng(0))[:, :3], axis=1)
     assert np.quantile(size, 0.2) < 0.7 and np.quantile(size, 0.95) > 2
 

@@ -51,7 +51,7 @@ def test_at_most_two_batches_are_in_flight():
     assert training.double_buffering.acquire(timeout=60) and len(training.losses) == 2
 
 
-def test_figure_is_drawn_if_all_or_no_predictions_are_right(tmp_path):
+def test_figure_is_drawn_if_all_or_no_predictions_are_correct(tmp_path):
     from matplotlib.image import imread
 
     training = digits_nodes.Training()

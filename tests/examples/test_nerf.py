@@ -115,7 +115,7 @@ def test_uniform_fog_follows_the_absorption_law(training: bool):
     np.testing.assert_allclose(g.run({rays: ends}, colours), expected, rtol=1e-5)
 
 
-def test_dense_region_hides_what_is_behind_it():
+def test_dense_region_occludes_the_background():
     """Rays cross a dense region from both sides; each sees the color of the side it comes from."""
 
     class Halves(nn.Module):

@@ -24,7 +24,7 @@ def test_mask_covers_moving_pixels(scene):
     np.testing.assert_allclose(tinted, frames[3] * (1 - mask) + mask * np.float32(two_queues.COLOUR), atol=1e-6)
 
 
-def test_every_frame_is_right_with_an_event(scene):
+def test_every_frame_is_correct_with_a_shared_event(scene):
     pipeline, frames = scene
     for _ in range(3):
         event = mg.SharedEvent()
@@ -35,7 +35,7 @@ def test_every_frame_is_right_with_an_event(scene):
             assert used >= made + length, "the second queue must start after the first one has ended"
 
 
-def test_frames_are_wrong_without_an_event(scene):
+def test_frames_are_incorrect_without_a_shared_event(scene):
     """The first graph takes longer than launching the second one. Three attempts allow for a machine that stalls."""
     pipeline, frames = scene
     tries = [pipeline.judge(frames, pipeline.side_by_side(frames, None)) for _ in range(3)]

@@ -20,7 +20,7 @@ def graph(*arguments: Any, **options: Any) -> nn.NNGraph:
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.7, 0.95])
-def test_dropout_keeps_the_given_share(keep: float):
+def test_dropout_keeps_the_given_fraction(keep: float):
     (found,) = run(graph(keep, 3), {"x": ONES})
     assert set(np.unique(found)) == {np.float32(0), np.float32(1 / keep)}
     share = np.count_nonzero(found) / found.size

@@ -406,7 +406,7 @@ def test_committed_or_invalid_command_buffers_raise(layer):
     layer.still_works()
 
 
-def test_lists_to_be_filled_must_be_empty(layer):
+def test_non_empty_output_lists_raise(layer):
     full = [Matrix(zeros(1, 1))]
     for call in (
         layer.layer.create_weight_matrices,

@@ -223,7 +223,7 @@ def test_weight_gradients_accumulate_on_request(rng):
 
 
 @CASES
-def test_weights_can_be_copied_out_and_in(cell: Cell, rng):
+def test_weights_can_be_copied_to_and_from_matrices(cell: Cell, rng):
     trained = Trained(cell, rng)
     for key, found in weights_of(trained.layer, trained.cell, trained.weights).items():
         np.testing.assert_array_equal(found, trained.cell.weights[key])

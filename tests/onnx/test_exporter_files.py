@@ -102,7 +102,7 @@ def squeezed(axis: int, *behind: onnx.NodeProto, opset: int = 21, shape=("n", 3,
 
 @pytest.mark.both_devices
 @pytest.mark.parametrize("opset", [11, 21])
-def test_conditional_squeeze_is_assumed_when_only_it_fits(opset):
+def test_conditional_squeeze_is_assumed_if_only_that_branch_is_valid(opset):
     loaded = mg.onnx.load(squeezed(-1, node("Gemm", ["s", "w"], ["y"]), opset=opset))
     assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 2)
     np.testing.assert_array_equal(loaded(ones(4, 3, 1)), np.full((4, 2), 3))
@@ -111,7 +111,7 @@ def test_conditional_squeeze_is_assumed_when_only_it_fits(opset):
 
 
 @pytest.mark.both_devices
-def test_conditional_squeeze_is_deferred_when_both_ranks_fit():
+def test_conditional_squeeze_is_deferred_if_both_branches_are_valid():
     loaded = mg.onnx.load(squeezed(-1, node("Relu", ["s"], ["y"])))
     assert isinstance(loaded, mg.onnx.DeferredModel)
     assert loaded(ones(4, 3, 1)).shape == (4, 3) and loaded(ones(4, 3, 5)).shape == (4, 3, 5)

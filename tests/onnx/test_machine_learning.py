@@ -117,7 +117,7 @@ def test_linear_classifier_with_one_score_for_two_classes(transform, expected):
     np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
-def test_softmax_zero_keeps_scores_of_zero():
+def test_softmax_zero_transform_keeps_zero_scores():
     loaded = load("LinearRegressor", version=1, coefficients=np.eye(3).ravel().tolist(), targets=3,
                   post_transform="SOFTMAX_ZERO")  # fmt: skip
     powers = np.exp([0.3, 0.5])

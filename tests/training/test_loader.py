@@ -43,7 +43,7 @@ def test_workers_do_not_change_the_batches(ways):
     assert sorted(i for _, y in epochs[0] for i in y) == list(range(11))
 
 
-def test_loader_order_equals_that_of_batches():
+def test_loader_yields_samples_in_the_order_of_batches():
     arrays = np.arange(11.0), np.arange(11)
     wanted = [y.tolist() for _, y in mg.data.batches(arrays, 4, seed=3)]
     assert [y.tolist() for _, y in mg.data.loaded(Samples(), 4, seed=3, workers=2)] == wanted

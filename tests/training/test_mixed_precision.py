@@ -203,7 +203,7 @@ def test_float16_sum_cast_to_float32_is_not_rounded():
     assert g.run({h: np.full(1000, 66.1, np.float16)}, total).item() == pytest.approx(66.125 * 1000)
 
 
-def test_bfloat16_dropout_drops_the_given_share():
+def test_bfloat16_dropout_drops_the_given_fraction():
     g = mg.Graph()
     x = g.constant(1.0, (200_000,), "bfloat16")
     values = g.run({}, g.cast(g.dropout(x, 0.3), "float32")).numpy()
@@ -420,7 +420,7 @@ class Cancelling(mg.nn.Module):
         return (g.concat([x + 1000.0, x * 0 - 1000.0], -1)) @ g.concat([self.weight, self.weight], 0)
 
 
-def test_auto_precision_picks_the_faster_within_the_error_bound(monkeypatch, tmp_path):
+def test_auto_precision_picks_the_fastest_dtype_within_the_error_bound(monkeypatch, tmp_path):
     data = blobs()
 
     def made(**more):

@@ -262,7 +262,7 @@ def test_clip_by_norm_uses_the_norm_over_all_gradients():
     assert g.variable_value(b)[0, 0] == pytest.approx(-0.8, rel=1e-5)
 
 
-def test_all_variables_are_updated_from_the_same_point(rng):
+def test_gradients_use_variable_values_from_before_the_step(rng):
     """The gradient of the second variable uses the first one's value before the step."""
     g = mg.Graph()
     a, b = g.variable([2.0], name="a"), g.variable([3.0], name="b")

@@ -142,7 +142,7 @@ def test_parameter_groups_of_norm_based_optimizers(name):
     assert changed == ["0.bias"]
 
 
-def test_muon_updates_matrices_and_passes_others_on():
+def test_muon_updates_matrices_and_delegates_other_variables():
     with pytest.raises(mg.ShapeError, match=r"Muon updates only matrices, but 0.bias has shape \(8,\): pass others="):
         mg.Trainer(network(), optimizer=optim.Muon(0.02)).train_step(X, Y)
     both = optim.Muon(0.5, 0.0, others=optim.SGD(0.25))

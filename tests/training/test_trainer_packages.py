@@ -249,7 +249,7 @@ def test_saving_a_package_does_not_affect_its_trainer(tmp_path):
     assert float(mg.load(tmp_path / "fresh.mpsgraph").train_step(X, Y)) == float(other.train_step(X, Y))
 
 
-def test_package_learning_rates_run_out_or_are_set(tmp_path):
+def test_package_step_beyond_stored_learning_rates_raises_unless_set(tmp_path):
     trainer = trained("function_as_schedule", 2)
     mg.save(tmp_path / "p.mpsgraph", trainer, updates=2)
     model = mg.load(tmp_path / "p.mpsgraph")
@@ -277,7 +277,7 @@ def test_package_learning_rates_run_out_or_are_set(tmp_path):
         mg.optim.WarmUp(mg.optim.ScaledRate(mg.optim.CosineRate(0.1, 5, 0.01), 0.3), 4),
     ],
 )
-def test_end_of_schedule_is_where_its_rate_becomes_constant(schedule):
+def test_schedule_ends_where_its_learning_rate_becomes_constant(schedule):
     end = end_of(schedule)
     assert {schedule(step) for step in range(end, end + 50)} == {schedule(end + 10**6)}
 
@@ -421,7 +421,7 @@ def xxh64(data: bytes) -> int:
     return value
 
 
-def test_checksum_in_this_file_equals_that_of_packages(tmp_path):
+def test_checksum_helper_matches_package_checksums(tmp_path):
     mg.save(tmp_path / "p", trained("sgd", 1))
     text = (tmp_path / "p" / "package.json").read_text()
     assert with_checksum(text) == text
