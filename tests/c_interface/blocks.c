@@ -1,7 +1,7 @@
 /* A C99 program that tests control flow through the C interface.
  *
- * It doubles x in a `while` loop until x is at least 20, adds 0 + 1 + 2 + 3 in a `for` loop, negates the doubled value in
- * one branch of an `if`, differentiates through the `while` loop, and checks that invalid uses of blocks fail. */
+ * It doubles x in a `while` loop until x is at least 20, adds 0 + 1 + 2 + 3 in a `for` loop, negates the doubled value
+ * in one branch of an `if`, differentiates through the `while` loop, and checks that invalid uses of blocks fail. */
 #include "checks.h"
 
 static mpsgraph_graph graph;

@@ -33,11 +33,11 @@ METHODS = {
     if inspect.isfunction(method) and not name.startswith("_")
 }
 
-INFALLIBLE = {"conjugate", "identity", "shape_of"}  # accept any operand, so their docstrings have no Raises section
+INFALLIBLE = {"conjugate", "identity", "shape_of"}  # Accept any operand, so their docstrings have no Raises section.
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: test.name.removeprefix("mpsgraph."))
-def test_example(example: doctest.DocTest):
+def test_docstring_example(example: doctest.DocTest):
     said: list[str] = []
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)
     assert not said, "".join(said)
@@ -46,7 +46,7 @@ def test_example(example: doctest.DocTest):
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_operation_docstring_has_all_sections(name: str):
     text = inspect.getdoc(METHODS[name]) or ""
-    assert re.match(r"[A-Z].+\.\n\n", text), "a summary of one line comes first"
+    assert re.match(r"[A-Z].+\.\n\n", text), "must start with a one-line summary"
     found = re.findall(r"^(Args|Returns|Raises|Gradient|Source|Example):", text, re.MULTILINE)
     wanted = ["Args", "Returns", "Raises", "Gradient", "Source", "Example"]
     assert found == [section for section in wanted if section != "Raises" or name not in INFALLIBLE]
@@ -61,7 +61,7 @@ def test_operation_docstring_describes_every_argument_in_order(name: str):
     assert described == [argument for argument in inspect.signature(METHODS[name]).parameters if argument != "self"]
 
 
-def test_every_public_kind_has_a_method():
+def test_every_public_operation_kind_has_a_method():
     """Methods are named after their kind, plus an underscore for Python keywords; users define custom operations."""
     kinds = {item["name"] for item in mg._core.definitions() if not item["internal"]}
     methods = {name.rstrip("_") for name in METHODS}

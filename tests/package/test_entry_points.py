@@ -1,8 +1,9 @@
-"""Every public function and method, with one argument after the other replaced by what nobody should give it.
+"""Fuzz every public function and method with invalid arguments, one argument at a time.
 
-What comes is a result that the annotation allows, or an error of ours: of one line, not long, that names the parameter,
-the function or the operation. Never an error from inside, a crash, or a silent acceptance. A part of the values is
-tried here, another for each parameter; all of them with MPSGRAPH_ENTRY_POINTS=all.
+Each call must either return a result that the annotation allows or raise one of the package's own errors. The message
+must be a single line of limited length that names the parameter, the function, or the operation. Internal errors,
+crashes, and silently accepted values fail the test. By default each parameter is tried with a different subset of the
+values; set MPSGRAPH_ENTRY_POINTS=all to try all of them.
 """
 
 from __future__ import annotations
@@ -21,60 +22,60 @@ from harness.entry_points import EntryPoint, entry_points, observe, observe_exam
 
 ALL = os.environ.get("MPSGRAPH_ENTRY_POINTS") == "all"
 SHARE = 1 if ALL else 5
-LONGEST = 520  # characters: those that list all losses, or all element types, are the longest
+LONGEST = 520  # Maximum message length in characters. The longest messages list all losses or all dtypes.
 POINTS = entry_points()
 
 SCHEDULES = (
     *("ConstantRate", "StepRate", "ExponentialRate", "CosineRate", "WarmUp"),
     *("CosineRestartsRate", "OneCycleRate", "PolynomialRate", "ScaledRate"),
 )
-TRAINERS = "is what a trainer calls, with what it has checked"
-# What is called by nobody, or is checked elsewhere.
+TRAINERS = "called by Trainer with checked arguments"
+# Entry points that users do not call directly or that other tests cover.
 UNSEEN = {
-    "StepResult": "is what train_step gives",
-    "CustomOperation": "is what custom_operation gives",
-    "nn.Module.forward": "is for subclasses to write",
-    "mixed_precision.in_float32": "a decorator of the package's own losses",
-    "mixed_precision.rounded_once": "likewise, of its activations",
-    "StepResult.wait": "looks at its time only when there is something to wait for",
-    "nn.initialisers.first_value": "is what layers call",
-    "onnx.DeferredModel": "is what onnx.load gives",
-    "onnx.DeferredModel.bind": "onnx/test_models has models that are built when they run",
-    "onnx.DeferredModel.run": "likewise",
-    "onnx.DeferredModel.__call__": "likewise",
-    "profiler.Kernel": "is what a profile holds",
-    "profiler.Record": "likewise",
-    "mixed_precision.layer_scope": "is what modules call",
-    **dict.fromkeys((f"optim.{name}.__call__" for name in SCHEDULES), "is called in every step with the step's number"),
+    "StepResult": "returned by train_step",
+    "CustomOperation": "returned by custom_operation",
+    "nn.Module.forward": "implemented by subclasses",
+    "mixed_precision.in_float32": "decorator of the package's losses",
+    "mixed_precision.rounded_once": "decorator of the package's activations",
+    "StepResult.wait": "checks its timeout only while the step is running",
+    "nn.initialisers.first_value": "called by layers",
+    "onnx.DeferredModel": "returned by onnx.load",
+    "onnx.DeferredModel.bind": "tested in onnx/test_models",
+    "onnx.DeferredModel.run": "tested in onnx/test_models",
+    "onnx.DeferredModel.__call__": "tested in onnx/test_models",
+    "profiler.Kernel": "contained in profiles",
+    "profiler.Record": "contained in profiles",
+    "mixed_precision.layer_scope": "called by modules",
+    **dict.fromkeys((f"optim.{name}.__call__" for name in SCHEDULES), "called by trainers with the step number"),
     "optim.LossScaling.scale_learning_rate": TRAINERS,
     "optim.ParameterGroups.scale_learning_rate": TRAINERS,
     "optim.ParameterGroups.step": TRAINERS,
-    "TrainableModel": "is what load gives of a trainer's package",
+    "TrainableModel": "returned by load for a trainer's package",
     "optim.Muon.freezes": TRAINERS,
     "optim.Muon.rates": TRAINERS,
-    "optim.Muon.with_options": "as Optimizer.with_options, which is called",
+    "optim.Muon.with_options": "same as Optimizer.with_options, which is covered",
     "optim.Muon.scale_learning_rate": TRAINERS,
-    "Trainer.forward": "is for steps of one's own, with the graph's tensors",
-    "Trainer.results": "likewise",
-    "Trainer.training_step": "likewise",
-    "nn.Generator.stream": "gives what generate gives, step by step, of the same checked arguments",
-    "nn.RotaryPositions.added": "is what attention calls",
-    "nn.metrics.Accumulated": "is for subclasses to build",
-    "nn.metrics.Accumulated.reset": "is for subclasses to write",
-    "nn.metrics.Accumulated.result": "is for subclasses to write",
-    "Graph.draw": "draws a picture; core/test_drawing",
-    "History.plot": "needs a picture's axes",
-    "profiler.Profile.plot": "needs a picture's axes",
-    "onnx.known_operators": "takes nothing",
-    "coreml.export": "needs coremltools; coreml/ exports where it is",
-    **dict.fromkeys((f"coreml.known_{kind}" for kind in ("layers", "operations")), "takes nothing"),
-    "coreml.exported_operations": "likewise",
-    "data.read_mnist": "takes a directory, as read_cifar10",
+    "Trainer.forward": "takes graph tensors, in custom training steps",
+    "Trainer.results": "takes graph tensors, in custom training steps",
+    "Trainer.training_step": "takes graph tensors, in custom training steps",
+    "nn.Generator.stream": "checks its arguments as generate does",
+    "nn.RotaryPositions.added": "called by attention layers",
+    "nn.metrics.Accumulated": "base class",
+    "nn.metrics.Accumulated.reset": "implemented by subclasses",
+    "nn.metrics.Accumulated.result": "implemented by subclasses",
+    "Graph.draw": "tested in core/test_drawing",
+    "History.plot": "needs Matplotlib axes",
+    "profiler.Profile.plot": "needs Matplotlib axes",
+    "onnx.known_operators": "takes no arguments",
+    "coreml.export": "needs coremltools; tested in coreml/",
+    **dict.fromkeys((f"coreml.known_{kind}" for kind in ("layers", "operations")), "takes no arguments"),
+    "coreml.exported_operations": "takes no arguments",
+    "data.read_mnist": "takes a directory, like read_cifar10, which is covered",
 }
 
 
 def more_calls(folder: Path) -> None:
-    """What the examples do not call."""
+    """Call the entry points that the docstring examples do not use."""
     nn, g = mg.nn, mg.Graph()
     x = g.placeholder((-1, 4), name="x")
     arguments = {"Hardshrink": (0.5,), "Softshrink": (0.5,), "Threshold": (0.1, 2.0), "Hardtanh": (-1.0, 1.0)}
@@ -131,7 +132,7 @@ def load_onnx(path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def points(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EntryPoint]:
-    """By name, with arguments that each takes."""
+    """Return all entry points by name, with the valid arguments recorded for each."""
     folder = tmp_path_factory.mktemp("entry_points")
     observe_examples(POINTS)
     observe(POINTS, lambda: more_calls(folder))
@@ -139,12 +140,12 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EntryPoint]:
     return {point.name: point for point in POINTS.values()}
 
 
-def test_every_entry_point_is_seen(points: dict[str, EntryPoint]):
+def test_every_entry_point_has_recorded_arguments(points: dict[str, EntryPoint]):
     assert {name for name, point in points.items() if point.arguments is None} <= UNSEEN.keys() <= points.keys()
     assert len(points) > 500
 
 
-# --- what may come ----------------------------------------------------------------------------------------------------
+# --- allowed values and messages --------------------------------------------------------------------------------------
 
 ALIASES = {
     "TensorLike": "Tensor | bool | float",
@@ -214,14 +215,14 @@ WORDS = (
     "has no input",
     "a dataset is arrays",
 )
-"""What names a tensor, data or a value where the parameter's own name would say no more."""
+"""Phrases that identify the wrong tensor, data or value better than the parameter name would."""
 SIGNATURE = re.compile(r"missing \d+ required|unexpected keyword|positional arguments? but|takes \d+ positional")
-"""How Python says that a function, here one that was given, is called with other arguments than it has."""
-OF_NUMPY = "maximum supported dimension for an ndarray"  # of an initialiser that is asked for 5,000 axes
+"""Python's errors for a call with the wrong arguments, here a call of a function that was passed as an argument."""
+OF_NUMPY = "maximum supported dimension for an ndarray"  # Raised when an initializer is called with 5,000 axes.
 
 
 def may_be_taken(annotation: str, tag: str) -> bool:
-    """Does the annotation name a type that the value is of?"""
+    """Return whether the annotation includes the type of the value that the tag stands for."""
     names = re.findall(r"\w+", annotation)
     if not names or "Any" in names or "object" in names:
         return True
@@ -236,29 +237,32 @@ def may_be_taken(annotation: str, tag: str) -> bool:
 
 
 def complaint(point: EntryPoint, name: str, annotation: str, tag: str, value: Any) -> str | None:
-    """What is wrong with what came; None when nothing is."""
+    """Return what is wrong with the outcome of the call, or None if nothing is."""
     error = outcome(lambda: point.call(name, value))
     if error is None:
-        return None if may_be_taken(annotation, tag) else f"takes {tag} for {name}: {annotation}"
+        return None if may_be_taken(annotation, tag) else f"accepts {tag} for {name}: {annotation}"
     text = str(error)
     if not isinstance(error, mg.Error):
         if (isinstance(error, TypeError) and SIGNATURE.search(text)) or OF_NUMPY in text:
             return None
         return f"{name} = {tag} raises {type(error).__name__}: {text[:200]}"
-    if "\n" in text or (len(text) > LONGEST and name not in ("path", "device")):  # these are named in full
+    # Messages quote these arguments in full.
+    if "\n" in text or (len(text) > LONGEST and name not in ("path", "device")):
         return f"{name} = {tag} has a message of {len(text)} characters: {text[:200]}"
     owner = point.owner.__name__ if point.owner else point.function.__name__
     words = [name, name.rstrip("s"), point.function.__name__, owner, *WORDS]
     if name == "path":
-        words.append(str(value))  # a file's name says enough
+        words.append(str(value))  # The file name is enough to identify the problem.
     if not re.search(r"\[\w+\]|^\w+: |^\w+ needs", text) and not any(word in text for word in words):
-        return f"{name} = {tag} does not say where: {text[:200]}"
+        return f"{name} = {tag} raises a message that does not name the argument: {text[:200]}"
     return None
 
 
 @pytest.mark.parametrize("name", sorted(point.name for point in POINTS.values() if point.name not in UNSEEN))
-def test_wrong_arguments(points: dict[str, EntryPoint], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)  # some of the values are paths
+def test_invalid_arguments_raise_clear_errors(
+    points: dict[str, EntryPoint], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)  # Some of the values are paths.
     point, found = points[name], []
     for key, parameter in point.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:

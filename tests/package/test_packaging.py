@@ -1,5 +1,7 @@
-"""The wheel, seen from outside: built once, installed into an empty environment away from the source tree, and used
-there as people use it: imported, type-checked, run from the command line, and linked from a C++ application.
+"""Tests of the wheel as a user installs it.
+
+The wheel is built once and installed into an empty environment outside the source tree. There it is imported,
+type-checked, run from the command line, and linked from a C++ application.
 """
 
 import os
@@ -16,11 +18,15 @@ import pytest
 pytestmark = pytest.mark.begins_early
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD_DIR = os.environ.get("MPSGRAPH_BUILD_DIR", "build/release")  # make's: compiled already, so the wheel is quick
+# The build directory of `make`: its objects are already compiled, so the wheel builds quickly.
+BUILD_DIR = os.environ.get("MPSGRAPH_BUILD_DIR", "build/release")
 
 
 def run(*command, cwd: Path, timeout: float = 600, **environment: str) -> str:
-    """Runs a command with nothing of ours on Python's path, and returns what it printed; fails with all it printed."""
+    """Run a command without the source tree on Python's path and return its output.
+
+    Fails with the complete output if the command fails.
+    """
     env = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH"}}
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=env | environment, text=True, capture_output=True, timeout=timeout
@@ -31,10 +37,10 @@ def run(*command, cwd: Path, timeout: float = 600, **environment: str) -> str:
 
 @dataclass
 class Installed:
-    """An environment that holds the wheel and what it requires, and nothing else."""
+    """A virtual environment that contains only the wheel and its dependencies."""
 
     wheel: Path
-    directory: Path  # to work in; outside the source tree
+    directory: Path  # Working directory, outside the source tree.
 
     @property
     def binaries(self) -> Path:
@@ -71,7 +77,7 @@ def installed(tmp_path_factory) -> Installed:
     return install(wheel, tmp_path_factory.mktemp("outside"))
 
 
-def test_wheel_holds_the_whole_package(installed):
+def test_wheel_contains_the_whole_package(installed):
     names = set(zipfile.ZipFile(installed.wheel).namelist())
     assert any(re.fullmatch(r"mpsgraph/_core\.[\w.-]+\.so", name) for name in names)
     assert names >= {
@@ -96,12 +102,12 @@ def test_wheel_holds_the_whole_package(installed):
 
 
 def version() -> str:
-    """The one place that states it."""
+    """Return the version from the only file that defines it."""
     (line,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     return line
 
 
-def test_headers_are_those_that_the_umbrella_needs(installed):
+def test_included_headers_are_installed(installed):
     """Every header that an installed header includes is installed."""
     include = installed.package / "include"
     for header in include.rglob("*.h"):
@@ -109,11 +115,11 @@ def test_headers_are_those_that_the_umbrella_needs(installed):
             assert (include / name).is_file(), f"{header.relative_to(include)} includes {name}"
 
 
-def test_nothing_in_the_wheel_points_at_the_build(installed):
+def test_wheel_contains_no_build_paths(installed):
     for name in zipfile.ZipFile(installed.wheel).namelist():
         content = zipfile.ZipFile(installed.wheel).read(name)
-        assert str(ROOT).encode() + b"/" not in content, f"{name} names the source tree"
-        assert sys.prefix.encode() + b"/" not in content, f"{name} names the environment of the build"
+        assert str(ROOT).encode() + b"/" not in content, f"{name} contains the path of the source tree"
+        assert sys.prefix.encode() + b"/" not in content, f"{name} contains the path of the build environment"
 
 
 def test_import_and_version(installed):
@@ -138,18 +144,18 @@ def test_command_line(installed):
     assert (include_dir / "mpsgraph" / "mpsgraph.h").is_file()
 
 
-def test_selftest_brings_its_cases(installed):
+def test_installed_package_includes_selftest_cases(installed):
     command = [installed.binaries / "mpsgraph", "selftest", "--device", "cpu", "--quick", "--only", "operations"]
     assert "nothing failed" in run(*command, cwd=installed.directory)
 
 
 def readme_examples() -> list[str]:
-    """With a Trainer, and with a graph."""
+    """Return the Python examples of the README: one with a Trainer, one with a graph."""
     return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
-def test_readme_examples(installed):
-    """The graph's needs the package alone; what Trainer's reads and draws with comes by an extra (pages/)."""
+def test_readme_examples_are_short_and_run(installed):
+    """The graph example needs only the package. The Trainer example needs an extra and is run in pages/."""
     with_trainer, with_graph = readme_examples()
     assert len(with_trainer.splitlines()) <= 16 and len(with_graph.splitlines()) == 20
     loss, accuracy = re.fullmatch(r"loss ([\d.]+), accuracy ([\d.]+)%", installed.evaluate(with_graph)).groups()
@@ -158,7 +164,7 @@ def test_readme_examples(installed):
 
 @pytest.fixture(scope="module")
 def consumer(installed, tmp_path_factory) -> Path:
-    """An application of its own: find_package(mpsgraph), built."""
+    """Build an application that uses find_package(mpsgraph) and return its path."""
     cmake_dir = installed.python("-m", "mpsgraph", "--cmake-dir").strip()
     build = tmp_path_factory.mktemp("consumer")
     run(
@@ -170,16 +176,16 @@ def consumer(installed, tmp_path_factory) -> Path:
     return build / "consumer"
 
 
-def test_consumer_application(consumer, tmp_path):
-    """The program checks its own numbers."""
+def test_consumer_application_trains_and_reloads_a_model(consumer, tmp_path):
+    """The program itself checks its results."""
     output = run(consumer, cwd=tmp_path)
     losses = [float(value) for value in re.findall(r"loss ([\d.e+-]+)", output)]
     assert len(losses) >= 2 and losses[-1] < 0.1 * losses[0]
     assert "ShapeError" in output and "loaded from the package: y = 2" in output
 
 
-def test_consumer_application_runs_a_package(installed, consumer, tmp_path):
-    """What Python has written, without Python."""
+def test_consumer_application_runs_package_saved_by_python(installed, consumer, tmp_path):
+    """A C++ application runs the package without Python."""
     program = """
 import mpsgraph as mg, numpy as np
 g = mg.Graph()
@@ -192,7 +198,7 @@ mg.save("line.mpsgraph", g, [x], {"y": y})
 
 
 def public_headers() -> list[str]:
-    """As applications include them."""
+    """Return the public headers as applications include them."""
     return sorted(path.relative_to(ROOT / "include").as_posix() for path in (ROOT / "include").rglob("*.h*"))
 
 
@@ -203,8 +209,8 @@ def test_only_public_headers_are_installed(installed):
     )
 
 
-def test_every_public_header_stands_alone(installed, tmp_path):
-    """Whichever an application includes first, and a second time."""
+def test_every_public_header_compiles_on_its_own(installed, tmp_path):
+    """Each header compiles when it is included first, and when it is included twice."""
     include = installed.python("-m", "mpsgraph", "--include-dir").strip()
     for header in public_headers():
         (tmp_path / "alone.cpp").write_text(f"#include <{header}>\n#include <{header}>\nint main() {{}}\n")
@@ -221,9 +227,11 @@ def test_every_public_header_stands_alone(installed, tmp_path):
         )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF")
-def test_only_what_is_marked_leaves_the_library(installed):
-    """Nothing of passes, kernels, backends or other libraries; and each class and function of the public headers."""
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF symbol tables")
+def test_library_exports_only_public_symbols(installed):
+    """Check that the library exports every class and function of the public headers, and no symbols of passes,
+    kernels, backends or other libraries.
+    """
     library = installed.package / "lib" / "libmpsgraph.so"
     exported = {line.split(" ", 2)[2] for line in run("nm", "-DC", "--defined-only", library, cwd=ROOT).splitlines()}
     of_ours = re.compile(r"(typeinfo (name )?for |vtable for |(non-)?virtual thunk to )?mpsgraph(::|_)")
@@ -240,23 +248,33 @@ def test_only_what_is_marked_leaves_the_library(installed):
         "runtime::Executable::run",
     ):
         assert any(symbol.startswith(f"mpsgraph::{name}(") for symbol in exported), name
-    assert "typeinfo for mpsgraph::ShapeError" in exported, "errors cross the border with their types"
+    assert "typeinfo for mpsgraph::ShapeError" in exported, (
+        "exceptions must keep their types across the library boundary"
+    )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF")
-def test_the_module_offers_what_python_looks_up_only(installed):
-    """Of some templates of the standard library there is one in a process: offered by us, where a compiler links that
-    library into modules, it is PyTorch's, too, when that is imported later, and memory is freed that nobody took."""
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF symbol tables")
+def test_python_module_exports_only_its_init_function(installed):
+    """Check that the extension module exports no symbols of the C++ standard library.
+
+    A process uses one definition of some of its templates. If the module exported them, a later import of PyTorch would
+    bind to our definitions and free memory that it did not allocate.
+    """
     (module,) = installed.package.glob("_core*.so")
     offered = run("nm", "-D", "--defined-only", module, cwd=ROOT).split()
     assert offered[-1:] == ["PyInit__core"] and len(offered) == 3
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF")
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="asks the thread that calls there")
-def test_calls_of_other_threads_name_their_interpreter(installed):
-    """Py_AddPendingCall would look for it at the thread that has the GIL: where that one ends at this moment, as the
-    handlers' does after each call, the process ends."""
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF symbol tables")
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="Py_AddPendingCall does not depend on the calling thread since Python 3.12"
+)
+def test_pending_calls_specify_the_interpreter(installed):
+    """Check that the module does not use Py_AddPendingCall.
+
+    That function reads the interpreter from the state of the thread that has the GIL, and crashes if that thread is
+    just ending, as handler threads do after each call.
+    """
     (module,) = installed.package.glob("_core*.so")
     used = run("nm", "-D", "--undefined-only", module, cwd=ROOT).split()
     assert "Py_AddPendingCall" not in used and "_PyEval_AddPendingCall" in used
@@ -279,8 +297,8 @@ near: mg.Tensor = loss == 0.0
 """
 
 
-def test_types(installed):
-    """The stubs and annotations satisfy a strict type checker, and catch a wrong use."""
+def test_installed_type_stubs(installed):
+    """The stubs and annotations pass mypy --strict for a correct program and reject a wrong one."""
     arguments = ("-m", "mypy", "--strict", "--python-executable", installed.binaries / "python")
     (installed.directory / "right.py").write_text(USER_PROGRAM)
     run(sys.executable, *arguments, "right.py", cwd=installed.directory)
@@ -290,7 +308,7 @@ def test_types(installed):
         run(sys.executable, *arguments, "wrong.py", cwd=installed.directory)
 
 
-def test_package_type_checks():
+def test_package_passes_mypy():
     run(sys.executable, "-m", "mypy", cwd=ROOT)
 
 
@@ -302,7 +320,7 @@ def test_stub_is_up_to_date(tmp_path):
 
 @pytest.mark.slow
 def test_isolated_install(tmp_path):
-    """`pip install .` in an empty environment: a compiler and PyPI are enough."""
+    """`pip install .` in an empty environment needs only a compiler and PyPI."""
     isolated = install(ROOT, tmp_path)
     assert isolated.evaluate("import mpsgraph; print(mpsgraph.__version__)") == version()
     assert "oneDNN 3.2" in isolated.evaluate("import mpsgraph; print(mpsgraph.Device('cpu').description)")
@@ -310,7 +328,10 @@ def test_isolated_install(tmp_path):
 
 @pytest.mark.slow
 def test_build_without_onednn(tmp_path):
-    """What other processors get: matrix products of our own alone. Runs the README's example and a self-test."""
+    """Without oneDNN, as on other processors, the package uses only its own matmul kernels.
+
+    Runs the README example and the self-test.
+    """
     venv.create(tmp_path / "environment", with_pip=True)
     other = Installed(ROOT, tmp_path)
     settings = "--config-settings=cmake.define.MPSGRAPH_ONEDNN=OFF"

@@ -1,6 +1,7 @@
-"""The self-test on the CPU: its parts, its report, and that a check which fails, dies or hangs costs no other.
+"""Tests of the self-test on the CPU: its parts, its report, and that a failing, crashing or hanging check does not
+affect the others.
 
-That a part can report a failure is shown by cases and checks that are made to fail. On device metal it is tested in
+Cases and checks that are made to fail show that each part can report failures. Device "metal" is tested in
 metal/test_selftest.py.
 """
 
@@ -51,7 +52,7 @@ def run(tmp_path: Path, *arguments: str) -> tuple[int, dict]:
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
-def test_a_report_of_all_parts(tmp_path, capsys):
+def test_report_contains_all_parts(tmp_path, capsys):
     status, report = run(tmp_path)
     out = capsys.readouterr()
     assert status == 0 and not report["failed"] and not report["interrupted"], out.out
@@ -80,14 +81,14 @@ def test_a_report_of_all_parts(tmp_path, capsys):
     assert "219 passed" not in out.out and "operations values of every operation" in out.err
 
 
-def test_a_device_that_is_not_there(tmp_path, capsys):
+def test_unavailable_device_fails_with_an_empty_report(tmp_path, capsys):
     path = tmp_path / "report.json"
     assert main(["selftest", "--device", "gpu", "--json", str(path)]) == 1
     report = json.loads(path.read_text())
     assert report["parts"] == {} and 'device "gpu" is not available' in capsys.readouterr().out
 
 
-def test_the_parts_can_be_chosen(tmp_path):
+def test_only_selected_parts_run(tmp_path):
     status, report = run(tmp_path, "--only", "probes", "--only", "oracle")
     assert status == 0 and list(report["parts"]) == ["probes", "oracle"]
     with pytest.raises(SystemExit):
@@ -95,7 +96,7 @@ def test_the_parts_can_be_chosen(tmp_path):
     assert tuple(selftest.PARTS) == cli._SELFTEST_PARTS
 
 
-# --- what a check comes to --------------------------------------------------------------------------------------------
+# --- results of checks ------------------------------------------------------------------------------------------------
 def raising(error: Exception):
     def run():
         raise error
@@ -103,13 +104,13 @@ def raising(error: Exception):
     return run
 
 
-def test_results_of_checks():
+def test_status_of_checks_by_outcome():
     assert perform(Check("fine", lambda: None)) == Result(PASSED)
     assert perform(Check("said", lambda: Result(NOTED, "7"))).message == "7"
     failed = perform(Check("wrong", raising(ValueError("mine"))))
     assert (failed.status, failed.message, failed.how) == (FAILED, "ValueError: mine", RAISED)
     unknown = perform(Check("unknown", raising(mg.UnsupportedError("no such thing"))))
-    assert unknown.status == FAILED, "what is not known to be missing is a failure"
+    assert unknown.status == FAILED, "an unsupported operation without a listed reason must be a failure"
     assert unknown.how == REFUSED
     known = perform(Check("known", raising(mg.UnsupportedError("no such thing")), reason="MPSGraph has none"))
     assert known.status == UNSUPPORTED and known.message == "MPSGraph has none: no such thing"
@@ -117,7 +118,7 @@ def test_results_of_checks():
     assert older.status == UNSUPPORTED
 
 
-def test_mismatches_carry_numbers():
+def test_mismatches_report_numbers():
     wrong = perform(Check("wrong", raising(checks.Mismatch("not equal", {"wrong": 3}))))
     assert (wrong.status, wrong.numbers, wrong.how) == (FAILED, {"wrong": 3}, WRONG)
     found = checks.difference(np.array([[1.0, 2.0], [np.nan, 9.0]]), np.array([[1.0, 2.5], [np.nan, 5.0]]))
@@ -127,8 +128,8 @@ def test_mismatches_carry_numbers():
 
 
 @pytest.mark.parametrize("part", ["operations", "gradients"])
-def test_wrong_numbers_are_failures(part: str, monkeypatch):
-    """Results that are off by a little."""
+def test_inaccurate_results_are_failures(part: str, monkeypatch):
+    """A small error added to every result is reported."""
     module = importlib.import_module(f"mpsgraph.selftest.parts.{part}")
     made = module.checks(Options("cpu", quick=True))
     check = next(c for c in made if c.name.startswith("sigmoid"))
@@ -138,7 +139,7 @@ def test_wrong_numbers_are_failures(part: str, monkeypatch):
 
     def off(*arguments, **how):
         results = original(*arguments, **how)
-        if len(arguments) == 5:  # with options: the run that is tested
+        if len(arguments) == 5:  # Only the tested run passes options.
             results = [mg.asarray(r.numpy() + np.asarray(0.01, r.numpy().dtype)) for r in results]
         return results
 
@@ -147,7 +148,7 @@ def test_wrong_numbers_are_failures(part: str, monkeypatch):
     assert result.status == FAILED and 0.009 < result.numbers["largest difference"] < 0.011
 
 
-# --- processes that die -----------------------------------------------------------------------------------------------
+# --- crashing processes -----------------------------------------------------------------------------------------------
 PART = """
 import os, signal, sys, time
 from mpsgraph.selftest.checks import Check
@@ -170,7 +171,10 @@ def checks(options):
 
 @pytest.fixture
 def part(tmp_path, monkeypatch):
-    """A part that stands in a folder of its own, which workers see, too."""
+    """Return a function that runs a program as a part of the self-test.
+
+    The program is in a directory of its own, which worker processes can import from, too.
+    """
     (tmp_path / "sitecustomize.py").write_text(
         "import mpsgraph.selftest.parts as parts; parts.__path__.append(" + repr(str(tmp_path)) + ")"
     )
@@ -185,7 +189,7 @@ def part(tmp_path, monkeypatch):
     return write
 
 
-def test_a_check_that_dies_or_hangs_costs_no_other(part):
+def test_crashing_and_hanging_checks_do_not_affect_others(part):
     started = time.monotonic()
     report = part(PART)
     found = {o.name: o for o in report._outcomes}
@@ -207,13 +211,13 @@ def test_a_check_that_dies_or_hangs_costs_no_other(part):
     assert "hung" in found["hangs"].message and time.monotonic() - started < 50 and report.failed
 
 
-def test_a_part_that_does_not_start(part):
+def test_part_that_fails_to_start_is_one_failure(part):
     report = part("raise RuntimeError('no such luck')")
     (outcome,) = report._outcomes
     assert (outcome.name, outcome.status) == ("the start", FAILED) and "no such luck" in outcome.message
 
 
-def test_a_part_that_dies_all_the_time_ends(part, monkeypatch):
+def test_part_that_keeps_crashing_is_given_up(part, monkeypatch):
     monkeypatch.setattr(supervisor, "MOST_DEATHS", 4)
     dying = """
 import os
@@ -225,7 +229,7 @@ def checks(options):
     assert len(report._outcomes) == supervisor.MOST_DEATHS + 1 and "given up" in report._outcomes[-1].message
 
 
-def test_of_an_operation_that_ends_processes_not_every_case_is_tried(part):
+def test_rest_of_a_crashing_group_is_skipped(part):
     report = part("""
 import os
 from mpsgraph.selftest.checks import Check
@@ -238,7 +242,7 @@ def checks(options):
     assert report._outcomes[-1].status == PASSED and not report.failed
 
 
-def test_a_process_that_dies_at_its_end_is_a_failure(part):
+def test_crash_at_process_exit_is_a_failure(part):
     report = part("""
 import atexit, os
 from mpsgraph.selftest.checks import Check
@@ -248,7 +252,7 @@ def checks(options):
     assert [(o.name, o.status) for o in report._outcomes] == [("fine", PASSED), ("the end of the process", FAILED)]
 
 
-def test_a_part_that_takes_its_time_leaves_its_last_checks_out(tmp_path, part):
+def test_part_over_time_limit_skips_remaining_checks(tmp_path, part):
     program = """
 import time
 from mpsgraph.selftest.checks import Check
@@ -265,12 +269,12 @@ def checks(options):
     assert f"{left} of made" in content["summary"]["left out"]
 
 
-# --- failures that are known ------------------------------------------------------------------------------------------
-def test_a_failure_that_is_listed_is_known_on_a_mac(monkeypatch):
+# --- known failures ---------------------------------------------------------------------------------------------------
+def test_listed_failure_is_known_on_macos(monkeypatch):
     monkeypatch.setitem(shared.module("harness.mac_failures").FAILURES, "operations: sine", "wrong on M9")
     check = Check("sine", lambda: None)
     failed, passed = Result(FAILED, "off", {"wrong": 1}, WRONG), Result(PASSED)
-    assert worker.judged("operations", check, failed) == failed, "nothing is listed elsewhere"
+    assert worker.judged("operations", check, failed) == failed, "listed failures must count as known only on macOS"
     monkeypatch.setattr(shared.sys, "platform", "darwin")
     known = worker.judged("operations", check, failed)
     assert (known.status, known.how, known.numbers) == (KNOWN, WRONG, {"wrong": 1}) and "wrong on M9" in known.message
@@ -280,7 +284,7 @@ def test_a_failure_that_is_listed_is_known_on_a_mac(monkeypatch):
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
-def test_filters_that_are_wrong_are_failures(monkeypatch):
+def test_inaccurate_nodes_are_failures(monkeypatch):
     made = {c.name: c for c in nodes.checks(Options("cpu", quick=True))}
     check = made["value of neuron_sigmoid-default"]
     assert perform(check).status == PASSED and check.family == "neuron"
@@ -290,7 +294,7 @@ def test_filters_that_are_wrong_are_failures(monkeypatch):
     assert (perform(check).status, perform(check).how) == (FAILED, WRONG)
 
 
-def test_a_network_of_nodes_that_learns_wrong_is_a_failure(monkeypatch):
+def test_node_network_with_wrong_losses_is_a_failure(monkeypatch):
     assert perform(Check("as", lambda: nodes.as_a_graph("cpu"))).status == PASSED
     monkeypatch.setattr(nodes.Network, "train", lambda self: nodes.graph_losses() + 0.01)
     assert perform(Check("as", lambda: nodes.as_a_graph("cpu"))).how == WRONG
@@ -304,7 +308,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_shown(monkeypatch):
+def test_progress_on_terminal_and_in_log(monkeypatch):
     now = iter(range(0, 1000, 20))
     monkeypatch.setattr("time.monotonic", lambda: next(now))
     shown, log, silent = Terminal(), io.StringIO(), io.StringIO()
@@ -316,13 +320,13 @@ def test_progress_is_shown(monkeypatch):
             progress.end(failed)
         progress.close()
     assert "1 of 1,200" in shown.getvalue() and "tanh-float32" in shown.getvalue() and "1 failed" in shown.getvalue()
-    assert shown.getvalue().endswith(" \r"), "the line is cleared"
+    assert shown.getvalue().endswith(" \r"), "the progress line must be cleared"
     assert 1 <= log.getvalue().count("\n") < shown.getvalue().count("\r") and "\r" not in log.getvalue()
     assert silent.getvalue() == ""
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
-def test_an_interrupted_report_is_written(tmp_path, monkeypatch):
+def test_interrupted_report_is_written(tmp_path, monkeypatch):
     original = supervisor.run_part
 
     def interrupted(part, *arguments, **how):
@@ -335,7 +339,7 @@ def test_an_interrupted_report_is_written(tmp_path, monkeypatch):
     assert status == 130 and report["interrupted"] and list(report["parts"]) == ["probes"]
 
 
-def test_the_table_shows_what_failed(capsys, tmp_path):
+def test_printed_table_lists_failures(capsys, tmp_path):
     report = Report(Options("cpu"))
     for i in range(20):
         report.add(Outcome("operations", f"case {i}", FAILED, f"off by {i}", {"largest difference": i}))
@@ -351,7 +355,7 @@ def test_the_table_shows_what_failed(capsys, tmp_path):
     assert "attach" in report.advice(tmp_path / "report.json") and "--json" in report.advice(None)
 
 
-def test_the_summary_says_what_is_wrong_in_plain_words():
+def test_summary_describes_failures_in_plain_words():
     report = Report(Options("cpu"))
     report.add(Outcome("versions", "versions", PASSED, numbers={"chip": "Apple M9", "system": "macOS 30.0"}))
     for dtype in ("float32", "int8"):
@@ -376,11 +380,11 @@ def test_the_summary_says_what_is_wrong_in_plain_words():
     ("ratio", "words"),
     [(0.5, "2.0 times as fast as"), (0.97, "as fast as"), (1.04, "as fast as"), (1.5, "1.5 times slower than")],
 )
-def test_ratios_in_words(ratio: float, words: str):
+def test_speed_ratios_in_words(ratio: float, words: str):
     assert faster(ratio) == words
 
 
-def test_a_report_can_be_drawn_later(tmp_path, capsys, monkeypatch):
+def test_saved_report_can_be_drawn(tmp_path, capsys, monkeypatch):
     _, report = run(tmp_path, "--only", "probes")
     picture = tmp_path / "report.png"
     picture.unlink()
@@ -396,5 +400,5 @@ def test_a_report_can_be_drawn_later(tmp_path, capsys, monkeypatch):
     assert "pip install matplotlib" in out and f"mpsgraph selftest --draw {tmp_path / 'report.json'}" in out
 
 
-def test_workers_write_numbers_that_are_none():
+def test_workers_write_valid_json_for_nan_and_inf():
     assert json.dumps(plain({"a": [float("nan"), 1.0, (2, {"b": float("inf")})]}), allow_nan=False)

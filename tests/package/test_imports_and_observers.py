@@ -1,4 +1,4 @@
-"""The package's rooms, as programs see them: what is loaded when, calls of modules watched."""
+"""Lazy imports of subpackages, observers of module calls, and unbuilt copies of modules."""
 
 import subprocess
 import sys
@@ -17,16 +17,16 @@ from mpsgraph.nn.module import observed_calls, own_parameters, settings_of, unbu
         ("mg.nn.Linear(2)", "mpsgraph.nn", "mpsgraph.precision.layer_precision"),
     ],
 )
-def test_rooms_are_loaded_when_they_are_used(use: str, loaded: str, left: str):
+def test_subpackages_are_imported_on_first_use(use: str, loaded: str, left: str):
     program = f"import sys, mpsgraph as mg; {use}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, check=True, timeout=120)
     assert loaded in done.stdout.split() and left not in done.stdout.split()
 
 
-# --- what a module tells code beside it -------------------------------------------------------------------------------
+# --- observers of module calls ----------------------------------------------------------------------------------------
 
 
-def test_observers_see_arguments_results_and_operations():
+def test_observers_record_arguments_results_and_operations():
     class Scaled(mg.nn.Module):
         def forward(self, x, factors, *, by=1.0):
             return [x * factors["a"] * by, x]
@@ -43,7 +43,7 @@ def test_observers_see_arguments_results_and_operations():
     assert call.operations.start == before
 
 
-def test_observers_nest_and_end_with_their_block():
+def test_nested_observers_stop_when_their_block_ends():
     model, outer, inner = mg.nn.Sequential(mg.nn.ReLU(), mg.nn.Tanh()), [], []
     x = mg.Graph().placeholder((2,))
     with observed_calls(outer.append):
@@ -60,7 +60,7 @@ def test_observers_nest_and_end_with_their_block():
     assert len(outer) == 6
 
 
-def test_observers_are_of_their_thread():
+def test_observers_ignore_calls_on_other_threads():
     seen, others = [], []
     with observed_calls(seen.append):
         thread = threading.Thread(target=lambda: others.append(mg.nn.ReLU()(mg.Graph().placeholder((2,)))))
@@ -69,7 +69,7 @@ def test_observers_are_of_their_thread():
     assert len(others) == 1 and seen == []
 
 
-def test_a_copy_is_unbuilt_and_keeps_what_is_shared_shared():
+def test_unbuilt_copy_has_no_parameters_and_preserves_shared_layers():
     layer = mg.nn.Linear(2)
     model = mg.nn.Sequential(layer, mg.nn.ReLU(), layer)
     model(mg.Graph().placeholder((-1, 2)))
