@@ -1,6 +1,6 @@
-"""All code on the pages runs as it stands there: Python from top to bottom, C and C++ compiled, linked and run.
+"""Run the code blocks of the documentation pages: Python from top to bottom, C and C++ compiled, linked and run.
 
-What needs PyTorch or Keras is compiled here, and run in the room pytorch, where they are.
+Blocks that need PyTorch or Keras are only compiled here; tests/pytorch runs them.
 """
 
 import shutil
@@ -17,21 +17,21 @@ PACKAGE = Path(mg.__file__).parent
 BLOCKS = [block for page in pages() for block in blocks(page)]
 PYTHON = [page for page in pages() if any(b.language == "python" for b in blocks(page))]
 NATIVE = [block for block in BLOCKS if block.language in ("c", "cpp")]
-UNCHECKED = {"", "cmake", "swift", "text"}  # command lines, what programs print, pictures of graphs
+UNCHECKED = {"", "cmake", "swift", "text"}  # Command lines, program output, and graph drawings.
 
 
-def test_every_language_is_known():
+def test_all_code_block_languages_are_known():
     assert {block.language for block in BLOCKS} - {"python", "c", "cpp"} <= UNCHECKED
     assert len(PYTHON) > 10 and len(NATIVE) >= 3
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=lambda block: block.name)
-def test_python_compiles(block: Block):
+def test_python_blocks_compile(block: Block):
     block.compiled()
 
 
 @pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     run([block for block in blocks(page) if block.language == "python" and not block.needs])
 
@@ -39,7 +39,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.skipif(sys.platform != "linux", reason="builds programs against libmpsgraph.so")
 @pytest.mark.parametrize("block", NATIVE, ids=lambda block: block.name)
 def test_native_programs_run(block: Block, digits: Path):
-    """In a folder with the package that the pages' programs open."""
+    """Each program runs in a folder that contains the packages it opens."""
     source, program = digits / f"program.{block.language}", digits / "program"
     source.write_text(block.code)
     compiler = ("cc", "-std=c99") if block.language == "c" else ("c++", "-std=c++20")
@@ -53,8 +53,9 @@ def test_native_programs_run(block: Block, digits: Path):
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with digits.mpsgraph, as docs/guides/deployment.md saves it, trainer.mpsgraph, which trains, and
-    denoise.mpsgraph, which needs softshrink.so."""
+    """Return a folder with digits.mpsgraph as docs/guides/deployment.md saves it, trainer.mpsgraph, which can
+    be trained, and denoise.mpsgraph, which needs softshrink.so.
+    """
     folder = tmp_path_factory.mktemp("digits")
     page = ROOT / "docs" / "guides" / "deployment.md"
     with pytest.MonkeyPatch.context() as patch:

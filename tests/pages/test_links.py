@@ -1,6 +1,6 @@
-"""Links lead somewhere: every relative link on a page, with its heading, and every link of the site's pages.
+"""Check all relative links of the pages, including their headings, and all links of the site.
 
-The site is put together as `make site` does it, but not built: its tools are not needed.
+The site is staged as in `make site` but not built, so its build tools are not needed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def without_code(text: str) -> str:
 
 
 def headings(text: str) -> set[str]:
-    """As GitHub and MyST name them."""
+    """Return the anchors that GitHub and MyST generate for the headings."""
     titles = re.findall(r"^#+ (.+)$", stage.FENCE.sub("", text), re.MULTILINE)
     plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in titles]
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in plain}
 
 
 @pytest.mark.parametrize("page", dict.fromkeys(WRITTEN), ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page: Path):
+def test_page_links_have_targets(page: Path):
     for target, heading in LINK.findall(without_code(page.read_text())):
         path = (page.parent / target) if target else page
-        assert path.exists(), f"{target} is not there"
+        assert path.exists(), f"link target {target} does not exist"
         if heading and path.suffix == ".md":
             assert heading[1:] in headings(path.read_text()), f"{target or page.name} has no heading {heading}"
 
@@ -46,7 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_links_of_the_site_lead_somewhere(site: Path):
+def test_site_links_have_targets(site: Path):
     found = sorted(site.rglob("*.md"))
     assert len(found) > 60
     wrong = [
@@ -73,7 +73,7 @@ def test_every_page_is_in_the_navigation(site: Path):
     assert there - orphans - {"index"} == listed
 
 
-def test_the_gallery_has_a_picture_for_each_example(site: Path):
+def test_gallery_has_a_picture_for_each_example(site: Path):
     page = (site / "examples" / "README.md").read_text()
     pictures = re.findall(r":img-top: (\S+)", page)
     assert len(pictures) == len(list((ROOT / "examples").glob("*.py")))

@@ -1,6 +1,6 @@
-"""Every public name of the package has a docstring with an example, and stands in the reference.
+"""Check that every public name has a docstring with an example and is listed in the API reference.
 
-The reference is made of the same docstrings by tools/site/reference.py, which needs nothing of what builds the site.
+tools/site/reference.py generates the reference from these docstrings without the tools that build the site.
 """
 
 from __future__ import annotations
@@ -26,31 +26,35 @@ PAGES = reference.pages()
 DESCRIBED = set(re.findall(r"^`+\{py:\w+\} ([\w.]+)", "\n".join(PAGES.values()), re.MULTILINE))
 
 
-def test_rooms_are_found():
-    """With what they are called, so that a room that nobody names is not left out unseen."""
+def test_reference_includes_all_known_modules():
+    """Listing some of the modules by name ensures that the search does not miss them silently."""
     found = set(reference.rooms())
     assert {"mpsgraph", "mpsgraph.nn", "mpsgraph.nn.losses", "mpsgraph.optim", "mpsgraph.training.callbacks"} <= found
     assert {"mpsgraph.onnx", "mpsgraph.nngraph", "mpsgraph.profiler", "mpsgraph.random", "mpsgraph.data"} <= found
     assert len(NAMES) > 300
-    assert set(reference.optional_rooms()) <= set(OPTIONAL_ROOMS) <= found, "read, not imported"
+    assert set(reference.optional_rooms()) <= set(OPTIONAL_ROOMS) <= found, (
+        "optional modules must be listed without importing them"
+    )
 
 
 @pytest.mark.parametrize("each", NAMES, ids=lambda each: each.path)
-def test_public_names_have_an_example_and_stand_in_the_reference(each: reference.Public):
-    assert each.name in DESCRIBED, f"{each.path} is in no page of the reference"
+def test_public_names_have_examples_and_reference_entries(each: reference.Public):
+    assert each.name in DESCRIBED, f"{each.path} is missing from the reference"
     if not each.is_value:
         assert has_example(each.docstring), f"{each.path}'s docstring has no example"
 
 
 @pytest.mark.parametrize("each", [n for n in NAMES if n.is_value], ids=lambda each: each.path)
-def test_values_are_explained(each: reference.Public):
-    """An element type, a limit, a policy: its type has an example, or a sentence stands behind its assignment."""
+def test_public_values_are_documented(each: reference.Public):
+    """For values such as dtypes, limits and policies, either the type has an example or a docstring follows
+    the assignment.
+    """
     kind = type(each.value)
     ours = kind.__module__.startswith("mpsgraph") and has_example(inspect.getdoc(kind))
     assert ours or each.docstring
 
 
-def test_operations_stand_in_the_reference():
+def test_reference_lists_all_operations():
     operations = {f"Graph.{name}" for methods in reference.families().values() for name, _ in methods}
     assert len(operations) > 200 and operations <= DESCRIBED
 
@@ -59,15 +63,15 @@ CORE = [each for each in NAMES if str(getattr(each.value, "__module__", "")) == 
 
 
 @pytest.mark.parametrize("each", [n for n in CORE if not n.is_value], ids=lambda each: each.path)
-def test_examples_of_the_core_run(each: reference.Public):
-    """Those that C++ carries; tests/package runs all others."""
+def test_docstring_examples_of_core_classes_run(each: reference.Public):
+    """These docstrings are defined in C++; tests/package runs the examples of all others."""
     parser, said = doctest.DocTestParser(), list[str]()
     test = parser.get_doctest(each.docstring, {"mg": mg, "np": np}, each.path, None, 0)
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
     assert not said, "".join(said)
 
 
-def test_docstrings_become_markdown():
+def test_docstrings_convert_to_markdown():
     text = """Rectified linear unit.
 
     result = a*b*c. Args: x, any shape. Result: `DType` of x. Errors: DTypeError.
@@ -92,11 +96,13 @@ def test_docstrings_become_markdown():
     ]
 
 
-def test_members_are_described():
-    """Of classes, what they and their private bases offer."""
+def test_reference_describes_inherited_members():
+    """Classes list the members that they inherit from private bases."""
     assert {"fit", "train_step", "minimize", "save"} <= {
         name for name, _ in reference.members_of(mg.Trainer, {id(mg.Trainer): "mpsgraph.Trainer"})
     }
     module = importlib.import_module("mpsgraph.nn")
     public = {id(each.value): each.path for each in NAMES}
-    assert "state_dict" not in dict(reference.members_of(module.Linear, public)), "it is described with Module"
+    assert "state_dict" not in dict(reference.members_of(module.Linear, public)), (
+        "state_dict must be described only with Module"
+    )
