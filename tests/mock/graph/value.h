@@ -1,7 +1,7 @@
-// Value: what a tensor of the mock's MPSGraph holds while a graph runs.
+// Value holds the contents of an MPSGraph tensor while the mock runs a graph.
 //
-// Every element is held in double precision, or as a 64-bit integer, and rounded to the element type when it is stored:
-// nothing here shares code, layouts or tricks with the engine under test.
+// Elements are stored in double precision or as 64-bit integers, and are rounded to the element type when they are
+// written. The implementation deliberately shares no code, layouts, or optimizations with the engine under test.
 #pragma once
 
 #import <MetalPerformanceShadersGraph/MetalPerformanceShadersGraph.h>
@@ -18,22 +18,22 @@ using Dims = std::vector<int64_t>;
 using Complex = std::complex<double>;
 
 bool is_real(MPSDataType type);  // float32, float16, bfloat16
-bool is_complex(MPSDataType type);  // two float32, or two float16
+bool is_complex(MPSDataType type);  // pairs of float32 or float16
 bool is_whole(MPSDataType type);  // integers and bool
 bool is_unsigned(MPSDataType type);
 size_t element_bytes(MPSDataType type);
-MPSDataType part_type(MPSDataType type);  // of a complex type
-MPSDataType complex_type(MPSDataType type);  // of a real type
+MPSDataType part_type(MPSDataType type);  // real type of the parts of a complex type
+MPSDataType complex_type(MPSDataType type);  // complex type with parts of a real type
 const char* type_name(MPSDataType type);
 
 Dims dims_of(MPSShape* shape);
 MPSShape* shape_of(const Dims& dims);
 NSString* text_of(const Dims& dims);
 int64_t count_of(const Dims& dims);
-Dims strides_of(const Dims& dims);  // row-major, in elements
-size_t axis_of(int64_t axis, size_t rank);  // negative counts from the end; raises when outside
+Dims strides_of(const Dims& dims);  // row-major strides, in elements
+size_t axis_of(int64_t axis, size_t rank);  // negative axes count from the end; raises if out of range
 
-// Calls visit(position) for each position in row-major order. `position` may be read only.
+// Call visit(position) for each position in row-major order. The callback must not modify `position`.
 template <class Visit>
 void for_each_position(const Dims& dims, Visit&& visit) {
   if (count_of(dims) == 0) return;
@@ -50,9 +50,10 @@ int64_t offset_of(const Dims& position, const Dims& strides);
 class Value {
  public:
   Value() = default;
-  Value(MPSDataType type, Dims dims);  // zeros
+  Value(MPSDataType type, Dims dims);  // filled with zeros
   static Value of(MPSDataType type, Dims dims, const void* bytes);
-  static Value of_integers(const std::vector<int64_t>& numbers, MPSDataType type = MPSDataTypeInt32);  // rank 1
+  // a tensor of rank 1
+  static Value of_integers(const std::vector<int64_t>& numbers, MPSDataType type = MPSDataTypeInt32);
 
   MPSDataType type = MPSDataTypeFloat32;
   Dims dims;
@@ -61,7 +62,8 @@ class Value {
   size_t rank() const { return dims.size(); }
   void store(void* bytes) const;  // row-major, packed
 
-  // Elements by row-major number. Readers convert from any type; writers round to the type, integers wrap around.
+  // Elements are addressed by their row-major index. Reading functions convert from any type; writing functions round
+  // to the type, and integers wrap around.
   double real(int64_t i) const { return elements_->wholes.empty() ? elements_->reals[i] : number(i); }
   int64_t whole(int64_t i) const {
     return elements_->wholes.empty() ? static_cast<int64_t>(elements_->reals[i]) : elements_->wholes[i];
@@ -78,22 +80,22 @@ class Value {
   void set(int64_t i, int64_t value);
   void set(int64_t i, bool value) { set(i, static_cast<int64_t>(value)); }
   void set(int64_t i, Complex value);
-  void copy(int64_t i, const Value& from, int64_t j);  // of the same type, exactly
+  void copy(int64_t i, const Value& from, int64_t j);  // copies an element of the same type without rounding
 
   std::vector<int64_t> integers() const;
   Value reshaped(Dims to) const;
-  Value cast(MPSDataType to) const;  // real to integer truncates towards zero; to bool: not zero
+  Value cast(MPSDataType to) const;  // real to integer truncates toward zero; nonzero becomes true
   Value broadcast(const Dims& to) const;
 
  private:
-  double number(int64_t i) const;  // of an integer
+  double number(int64_t i) const;  // reads an integer element as a double
   void set_rounded(int64_t i, double value);
   struct Elements {
-    std::vector<double> reals;  // of complex types: the real parts
+    std::vector<double> reals;  // the real parts if the type is complex
     std::vector<double> imaginaries;
-    std::vector<int64_t> wholes;  // unsigned 64-bit as the same bits
+    std::vector<int64_t> wholes;  // unsigned 64-bit integers have the same bit pattern
   };
-  Elements& changed() {  // copies share their elements until one of them is written to
+  Elements& changed() {  // copies share their elements until one of them is written
     if (elements_.use_count() > 1) elements_ = std::make_shared<Elements>(*elements_);
     return *elements_;
   }
@@ -102,6 +104,6 @@ class Value {
 
 using Values = std::vector<Value>;
 
-Dims broadcast_dims(const Dims& a, const Dims& b);  // raises when they do not fit
+Dims broadcast_dims(const Dims& a, const Dims& b);  // raises if the shapes are not compatible
 
 }  // namespace mock

@@ -1,4 +1,4 @@
-// Storage, rounding and broadcasting of values.
+// Storage, rounding, and broadcasting of values.
 #include "graph/value.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ bool is_whole(MPSDataType type) {
 
 size_t element_bytes(MPSDataType type) {
   if (!is_real(type) && !is_complex(type) && !is_whole(type))
-    misuse(@"element type 0x%x is not one of the mock's", static_cast<unsigned>(type));
+    misuse(@"element type 0x%x is not supported by the mock", static_cast<unsigned>(type));
   if (is_complex(type)) return 2 * element_bytes(part_type(type));
   return (static_cast<unsigned>(type) & 0xFFFF) / 8;
 }
@@ -62,7 +62,8 @@ const char* type_name(MPSDataType type) {
 
 namespace {
 
-// To the nearest number with `digits` binary digits, ties to even; `least` is the exponent of the smallest normal.
+// Round to the nearest number with `digits` binary digits, ties to even. `least` is the exponent of the smallest normal
+// number, and `largest` is the largest finite one.
 double rounded(double value, int digits, int least, double largest) {
   if (!std::isfinite(value) || value == 0) return value;
   int exponent;
@@ -207,7 +208,7 @@ Dims strides_of(const Dims& dims) {
 size_t axis_of(int64_t axis, size_t rank) {
   const int64_t counted = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
   if (counted < 0 || counted >= static_cast<int64_t>(rank))
-    misuse(@"axis %lld of a tensor of rank %lu", (long long)axis, rank);
+    misuse(@"axis %lld is out of range for a tensor of rank %lu", (long long)axis, rank);
   return static_cast<size_t>(counted);
 }
 
@@ -221,7 +222,7 @@ Dims broadcast_dims(const Dims& a, const Dims& b) {
   Dims result(std::max(a.size(), b.size()));
   for (size_t i = 0; i < result.size(); ++i) {
     const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1, y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) misuse(@"shapes %@ and %@ cannot be broadcast", text_of(a), text_of(b));
+    if (x != y && x != 1 && y != 1) misuse(@"shapes %@ and %@ cannot be broadcast together", text_of(a), text_of(b));
     result[result.size() - 1 - i] = x == 1 ? y : x;
   }
   return result;
@@ -232,7 +233,7 @@ Dims broadcast_dims(const Dims& a, const Dims& b) {
 Value::Value(MPSDataType type, Dims of) : type(type), dims(std::move(of)) {
   element_bytes(type);
   for (const int64_t size : dims)
-    if (size <= 0) misuse(@"a tensor of shape %@: MPSGraph has none without elements", text_of(dims));
+    if (size <= 0) misuse(@"MPSGraph does not support tensors without elements, got shape %@", text_of(dims));
   const auto elements = static_cast<size_t>(count());
   if (is_whole(type))
     elements_->wholes.resize(elements);
@@ -266,7 +267,7 @@ void Value::store(void* bytes) const {
   const size_t step = element_bytes(type);
   for (int64_t i = 0; i < count(); ++i, at += step) {
     if (is_whole(type))
-      std::memcpy(at, &elements_->wholes[i], step);  // little-endian: the low bytes
+      std::memcpy(at, &elements_->wholes[i], step);  // little-endian: the low bytes come first
     else
       store_real(elements_->reals[i], at, part_type(type));
     if (is_complex(type)) store_real(elements_->imaginaries[i], at + step / 2, part_type(type));
@@ -314,7 +315,8 @@ std::vector<int64_t> Value::integers() const {
 }
 
 Value Value::reshaped(Dims to) const {
-  if (count_of(to) != count()) misuse(@"%@ cannot be reshaped to %@", text_of(dims), text_of(to));
+  if (count_of(to) != count())
+    misuse(@"shape %@ cannot be reshaped to %@: the number of elements differs", text_of(dims), text_of(to));
   Value result = *this;
   result.dims = std::move(to);
   return result;

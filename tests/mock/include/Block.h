@@ -1,4 +1,5 @@
-// Blocks by hand: Block_copy moves a block from the stack to the heap, or retains it when it is there.
+// C functions for copying and releasing blocks. Block_copy moves a block from the stack to the heap, or retains a block
+// that is already there.
 #if defined(__APPLE__)
 #include_next <Block.h>
 #else

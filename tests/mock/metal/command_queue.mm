@@ -1,4 +1,4 @@
-// Queues with a thread each, command buffers, shared events and their listeners.
+// Command queues with one thread each, command buffers, shared events, and their listeners.
 #include "metal/resource.h"
 
 #include <dispatch/dispatch.h>
@@ -185,7 +185,7 @@ uint64_t mock_committed_command_buffers(void) { return committed; }
 - (void)requireOpen:(const char*)what {
   std::lock_guard lock(_mutex);
   if (_status != MTLCommandBufferStatusNotEnqueued) mock::misuse(@"%s after commit", what);
-  if (_has_open_encoder) mock::misuse(@"%s before endEncoding of an encoder", what);
+  if (_has_open_encoder) mock::misuse(@"%s was called before endEncoding of the open encoder", what);
 }
 
 - (id<MTLDevice>)device {
@@ -253,7 +253,9 @@ uint64_t mock_committed_command_buffers(void) { return committed; }
   [self requireOpen:"commit"];
   for (const auto& temporary : std::exchange(_temporaries, {}))
     if (temporary->reads != 0)
-      _leftover = [NSString stringWithFormat:@"commit: a %@ has a readCount of %lu", temporary->what, temporary->reads];
+      _leftover =
+          [NSString stringWithFormat:@"commit: a temporary %@ must have a readCount of 0, but has a readCount of %lu",
+                                     temporary->what, temporary->reads];
   {
     std::lock_guard lock(_mutex);
     _status = MTLCommandBufferStatusCommitted;
@@ -311,7 +313,7 @@ uint64_t mock_committed_command_buffers(void) { return committed; }
 - (void)waitUntilCompleted {
   ++mock::counters().host_waits;
   std::unique_lock lock(_mutex);
-  if (_status == MTLCommandBufferStatusNotEnqueued) mock::misuse(@"waitUntilCompleted before commit");
+  if (_status == MTLCommandBufferStatusNotEnqueued) mock::misuse(@"waitUntilCompleted was called before commit");
   _condition.wait(lock, [&] { return _is_over; });
 }
 @end

@@ -1,5 +1,7 @@
-// Kernels in Metal's language. Nothing here compiles them: a source is looked over for its kernels, the buffers that
-// each of them takes, and brackets that do not match; what a kernel computes is a function that a test defines.
+// Compute kernels in the Metal Shading Language.
+//
+// The mock does not compile them. It scans the source for kernels, their buffer parameters, and unbalanced brackets,
+// and runs a C function that a test registers for each kernel.
 #include "metal/resource.h"
 
 #include <map>
@@ -21,7 +23,7 @@ std::map<std::string, mock_kernel> meanings;
 
 struct KernelBuffer {
   NSUInteger index;
-  bool is_written;  // device memory without const
+  bool is_written;  // device memory that is not const
   bool is_constant;  // constant memory, which setBytes fills
 };
 
@@ -30,7 +32,7 @@ std::string text_of_source(NSString* text) {
   return bytes ? bytes : "";
 }
 
-// The names of kernels, and their parameter lists.
+// Return the parameter list of each kernel in a source, by name.
 std::map<std::string, std::string> kernels_in(const std::string& source) {
   static const std::regex pattern(R"(\bkernel\s+void\s+(\w+)\s*\(([^{]*)\)\s*\{)");
   std::map<std::string, std::string> found;
@@ -52,7 +54,7 @@ std::vector<KernelBuffer> buffers_in(const std::string& parameters) {
   return found;
 }
 
-// What a compiler says first; empty where this one finds nothing.
+// Return the first error that a compiler would report, or an empty string if this scan finds none.
 std::string fault_in(const std::string& source) {
   std::string open;
   int line = 1;
@@ -69,7 +71,7 @@ std::string fault_in(const std::string& source) {
     if (open.empty() || open.back() != begun) return fault(std::string("extraneous '") + c + "'");
     open.pop_back();
   }
-  return open.empty() ? "" : fault(std::string("expected the end of '") + open.back() + "'");
+  return open.empty() ? "" : fault(std::string("expected a bracket that closes '") + open.back() + "'");
 }
 
 void report_error(NSError** error, NSString* words) {
@@ -166,9 +168,10 @@ MockPipeline* mock_pipeline(id<MTLFunction> function, NSError** error) {
   std::lock_guard lock(meanings_mutex);
   const auto found = meanings.find(text_of_source(compiled->_name));
   if (found == meanings.end()) {
-    report_error(error, [NSString stringWithFormat:@"the mock has no meaning for kernel %@: a test defines it by "
-                                                    "mock_define_kernel()",
-                                                   compiled->_name]);
+    report_error(error,
+                 [NSString stringWithFormat:@"kernel %@ has no implementation in the mock; a test must register one "
+                                             "with mock_define_kernel()",
+                                            compiled->_name]);
     return nil;
   }
   MockPipeline* pipeline = [[MockPipeline alloc] init];
@@ -182,12 +185,12 @@ MockPipeline* mock_pipeline(id<MTLFunction> function, NSError** error) {
 
 @implementation MockComputeEncoder {
   struct Bound {
-    MockBuffer* buffer = nil;  // nil: bytes
+    MockBuffer* buffer = nil;  // nil for setBytes
     NSUInteger offset = 0;
     std::vector<char> bytes;
   };
   MockCommandBuffer* _buffer;
-  std::vector<std::function<void()>>* _commands;  // of the command buffer, until the encoding ends
+  std::vector<std::function<void()>>* _commands;  // the command buffer's commands; null after endEncoding
   MockPipeline* _pipeline;
   std::map<NSUInteger, Bound> _bound;
 }
@@ -207,32 +210,36 @@ MockPipeline* mock_pipeline(id<MTLFunction> function, NSError** error) {
   _pipeline = static_cast<MockPipeline*>(state);
 }
 - (void)setBuffer:(id<MTLBuffer>)buffer offset:(NSUInteger)offset atIndex:(NSUInteger)index {
-  if (index >= 31) misuse(@"setBuffer: at index %lu", index);
-  if (buffer && offset > buffer.length) misuse(@"setBuffer: offset %lu of %lu bytes", offset, buffer.length);
+  if (index >= 31) misuse(@"setBuffer: index must be below 31, got %lu", index);
+  if (buffer && offset > buffer.length)
+    misuse(@"setBuffer: offset %lu is beyond the end of a buffer of %lu bytes", offset, buffer.length);
   _bound[index] = {static_cast<MockBuffer*>(buffer), offset, {}};
 }
 - (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index {
-  if (index >= 31 || length == 0 || length > 4096) misuse(@"setBytes: %lu bytes at index %lu", length, index);
+  if (index >= 31 || length == 0 || length > 4096)
+    misuse(@"setBytes: expected 1 to 4096 bytes and an index below 31, got %lu bytes at index %lu", length, index);
   const char* begin = static_cast<const char*>(bytes);
   _bound[index] = {nil, 0, std::vector<char>(begin, begin + length)};
 }
 
 - (void)dispatchThreads:(MTLSize)grid threadsPerThreadgroup:(MTLSize)group {
-  if (!_commands) misuse(@"a dispatch after endEncoding");
-  if (!_pipeline) misuse(@"dispatchThreads: without a pipeline state");
-  if (grid.width * grid.height * grid.depth == 0) misuse(@"dispatchThreads: of no threads");
+  if (!_commands) misuse(@"dispatchThreads: was called after endEncoding");
+  if (!_pipeline) misuse(@"dispatchThreads: was called without a pipeline state");
+  if (grid.width * grid.height * grid.depth == 0) misuse(@"dispatchThreads: the grid must have at least one thread");
   const NSUInteger together = group.width * group.height * group.depth;
-  if (together == 0 || together > most_threads_in_a_group) misuse(@"%lu threads in a threadgroup", together);
+  if (together == 0 || together > most_threads_in_a_group)
+    misuse(@"dispatchThreads: a threadgroup of %lu threads is not supported", together);
   std::set<NSUInteger> taken;
   for (const KernelBuffer& one : _pipeline->_buffers) {
     taken.insert(one.index);
     const auto bound = _bound.find(one.index);
-    if (bound == _bound.end()) misuse(@"the kernel takes a buffer at index %lu, and none is bound", one.index);
+    if (bound == _bound.end()) misuse(@"the kernel takes a buffer at index %lu, but none is bound", one.index);
     if (one.is_constant != (bound->second.buffer == nil))
-      misuse(@"the kernel takes %s at index %lu", one.is_constant ? "constants" : "a device's buffer", one.index);
+      misuse(@"the kernel expects %s at index %lu", one.is_constant ? "constants" : "a device buffer", one.index);
   }
   for (const auto& [index, bound] : _bound)
-    if (!taken.contains(index) && bound.buffer) misuse(@"the kernel takes no buffer at index %lu", index);
+    if (!taken.contains(index) && bound.buffer)
+      misuse(@"a buffer is bound at index %lu, but the kernel does not take one there", index);
   const auto bound = std::make_shared<std::map<NSUInteger, Bound>>(_bound);
   MockPipeline* pipeline = _pipeline;
   _commands->push_back([=] {

@@ -1,4 +1,4 @@
-// What an application makes the frameworks do, counted for tests of how much a step costs.
+// Counters of framework operations that an application causes, for tests of the overhead of a step.
 #pragma once
 
 #include <atomic>
@@ -6,16 +6,16 @@
 
 extern "C" {
 struct mock_counts {
-  uint64_t command_buffers;  // committed
-  uint64_t hand_overs;       // of these by MPSGraph itself, at random, while it encodes
-  uint64_t encodes;          // of graphs, executables, kernels and copies of the device
-  uint64_t host_waits;       // for a command buffer
-  uint64_t buffers;          // made, over memory of their own
-  uint64_t shared_buffers;   // made, over memory of others
-  uint64_t operations;       // added to MPSGraphs
-  uint64_t compilations;     // of MPSGraphExecutables
+  uint64_t command_buffers;  // committed command buffers
+  uint64_t hand_overs;       // of these, committed by MPSGraph itself, at random, while it encodes
+  uint64_t encodes;          // encoded graphs, executables, kernels, and device copies
+  uint64_t host_waits;       // waits of the CPU for a command buffer
+  uint64_t buffers;          // buffers created with their own memory
+  uint64_t shared_buffers;   // buffers created over the caller's memory
+  uint64_t operations;       // operations added to MPSGraph objects
+  uint64_t compilations;     // compilations of MPSGraphExecutable objects
 };
-struct mock_counts mock_take_counts(void);  // since the last time
+struct mock_counts mock_take_counts(void);  // the counts since the previous call
 }
 
 namespace mock {

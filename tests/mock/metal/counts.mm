@@ -1,4 +1,4 @@
-// The counters, and their reading.
+// Counters of framework operations, and the function that reads them.
 #include "metal/counts.h"
 
 namespace mock {

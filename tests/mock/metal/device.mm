@@ -1,4 +1,4 @@
-// The one device, its memory, and how tests make it fail.
+// The mock's only device, its memory, and functions with which tests make it fail.
 #include "metal/counts.h"
 #include "metal/resource.h"
 
@@ -17,11 +17,11 @@ std::atomic<size_t> allocation_limit{0};
 std::atomic<bool> refuses_memory{false}, hidden{false};
 constexpr size_t page = 4096;
 
-// What may be asked for: a storage mode and nothing beside it.
+// Return the storage mode of resource options, and raise if they contain anything else.
 MTLStorageMode storage_of(MTLResourceOptions options) {
   if (options != MTLResourceStorageModeShared && options != MTLResourceStorageModeManaged &&
       options != MTLResourceStorageModePrivate)
-    mock::misuse(@"the mock has shared, managed and private storage only, not options %lu", options);
+    mock::misuse(@"the mock only supports the options shared, managed, and private storage, got %lu", options);
   return static_cast<MTLStorageMode>(options >> 4);
 }
 
@@ -56,7 +56,7 @@ void pause_at_random() {
 
 @implementation MockDevice
 - (NSString*)name {
-  return @"Linux mock (no graphics processor)";
+  return @"Linux mock (no GPU)";
 }
 - (BOOL)hasUnifiedMemory {
   return YES;
@@ -77,7 +77,7 @@ void pause_at_random() {
 
 - (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options {
   ++mock::counters().buffers;
-  if (length == 0) mock::misuse(@"a buffer of no bytes");
+  if (length == 0) mock::misuse(@"newBufferWithLength: the length must not be 0");
   const MTLStorageMode storage = storage_of(options);
   if (allocation_limit != 0 && length > allocation_limit) return nil;
   return [[MockBuffer alloc] initWithDevice:self length:length storage:storage];
@@ -95,8 +95,9 @@ void pause_at_random() {
                               deallocator:(void (^)(void*, NSUInteger))deallocator {
   ++mock::counters().shared_buffers;
   if (reinterpret_cast<uintptr_t>(bytes) % page != 0 || length % page != 0 || length == 0)
-    mock::misuse(@"memory of others must be whole pages: %p, %lu bytes", bytes, length);
-  if (options != MTLResourceStorageModeShared) mock::misuse(@"memory of others is shared in the mock");
+    mock::misuse(@"newBufferWithBytesNoCopy: memory must consist of whole pages, got %lu bytes at %p", length, bytes);
+  if (options != MTLResourceStorageModeShared)
+    mock::misuse(@"newBufferWithBytesNoCopy: the mock only supports shared storage, got options %lu", options);
   if (refuses_memory) return nil;
   return [[MockBuffer alloc] initWithDevice:self bytes:bytes length:length deallocator:deallocator];
 }
@@ -107,7 +108,7 @@ void pause_at_random() {
 }
 
 - (id<MTLLibrary>)newLibraryWithSource:(NSString*)source options:(MTLCompileOptions*)options error:(NSError**)error {
-  if (options) mock::misuse(@"the mock compiles with default options only");
+  if (options) mock::misuse(@"newLibraryWithSource: the mock only supports default compile options");
   return mock_library(self, source, error);
 }
 - (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function error:(NSError**)error {

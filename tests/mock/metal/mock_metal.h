@@ -1,7 +1,7 @@
-// The mock's own classes behind Metal's protocols, and what tests may ask of them.
+// The mock's own classes behind Metal's protocols, and functions for tests.
 //
-// Stricter than Metal on purpose: new memory is filled with a pattern, completed handlers run on another thread and
-// after a random delay, the commands of a queue run on a thread of its own, and a command buffer that is used after
+// The mock is deliberately stricter than Metal. New memory is filled with a pattern, completion handlers run on another
+// thread after a random delay, each queue executes its commands on its own thread, and using a command buffer after
 // commit raises an exception.
 #pragma once
 
@@ -16,16 +16,18 @@
 
 // --- for tests -------------------------------------------------------------------------------------------------------
 extern "C" {
-void mock_fail_next_command_buffer(const char* _Nonnull message);  // its first work fails, like a fault of the device
-void mock_fail_command_buffer(const char* _Nonnull label, const char* _Nonnull message);  // the next with this label
-void mock_hold_command_buffers(int hold);  // what has been committed does not begin
-void mock_limit_allocation(size_t bytes);  // larger buffers cannot be had; 0: no limit
-void mock_refuse_memory_of_others(int refuse);  // newBufferWithBytesNoCopy gives nil
-void mock_hide_device(int hide);  // there is no device
+// fails the first work of the next command buffer, like a device error
+void mock_fail_next_command_buffer(const char* _Nonnull message);
+// fails the next command buffer with this label
+void mock_fail_command_buffer(const char* _Nonnull label, const char* _Nonnull message);
+void mock_hold_command_buffers(int hold);  // holds back committed command buffers
+void mock_limit_allocation(size_t bytes);  // larger buffers cannot be allocated; 0 removes the limit
+void mock_refuse_memory_of_others(int refuse);  // makes newBufferWithBytesNoCopy return nil
+void mock_hide_device(int hide);  // makes the system have no device
 size_t mock_live_buffer_bytes(void);
 uint64_t mock_committed_command_buffers(void);
-// What a kernel of this name in Metal's language means, for one thread of the grid; NULL: nothing any more. Buffers are
-// those that are bound, in the order of their indices.
+// Implementation of the Metal kernel with a given name, called for each thread of the grid. Its buffers are the bound
+// ones, in the order of their indices. Registering NULL removes an implementation.
 typedef void (*mock_kernel)(void* _Nonnull const* _Nonnull buffers, const size_t* _Nonnull lengths, size_t count,
                             const uint32_t* _Nonnull position, const uint32_t* _Nonnull grid);
 void mock_define_kernel(const char* _Nonnull function, mock_kernel _Nullable meaning);
@@ -33,15 +35,15 @@ void mock_define_kernel(const char* _Nonnull function, mock_kernel _Nullable mea
 
 namespace mock {
 
-[[noreturn]] void misuse(NSString* _Nonnull format, ...);  // NSInvalidArgumentException
-void pause_at_random();  // up to some 200 microseconds, seldom a millisecond
+[[noreturn]] void misuse(NSString* _Nonnull format, ...);  // raises NSInvalidArgumentException
+void pause_at_random();  // sleeps up to about 200 microseconds, occasionally a millisecond
 
 }  // namespace mock
 
 @interface MockDevice : NSObject <MTLDevice>
 @end
 
-// An event's value is watched by the device's queues and by listeners.
+// A shared event, whose value queues of the device and listeners can wait for.
 @interface MockSharedEvent : NSObject <MTLSharedEvent>
 - (void)waitForValue:(uint64_t)value;
 @end
@@ -54,12 +56,12 @@ void pause_at_random();  // up to some 200 microseconds, seldom a millisecond
 
 namespace mock {
 
-// What is left of the life of a temporary object of Metal Performance Shaders: how often commands may still read it.
+// State of a temporary object of Metal Performance Shaders, including how many more times commands may read it.
 struct Temporary {
-  NSString* _Nonnull what;  // its class
-  __weak MockCommandBuffer* _Nullable buffer;  // the command buffer that it lives in
+  NSString* _Nonnull what;  // class name of the object
+  __weak MockCommandBuffer* _Nullable buffer;  // command buffer to which the object belongs
   NSUInteger reads = 1;
-  std::function<void()> spoil;  // what happens to its memory when it has been read as often as it may be
+  std::function<void()> spoil;  // called when no reads are left, to overwrite the object's memory
 };
 
 }  // namespace mock
@@ -81,8 +83,8 @@ MockLibrary* _Nullable mock_library(MockDevice* _Nonnull device, NSString* _Nonn
 
 @interface MockCommandBuffer : NSObject <MTLCommandBuffer>
 - (instancetype _Nonnull)initWithQueue:(MockCommandQueue* _Nonnull)queue;
-- (void)encodeWork:(std::function<void()>)work;  // on the queue's thread; what it raises fails the command buffer
-- (void)addTemporary:(std::shared_ptr<mock::Temporary>)temporary;  // with reads left at commit, the buffer fails
+- (void)encodeWork:(std::function<void()>)work;  // runs on the queue's thread; an exception fails the command buffer
+- (void)addTemporary:(std::shared_ptr<mock::Temporary>)temporary;  // the buffer fails if reads are left at commit
 - (void)moveTemporariesTo:(MockCommandBuffer* _Nonnull)next;
 - (void)encoderEnded;
 @end

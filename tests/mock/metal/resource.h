@@ -1,8 +1,8 @@
 // Memory of the mock's device: buffers, textures, and the encoder that copies between them.
 //
-// Of managed storage there are two copies, as on a Mac with a graphics processor of its own: what the CPU writes in a
-// buffer reaches the device by didModifyRange: only, and what the device writes is garbage to the CPU until a blit
-// encoder has synchronized it. Private storage has no copy for the CPU.
+// Managed storage has two copies, as on a Mac with a discrete GPU. The CPU's writes to a buffer only reach the device
+// through didModifyRange:, and the device's writes are garbage to the CPU until a blit encoder synchronizes the
+// resource. Private storage has no CPU copy.
 #pragma once
 
 #include "metal/mock_metal.h"
@@ -22,9 +22,9 @@ size_t texture_bytes(MTLTextureDescriptor* _Nonnull descriptor);
 - (void)fillWithBytes:(const void* _Nonnull)bytes;
 - (void)synchronize;
 
-// For commands, while they run.
+// The device's copy of the memory, for commands while they run.
 - (char* _Nonnull)deviceBytes;
-- (void)deviceChanged:(NSRange)range;  // said by what wrote there
+- (void)deviceChanged:(NSRange)range;  // called by commands that write there
 @end
 
 @interface MockBuffer : MockResource <MTLBuffer>

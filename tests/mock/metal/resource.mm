@@ -1,4 +1,4 @@
-// Buffers, textures and blit encoders.
+// Buffers, textures, and blit encoders.
 #include "metal/resource.h"
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<size_t> live_bytes{0};
 constexpr size_t memory_page = 4096;
-constexpr int poison = 0xA5;  // no small integer, no plain number
+constexpr int poison = 0xA5;  // neither a small integer nor an ordinary float
 
 char* new_memory(size_t length) {
   void* bytes = std::aligned_alloc(memory_page, (length + memory_page - 1) / memory_page * memory_page);
@@ -25,7 +25,7 @@ char* new_memory(size_t length) {
 
 void require_within(NSString* what, NSUInteger start, NSUInteger size, NSUInteger length) {
   if (start > length || size > length - start)
-    misuse(@"%@: bytes %lu to %lu of a resource of %lu", what, start, start + size, length);
+    misuse(@"%@: bytes %lu to %lu are out of range for a resource of %lu bytes", what, start, start + size, length);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ extern "C" size_t mock_live_buffer_bytes(void) { return live_bytes; }
 @implementation MockResource {
  @package
   MockDevice* _device;
-  char *_deviceBytes, *_hostBytes;  // the same of shared storage; the host has none of private storage
+  char *_deviceBytes, *_hostBytes;  // equal pointers for shared storage; private storage has no host copy
   NSUInteger _length;
   MTLStorageMode _storage;
   bool _isOwned;
@@ -115,11 +115,11 @@ extern "C" size_t mock_live_buffer_bytes(void) { return live_bytes; }
   return _length;
 }
 - (void*)contents {
-  if (!_hostBytes) misuse(@"contents of a private buffer");
+  if (!_hostBytes) misuse(@"contents: a private buffer has no contents on the CPU");
   return _hostBytes;
 }
 - (void)didModifyRange:(NSRange)range {
-  if (_storage != MTLStorageModeManaged) misuse(@"didModifyRange: of a buffer that is not managed");
+  if (_storage != MTLStorageModeManaged) misuse(@"didModifyRange: the buffer must have managed storage");
   require_within(@"didModifyRange:", range.location, range.length, _length);
   std::memcpy(_deviceBytes + range.location, _hostBytes + range.location, range.length);
 }
@@ -143,7 +143,7 @@ NSUInteger pixel_components(MTLPixelFormat format) {
     case MTLPixelFormatRGBA16Unorm:
     case MTLPixelFormatRGBA16Float:
     case MTLPixelFormatRGBA32Float: return 4;
-    default: misuse(@"pixel format %lu is not one of the mock's", static_cast<NSUInteger>(format));
+    default: misuse(@"pixel format %lu is not supported by the mock", static_cast<NSUInteger>(format));
   }
 }
 
@@ -183,7 +183,7 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
                                                       width:(NSUInteger)width
                                                      height:(NSUInteger)height
                                                   mipmapped:(BOOL)mipmapped {
-  if (mipmapped) misuse(@"the mock has no mipmaps");
+  if (mipmapped) misuse(@"the mock does not support mipmaps");
   MTLTextureDescriptor* descriptor = [[self alloc] init];
   descriptor.pixelFormat = format;
   descriptor.width = width;
@@ -210,11 +210,11 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
 - (instancetype)initWithDevice:(MockDevice*)device descriptor:(MTLTextureDescriptor*)descriptor {
   const bool is_array = descriptor.textureType == MTLTextureType2DArray;
   if (descriptor.width < 1 || descriptor.width > 16384 || descriptor.height < 1 || descriptor.height > 16384)
-    misuse(@"a texture of %lu x %lu pixels", descriptor.width, descriptor.height);
+    misuse(@"texture width and height must be in [1, 16384], got %lu x %lu", descriptor.width, descriptor.height);
   if (descriptor.arrayLength < 1 || descriptor.arrayLength > (is_array ? 2048 : 1))
-    misuse(@"a texture of %lu slices", descriptor.arrayLength);
+    misuse(@"the number of texture slices must be in [1, %d], got %lu", is_array ? 2048 : 1, descriptor.arrayLength);
   if (descriptor.depth != 1 || descriptor.mipmapLevelCount != 1 || descriptor.sampleCount != 1)
-    misuse(@"the mock has plain textures of two dimensions, and arrays of them");
+    misuse(@"the mock only supports plain 2-D textures and arrays of them");
   self = [super initWithDevice:device length:mock::texture_bytes(descriptor) storage:descriptor.storageMode];
   if (self) _descriptor = [descriptor copy];
   return self;
@@ -242,17 +242,17 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
   return _descriptor.usage;
 }
 
-// Calls copy(offset in a copy of the texture, offset in the caller's bytes, length) for each row of a region.
+// Call copy(offset in the texture's memory, offset in the caller's bytes, length) for each row of a region.
 - (void)rowsOfRegion:(MTLRegion)region
                slice:(NSUInteger)slice
          bytesPerRow:(NSUInteger)bytesPerRow
                 copy:(const std::function<void(size_t, size_t, size_t)>&)copy {
   const size_t pixel = mock::pixel_bytes(self.pixelFormat), row = region.size.width * pixel;
-  if (!_hostBytes) misuse(@"the CPU reads or writes a private texture");
+  if (!_hostBytes) misuse(@"the CPU cannot read or write a texture in private storage");
   if (region.origin.x + region.size.width > self.width || region.origin.y + region.size.height > self.height ||
       region.origin.z != 0 || region.size.depth != 1 || slice >= self.arrayLength)
-    misuse(@"a region that is not in the texture");
-  if (bytesPerRow < row) misuse(@"%lu bytes a row are less than %lu", bytesPerRow, row);
+    misuse(@"the region is not inside the texture");
+  if (bytesPerRow < row) misuse(@"bytesPerRow must be at least %lu, got %lu", row, bytesPerRow);
   for (NSUInteger y = 0; y < region.size.height; ++y) {
     const size_t line = (slice * self.height + region.origin.y + y) * self.width + region.origin.x;
     copy(line * pixel, y * bytesPerRow, row);
@@ -271,7 +271,7 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
                   std::memcpy(static_cast<char*>(bytes) + to, _hostBytes + at, length);
                 }];
 }
-// A texture, unlike a buffer, knows what the CPU wrote.
+// The CPU's writes to a managed texture, unlike those to a buffer, reach the device without didModifyRange:.
 - (void)replaceRegion:(MTLRegion)region
           mipmapLevel:(NSUInteger)level
                 slice:(NSUInteger)slice
@@ -304,7 +304,7 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
 
 @implementation MockBlitEncoder {
   MockCommandBuffer* _buffer;
-  std::vector<std::function<void()>>* _commands;  // of the command buffer, until the encoding ends
+  std::vector<std::function<void()>>* _commands;  // the command buffer's commands; null after endEncoding
 }
 @synthesize label = _label;
 
@@ -316,7 +316,7 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
   return self;
 }
 - (void)encode:(std::function<void()>)work {
-  if (!_commands) misuse(@"a blit after endEncoding");
+  if (!_commands) misuse(@"a blit command was encoded after endEncoding");
   _commands->push_back(std::move(work));
 }
 - (id<MTLDevice>)device {
@@ -345,7 +345,8 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
   }];
 }
 - (void)synchronizeResource:(id<MTLResource>)resource {
-  if (resource.storageMode != MTLStorageModeManaged) misuse(@"synchronizeResource: of what is not managed");
+  if (resource.storageMode != MTLStorageModeManaged)
+    misuse(@"synchronizeResource: the resource must have managed storage");
   MockResource* synchronized = static_cast<MockResource*>(resource);
   [self encode:[=] { [synchronized synchronize]; }];
 }

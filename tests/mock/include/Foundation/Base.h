@@ -1,4 +1,5 @@
-// Macros and plain types that every Foundation header builds on; for Linux those of <os/availability.h> too.
+// Macros and plain types that every Foundation header uses. On Linux this header also defines the macros of
+// <os/availability.h>.
 #pragma once
 #include <objc/objc.h>
 #include <objc/runtime.h>
@@ -36,7 +37,7 @@
 #ifdef __cplusplus
 #define NS_OPTIONS(type, name) \
   type name;                   \
-  enum : type  // so that flags | flags still is one
+  enum : type  // makes flags | flags a value of the enum again
 #else
 #define NS_OPTIONS(type, name) \
   enum name : type name;       \

@@ -1,7 +1,8 @@
-// The subset of Foundation that the Metal backend and its mock use: names and types are Apple's, the rest is ours.
+// The subset of Foundation that the Metal backend and its mock use. Names and types are Apple's; the text of the
+// headers is ours.
 //
-// On Linux tests/mock implements it. With an Apple target and no SDK (ziglang) the same declarations let
-// the backend compile, on top of the runtime headers that ziglang brings.
+// On Linux, tests/mock implements these declarations. With an Apple target but no SDK (ziglang), they let the backend
+// compile, together with the runtime headers that ziglang ships.
 #pragma once
 #include <Foundation/Base.h>
 #include <Foundation/NSArray.h>

@@ -1,4 +1,5 @@
-// Arrays. An index out of bounds raises NSRangeException, nil as an element NSInvalidArgumentException.
+// NSArray and NSMutableArray. An index out of range raises NSRangeException, and a nil element raises
+// NSInvalidArgumentException.
 #pragma once
 #include <Foundation/NSString.h>
 

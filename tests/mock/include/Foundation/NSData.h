@@ -1,4 +1,5 @@
-// Bytes as objects, copied, taken over, or borrowed with a block that hears when they are no longer needed.
+// NSData and NSMutableData: objects that copy bytes, take ownership of them, or borrow them and call a block when they
+// are no longer needed.
 #pragma once
 #include <Foundation/NSString.h>
 

@@ -1,5 +1,7 @@
-// Dictionaries and sets, by isEqual: and hash; a dictionary copies its keys. Their order is nobody's to rely on: here
-// they enumerate from the newest entry to the oldest.
+// Dictionaries and sets, which compare elements with isEqual: and hash. A dictionary copies its keys.
+//
+// Foundation does not define an order of enumeration. To expose code that relies on one, the mock enumerates from the
+// newest entry to the oldest.
 #pragma once
 #include <Foundation/NSArray.h>
 

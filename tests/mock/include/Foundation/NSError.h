@@ -1,4 +1,4 @@
-// What went wrong: errors that are returned, exceptions that are raised.
+// NSError, for errors that methods return, and NSException, for exceptions that they raise.
 #pragma once
 #include <Foundation/NSDictionary.h>
 

@@ -1,4 +1,4 @@
-// The root class and the protocols of copying, coding and fast enumeration.
+// NSObject, the root class, and the protocols for copying, coding, and fast enumeration.
 #pragma once
 #include <Foundation/Base.h>
 

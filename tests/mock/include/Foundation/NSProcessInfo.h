@@ -1,4 +1,4 @@
-// The process and the system that it believes to run on.
+// NSProcessInfo: the process and the (simulated) version of its operating system.
 #pragma once
 #include <Foundation/NSDictionary.h>
 

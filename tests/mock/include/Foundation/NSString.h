@@ -1,4 +1,4 @@
-// Strings. Kept as UTF-8 here; lengths and indices count UTF-16 units, as in Foundation.
+// NSString and NSMutableString. The mock stores UTF-8; lengths and indices count UTF-16 units, as in Foundation.
 #pragma once
 #include <Foundation/NSObject.h>
 
@@ -64,7 +64,7 @@ enum : NSStringEncoding { NSASCIIStringEncoding = 1, NSUTF8StringEncoding = 4 };
 @end
 
 #if !defined(__APPLE__)
-// The class of @"literals"; the compiler writes its instances.
+// The class of @"literals", whose instances the compiler emits.
 @interface NSConstantString : NSString
 @end
 #endif

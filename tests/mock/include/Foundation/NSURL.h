@@ -1,4 +1,4 @@
-// URLs of files, and the file manager.
+// NSURL for file URLs, and NSFileManager.
 #pragma once
 #include <Foundation/NSError.h>
 

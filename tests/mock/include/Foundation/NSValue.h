@@ -1,4 +1,4 @@
-// Numbers and pointers as objects.
+// NSNumber and NSValue, which wrap numbers and pointers in objects.
 #pragma once
 #include <Foundation/NSString.h>
 

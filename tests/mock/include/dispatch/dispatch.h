@@ -1,7 +1,8 @@
-// The part of Grand Central Dispatch that the backend uses. Dispatch objects are Objective-C objects, retained by ARC.
+// The subset of Grand Central Dispatch that the backend uses. Dispatch objects are Objective-C objects, which ARC
+// retains.
 //
-// Stricter than need be, as Apple's is: a semaphore or group that goes while in use, an unbalanced leave, and a
-// dispatch_sync onto the queue that the caller runs on all end the process with a message.
+// Like Apple's implementation, this one is strict: the process aborts with a message when a semaphore or group is
+// released while in use, when a leave is unbalanced, or when dispatch_sync targets the queue that the caller runs on.
 #if defined(__APPLE__)
 #include_next <dispatch/dispatch.h>
 #else

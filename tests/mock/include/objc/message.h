@@ -1,4 +1,4 @@
-// Messages sent by hand: cast objc_msgSend to the method's type before the call.
+// Declarations for sending messages from C. Cast objc_msgSend to the type of the method before calling it.
 #if defined(__APPLE__)
 #include_next <objc/message.h>
 #else

@@ -1,5 +1,7 @@
-// The first names of Objective-C: BOOL, YES, nil, and in plain C++ also id, Class and SEL.
-// For Apple the SDK's own header is meant; on Linux this is our runtime's (clang -fobjc-runtime=gnustep-2.0).
+// Basic names of Objective-C: BOOL, YES, nil, and, for plain C++, id, Class, and SEL.
+//
+// For Apple targets, this header includes the SDK's own; on Linux it declares the types of our runtime (clang
+// -fobjc-runtime=gnustep-2.0).
 #if defined(__APPLE__)
 #include_next <objc/objc.h>
 #else

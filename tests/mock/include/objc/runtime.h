@@ -1,4 +1,4 @@
-// The part of the runtime's C interface that programs use: classes, selectors, associated objects.
+// The subset of the runtime's C interface that applications use: classes, selectors, and associated objects.
 #if defined(__APPLE__)
 #include_next <objc/runtime.h>
 #else

@@ -1,5 +1,5 @@
-// Logs. On Linux a message is recorded for the tests (mock.h); for an Apple target without the SDK's header these
-// are the system's own entry points.
+// os_log. On Linux, messages are recorded for tests (see mock.h). For an Apple target without the SDK's header, the
+// declarations refer to the system's own entry points.
 #if defined(__APPLE__) && __has_include_next(<os/log.h>)
 #include_next <os/log.h>
 #else

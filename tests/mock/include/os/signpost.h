@@ -1,4 +1,5 @@
-// Signposts: intervals and events with a name that is a literal, as Instruments shows them. See os/log.h.
+// os_signpost: intervals and events with literal names, as displayed by Instruments. See os/log.h for the supported
+// targets.
 #if defined(__APPLE__) && __has_include_next(<os/signpost.h>)
 #include_next <os/signpost.h>
 #else

@@ -1,4 +1,4 @@
-// MPSCommandBuffer: a command buffer that may be handed over in parts.
+// MPSCommandBuffer: a command buffer whose work can be committed in parts.
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>
 
 #include "metal/mock_metal.h"
@@ -49,7 +49,7 @@
 
 - (void)commitAndContinue {
   MockCommandBuffer* next = static_cast<MockCommandBuffer*>([_current.commandQueue commandBuffer]);
-  [_current moveTemporariesTo:next];  // they live on
+  [_current moveTemporariesTo:next];  // temporary objects outlive the part
   [_current commit];
   _current = next;
 }

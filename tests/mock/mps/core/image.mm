@@ -1,4 +1,4 @@
-// MPSImage, its descriptor, temporary images and allocators.
+// MPSImage, its descriptor, temporary images, and allocators.
 #include "mps/core/image.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ size_t channel_bytes(MPSImageFeatureChannelFormat format) {
   return format == MPSImageFeatureChannelFormatUnorm8 ? 1 : format == MPSImageFeatureChannelFormatFloat32 ? 4 : 2;
 }
 
-// One, two or four components: the fewest that hold the channels of a slice.
+// Return the pixel format with the fewest components (one, two, or four) that hold the channels of a slice.
 MTLPixelFormat pixel_format(MPSImageFeatureChannelFormat format, NSUInteger channels) {
   const size_t kind = channels == 1 ? 0 : channels == 2 ? 1 : 2;
   constexpr MTLPixelFormat unorm8[] = {MTLPixelFormatR8Unorm, MTLPixelFormatRG8Unorm, MTLPixelFormatRGBA8Unorm};
@@ -32,7 +32,7 @@ MTLPixelFormat pixel_format(MPSImageFeatureChannelFormat format, NSUInteger chan
     case MPSImageFeatureChannelFormatUnorm16: return unorm16[kind];
     case MPSImageFeatureChannelFormatFloat16: return float16[kind];
     case MPSImageFeatureChannelFormatFloat32: return float32[kind];
-    default: misuse(@"an image of channel format %lu", static_cast<NSUInteger>(format));
+    default: misuse(@"image channel format %lu is not supported by the mock", static_cast<NSUInteger>(format));
   }
 }
 
@@ -166,26 +166,26 @@ MTLTextureDescriptor* texture_descriptor(MPSImageDescriptor* image) {
 }
 
 - (instancetype)initWithDevice:(id<MTLDevice>)device imageDescriptor:(const MPSImageDescriptor*)given {
-  if (!device || !given) misuse(@"an image without a device or descriptor");
+  if (!device || !given) misuse(@"an image requires a device and a descriptor");
   if (!(self = [super init])) return nil;
   owner = device;
   descriptor = [(MPSImageDescriptor*)given copy];
-  const MTLTextureDescriptor* texture = texture_descriptor(descriptor);  // raises for an unknown format
+  const MTLTextureDescriptor* texture = texture_descriptor(descriptor);  // raises if the format is not supported
   if (descriptor.width < 1 || descriptor.height < 1 || descriptor.featureChannels < 1 ||
       descriptor.numberOfImages < 1 || texture.arrayLength > 2048)
-    misuse(@"an image of %lu x %lu x %lu, %lu of them", descriptor.height, descriptor.width, descriptor.featureChannels,
-           descriptor.numberOfImages);
+    misuse(@"image sizes must be at least 1 and fit into 2048 slices, got %lu images of %lu x %lu x %lu",
+           descriptor.numberOfImages, descriptor.height, descriptor.width, descriptor.featureChannels);
   return self;
 }
 
 - (instancetype)initWithTexture:(id<MTLTexture>)texture featureChannels:(NSUInteger)channels {
-  if (!texture || channels < 1) misuse(@"an image of no texture or without channels");
+  if (!texture || channels < 1) misuse(@"an image requires a texture and at least one channel");
   if (channels > 4 && texture.textureType == MTLTextureType2D)
-    misuse(@"%lu channels in a texture that is no array", channels);
+    misuse(@"an image of %lu channels requires a texture array", channels);
   if (pixel_components(texture.pixelFormat) < std::min<NSUInteger>(channels, 4))
-    misuse(@"%lu channels in pixels of %lu components", channels, pixel_components(texture.pixelFormat));
+    misuse(@"%lu channels do not fit into pixels of %lu components", channels, pixel_components(texture.pixelFormat));
   if (texture.arrayLength % slices_for(channels) != 0)
-    misuse(@"%lu slices hold no whole number of images of %lu channels", texture.arrayLength, channels);
+    misuse(@"%lu slices do not hold a whole number of images with %lu channels", texture.arrayLength, channels);
   if (!(self = [super init])) return nil;
   owner = texture.device;
   storage = static_cast<MockTexture*>(texture);
@@ -243,7 +243,7 @@ MTLTextureDescriptor* texture_descriptor(MPSImageDescriptor* image) {
 - (id<MTLTexture>)texture {
   if (!storage) {
     storage = static_cast<MockTexture*>([owner newTextureWithDescriptor:texture_descriptor(descriptor)]);
-    if (!storage) misuse(@"no memory for an image of %lu bytes", self.resourceSize);
+    if (!storage) misuse(@"failed to allocate an image of %lu bytes", self.resourceSize);
     if (reads) {
       MockTexture* texture = storage;
       reads->spoil = [texture] { spoil(texture); };
@@ -253,7 +253,8 @@ MTLTextureDescriptor* texture_descriptor(MPSImageDescriptor* image) {
 }
 
 - (void)synchronizeOnCommandBuffer:(id<MTLCommandBuffer>)buffer {
-  if (!storage || storage.storageMode != MTLStorageModeManaged) return;  // as documented
+  // images that are not managed are ignored, as documented
+  if (!storage || storage.storageMode != MTLStorageModeManaged) return;
   MockTexture* texture = storage;
   [commands_of(buffer) encodeWork:[texture] { [texture synchronize]; }];
 }
@@ -265,26 +266,27 @@ namespace {
 
 struct Access {
   MPSDataLayout layout;
-  NSUInteger column_bytes, row_bytes, image_bytes;  // 0: dense
+  NSUInteger column_bytes, row_bytes, image_bytes;  // 0 means dense
   MTLRegion region;
   MPSImageReadWriteParams channels;
   NSUInteger image;
 };
 
-// Calls move(pointer into the texture's copy for the CPU, offset in the caller's bytes) for each element.
+// Call move(pointer into the texture's CPU copy, offset in the caller's bytes) for each element.
 template <class Move>
 void for_each_element(MPSImage* image, Access a, Move move) {
   MockTexture* texture = static_cast<MockTexture*>(image.texture);
-  if (texture.storageMode == MTLStorageModePrivate) misuse(@"the CPU reads or writes an image in private storage");
+  if (texture.storageMode == MTLStorageModePrivate) misuse(@"the CPU cannot read or write an image in private storage");
   const NSUInteger first = a.channels.featureChannelOffset, count = a.channels.numberOfFeatureChannelsToReadWrite;
   if (first % 4 != 0 || count == 0 || (first != 0 && count % 4 != 0) || first + count > image.featureChannels)
-    misuse(@"channels %lu to %lu of %lu: the first is a multiple of four, and so is the number unless the first is 0",
+    misuse(@"channels %lu to %lu of %lu cannot be accessed: the first must be a multiple of 4, and so must the number "
+            "unless the first is 0",
            first, first + count, image.featureChannels);
   const MTLOrigin origin = a.region.origin;
   const MTLSize size = a.region.size;
   if (size.width == 0 || size.height == 0 || size.depth == 0 || origin.x + size.width > image.width ||
       origin.y + size.height > image.height || origin.z + a.image + size.depth > image.numberOfImages)
-    misuse(@"a region that is not in the image");
+    misuse(@"the region must be inside the image and must not be empty");
   const size_t element = channel_bytes(image.featureChannelFormat);
   const bool interleaved = a.layout == MPSDataLayoutHeightxWidthxFeatureChannels;
   if (a.column_bytes == 0) a.column_bytes = interleaved ? count * element : element;
@@ -293,7 +295,8 @@ void for_each_element(MPSImage* image, Access a, Move move) {
   if (a.image_bytes == 0) a.image_bytes = interleaved ? plane : count * plane;
   if (a.column_bytes < (interleaved ? count * element : element) || a.row_bytes < size.width * a.column_bytes ||
       a.image_bytes < (interleaved ? plane : count * plane) || a.row_bytes % element != 0)
-    misuse(@"%lu bytes a row and %lu an image are too few", a.row_bytes, a.image_bytes);
+    misuse(@"strides of %lu bytes per row and %lu bytes per image are too small for the region or not aligned",
+           a.row_bytes, a.image_bytes);
   const NSUInteger components = pixel_components(texture.pixelFormat);
   const NSUInteger slices = slices_for(image.featureChannels);
   std::vector<std::byte> pixel(pixel_bytes(texture.pixelFormat));
@@ -427,15 +430,15 @@ MTLRegion whole(MPSImage* image) { return {{0, 0, 0}, {image.width, image.height
 - (instancetype)initForBuffer:(id<MTLCommandBuffer>)buffer descriptor:(MPSImageDescriptor*)given {
   return [super initWithDevice:commands_of(buffer).device imageDescriptor:given];
 }
-// It needs no memory ahead of its use here.
+// Prefetching has no effect, because the mock allocates temporary images on demand.
 + (void)prefetchStorageWithCommandBuffer:(id<MTLCommandBuffer>)buffer
                      imageDescriptorList:(NSArray<MPSImageDescriptor*>*)descriptors {
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device imageDescriptor:(const MPSImageDescriptor*)given {
-  misuse(@"initWithDevice:imageDescriptor: of a temporary image");
+  misuse(@"initWithDevice:imageDescriptor: is not available for temporary images");
 }
 - (instancetype)initWithTexture:(id<MTLTexture>)texture featureChannels:(NSUInteger)channels {
-  misuse(@"initWithTexture:featureChannels: of a temporary image");
+  misuse(@"initWithTexture:featureChannels: is not available for temporary images");
 }
 - (NSUInteger)readCount {
   return reads->reads;
@@ -457,14 +460,14 @@ Pixels pixels_of(MPSImage* image) {
 }
 
 void require_alike(NSString* who, MPSImageBatch* batch) {
-  if (batch.count == 0) misuse(@"%@: a batch of no images", who);
+  if (batch.count == 0) misuse(@"%@: the batch must not be empty", who);
   const Pixels first = pixels_of(batch[0]);
   for (MPSImage* image in batch) {
-    if (image.numberOfImages != 1) misuse(@"%@: an MPSImage of several images in a batch", who);
+    if (image.numberOfImages != 1) misuse(@"%@: each MPSImage of a batch must hold one image", who);
     const Pixels other = pixels_of(image);
     if (other.format != first.format || other.height != first.height || other.width != first.width ||
         other.channels != first.channels)
-      misuse(@"%@: a batch of images that are not alike", who);
+      misuse(@"%@: the images of a batch must have the same format and size", who);
   }
 }
 
@@ -474,15 +477,15 @@ MPSDataType Pixels::type() const {
 
 namespace {
 
-// The integer that stands for 1 in a normalized format; 0 for the others.
+// Return the integer that represents 1 in a normalized format, or 0 for other formats.
 double largest(MPSImageFeatureChannelFormat format) {
   return format == MPSImageFeatureChannelFormatUnorm8 ? 255 : format == MPSImageFeatureChannelFormatUnorm16 ? 65535 : 0;
 }
 
-// Calls visit(element of the image, offset of the component in the texture).
+// Call visit(element of the image, offset of its component in the texture) for each channel of each pixel.
 template <class Visit>
 void for_each_channel(const Pixels& p, int64_t image, Visit visit) {
-  if (image < 0 || image >= p.images) misuse(@"image %ld of %ld", image, p.images);
+  if (image < 0 || image >= p.images) misuse(@"image index %ld is out of range for %ld images", image, p.images);
   const size_t pixel = pixel_bytes(p.texture.pixelFormat), element = channel_bytes(p.format);
   const int64_t slices = (p.channels + 3) / 4, texels = p.height * p.width;
   for (int64_t texel = 0; texel < texels; ++texel)
@@ -508,11 +511,11 @@ Value Pixels::load(int64_t image) const {
   return result;
 }
 
-// Components beside the image's channels stay as they are: what a kernel leaves there is not promised.
+// Components beyond the image's channels keep their values, because kernels do not guarantee what they leave there.
 void Pixels::store(const Value& value, int64_t image) const {
   if (value.count() != height * width * channels || value.type != type())
-    misuse(@"%@ of %s are stored in an image of %ld x %ld x %ld", text_of(value.dims), type_name(value.type), height,
-           width, channels);
+    misuse(@"values of shape %@ and type %s do not match an image of %ld x %ld x %ld", text_of(value.dims),
+           type_name(value.type), height, width, channels);
   const size_t element = channel_bytes(format);
   std::vector<char> packed(static_cast<size_t>(value.count()) * element);
   if (const double most = largest(format); most == 0) {
@@ -534,7 +537,7 @@ void Pixels::store(const Value& value, int64_t image) const {
 
 namespace {
 
-// The distinct images of a batch.
+// Return the distinct images of a batch.
 std::vector<MPSImage*> distinct(MPSImageBatch* batch) {
   std::vector<MPSImage*> result;
   for (MPSImage* image in batch)

@@ -1,4 +1,4 @@
-// MPSKernel, and how work is encoded that reads temporary objects.
+// MPSKernel, and encoding of work that reads temporary objects.
 #include "mps/core/kernel.h"
 
 #include <cstring>
@@ -33,7 +33,7 @@ namespace mock {
 
 MockCommandBuffer* commands_of(id<MTLCommandBuffer> buffer) {
   if ([(id)buffer isKindOfClass:[MPSCommandBuffer class]]) buffer = ((MPSCommandBuffer*)buffer).commandBuffer;
-  if (!buffer) misuse(@"work is encoded to no command buffer");
+  if (!buffer) misuse(@"a kernel must be encoded to a command buffer, got nil");
   return static_cast<MockCommandBuffer*>(buffer);
 }
 
@@ -49,14 +49,14 @@ Reads reads_of(id object) {
   if ([object isKindOfClass:[MPSMatrix class]]) return ((MPSMatrix*)object)->reads;
   if ([object isKindOfClass:[MPSVector class]]) return ((MPSVector*)object)->reads;
   if ([object isKindOfClass:[MPSState class]]) return ((MPSState*)object)->reads;
-  misuse(@"%@ is neither image nor matrix, vector or state", object);
+  misuse(@"expected an image, matrix, vector, or state, got %@", object);
 }
 
 void set_reads(const Reads& reads, NSUInteger count) {
-  if (reads->reads == 0) misuse(@"setReadCount: of a %@ that has been read as often as it may be", reads->what);
+  if (reads->reads == 0) misuse(@"setReadCount: the temporary %@ has no reads left", reads->what);
   if (!reads->buffer || reads->buffer.status != MTLCommandBufferStatusNotEnqueued)
-    misuse(@"setReadCount: of a %@ whose command buffer was committed", reads->what);
-  if (count > NSUInteger{1} << 32) misuse(@"setReadCount: %lu", count);  // less than none
+    misuse(@"setReadCount: the command buffer of the temporary %@ was already committed", reads->what);
+  if (count > NSUInteger{1} << 32) misuse(@"setReadCount: %lu", count);  // a negative value
   reads->reads = count;
   if (count == 0 && reads->spoil) [reads->buffer encodeWork:reads->spoil];
 }
@@ -68,9 +68,9 @@ void encode(id<MTLCommandBuffer> buffer, NSString* who, NSArray* reads, NSArray*
   std::vector<Reads> counted;
   const auto require = [&](id object, NSString* use) -> Reads {
     const Reads left = reads_of(object);
-    if (left && left->reads == 0) misuse(@"%@ %@ a %@ that has been read as often as it may be", who, use, left->what);
+    if (left && left->reads == 0) misuse(@"%@ %@ a temporary %@ that has no reads left", who, use, left->what);
     if (left && left->buffer != commands)
-      misuse(@"%@ %@ a %@ of another command buffer, or of one that was committed", who, use, left->what);
+      misuse(@"%@ %@ a temporary %@ of another command buffer, or of one that was committed", who, use, left->what);
     return left;
   };
   for (id object in reads) {
@@ -97,7 +97,8 @@ Value Rows::load() const {
 
 void Rows::store(const Value& value) const {
   if (value.count() != rows * columns || value.type != type)
-    misuse(@"%@ of %s are stored in %ld rows of %ld", text_of(value.dims), type_name(value.type), rows, columns);
+    misuse(@"values of shape %@ and type %s do not match %ld rows of %ld elements", text_of(value.dims),
+           type_name(value.type), rows, columns);
   for (int64_t row = 0; row < rows; ++row) {
     Value line(type, {columns});
     for (int64_t i = 0; i < columns; ++i) line.copy(i, value, row * columns + i);
@@ -109,7 +110,7 @@ void Rows::store(const Value& value) const {
 
 Rows floats_of(id<MTLBuffer> buffer, NSUInteger offset, NSUInteger count) {
   if (!buffer || offset > buffer.length || count * sizeof(float) > buffer.length - offset)
-    misuse(@"%lu floats from byte %lu on in a buffer of %lu bytes", count, offset, buffer.length);
+    misuse(@"%lu floats at byte offset %lu do not fit into a buffer of %lu bytes", count, offset, buffer.length);
   return {static_cast<MockBuffer*>(buffer),
           offset,
           count * sizeof(float),

@@ -1,12 +1,12 @@
-// What an MPSMatrix or MPSVector of the mock is: rows in a buffer.
+// MPSMatrix and MPSVector in the mock: rows in a buffer.
 #pragma once
 
 #include "mps/core/kernel.h"
 
 namespace mock {
 
-Rows rows_of(MPSMatrix* matrix, NSUInteger number = 0);  // one of its matrices
-Rows rows_of(MPSVector* vector, NSUInteger number = 0);  // one row
+Rows rows_of(MPSMatrix* matrix, NSUInteger number = 0);  // of one of its matrices
+Rows rows_of(MPSVector* vector, NSUInteger number = 0);  // a single row
 
 }  // namespace mock
 
@@ -14,7 +14,7 @@ Rows rows_of(MPSVector* vector, NSUInteger number = 0);  // one row
  @package
   MPSMatrixDescriptor* descriptor;
   id<MTLDevice> owner;
-  MockBuffer* storage;  // nil until it is needed
+  MockBuffer* storage;  // nil until first use
   NSUInteger start;
   mock::Reads reads;
 }

@@ -1,7 +1,8 @@
-// MPSMatrix, MPSVector, their descriptors and temporary forms.
+// MPSMatrix, MPSVector, their descriptors, and their temporary forms.
 //
-// What they allocate is managed, so that a program that reads or fills it without synchronizing, or without
-// didModifyRange:, is found out; rows are recommended wider than they need be, and matrices further apart.
+// They allocate managed memory, which exposes programs that read it without synchronizing or fill it without
+// didModifyRange:. The recommended strides of rows and matrices are larger than necessary, which exposes programs that
+// ignore them.
 #include "mps/core/matrix.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -11,14 +12,14 @@ using namespace mock;
 
 namespace {
 
-constexpr size_t alignment = 16;  // bytes, of the rows that are recommended
+constexpr size_t alignment = 16;  // of the recommended row stride, in bytes
 
 size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 MockBuffer* allocate(id<MTLDevice> device, size_t bytes, const Reads& reads) {
   id<MTLBuffer> made =
       [device newBufferWithLength:bytes options:reads ? MTLResourceStorageModePrivate : MTLResourceStorageModeManaged];
-  if (!made) misuse(@"no memory for %lu bytes", bytes);
+  if (!made) misuse(@"failed to allocate %lu bytes", bytes);
   MockBuffer* buffer = static_cast<MockBuffer*>(made);
   if (reads) reads->spoil = [buffer] { spoil(buffer); };
   return buffer;
@@ -26,13 +27,15 @@ MockBuffer* allocate(id<MTLDevice> device, size_t bytes, const Reads& reads) {
 
 void require_room(NSString* what, id<MTLBuffer> buffer, NSUInteger offset, size_t bytes, MPSDataType type) {
   if (!buffer) misuse(@"%@ without a buffer", what);
-  if (offset % element_bytes(type) != 0) misuse(@"%@ at byte %lu, no multiple of its element's size", what, offset);
+  if (offset % element_bytes(type) != 0)
+    misuse(@"%@: byte offset %lu must be a multiple of the element size", what, offset);
   if (offset > buffer.length || bytes > buffer.length - offset)
-    misuse(@"%@ of %lu bytes from byte %lu on in a buffer of %lu", what, bytes, offset, buffer.length);
+    misuse(@"%@: %lu bytes at offset %lu do not fit into a buffer of %lu bytes", what, bytes, offset, buffer.length);
 }
 
 void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
-  if (!buffer || buffer.storageMode != MTLStorageModeManaged) return;  // as documented
+  // memory that is not managed is ignored, as documented
+  if (!buffer || buffer.storageMode != MTLStorageModeManaged) return;
   [commands_of(commands) encodeWork:[buffer] { [buffer synchronize]; }];
 }
 
@@ -52,11 +55,14 @@ void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
                              matrixBytes:(NSUInteger)matrixBytes
                                 dataType:(MPSDataType)type {
   const size_t element = element_bytes(type);
-  if (rows < 1 || columns < 1 || matrices < 1) misuse(@"%lu matrices of %lu x %lu", matrices, rows, columns);
+  if (rows < 1 || columns < 1 || matrices < 1)
+    misuse(@"matrix sizes must be at least 1, got %lu matrices of %lu x %lu", matrices, rows, columns);
   if (rowBytes % element != 0 || rowBytes < columns * element)
-    misuse(@"rowBytes of %lu for %lu columns of %s", rowBytes, columns, type_name(type));
+    misuse(@"rowBytes must be a multiple of the element size and hold %lu columns of %s, got %lu", columns,
+           type_name(type), rowBytes);
   if (matrices > 1 && (matrixBytes % rowBytes != 0 || matrixBytes < rows * rowBytes))
-    misuse(@"matrixBytes of %lu for %lu rows of %lu bytes", matrixBytes, rows, rowBytes);
+    misuse(@"matrixBytes must be a multiple of rowBytes and hold %lu rows of %lu bytes, got %lu", rows, rowBytes,
+           matrixBytes);
   MPSMatrixDescriptor* descriptor = [[self alloc] init];
   descriptor.rows = rows;
   descriptor.columns = columns;
@@ -97,9 +103,11 @@ void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
                                    vectors:(NSUInteger)vectors
                                vectorBytes:(NSUInteger)vectorBytes
                                   dataType:(MPSDataType)type {
-  if (length < 1 || vectors < 1) misuse(@"%lu vectors of %lu elements", vectors, length);
+  if (length < 1 || vectors < 1)
+    misuse(@"vector sizes must be at least 1, got %lu vectors of %lu elements", vectors, length);
   if (vectorBytes % element_bytes(type) != 0 || vectorBytes < length * element_bytes(type))
-    misuse(@"vectorBytes of %lu for %lu elements of %s", vectorBytes, length, type_name(type));
+    misuse(@"vectorBytes must be a multiple of the element size and hold %lu elements of %s, got %lu", length,
+           type_name(type), vectorBytes);
   MPSVectorDescriptor* descriptor = [[self alloc] init];
   descriptor.length = length;
   descriptor.dataType = type;
@@ -126,7 +134,7 @@ void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
 @implementation MPSMatrix
 
 - (instancetype)initWithDevice:(id<MTLDevice>)device descriptor:(MPSMatrixDescriptor*)given {
-  if (!device || !given) misuse(@"a matrix without a device or descriptor");
+  if (!device || !given) misuse(@"a matrix requires a device and a descriptor");
   if (!(self = [super init])) return nil;
   owner = device;
   descriptor = [MPSMatrixDescriptor matrixDescriptorWithRows:given.rows
@@ -139,7 +147,7 @@ void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
 }
 - (instancetype)initWithBuffer:(id<MTLBuffer>)buffer offset:(NSUInteger)offset descriptor:(MPSMatrixDescriptor*)given {
   if (!(self = [self initWithDevice:buffer.device descriptor:given])) return nil;
-  // The last row need not be padded.
+  // The last row does not need padding.
   const size_t bytes = (given.matrices - 1) * given.matrixBytes + (given.rows - 1) * given.rowBytes +
                        given.columns * element_bytes(given.dataType);
   require_room(@"a matrix", buffer, offset, bytes, given.dataType);
@@ -198,7 +206,7 @@ void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
                     matrixDescriptorList:(NSArray<MPSMatrixDescriptor*>*)descriptors {
 }
 - (instancetype)initWithBuffer:(id<MTLBuffer>)buffer descriptor:(MPSMatrixDescriptor*)given {
-  misuse(@"initWithBuffer:descriptor: of a temporary matrix");
+  misuse(@"initWithBuffer:descriptor: is not available for temporary matrices");
 }
 - (NSUInteger)readCount {
   return reads->reads;
@@ -213,7 +221,7 @@ void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
 @implementation MPSVector
 
 - (instancetype)initWithDevice:(id<MTLDevice>)device descriptor:(MPSVectorDescriptor*)given {
-  if (!device || !given) misuse(@"a vector without a device or descriptor");
+  if (!device || !given) misuse(@"a vector requires a device and a descriptor");
   if (!(self = [super init])) return nil;
   owner = device;
   descriptor = [MPSVectorDescriptor vectorDescriptorWithLength:given.length
@@ -274,7 +282,7 @@ void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
                           descriptorList:(NSArray<MPSVectorDescriptor*>*)descriptors {
 }
 - (instancetype)initWithBuffer:(id<MTLBuffer>)buffer descriptor:(MPSVectorDescriptor*)given {
-  misuse(@"initWithBuffer:descriptor: of a temporary vector");
+  misuse(@"initWithBuffer:descriptor: is not available for temporary vectors");
 }
 - (NSUInteger)readCount {
   return reads->reads;
@@ -289,13 +297,15 @@ void synchronize(MockBuffer* buffer, id<MTLCommandBuffer> commands) {
 namespace mock {
 
 Rows rows_of(MPSMatrix* matrix, NSUInteger number) {
-  if (!matrix || number >= matrix.matrices) misuse(@"matrix %lu of %lu", number, matrix.matrices);
+  if (!matrix || number >= matrix.matrices)
+    misuse(@"matrix index %lu is out of range for %lu matrices", number, matrix.matrices);
   return {static_cast<MockBuffer*>(matrix.data), matrix.offset + number * matrix.matrixBytes, matrix.rowBytes,
           static_cast<int64_t>(matrix.rows),     static_cast<int64_t>(matrix.columns),        matrix.dataType};
 }
 
 Rows rows_of(MPSVector* vector, NSUInteger number) {
-  if (!vector || number >= vector.vectors) misuse(@"vector %lu of %lu", number, vector.vectors);
+  if (!vector || number >= vector.vectors)
+    misuse(@"vector index %lu is out of range for %lu vectors", number, vector.vectors);
   return {static_cast<MockBuffer*>(vector.data),
           vector.offset + number * vector.vectorBytes,
           vector.vectorBytes,

@@ -1,4 +1,4 @@
-// What an MPSNDArray of the mock is: a place in a buffer.
+// MPSNDArray in the mock: a range of a buffer.
 #pragma once
 
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>

@@ -1,4 +1,4 @@
-// MPSNDArray: packed rows in a buffer, from an offset on; its copies from and to images.
+// MPSNDArray: packed rows in a buffer, starting at an offset, and copies between arrays and images.
 #include "mps/core/ndarray.h"
 
 #include <cstring>
@@ -15,7 +15,7 @@ using namespace mock;
 @synthesize dataType = _dataType, preferPackedRows = _preferPackedRows;
 
 + (instancetype)descriptorWithDataType:(MPSDataType)type shape:(NSArray<NSNumber*>*)shape {
-  if (shape.count == 0 || shape.count > 16) misuse(@"an array of %lu dimensions", shape.count);
+  if (shape.count == 0 || shape.count > 16) misuse(@"an array must have 1 to 16 dimensions, got %lu", shape.count);
   MPSNDArrayDescriptor* descriptor = [[self alloc] init];
   descriptor.dataType = type;
   descriptor->_dims = dims_of(shape);
@@ -37,14 +37,15 @@ using namespace mock;
                         offset:(NSUInteger)offset
                     descriptor:(MPSNDArrayDescriptor*)descriptor {
   if (!(self = [super init])) return nil;
-  if (!descriptor.preferPackedRows) misuse(@"rows in a user's buffer are aligned unless preferPackedRows is set");
+  if (!descriptor.preferPackedRows)
+    misuse(@"preferPackedRows must be set for a user's buffer, because rows are aligned otherwise");
   buffer = given;
   start = offset;
   shape = [descriptor getShape];
   type = descriptor.dataType;
-  if (offset % element_bytes(type) != 0) misuse(@"offset %lu is no multiple of the element's size", offset);
+  if (offset % element_bytes(type) != 0) misuse(@"byte offset %lu must be a multiple of the element size", offset);
   if (offset + self.resourceSize > given.length)
-    misuse(@"%lu bytes from %lu on do not lie in a buffer of %lu", self.resourceSize, offset, given.length);
+    misuse(@"%lu bytes at offset %lu do not fit into a buffer of %lu bytes", self.resourceSize, offset, given.length);
   return self;
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device descriptor:(MPSNDArrayDescriptor*)descriptor {
@@ -76,11 +77,11 @@ using namespace mock;
   return static_cast<NSUInteger>(count_of(dims_of(shape))) * element_bytes(type);
 }
 - (void)readBytes:(void*)bytes strideBytes:(NSInteger*)strides {
-  if (strides) misuse(@"the mock reads packed arrays only");
+  if (strides) misuse(@"readBytes: the mock only supports packed arrays");
   std::memcpy(bytes, static_cast<char*>(buffer.contents) + start, self.resourceSize);
 }
 - (void)writeBytes:(void*)bytes strideBytes:(NSInteger*)strides {
-  if (strides) misuse(@"the mock writes packed arrays only");
+  if (strides) misuse(@"writeBytes: the mock only supports packed arrays");
   std::memcpy(static_cast<char*>(buffer.contents) + start, bytes, self.resourceSize);
 }
 @end
@@ -89,8 +90,8 @@ using namespace mock;
 
 namespace {
 
-// Calls move(element of the array, image, element of the image) for each element of the array, whose dimensions are
-// batch, height, width and channels, from a corner of the images on.
+// Call move(element of the array, image, element of the image) for each element of an array with the dimensions batch,
+// height, width, and channels. `corner` is the position in the images where the array begins.
 void for_each_element(const Dims& dims, const std::vector<Pixels>& images, MPSImageCoordinate corner,
                       const std::function<void(int64_t, size_t, int64_t)>& move) {
   int64_t next = 0;
@@ -108,12 +109,13 @@ std::vector<Pixels> fitting(NSString* who, MPSNDArray* array, MPSImageBatch* ima
   for (MPSImage* image in images) result.push_back(pixels_of(image));
   const Pixels& p = result[0];
   if (dims.size() != 4 || dims[0] != static_cast<int64_t>(images.count))
-    misuse(@"%@: an array of %@", who, array->shape);
+    misuse(@"%@: expected an array [%lu, height, width, channels], got shape %@", who, images.count, array->shape);
   if (corner.channel % 4 != 0 || dims[1] + static_cast<int64_t>(corner.y) > p.height ||
       dims[2] + static_cast<int64_t>(corner.x) > p.width || dims[3] + static_cast<int64_t>(corner.channel) > p.channels)
-    misuse(@"%@: an array of %@ does not lie in images of %ld x %ld x %ld there", who, array->shape, p.height, p.width,
-           p.channels);
-  if (p.type() != array->type) misuse(@"%@: an array of %s", who, type_name(array->type));
+    misuse(@"%@: an array of shape %@ does not fit into images of %ld x %ld x %ld at the given offset", who,
+           array->shape, p.height, p.width, p.channels);
+  if (p.type() != array->type)
+    misuse(@"%@: the array must have the image's type %s, got %s", who, type_name(p.type()), type_name(array->type));
   return result;
 }
 

@@ -1,4 +1,4 @@
-// MPSState and batches of states.
+// MPSState, and batches of states.
 #include "mps/core/state.h"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ using namespace mock;
 - (BOOL)isTemporary {
   return reads != nullptr;
 }
-// Only a temporary state counts: the other's number is one, whatever it is set to.
+// Only temporary states count reads. The read count of other states is always 1, whatever value is set.
 - (NSUInteger)readCount {
   return reads ? reads->reads : 1;
 }
@@ -102,7 +102,7 @@ using namespace mock;
     if (reads) descriptor.storageMode = MTLStorageModePrivate;
     made = [owner newTextureWithDescriptor:descriptor];
   }
-  if (!made) misuse(@"no memory for a %@", [self class]);
+  if (!made) misuse(@"failed to allocate the resources of a %@", [self class]);
   recipes[index] = made;
   if (reads) {
     const std::function<void()> others = reads->spoil;
@@ -124,7 +124,8 @@ using namespace mock;
              : MPSStateResourceTypeTexture;
 }
 - (NSUInteger)bufferSizeAtIndex:(NSUInteger)index {
-  if ([self resourceTypeAtIndex:index] != MPSStateResourceTypeBuffer) misuse(@"bufferSizeAtIndex: of a texture");
+  if ([self resourceTypeAtIndex:index] != MPSStateResourceTypeBuffer)
+    misuse(@"bufferSizeAtIndex: the resource must be a buffer, got a texture");
   id recipe = recipes[index];
   return [recipe isKindOfClass:[NSNumber class]] ? [(NSNumber*)recipe unsignedIntegerValue]
                                                  : static_cast<MockBuffer*>(recipe).length;

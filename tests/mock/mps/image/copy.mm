@@ -1,7 +1,7 @@
-// MPSImageCopyToMatrix and MPSMatrixCopyToImage: an image is a row of a matrix.
+// MPSImageCopyToMatrix and MPSMatrixCopyToImage, which treat each image as one row of a matrix.
 //
-// Where the documentation is silent: the origin's y, presumably the first column, is refused unless it is 0; and the
-// copy does not lower the counts of the images that it reads, since programs that ran on Macs do it after the call.
+// Where the documentation is silent, the mock refuses a y of the origin (presumably the first column) other than 0. The
+// copy does not decrement the read counts of its images, because programs that ran on Macs do so after the call.
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>
 
 #include "mps/core/image.h"
@@ -18,7 +18,7 @@ struct Copy {
   NSUInteger batch_index;
 };
 
-// The elements' places in the row of an image of height x width x channels, in the image's order.
+// Return the matrix column of each element of an image in height x width x channels order.
 std::vector<int64_t> places(const Pixels& p, MPSDataLayout layout) {
   std::vector<int64_t> result;
   for (int64_t texel = 0; texel < p.height * p.width; ++texel)
@@ -28,26 +28,29 @@ std::vector<int64_t> places(const Pixels& p, MPSDataLayout layout) {
   return result;
 }
 
-// The row that belongs to each image, raising where they do not fit.
+// Return each image with its matrix row, and raise if the sizes or types do not match.
 std::vector<std::pair<Pixels, Rows>> pairs(const Copy& copy, MPSImageBatch* batch, MPSMatrix* matrix) {
   require_alike(copy.who, batch);
   const Rows rows = rows_of(matrix, copy.batch_index);
-  if (copy.origin.y != 0 || copy.origin.z != 0) misuse(@"%@: an origin whose meaning is not documented", copy.who);
+  if (copy.origin.y != 0 || copy.origin.z != 0)
+    misuse(@"%@: the meaning of a nonzero y or z of the origin is not documented", copy.who);
   if (copy.origin.x + batch.count > matrix.rows)
-    misuse(@"%@: %lu images from row %lu on in %lu rows", copy.who, batch.count, copy.origin.x, matrix.rows);
+    misuse(@"%@: %lu images starting at row %lu do not fit into %lu rows", copy.who, batch.count, copy.origin.x,
+           matrix.rows);
   std::vector<std::pair<Pixels, Rows>> result;
   for (MPSImage* image in batch) {
     const Pixels pixels = pixels_of(image);
     const bool is_float =
         pixels.format == MPSImageFeatureChannelFormatFloat16 || pixels.format == MPSImageFeatureChannelFormatFloat32;
     if (!is_float || pixels.type() != rows.type)
-      misuse(@"%@: a matrix of %s and an image of another type", copy.who, type_name(rows.type));
+      misuse(@"%@: the matrix and the images must have the same floating-point type, got a matrix of %s", copy.who,
+             type_name(rows.type));
     Rows row = rows;
     row.rows = 1;
     row.columns = pixels.height * pixels.width * pixels.channels;
     row.start += (copy.origin.x + result.size()) * rows.row_bytes;
     if (row.columns > rows.columns)
-      misuse(@"%@: %ld elements an image in %ld columns", copy.who, row.columns, rows.columns);
+      misuse(@"%@: an image of %ld elements does not fit into %ld columns", copy.who, row.columns, rows.columns);
     result.emplace_back(pixels, row);
   }
   return result;
@@ -71,7 +74,7 @@ std::vector<std::pair<Pixels, Rows>> pairs(const Copy& copy, MPSImageBatch* batc
 - (void)encodeToCommandBuffer:(id<MTLCommandBuffer>)buffer
                   sourceImage:(MPSImage*)image
             destinationMatrix:(MPSMatrix*)matrix {
-  if (!image) misuse(@"MPSImageCopyToMatrix without an image");
+  if (!image) misuse(@"MPSImageCopyToMatrix: the image must not be nil");
   [self encodeBatchToCommandBuffer:buffer sourceImages:@[ image ] destinationMatrix:matrix];
 }
 - (void)encodeBatchToCommandBuffer:(id<MTLCommandBuffer>)buffer
@@ -108,7 +111,7 @@ std::vector<std::pair<Pixels, Rows>> pairs(const Copy& copy, MPSImageBatch* batc
 - (void)encodeToCommandBuffer:(id<MTLCommandBuffer>)buffer
                  sourceMatrix:(MPSMatrix*)matrix
              destinationImage:(MPSImage*)image {
-  if (!image) misuse(@"MPSMatrixCopyToImage without an image");
+  if (!image) misuse(@"MPSMatrixCopyToImage: the image must not be nil");
   [self encodeBatchToCommandBuffer:buffer sourceMatrix:matrix destinationImages:@[ image ]];
 }
 - (void)encodeBatchToCommandBuffer:(id<MTLCommandBuffer>)buffer

@@ -1,8 +1,8 @@
-// Arithmetic and comparison nodes of two images and their gradients.
+// Arithmetic and comparison nodes of two images, and their gradients.
 //
-// A stride of 0 repeats a source along that dimension, and its gradient is then summed there. A primaryScale that is
-// set on a node does not reach the kernel of a graph, as was measured on a Mac; nobody has measured what becomes of
-// secondaryScale, bias, minimumValue and maximumValue, so a node with these is refused.
+// A stride of 0 repeats a source along that dimension, and its gradient is summed over the repetitions. Measured on a
+// Mac, a primaryScale that is set on a node does not reach the kernel of a graph. The effect of secondaryScale, bias,
+// minimumValue, and maximumValue has not been measured, so the mock refuses nodes that set them.
 #include <cfloat>
 
 #include "mps/neural_network/layer.h"
@@ -27,21 +27,22 @@ struct Arithmetic : LayerOf<Arithmetic> {
 
   Shape prepare(Call& call) override {
     if (secondary_scale != 1 || bias != 0 || minimum != -FLT_MAX || maximum != FLT_MAX)
-      misuse(@"%@: whether secondaryScale, bias and limits reach the kernel of a graph is not known", call.filter.name);
+      misuse(@"%@: it is not known whether secondaryScale, bias, minimumValue, and maximumValue of a node take effect",
+             call.filter.name);
     const auto size = [&](NSString* what, int64_t Shape::* part, NSUInteger Strides::* stride) {
       const NSUInteger first = strides[0].*stride, second = strides[1].*stride;
-      if (first > 1 || second > 1) misuse(@"%@: a stride is 0 or 1", call.filter.name);
+      if (first > 1 || second > 1) misuse(@"%@: strides must be 0 or 1", call.filter.name);
       const int64_t a = call.shapes[0].*part, b = call.shapes[1].*part;
       if (first && second && a != b)
-        misuse(@"%@: its sources differ in %@: %@ and %@", call.filter.name, what, text_of(call.shapes[0]),
-               text_of(call.shapes[1]));
+        misuse(@"%@: the sources must agree in %@, got shapes %@ and %@", call.filter.name, what,
+               text_of(call.shapes[0]), text_of(call.shapes[1]));
       return first ? a : second ? b : 1;
     };
     return {size(@"height", &Shape::height, &Strides::y), size(@"width", &Shape::width, &Strides::x),
             size(@"feature channels", &Shape::channels, &Strides::channels)};
   }
 
-  // Calls visit(index in the result, index in the first source, index in the second).
+  // Call visit(index in the result, index in the first source, index in the second source) for each element.
   template <class Visit>
   void for_each(const Call& call, const Visit& visit) const {
     const Images at(call.batch, call.shape);
@@ -113,7 +114,7 @@ Operation operation_of(Class kind) {
   return [self initWithSources:@[ left, right ]];
 }
 - (instancetype)initWithSources:(NSArray<MPSNNImageNode*>*)sources {
-  if (sources.count != 2) misuse(@"%@ of %lu sources", [self class], sources.count);
+  if (sources.count != 2) misuse(@"%@ requires two sources, got %lu", [self class], sources.count);
   auto layer = std::make_shared<Arithmetic>();
   layer->operation = operation_of([self class]);
   return [super initWithLayer:layer sources:sources stateClass:[MPSNNBinaryGradientStateNode class]];
@@ -166,7 +167,7 @@ SETTING(MPSNNComparisonType, comparisonType, setComparisonType, comparison)
 - (instancetype)initWithGradientImages:(NSArray<MPSNNImageNode*>*)gradients
                          forwardFilter:(MPSNNFilterNode*)forward
                isSecondarySourceFilter:(BOOL)isSecondary {
-  if (gradients.count != 1) misuse(@"%@ of %lu gradients", [self class], gradients.count);
+  if (gradients.count != 1) misuse(@"%@ requires one gradient, got %lu", [self class], gradients.count);
   return [self initGradientOf:forward->filter gradient:gradients[0] source:isSecondary ? 1 : 0];
 }
 - (BOOL)isSecondarySourceFilter {

@@ -1,5 +1,7 @@
-// Concatenation of feature channels. Each source takes a multiple of four of the result's; what fills the rest is what
-// a texture of fewer components reads as, measured on a Mac: of one channel 0 0 1, of two 0 1, of three 0.
+// Concatenation along feature channels.
+//
+// Each source occupies a multiple of four channels of the result. The filler values, measured on a Mac, are those that
+// a texture with fewer components reads: 0 0 1 after one channel, 0 1 after two, and 0 after three.
 #include "mps/neural_network/layer.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -16,13 +18,14 @@ struct Concatenation : LayerOf<Concatenation> {
     result.channels = 0;
     for (const Shape& shape : call.shapes) {
       if (shape.height != result.height || shape.width != result.width)
-        misuse(@"%@: its sources differ in size: %@ and %@", call.filter.name, text_of(call.shapes[0]), text_of(shape));
+        misuse(@"%@: the sources must have the same height and width, got shapes %@ and %@", call.filter.name,
+               text_of(call.shapes[0]), text_of(shape));
       result.channels += padded(shape.channels);
     }
     return result;
   }
 
-  // Calls visit(index in the result, index in the source) for the source's own channels.
+  // Call visit(index in the result, index in the source) for each of the source's own channels.
   template <class Visit>
   static void for_each(const Call& call, size_t source, const Visit& visit) {
     int64_t first = 0;
@@ -65,7 +68,7 @@ struct Concatenation : LayerOf<Concatenation> {
                    stateClass:[MPSNNGradientStateNode class]];
 }
 - (MPSNNGradientFilterNode*)gradientFilterWithSource:(MPSNNImageNode*)gradient {
-  misuse(@"gradientFilterWithSource: of %@: it is not available, ask for gradientFiltersWithSource:", filter.name);
+  misuse(@"gradientFilterWithSource: %@ has no single gradient; call gradientFiltersWithSource: instead", filter.name);
 }
 + (Class)gradientNodeClass {
   return [MPSNNConcatenationGradientNode class];
