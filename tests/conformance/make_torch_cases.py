@@ -34,7 +34,7 @@ class Call(torch.nn.Module):
         super().__init__()
         self.leaves, self.spec = tree.tree_flatten((arguments, keywords))
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
-        self.function = function  # Registers the parameters of the function if it is a module.
+        self.function = function  # Assigning a module registers its parameters.
         self.eval()
 
     def tensors(self) -> list[torch.Tensor]:
@@ -104,7 +104,7 @@ def operators(per: int) -> Made:
         seed()
         try:
             samples = list(info.sample_inputs("cpu", torch.float32))
-        except Exception:  # Some need libraries that this build of PyTorch lacks.
+        except Exception:  # Some samples need libraries that this build of PyTorch lacks.
             continue
         for j, i in enumerate(np.linspace(0, len(samples) - 1, min(per, len(samples)))):
             sample = samples[int(i)]
@@ -150,7 +150,7 @@ def main() -> None:
                 call = make()
                 arrays = arrays_of(call)
                 model = exported(call)
-            except Exception as error:  # Skip what PyTorch cannot compute or export.
+            except Exception as error:  # Skip samples that PyTorch cannot compute or export.
                 outcomes[f"left out: {type(error).__name__}"] += 1
                 continue
             stored = io.BytesIO()

@@ -28,7 +28,7 @@ Arrays = dict[str, np.ndarray]
 class Case:
     """A case identified by its name: a directory, or an object in memory."""
 
-    name: str  # For example "node/test_abs".
+    name: str  # The case's name, such as "node/test_abs".
 
     @property
     def directory(self) -> Path:
@@ -78,7 +78,7 @@ def _in_memory() -> dict[str, Any]:
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy warns while computing expected values.
+        warnings.simplefilter("ignore")  # numpy warns while onnx computes expected values.
         cases = {f"node/{case.name}": case for case in load_model_tests(kind="node")}
         return cases | {f"simple/{case.name}": case for case in collect_testcases() if case.kind == "simple"}
 

@@ -53,7 +53,8 @@ GRADIENTS_DIFFER = {
 }
 
 
-ALWAYS = ("minimum", "maximum", "modulo", "floor_modulo")  # Their gradients differ for ordinary numbers, too.
+# The gradients of these operators differ for ordinary numbers, too.
+ALWAYS = ("minimum", "maximum", "modulo", "floor_modulo")
 
 
 def stored(kind: str) -> tuple[int, dict[str, dict[str, np.ndarray]]]:

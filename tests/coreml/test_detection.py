@@ -82,7 +82,7 @@ def test_network_non_maximum_suppression_matches_loops(told, tmp_path):
 
 # --- crops ------------------------------------------------------------------------------------------------------------
 X = RNG.standard_normal((2, 3, 6, 7)).astype(np.float32)
-# (y, x, y, x); one box extends beyond the image.
+# Boxes are (y, x, y, x); one extends beyond the image.
 CORNERS = np.float32([[0.5, 1, 4, 5.5], [1, 2, 3, 6], [4, 4, 7.5, 6], [2, 1, 2.5, 1.25]])
 IMAGES = np.int32([1, 0, 1, 0])
 

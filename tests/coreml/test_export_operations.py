@@ -76,7 +76,7 @@ def test_unsupported_operation_within_a_block_is_named(tmp_path):
 @pytest.mark.parametrize("mode", ["add", "sub", "mul", "div", "min", "max", "set"])
 @pytest.mark.parametrize("rule", ["drop", "clip", "error"])
 def test_exported_scatters(rule, mode, tmp_path):
-    """Updates have indices in and out of range, in each mode."""
+    """The scatter indices are in and out of range, in each mode."""
     g = mg.Graph()
     data, rows = g.placeholder((4, 3), name="data"), g.placeholder((5, 3), name="rows")
     at = g.placeholder((5,), "int32", "at")

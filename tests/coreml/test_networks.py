@@ -347,7 +347,7 @@ def test_layers_of_two_operands(method, tmp_path):
 
 
 def test_lookup_and_scatter_layers(tmp_path):
-    embedded = numbers(5, 3)  # Width, words.
+    embedded = numbers(5, 3)  # The layer's sizes are its width and the number of words.
 
     def add(b):
         b.add_gather("g", ["a", "i"], "g", axis=1)
@@ -399,7 +399,8 @@ def in_torch(module, order, inner, outer, bias):
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("backwards", [True, False])
 def test_lstm(whole, backwards, tmp_path):
-    inner, outer, bias = gates(4, 3), gates(4, 4), [numbers(4) for _ in range(4)]  # Input, forget, output, cell.
+    # The gates are ordered input, forget, output, cell.
+    inner, outer, bias = gates(4, 3), gates(4, 4), [numbers(4) for _ in range(4)]
 
     def add(b):
         b.add_unilstm("l", outer, inner, bias, 4, 3, ["x"], ["y"], output_all=whole, reverse_input=backwards)
@@ -428,7 +429,8 @@ def test_bidirectional_lstm_matches_pytorch(tmp_path):
 
 
 def test_gru_and_simple_recurrent_layers(tmp_path):
-    inner, outer, bias = gates(4, 3, 3), gates(4, 4, 3), [numbers(4) for _ in range(3)]  # Update, reset, output.
+    # The gates are ordered update, reset, output.
+    inner, outer, bias = gates(4, 3, 3), gates(4, 4, 3), [numbers(4) for _ in range(3)]
     w, r, c = numbers(2, 4), numbers(2, 2), numbers(2)
 
     def add(b):

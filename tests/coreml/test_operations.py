@@ -289,7 +289,7 @@ def test_unsupported_argument_is_named_with_its_operation(tmp_path):
 
 
 def test_random_numbers_follow_their_distributions(tmp_path):
-    """Checks ranges and moments, as the numbers themselves are unspecified."""
+    """Check ranges and moments only, because the numbers themselves are unspecified."""
 
     def make(x):
         uniform = mb.random_uniform(shape=[4000], low=2.0, high=4.0)

@@ -248,7 +248,7 @@ def test_enumerated_shapes(tmp_path):
 
 # --- half precision ---------------------------------------------------------------------------------------------------
 def test_float16_model_matches_within_its_precision(tmp_path):
-    """Weights and intermediate values are float16."""
+    """The model's weights and intermediate values are float16."""
     torch.manual_seed(0)
     module = seeded(cnn())
     model = loaded(converted(module, [numbers(1, 3, 32, 32)], precision="FLOAT16"), tmp_path)

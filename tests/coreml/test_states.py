@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # coremltools and PyTorch wa
 
 
 class Memory(torch.nn.Module):
-    """A running total, and a window of the last three inputs."""
+    """A module whose states are a running total and a window of the last three inputs."""
 
     def __init__(self):
         super().__init__()
@@ -29,7 +29,8 @@ class Memory(torch.nn.Module):
 
 
 STATES = {"total": (3,), "window": (3, 3)}
-INPUTS = np.random.default_rng(0).integers(-4, 5, (5, 3)).astype(np.float16)  # Small integers, so sums are exact.
+# Inputs are small integers, so that sums are exact.
+INPUTS = np.random.default_rng(0).integers(-4, 5, (5, 3)).astype(np.float16)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_converted_model_keeps_states_between_runs(memory, tmp_path):
     assert not any(v.name in STATES for v in model.graph.trainable_variables)
     np.testing.assert_array_equal(steps(model), wanted())
     assert model.graph.variable_value(model.parameters["window"]).tolist() == INPUTS[2:].tolist()
-    for variable in model.parameters.values():  # Resets the states.
+    for variable in model.parameters.values():  # Reset the states.
         model.graph.set_variable(variable, np.zeros(variable.shape, np.float16))
     np.testing.assert_array_equal(steps(model), wanted())
     mg.save(tmp_path / "memory.mpsgraph", mg.coreml.load(memory))  # A saved package keeps states, too.

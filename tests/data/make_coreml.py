@@ -98,7 +98,7 @@ def older() -> None:
             q = np.frombuffer(p.rawValue, np.uint8).reshape(len(steps), -1)
             whole.append(torch.from_numpy((q * steps[:, None] + first[:, None]).astype(np.float32)))
     pixels = torch.from_numpy(rng.integers(0, 256, (1, 3, 8, 8)).astype(np.float32))
-    moved = pixels * 0.5 + torch.tensor([3.0, 2.0, 1.0]).reshape(3, 1, 1)  # Blue, green, red.
+    moved = pixels * 0.5 + torch.tensor([3.0, 2.0, 1.0]).reshape(3, 1, 1)  # The channels are ordered blue, green, red.
     y = F.leaky_relu(F.conv2d(moved, whole[0].reshape(w.shape)), 0.1).flatten(1)
     EXPECTED.update({"older.x": pixels.numpy(), "older.y": torch.softmax(y @ whole[1].T, 1)[0].numpy()})
     ct.utils.save_spec(spec, str(FOLDER / "older.mlmodel"))

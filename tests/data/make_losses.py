@@ -22,12 +22,12 @@ STORED = Path(__file__).with_name("losses.json")
 STEPS = 10
 RATES = {"digits": 0.004, "activity": 3e-3, "adversarial": 5e-4, "perceptron": 1e-3}
 BETA1, BETA2 = 0.5, 0.999  # BETA1 is for the Adam of both adversarial networks; all other options are Adam's defaults.
-EPSILON, SLOPE = 1e-3, 0.2  # For batch normalization and leaky ReLU.
+EPSILON, SLOPE = 1e-3, 0.2  # Epsilon of batch normalization and slope of leaky ReLU.
 
 DIGITS_BATCH, DIGITS_CHANNELS, DIGITS_HIDDEN = 16, (32, 64), 1024
 SAMPLES, AXES, KERNEL, FEATURES, LSTM_HIDDEN, ACTIVITY_DENSE, ACTIVITIES = 400, 6, 40, 32, 64, 64, 6
 ACTIVITY_BATCH = 16
-# WIDE and NARROW are the channels at a quarter and half of the image size.
+# WIDE and NARROW are the numbers of channels at a quarter and at half of the image size.
 LATENT, WIDE, NARROW, ADVERSARIAL_BATCH = 32, 64, 32, 16
 SIZES, PERCEPTRON_BATCH = (784, 512, 512, 10), 32
 IMAGE = (28, 28, 1)

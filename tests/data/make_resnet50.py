@@ -94,10 +94,10 @@ def main() -> None:
     hot = np.eye(CLASSES, dtype=np.float32)
     losses = []
     for x, y in batches():
-        model.reset_metrics()  # Otherwise train_on_batch would return the mean of all losses so far.
+        model.reset_metrics()  # Without this, train_on_batch would return the mean of all losses so far.
         losses.append(float(model.train_on_batch(x, hot[y])))
     model.reset_metrics()
-    evaluated = float(model.test_on_batch(x, hot[y]))  # The last batch, evaluated with moving averages.
+    evaluated = float(model.test_on_batch(x, hot[y]))  # Evaluate the last batch with the moving averages.
     stored = {"keras": keras.__version__, "losses": losses, "evaluated": evaluated}
     STORED.write_text(json.dumps(stored, indent=1) + "\n")
 

@@ -117,7 +117,7 @@ attention("Attention_cross", cross, normal(2, 2, 4), normal(2, 3, 3), normal(2, 
 plain = average_and_weights(nn.MultiheadAttention(4, 2, bias=False))
 attention("Attention_time_first", plain, normal(3, 2, 4), *[normal(4, 2, 4)] * 2)
 how = {"dropout": 0.0, "batch_first": True}
-# Floating point like the causal mask, so that both masks have one dtype.
+# Make the mask floating point, like the causal mask, so that both have one dtype.
 padded = padding.double().masked_fill(padding, -torch.inf)
 causal = nn.Transformer.generate_square_subsequent_mask(3)
 layer = nn.TransformerEncoderLayer(4, 2, 5, **how)

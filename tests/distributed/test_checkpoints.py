@@ -12,7 +12,7 @@ BATCH = 12
 
 
 def fitted(processes: int, **options) -> list[dict]:
-    if processes == 0:  # Only this process, without MPI.
+    if processes == 0:  # Zero processes means that this process runs alone, without MPI.
         return [process_programs.fitted(batch=BATCH, distributed=False, **options)]
     return results_of(processes, "fitted", batch=BATCH // processes, **options)
 

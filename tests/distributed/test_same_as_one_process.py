@@ -11,7 +11,7 @@ import mpsgraph as mg
 from harness import process_programs
 from harness.processes import results_of
 
-BATCH = 16  # Of all processes together.
+BATCH = 16  # Batch size over all processes together.
 FLOAT64, FLOAT32 = {"rtol": 1e-10, "atol": 1e-12}, {"rtol": 1e-4, "atol": 1e-5}
 SMALL = mg.distributed.DataParallel(bucket_bytes=2000)
 TOGETHER = mg.distributed.DataParallel(synchronize_batch_norm=True)

@@ -189,7 +189,7 @@ def test_launch_command_starts_processes_and_reports_their_status(tmp_path):
     script.write_text(
         "import os, sys\nimport mpsgraph as mg\n"
         "mine = mg.distributed.rank(), mg.distributed.size(), os.environ['OMP_NUM_THREADS'], sys.argv[1:]\n"
-        # Written in one call, as two processes write to the same file.
+        # Write in one call, because two processes write to the same file.
         "os.write(1, (' '.join(map(str, mine)) + '\\n').encode())\n"
         "mg.distributed.barrier()\nsys.exit(int(sys.argv[1]) if mg.distributed.rank() == 1 else 0)\n"
     )

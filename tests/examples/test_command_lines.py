@@ -82,7 +82,8 @@ def text(directory: Path) -> None:
     (directory / "text.txt").write_text("the cat sat on the mat, and the rat ran. " * 700, encoding="utf-8")
 
 
-PROCESSES = ["gelu", "two_queues"]  # Run as separate processes to test that they need nothing else.
+# Run these examples in separate processes to check that they import everything they need.
+PROCESSES = ["gelu", "two_queues"]
 
 SHORT = {
     "activity_classifier": (recordings, ["--data", "files", "--epochs", 1]),
@@ -125,7 +126,7 @@ def test_example_runs_on_small_files_in_an_empty_directory(name: str, tmp_path: 
     ended = (as_a_process if name in PROCESSES else run)(name, *arguments, within=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "demo-output" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    if name == "text_generation":  # Generates from the saved weights, without the text.
+    if name == "text_generation":  # Generate from the saved weights, without the text.
         again = run(name, "--weights", "w.safetensors", "--start", "the ", "--length", 9, within=tmp_path)
         assert again.returncode == 0 and again.stdout.startswith("the ") and len(again.stdout) == 4 + 9 + 1
         assert "without training" in again.stderr

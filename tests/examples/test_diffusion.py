@@ -43,7 +43,7 @@ def test_samples_depend_only_on_the_seed(trained):
 
 
 def test_sampler_with_exact_velocities_reaches_the_target_image(trained, monkeypatch):
-    """For a data set of a single picture the velocity is known exactly; each move keeps the noise and gets closer."""
+    """With a data set of a single image, the velocity is known exactly; each step keeps the noise and gets closer."""
     picture = np.linspace(-0.9, 0.9, 64, dtype=np.float32).reshape(8, 8, 1)
 
     class Known(nn.Module):

@@ -8,7 +8,7 @@ from mpsgraph import nn
 from radiance_field import scene
 from radiance_field.hash_encoding import HashEncoding, hash_encoding
 
-RESOLUTIONS = (4, 6, 20, 37)  # For the first two, every corner of the grid has its own row.
+RESOLUTIONS = (4, 6, 20, 37)  # On the first two levels, every corner of the grid has its own row.
 ROWS = 512
 PRIMES = np.array([1, 2654435761, 805459861], np.uint32)
 
@@ -122,7 +122,8 @@ def test_dense_region_occludes_the_background():
         def forward(self, x: mg.Tensor) -> mg.Tensor:
             g = x.graph
             inside = g.cast(abs(x[:, :1] - 0.5) < 0.25, "float32")
-            return g.concat((inside * 20.0 - 12.0, x[:, :1] - 0.5), 1)  # Density, and the input of the color network.
+            # Return the density and the input of the color network.
+            return g.concat((inside * 20.0 - 12.0, x[:, :1] - 0.5), 1)
 
     class Sides(nn.Module):
         def forward(self, x: mg.Tensor) -> mg.Tensor:

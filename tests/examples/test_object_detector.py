@@ -7,7 +7,7 @@ import object_detector as detector
 
 
 def test_targets_are_in_the_cell_of_the_box_center():
-    box = np.float32([20, 36, 16, 24])  # In pixels; cells are 8 pixels wide.
+    box = np.float32([20, 36, 16, 24])  # The box is in pixels; cells are 8 pixels wide.
     made = detector.targets([[(3, box)]]).reshape(8, 8, 2, 15)
     np.testing.assert_allclose(made[4, 2, :, :5], [[0.5, 0.5, 2, 3, 1]] * 2)
     assert made[4, 2, 0, 5:].argmax() == 3 and made[4, 2, 0, 5:].sum() == 1
@@ -35,7 +35,8 @@ def test_overlap_and_mean_average_precision():
     # A wrong box before the right one halves the precision of its class.
     late = [[(0.95, 0, other), *perfect[0]]]
     assert abs(detector.mean_average_precision(late, truth) - 0.95) < 1e-6
-    twice = [[*perfect[0], (0.5, 0, one)]]  # The second detection of the same box is wrong, but it comes last.
+    # The second detection of the same box is a false positive, but it comes last.
+    twice = [[*perfect[0], (0.5, 0, one)]]
     assert detector.mean_average_precision(twice, truth) == 1
 
 

@@ -23,7 +23,7 @@ from harness.running import build, feeds
 jax = pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
 
 pytestmark = [pytest.mark.begins_early, pytest.mark.filterwarnings("ignore")]
-LOOP_LIMIT = 16  # Exceeds the iteration count of every loop with a dynamic end in the cases.
+LOOP_LIMIT = 16  # The limit exceeds the iteration count of every loop with a dynamic end in the cases.
 FIRST = ("float32", "bfloat16", "complex64", "int32", "uint8", "bool")
 OTHERS = ("float64", "float16", "complex128", "int8", "int16", "int64", "uint16", "uint32", "uint64")
 GRADIENT_TOLERANCE = 1e-9

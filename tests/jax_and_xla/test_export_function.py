@@ -190,7 +190,7 @@ def test_normal_random_numbers_are_equal_up_to_rounding(distribution: str, metho
 
 
 def _state(seed: int) -> np.ndarray:
-    # A counter that is about to carry into its next words.
+    # The counter is about to carry into its next words.
     return np.array([1, 2**31 - 5, -1, 3, 4, seed, 99], np.int32)
 
 

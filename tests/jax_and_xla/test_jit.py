@@ -11,7 +11,8 @@ import jax.numpy as jnp  # noqa: E402
 import mpsgraph as mg  # noqa: E402
 from harness import device  # noqa: E402
 
-pytestmark = [pytest.mark.both_devices, pytest.mark.filterwarnings("default")]  # Parts of JAX warn about each other.
+# Libraries of the JAX ecosystem raise warnings about each other.
+pytestmark = [pytest.mark.both_devices, pytest.mark.filterwarnings("default")]
 
 
 def assert_alike(function, *arguments, tolerance=1e-6, **options):

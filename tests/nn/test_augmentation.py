@@ -90,7 +90,7 @@ def test_random_rotation_angles_are_uniform():
     """Angles are uniform, and pixels from outside the image fill the corners."""
     x = images(4, 5, 5, 2)
     line = np.zeros((2000, 9, 9, 1), np.float32)
-    line[:, 4, 8] = 1.0  # A point to the right of the center.
+    line[:, 4, 8] = 1.0  # This pixel is to the right of the center.
     turned = run(nn.RandomRotation(60), line)[..., 0]
     down, right = np.mgrid[:9, :9] - 4
     mass = turned.sum((1, 2))

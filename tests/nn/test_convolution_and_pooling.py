@@ -195,7 +195,7 @@ def test_small_convolutional_network_learns():
     steps = [g.apply_stochastic_gradient_descent(0.1, p, gradients[p]) for p in model.parameters()]
     rng = np.random.default_rng(2)
     images = rng.normal(size=(16, 8, 8, 2)) + rng.normal(size=(16, 1, 1, 2))
-    wanted = images.mean((1, 2)) @ rng.normal(size=(2, 4))  # A target that the network can represent.
+    wanted = images.mean((1, 2)) @ rng.normal(size=(2, 4))  # The network can represent this target.
     feeds = {x: images.astype(np.float32), target: wanted.astype(np.float32)}
     losses = [float(g.run(feeds, loss, steps)) for _ in range(60)]
     assert losses[-1] < 0.8 * losses[0]

@@ -77,7 +77,7 @@ def test_activations_at_infinities_and_dtype_limits(name, dtype):
             if b is not None:
                 b = b / M * largest if abs(b) > 1000 else b
                 np.testing.assert_allclose(a, b, rtol=16 * EPSILON[dtype], err_msg=f"got {found}, expected {wanted}")
-    if dtype == "float32":  # Once alone, and once among enough numbers to use the vectorized kernels.
+    if dtype == "float32":  # Test each value once alone, and once among enough numbers to use the vectorized kernels.
         again, _ = run(lambda g, x: make()(x), [NAN, INF, -INF, largest, -largest, 0.0, -0.0] * 100, dtype)
         np.testing.assert_array_equal(again, np.tile(y, 100))
 
@@ -94,7 +94,7 @@ def test_activations_propagate_nan_element_wise(name):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_layer_with_fused_activation_propagates_nan(name, dtype):
-    """The compiler fuses the two into one kernel where it can."""
+    """Where possible, the compiler fuses the layer and its activation into one kernel."""
     g = mg.Graph()
     x = g.placeholder((-1, 3))
     y = nn.Sequential(nn.Linear(5), ACTIVATIONS[name][0]())(g.cast(x, dtype))
@@ -124,7 +124,7 @@ def test_activations_keep_precision_for_tiny_results(name, dtype):
     g = mg.Graph()
     given = (
         g.run({}, g.cast(g.cast(g.constant(np.array(x, WIDE)), dtype), WIDE)).numpy().astype(float)
-    )  # Rounded to dtype.
+    )  # The expected values are rounded to dtype.
     y, _ = run(lambda g, t: make()(t), x, dtype)
     np.testing.assert_allclose(y, exact(given), rtol=8 * EPSILON[dtype], atol=2.0**-25 if dtype == "float16" else 0)
 
@@ -222,7 +222,7 @@ def test_cosine_losses_of_zero_and_huge_vectors():
     np.testing.assert_allclose(found[slope].numpy()[:2], [[1e8, 0, 0], [0, 0, 0]], rtol=1e-6)
     for p in (1.0, 2.0, 3.0):
         anchor = g.placeholder((1, 2))
-        near = g.constant(np.full((1, 2), 1e-6, np.float32))  # Vectors whose distance is epsilon.
+        near = g.constant(np.full((1, 2), 1e-6, np.float32))  # The distance of these vectors equals epsilon.
         loss = losses.triplet_margin(anchor, near, near, p=p)
         d = g.gradients(loss, [anchor])[anchor]
         found = g.run({anchor: np.zeros((1, 2), np.float32)}, [loss, d])

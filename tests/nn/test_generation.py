@@ -66,7 +66,8 @@ def test_generator_compiles_nothing_per_step_and_restarts_cleanly(model):
     second = generator.generate([[1, 2]], 30, temperature=0.0)
     assert generator.graph.cache.compiles == compiled
     np.testing.assert_array_equal(first[0], second[0, :22])
-    generator.generate([[1, 2, 3, 4, 0, 1, 2]], 5, temperature=0.0)  # Processed in chunks of 4, 2, and 1 tokens.
+    # The prompt is processed in chunks of 4, 2, and 1 tokens.
+    generator.generate([[1, 2, 3, 4, 0, 1, 2]], 5, temperature=0.0)
     assert generator.graph.cache.compiles <= compiled + 1
 
 
@@ -107,7 +108,7 @@ ODDS = np.array([0.4, 0.05, 0.3, 0.2, 0.05])
         ({"top_p": 0.65}, ODDS * [1, 0, 1, 0, 0]),
         ({"top_p": 0.75}, ODDS * [1, 0, 1, 1, 0]),
         ({"top_p": 0.01}, ODDS * [1, 0, 0, 0, 0]),
-        # The two likeliest of the three, 0.4 and 0.3 out of 0.9, exceed 0.7.
+        # The two most likely of the three tokens, 0.4 and 0.3 out of 0.9, together exceed 0.7.
         ({"top_k": 3, "top_p": 0.7}, ODDS * [1, 0, 1, 0, 0]),
         ({"temperature": 0.0}, ODDS * [1, 0, 0, 0, 0]),
         ({"temperature": 1e-30}, ODDS * [1, 0, 0, 0, 0]),

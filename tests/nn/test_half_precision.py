@@ -13,7 +13,7 @@ from mpsgraph.nn import losses
 pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]
 
 TYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
-ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # Half a unit in the last place.
+ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # Half a unit in the last place of each dtype.
 
 
 def normalized(x, axes, epsilon, centred=True):
@@ -59,7 +59,7 @@ def test_half_precision_normalizations_match_numpy(name, shape, mean, deviation,
     x = rng.normal(mean, deviation, rows).astype(TYPES[dtype]).astype(np.float64)
     y, slope = run(make(), x.astype(np.float32), dtype)
     wanted = exact(x)
-    resolution = 2.0**-22 * (4 + abs(mean) / deviation)  # Resolution of the mean in float32.
+    resolution = 2.0**-22 * (4 + abs(mean) / deviation)  # Resolution of a mean computed in float32.
     np.testing.assert_allclose(y, wanted, rtol=2 * ROUNDING[dtype], atol=resolution)
     assert np.isfinite(slope).all()
 
@@ -140,7 +140,7 @@ def test_half_precision_losses_over_many_elements_match_numpy(name, count, scale
     step = 1e-4 * scale
     wanted = (MEANS[name](x + step, y) - MEANS[name](x - step, y)) / (2 * step) / count
     close = np.abs(found[targets[1]].numpy() - wanted) <= 4 * ROUNDING[dtype] * np.abs(wanted) + 2.0**-24
-    assert close.mean() > 0.99  # Except for inputs at a kink of the loss.
+    assert close.mean() > 0.99  # Inputs at a kink of the loss may differ.
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -56,7 +56,7 @@ def results(layer, x, batch_first, initial, **options):
     outputs = [y, *states_of(last)]
     loss = None
     for i, output in enumerate(outputs):
-        axis = 0 if batch_first and i == 0 else 1  # The row axis: the loss is computed per row.
+        axis = 0 if batch_first and i == 0 else 1  # Axis of the rows, because the loss is computed per row.
         part = g.reduction_sum(g.square(output) * (i + 1.0) + g.sin(output), [a for a in range(3) if a != axis])
         loss = g.reshape(part, (-1,)) if loss is None else loss + g.reshape(part, (-1,))
     slopes = g.gradients(g.reduction_sum(loss), [fed, *starts, *layer.parameters()])
@@ -120,7 +120,7 @@ def test_states_do_not_overflow_during_long_padding():
     slopes = g.gradients(loss, layer.parameters())
     found = g.run({x: np.ones((1, 400, 1), np.float32)}, [y, *slopes.values()])
     np.testing.assert_array_equal(found[y].numpy()[0, :5, 0], [1, 3, 7, 0, 0])
-    # Derivatives of w (3 + 2 r + r^2) at w = 1, r = 2.
+    # The derivatives of w (3 + 2 r + r^2) at w = 1, r = 2.
     assert [found[d].item() for d in slopes.values()] == [11.0, 6.0]
 
 

@@ -39,7 +39,7 @@ def test_embedding_gathers_rows_and_trains_only_those():
 def test_pixel_shuffle_and_its_inverse(layout):
     n, h, w, c = IMAGES.shape
     x = IMAGES if layout == "NHWC" else planar(IMAGES)
-    blocks = IMAGES.reshape(n, h, w, c // 4, 2, 2)  # Channels, then the offset within the block.
+    blocks = IMAGES.reshape(n, h, w, c // 4, 2, 2)  # The axes are channels, then the offset within the block.
     wanted = blocks.transpose(0, 1, 4, 2, 5, 3).reshape(n, h * 2, w * 2, c // 4)
     shuffled = applied(nn.PixelShuffle(2, data_layout=layout), x)
     np.testing.assert_array_equal(shuffled, wanted if layout == "NHWC" else planar(wanted))
@@ -51,7 +51,7 @@ def test_pixel_shuffle_and_its_inverse(layout):
     ("layer", "mode"), [(nn.ZeroPad2d, "constant"), (nn.ReflectionPad2d, "reflect"), (nn.ReplicationPad2d, "edge")]
 )
 def test_padding_layers_match_numpy(layer, mode, layout):
-    wanted = np.pad(IMAGES, [(0, 0), (2, 0), (1, 3), (0, 0)], mode)  # Left, right, top, bottom.
+    wanted = np.pad(IMAGES, [(0, 0), (2, 0), (1, 3), (0, 0)], mode)  # Pads are ordered left, right, top, bottom.
     x = IMAGES if layout == "NHWC" else planar(IMAGES)
     found = applied(layer((1, 3, 2, 0), data_layout=layout), x)
     np.testing.assert_array_equal(found, wanted if layout == "NHWC" else planar(wanted))

@@ -53,7 +53,7 @@ def test_summary_leaves_model_unchanged():
     model = nn.Sequential(nn.Linear(4), nn.Dropout(0.5), nn.Linear(2).freeze())
     summary = model.summary((-1, 3))
     with pytest.raises(mg.GraphError):
-        model.state_dict()  # Not built yet.
+        model.state_dict()  # The model is not built yet.
     g = mg.Graph()
     model(g.placeholder((-1, 3)))
     before, count = model.state_dict(), g.operation_count

@@ -345,7 +345,7 @@ def test_weight_names_are_mapped_by_patterns():
     state = {name: value for name, value in STATE.items() if name != "step"}
     patterns = [(r"^net\.", ""), (r"^fc(\d)", lambda found: str(2 * int(found[1]) - 2))]
     with pytest.raises(mg.errors.GraphError, match="mapping"):
-        nn.load_torch(model, state, patterns)  # A function is not a valid replacement in a pattern.
+        nn.load_torch(model, state, patterns)  # A replacement in a pattern must not be a function.
     assert nn.load_torch(model, state, [(r"^net\.fc1", "0"), (r"^net\.fc2", "2")]) == ([], [])
     assert np.array_equal(model.state_dict()["0.weight"], STATE["net.fc1.weight"].T)
     for wrong in ([("(", "")], [("a", "\\2")], [("a",)]):

@@ -221,8 +221,8 @@ class TestGraphs:
         ends = [f.result_image for f in loss.training_graph(None)]
         with pytest.raises(GraphError, match=f"no layer.*trains.*{HERE}"):
             graph_of(ends, False)
-        graph_of(ends, True)  # The gradients are requested.
-        graph_of(loss.result_image, False)  # The losses are requested.
+        graph_of(ends, True)  # This graph requests the gradients.
+        graph_of(loss.result_image, False)  # This graph requests the losses.
 
     def test_mismatched_image_batches_raise(self):
         left, right = nn.ImageNode("left"), nn.ImageNode("right")

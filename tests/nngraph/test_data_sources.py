@@ -188,7 +188,7 @@ class TestExceptions:
             failing.raises = ""
         assert [o.time_step for o in plain] == [1, 1]
         buffer.commit()
-        buffer.wait_until_completed()  # Completes although nothing was encoded.
+        buffer.wait_until_completed()  # The command buffer completes although nothing was encoded.
         twin, _ = chain(*(Logged([], n, i, nn.Adam(0.1)) for n, i in (("a", 1), ("b", 2))))
         np.testing.assert_array_equal(first, train(twin))
         for _ in range(3):  # Training continues as if the failing batches had never happened.
@@ -297,7 +297,7 @@ class TestTrainable:
         assert np.abs(source.weights() - before).max() > 1e-3
 
     def test_rebuilt_graph_continues_from_trained_weights(self):
-        """As when a notebook cell runs twice: the first graph is freed once the second exists."""
+        """This is what happens when a notebook cell runs twice: the first graph is freed once the second exists."""
         source, (graph, _) = self.trained()
         train(graph)
         source.load()
@@ -411,7 +411,7 @@ class TestStoredWeights:
             header[name] = {"dtype": names[str(array.dtype)], "shape": list(array.shape), "data_offsets": ends}
             blob += np.ascontiguousarray(array).tobytes()
         text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)  # Pads the header so that the data is aligned.
+        text += b" " * (-len(text) % 8)  # Pad the header so that the data is aligned.
         path.write_bytes(len(text).to_bytes(8, "little") + text + blob)
         return path
 

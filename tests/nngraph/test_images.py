@@ -139,7 +139,7 @@ class TestBatch:
         def both() -> None:
             buffer = queue().command_buffer()
             middle = first.encode_batch(buffer, [x])
-            # Not computed yet; the second graph is encoded to the same command buffer.
+            # The result is not computed yet; the second graph is encoded to the same command buffer.
             found.append(second.encode_batch(buffer, [middle]))
             buffer.commit()
             buffer.wait_until_completed()

@@ -14,13 +14,13 @@ from mpsgraph import nngraph as nn
 pytestmark = pytest.mark.both_devices
 
 ONE = nn.ConvolutionDescriptor(1, 1, 1, 1)
-NEAR_ONE = np.full((1, 1, 1, 1), 1 + 2**-13, np.float32)  # Rounds to 1 in float16.
+NEAR_ONE = np.full((1, 1, 1, 1), 1 + 2**-13, np.float32)  # This value rounds to 1 in float16.
 
 
 class Own(Convolution):
     def __init__(self, dtype: Any, descriptor: Any = ONE, weights: Any = NEAR_ONE) -> None:
         super().__init__(descriptor, weights.copy())
-        self.kernel_weights_data_type = dtype  # An attribute is accepted in place of a method.
+        self.kernel_weights_data_type = dtype  # An attribute is accepted in place of the method.
 
 
 def value(source: Any) -> float:

@@ -57,7 +57,7 @@ def huber(y: Array, t: Array) -> tuple[Array, Array]:
 
 
 def cosine(y: Array, t: Array) -> tuple[Array, Array]:
-    return -y * t, -t  # The sum adds the constant 1.
+    return -y * t, -t  # The reduced loss adds the constant 1 to this sum.
 
 
 def logarithmic(y: Array, t: Array) -> tuple[Array, Array]:
@@ -250,7 +250,7 @@ def test_logarithmic_losses_with_label_zero_are_finite():
 
 
 def test_surplus_label_channels_are_ignored():
-    """Ten classes with labels of twelve channels, as in Apple's MNIST sample."""
+    """The labels have twelve channels for ten classes, as in Apple's MNIST sample."""
     y = pool(2, 1, 1, 10).astype(np.float32)
     t = np.zeros((2, 12), np.float32)
     t[[0, 1], [3, 7]] = 1

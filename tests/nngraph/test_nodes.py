@@ -8,7 +8,7 @@ from mpsgraph import nngraph as nn
 pytestmark = pytest.mark.both_devices
 
 CASES = [*node_cases.CASES, *node_window_cases.CASES]
-ELSEWHERE = {  # Kinds that need labels or random numbers have their own tests.
+ELSEWHERE = {  # These kinds need labels or random numbers and have their own tests.
     "loss": "test_losses.py",
     "forward_loss": "test_losses.py",
     "yolo_loss": "test_yolo_loss.py",

@@ -46,7 +46,7 @@ def make(rule: str, options: str) -> Any:
 
 
 class ByHand:
-    """The rules of MPSNNOptimizers.h in float64."""
+    """Reference optimizers that follow MPSNNOptimizers.h in float64."""
 
     def __init__(self, rule: str, options: str) -> None:
         self.rule, self.own, self.options = rule, RULES[rule][1], OPTIONS[options]

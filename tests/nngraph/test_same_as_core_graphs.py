@@ -20,7 +20,8 @@ from harness import device
 from harness.nodes import graph_of, queue
 from mpsgraph import nngraph as nn
 
-pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]  # Slow on the mock of Apple's frameworks.
+# These tests are slow on the mock of Apple's frameworks, so they begin early.
+pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]
 
 Array = np.ndarray
 STEPS = 20
@@ -79,7 +80,7 @@ class Core:
         return found
 
 
-Batches = Sequence[tuple[Array, Array]]  # Images and one-hot labels.
+Batches = Sequence[tuple[Array, Array]]  # Pairs of images and one-hot labels.
 
 
 def in_turn(images: Array, labels: Array, classes: int, batch: int) -> Iterator[tuple[Array, Array]]:

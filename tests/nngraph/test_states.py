@@ -83,7 +83,8 @@ def test_source_shared_by_two_filters_exports_gradients_of_each():
     graph = graph_of(end.result_image, False)
     assert graph.result_state_handles == ["first", "second"]
     result, states = left(graph, {"x": np.full((1, 1, 1, 1), 3, np.float32), "g": np.ones((1, 1, 1, 1), np.float32)})
-    assert result is None and [s.read("weights").numpy().item() for s in states] == [6, 6]  # 2 * 3 for each filter.
+    # Each filter contributes 2 * 3.
+    assert result is None and [s.read("weights").numpy().item() for s in states] == [6, 6]
 
 
 def test_exported_batch_normalization_gradients_and_statistics():
@@ -112,7 +113,8 @@ def test_optimizer_updates_from_exported_state():
     nn.StochasticGradientDescent(0.5).encode(buffer, convolution_gradient_state=states[0], convolution_source_state=own)
     with pytest.raises(DeviceError, match="has not completed"):
         states[0].read("weights")
-    with pytest.raises(DeviceError, match="has not completed"):  # Another queue would not wait for it.
+    # Another queue would not wait for the pending command buffer.
+    with pytest.raises(DeviceError, match="has not completed"):
         nn.StochasticGradientDescent(0.5).encode(
             queue().command_buffer(), convolution_gradient_state=states[0], convolution_source_state=own
         )
@@ -295,7 +297,7 @@ def test_mask_pending_on_another_queue_raises():
 
 
 def test_labels_in_use_by_pending_batch_raise():
-    """Otherwise the losses of the pending batch would be lost."""
+    """Feeding the labels again would lose the losses of the pending batch."""
     loss = nn.LossNode(nn.ImageNode("x"), nn.LossDescriptor("mean_squared_error"))
     graph, on, x = graph_of(loss.result_image), queue(), floats(2, 1, 1, 3)
     for labels in (

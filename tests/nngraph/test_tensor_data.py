@@ -149,7 +149,8 @@ def test_core_graph_between_node_graphs_in_one_command_buffer():
         with pytest.raises(DeviceError, match="has not completed"):
             refused()
     with pytest.raises(DeviceError, match="has not completed"):
-        g.encode(queue().command_buffer(), {x: found}, [y])  # Another queue, which does not wait.
+        # This command buffer belongs to another queue, which does not wait.
+        g.encode(queue().command_buffer(), {x: found}, [y])
     buffer.commit()
     buffer.wait_until_completed()
     assert [b.numpy().ravel().tolist() for b in (out, last, again)] == [[1, 3], [2, 4], [2, 4]]

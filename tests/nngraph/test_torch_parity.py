@@ -71,5 +71,6 @@ def test_bilinear_upsampling_with_aligned_corners_matches_pytorch():
     node = nn.UpsamplingBilinearNode(
         nn.ImageNode("x"), integer_scale_factor_x=2, integer_scale_factor_y=2, align_corners=True
     )
-    first = np.add.outer(np.arange(4) / 6, np.arange(4) / 12).ravel() - 1  # Rises by 1/6 per row and 1/12 per column.
+    # The values rise by 1/6 per row and 1/12 per column.
+    first = np.add.outer(np.arange(4) / 6, np.arange(4) / 12).ravel() - 1
     close(planar_of(node), np.concatenate([first, first + 1, first + 2]), 1e-6, "bilinear")

@@ -16,17 +16,17 @@ from onnx.reference import ReferenceEvaluator
 # Cases that the reference evaluator cannot run or computes differently; mpsgraph's own importer runs these instead. For
 # the rules on NaN and infinities, see docs/onnx.md.
 REFERENCE_DIFFERS = {
-    # ConvTranspose ignores groups.
+    # The reference evaluator's ConvTranspose ignores groups.
     "convolution2d_data_gradient-groups", "convolution2d_data_gradient-depthwise",
     "convolution2d_data_gradient-nchw_oihw", "convolution2d_data_gradient-grouped_16",
     "convolution3d_data_gradient-groups", "convolution_transpose2d-groups",
-    # Empty batches are unsupported.
+    # The reference evaluator does not support empty batches.
     "convolution2d-no_images", "convolution2d_data_gradient-no_images", "convolution3d-no_images",
     "convolution3d_data_gradient-no_images", "convolution_transpose2d-no_images", "col_to_im-no_images",
     "sample_grid-nothing", "sample_grid-no_places",
     # The evaluators treat NaN in maxima and minima differently.
     "max_pooling2d-nan",
-    # ceil_mode produces too many windows.
+    # With ceil_mode, the reference evaluator produces too many windows.
     "max_pooling2d-negative",
     # Casting values beyond the int32 range to int8 is undefined.
     "quantize-far",

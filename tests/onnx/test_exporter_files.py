@@ -16,7 +16,7 @@ from harness.onnx_model import BOOL, FLOAT, INT64, model, node, value
 from mpsgraph.tool import main as tool
 from onnx import helper, numpy_helper
 
-LARGEST = 2**63 - 1  # Exporters write this for "to the end".
+LARGEST = 2**63 - 1  # Exporters write this bound to mean the end of the axis.
 
 
 def constant(name: str, array) -> onnx.NodeProto:
@@ -202,7 +202,7 @@ def test_slices_with_extreme_bounds(start, end, step, expected, how):
         ("nearest", "align_corners", 2.5, [1, 1, 2, 2, 2, 4, 4]),
         ("linear", "align_corners", 0.75, [1, 4]),
         ("linear", "half_pixel", 2.5, [1, 1.1, 1.5, 1.9, 2.6, 3.4, 4]),
-        ("linear", "half_pixel", 1.3, [1, 2, 4]),  # The size does not change.
+        ("linear", "half_pixel", 1.3, [1, 2, 4]),  # The size of the output equals that of the input.
         ("cubic", "pytorch_half_pixel", 0.4, [1]),
     ],
 )
@@ -276,7 +276,7 @@ def test_deformable_convolution_matches_numpy(masked):
         names, feeds["mask"] = [*names, "", "mask"], mask
         inputs.append(value("mask", FLOAT, ("n", 4, "h", "w")))
     loaded = mg.onnx.load(model([node("DeformConv", names, ["y"])], inputs, [value("y", FLOAT, None)], {"w": w}))
-    # Padded with zeros as far as any filter tap reaches.
+    # Pad with zeros as far as any filter tap reaches.
     padded = np.pad(np.float64(x), ((0, 0), (0, 0), (9, 9), (9, 9)))
     expected = np.zeros((2, 3, 3, 4))
     for n, tap, i, j in np.ndindex(2, 4, 3, 4):
@@ -445,7 +445,7 @@ def test_import_time_is_linear_in_the_number_of_nodes():
         assert type(loaded) is mg.Model
         return seen
 
-    calls(10)  # Fills the caches.
+    calls(10)  # This call fills the caches.
     assert calls(800) < 9 * calls(100)
 
 

@@ -18,7 +18,7 @@ def numbers(seed: int) -> np.ndarray:
 
 
 def saved(made: onnx.ModelProto, path) -> str:
-    made.graph.doc_string = "padding " * 4096  # Makes every file large enough to be split.
+    made.graph.doc_string = "padding " * 4096  # The padding makes every file large enough to be split.
     onnx.save(made, path)
     return str(path)
 
@@ -43,7 +43,7 @@ def test_large_tensors_are_found_wherever_they_occur(tmp_path):
     made.graph.initializer.append(listed(numbers(1), "l"))
     path = saved(made, tmp_path / "net.onnx")
     contents, _ = split(tmp_path / "net.onnx")
-    assert len(contents) < COUNT * 4  # The size of one of the four tensors.
+    assert len(contents) < COUNT * 4  # The contents are smaller than one of the four tensors.
     loaded, x = mg.onnx.load(path), numbers(9)
     first = (x + numbers(2)) * numbers(0) + numbers(1)
     np.testing.assert_allclose(loaded(x, np.array(True)), first + (x + numbers(3)), rtol=1e-5, atol=1e-5)
@@ -74,7 +74,7 @@ def test_long_lists_of_numbers_are_not_scanned():
     seen = 0
 
     class Counted:
-        """Bytes that count accesses to single elements."""
+        """A bytes object that counts accesses to single elements."""
 
         def __init__(self, contents: bytes) -> None:
             self.contents = contents
@@ -119,9 +119,9 @@ def test_tensor_with_size_differing_from_its_shape_raises(tmp_path):
 
 
 def test_endlessly_nested_messages_raise(tmp_path):
-    """Deeper than the recursion limit."""
+    """The messages are nested deeper than the recursion limit."""
     heads, size = [], 100_000
-    for tag in [0x32, 0x2A, 0x0A] * 3000 + [0x3A]:  # Repeats the nesting of graph, node, and attribute, within a model.
+    for tag in [0x32, 0x2A, 0x0A] * 3000 + [0x3A]:  # Repeat the nesting of graph, node, and attribute within a model.
         head = bytes([tag]) + b"".join(bytes([size >> 7 * i & 127 | 128]) for i in range(3)) + bytes([size >> 21])
         heads.append(head)
         size += len(head)

@@ -39,7 +39,8 @@ def test_scaler():
 @pytest.mark.parametrize(
     ("norm", "expected"),
     [
-        ("MAX", [[0, 0, 0], [1, 2, 3], [1, -4 / 3, 0]]),  # Divided by the largest value, not by the largest magnitude.
+        # MAX divides by the largest value, not by the largest magnitude.
+        ("MAX", [[0, 0, 0], [1, 2, 3], [1, -4 / 3, 0]]),
         ("L1", [[0, 0, 0], [-1 / 6, -2 / 6, -3 / 6], [3 / 7, -4 / 7, 0]]),
         ("L2", [[0, 0, 0], np.float64([-1, -2, -3]) / 14**0.5, [0.6, -0.8, 0]]),
     ],
@@ -71,7 +72,7 @@ def test_features_are_binarized_selected_joined_and_imputed():
 def test_encoders():
     encoded = load("LabelEncoder", dtype=INT64, keys_int64s=[1, 5], values_floats=[1.5, 2.5], default_float=9.0)
     assert encoded(np.int64([[1, 5], [5, 7]])).tolist() == [[1.5, 2.5], [2.5, 9]]
-    large = 2**53 + 1  # Not representable in float64.
+    large = 2**53 + 1  # This integer is not representable in float64.
     encoded = load("LabelEncoder", dtype=INT64, keys_int64s=[large - 1, large], values_int64s=[large + 2, 3])
     assert encoded(np.int64([[large - 1, large, 0]])).tolist() == [[large + 2, 3, -1]]
     tensors = {"keys_tensor": np.float32([2, NAN]), "values_tensor": np.int64([5, 6]), "default_tensor": np.int64([8])}
@@ -183,7 +184,7 @@ class Forest:
 
 
 def rows(seed: int) -> np.ndarray:
-    # Rounded so that some values equal a split.
+    # Inputs are rounded so that some values equal a split.
     x = np.float32(np.round(np.random.default_rng(seed).normal(size=(30, 4)), 1))
     x[3, 2], x[5] = np.nan, np.nan
     return x

@@ -230,7 +230,7 @@ def test_rotary_embedding_is_a_complex_rotation(interleaved):
     positions = np.int64([[0, 1, 2], [4, 2, 3]])
     tables = {"c": np.cos(angles), "s": np.sin(angles)}
     y = run("RotaryEmbedding", {"x": x, "p": positions}, tables, interleaved=interleaved)
-    h = heads(x).astype(np.float64)  # Two heads of four channels each.
+    h = heads(x).astype(np.float64)  # The attention has two heads of four channels each.
     first, second = (slice(0, 4, 2), slice(1, 4, 2)) if interleaved else (slice(0, 2), slice(2, 4))
     turned = (h[..., first] + 1j * h[..., second]) * np.exp(1j * angles[positions])[:, None]
     expected = np.empty_like(h)

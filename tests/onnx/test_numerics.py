@@ -88,7 +88,7 @@ def test_8_bit_matmuls_are_exact(terms, rng):
 @pytest.mark.parametrize(("channels", "groups"), [(3, 1), (28, 1), (29, 1), (64, 1), (64, 2)])
 def test_8_bit_convolutions_are_exact(channels, groups, rng):
     if groups > 1:
-        needs_float64()  # Groups are split into blocks of channels, which takes float64.
+        needs_float64()  # Splitting groups into blocks of channels requires float64.
     x, w = any_of(rng, np.uint8, 1, channels, 5, 5), any_of(rng, np.uint8, 4, channels // groups, 3, 3)
     x[0, :, 0], w[0] = 255, 255
     a, b = np.pad(x.astype(np.int64) - 3, [(0, 0), (0, 0), (1, 1), (1, 1)]), w.astype(np.int64) - 200
@@ -137,7 +137,7 @@ def test_integer_means_are_exact():
         assert computed("ReduceMean", np.array([2**24 + 1] * 2, dtype), opset=18).tolist() == [2**24 + 1]
     assert computed("ReduceMean", np.int32([2**31 - 1] * 3), opset=18).tolist() == [2**31 - 1]
     assert computed("ReduceMean", np.int64([2**61 + 1] * 2), opset=18).tolist() == [2**61 + 1]
-    assert computed("ReduceMean", np.int32([-3, 0]), opset=18).tolist() == [-1]  # Rounds toward zero.
+    assert computed("ReduceMean", np.int32([-3, 0]), opset=18).tolist() == [-1]  # Integer means round toward zero.
 
 
 def test_pad_value_of_64_bits_is_exact():
@@ -187,7 +187,7 @@ def test_reductions_over_no_axes_apply_only_the_element_function(dtype, given):
         np.testing.assert_allclose(result, np.asarray(expected).astype(dtype), rtol=1e-3)
 
 
-SLICES = {  # (start, end, step): what remains of 0..4, from ONNX Runtime 1.32.
+SLICES = {  # (start, end, step): the elements of 0..4 that remain, from ONNX Runtime 1.32.
     (-10, 5, 1): [0, 1, 2, 3, 4],
     (-10, -20, -1): [0],
     (-6, -(2**63), -1): [0],
@@ -228,7 +228,7 @@ STAYS = {
 @pytest.mark.parametrize("op", STAYS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_nan_propagates(op, dtype):
-    """NaN among other values, and as the only value."""
+    """NaN is tested among other values and as the only value."""
     more = [np.int64(1)] if op == "CumSum" else []
     row = np.array([[np.nan, 1, -1, 2, 0.5, -0.5, 3, 4, 5]], dtype)
     for x in (row, row[:, :1]):
@@ -236,7 +236,7 @@ def test_nan_propagates(op, dtype):
 
 
 def test_threshold_operators_map_nan_to_zero():
-    """Follows the standard's definition of the operators, and ONNX Runtime."""
+    """The expected values follow the standard's definition of the operators and ONNX Runtime."""
     x = np.float32([np.nan, 2])
     assert computed("Shrink", x).tolist() == [0, 2]
     assert computed("ThresholdedRelu", x).tolist() == [0, 2]

@@ -23,7 +23,7 @@ KNOWN = [entry for entry in mg.onnx.known_operators() if standard_operator(*entr
 # --- attributes -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("domain", "name", "upto"), KNOWN, ids=lambda v: str(v))
 def test_unknown_attribute_of_every_operator_raises(domain, name, upto):
-    """For each operator version, the message lists its attributes."""
+    """For each operator version, the error message lists the attributes that it supports."""
     operator = standard_operator(domain, name)
     for version in [v for v in operator.versions if v <= upto]:
         node = helper.make_node(name, ["x"], ["y"], "here", domain=domain, nonsense=3)
@@ -100,13 +100,13 @@ def test_operator_table_agrees_with_the_installed_onnx_package():
 
 
 def test_functions_of_the_standard_are_built_from_graph_operations():
-    """Function bodies in the installed package are not used."""
+    """The function bodies in the installed onnx package are not used."""
     known = {(domain, name): upto for domain, name, upto in KNOWN}
     schemas = defs.get_all_schemas()
     functions = [s for s in schemas if s.has_function or s.has_context_dependent_function]
     assert len(functions) > 40
     assert not [s.name for s in functions if known.get((s.domain, s.name), 0) < s.since_version]
-    # Newer than some onnx packages.
+    # These operators are newer than some versions of the onnx package.
     newer = {"LinearAttention": 27, "CausalConvWithState": 27, "SwiGLU": 28, "Attention": 25}
     assert all(known["", name] >= version for name, version in newer.items())
     assert known["ai.onnx.preview", "FlexAttention"] == 1
@@ -143,7 +143,7 @@ def test_newest_version_of_every_operator_is_supported(name):
 # --- changes in the newest versions -----------------------------------------------------------------------------------
 def test_space_to_depth_in_both_channel_orders():
     x = np.arange(16, dtype=np.float32).reshape(1, 2, 2, 4)
-    blocks = x.reshape(1, 2, 1, 2, 2, 2)  # Batch, channel, row, row in block, column, column in block.
+    blocks = x.reshape(1, 2, 1, 2, 2, 2)  # The axes are batch, channel, row, row in block, column, and column in block.
     for mode, order in (("DCR", (0, 3, 5, 1, 2, 4)), ("CRD", (0, 1, 3, 5, 2, 4))):
         expected = blocks.transpose(order).reshape(1, 8, 1, 2)
         np.testing.assert_array_equal(computed("SpaceToDepth", x, blocksize=2, mode=mode), expected)
@@ -178,7 +178,8 @@ def test_floating_point_modulo_takes_the_sign_of_the_divisor():
 
 def test_float16_range_counts_in_higher_precision():
     start, limit, delta = np.float16(2000), np.float16(2100), np.float16(1)
-    for known in ([0, 1, 2], []) if "float64" not in MISSING else ([0, 1, 2],):  # A fed range is computed in float64.
+    # If the range is fed, it is computed in float64.
+    for known in ([0, 1, 2], []) if "float64" not in MISSING else ([0, 1, 2],):
         result = computed("Range", start, limit, delta, known=known)
         assert result.dtype == np.float16
         np.testing.assert_array_equal(result, np.arange(2000, 2100).astype(np.float16))

@@ -34,10 +34,10 @@ import torch
 import torch.utils._pytree as tree
 
 PER = 2
-"""Samples per operator: the first and the last."""
+"""Number of samples per operator: the first and the last."""
 
 TOLERANCE = 1e-4
-"""Relative to the largest number of a result, or to 1 if that is larger."""
+"""Tolerance relative to the largest number of a result, or to 1 if that is larger."""
 
 # Wider tolerances: (name pattern, factor, reason).
 WIDER: list[tuple[str, float, str]] = []

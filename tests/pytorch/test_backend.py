@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's modules raise warnings about each other.
 nn, F = torch.nn, torch.nn.functional
 
 
@@ -187,7 +187,7 @@ def test_compiled_graph_supports_repeated_and_interleaved_backward():
             torch.testing.assert_close(ours, theirs)
     with pytest.raises(RuntimeError, match="second time"):
         torch.autograd.grad(found, list(module.parameters()))
-    # Two forward passes before either backward pass.
+    # Run two forward passes before either backward pass.
     first, second = compiled(x).square().sum(), compiled(2 * x).square().sum()
     second.backward()
     first.backward()

@@ -14,7 +14,7 @@ from pytorch import operators  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 EVERY = 37
-"""Samples come in pairs, so an odd step selects first and last ones."""
+"""Samples come in pairs, so an odd step selects both first and last samples."""
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ this code.
 
 import os
 
-os.environ["KERAS_BACKEND"] = "torch"  # Must be set before Keras is imported.
+os.environ["KERAS_BACKEND"] = "torch"  # The variable must be set before Keras is imported.
 
 from pathlib import Path
 

@@ -62,7 +62,7 @@ def test_activations_are_saved_once_with_channels_last(graphs: list):
     images = [size for size in graphs[1].kept.values() if len(size) == 4 and size[0] == 2]
     # The first convolution, its ReLU, the pooled maxima, the second convolution, and the batch itself.
     assert sorted(images) == [(2, 2, 2, 4), (2, 3, 8, 8), (2, 4, 4, 8), (2, 8, 8, 8), (2, 8, 8, 8)]
-    assert torch.int64 not in graphs[1].dtypes  # No indices of maxima are saved.
+    assert torch.int64 not in graphs[1].dtypes  # The indices of maxima are not saved for the backward pass.
 
 
 def test_results_have_the_strides_of_eager(graphs: list):

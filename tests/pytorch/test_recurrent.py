@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's modules raise warnings about each other.
 nn = torch.nn
 IN, H, T, N = 5, 6, 7, 4
 KINDS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
@@ -60,7 +60,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", [*KINDS, "rnn of relu"])
 def test_recurrent_values_and_gradients_match_eager_without_fallbacks(kind: str, form: str):
-    given = form.startswith("deep")  # Initial states.
+    given = form.startswith("deep")  # Deep forms also pass initial states.
     options = FORMS[form] | ({"nonlinearity": "relu"} if kind == "rnn of relu" else {})
     kind = kind.partition(" ")[0]
     module = Recurrent(kind, **options).double()

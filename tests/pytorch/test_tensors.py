@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test
 import mpsgraph as mg  # noqa: E402
 from mpsgraph.torch import tensors  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's modules raise warnings about each other.
 
 
 def doubling(shape, dtype="float32"):
@@ -107,7 +107,7 @@ def test_invalid_tensors_raise_and_change_nothing():
         tensors.run(executable, [], [0])
     with pytest.raises(mg.GraphError, match="feeds"):
         tensors.run(executable, [torch.ones(2, 3)], [])
-    with pytest.raises(TypeError, match="meta device"):  # Raised by PyTorch.
+    with pytest.raises(TypeError, match="meta device"):  # PyTorch itself raises this error.
         tensors.run(executable, [torch.ones(2, 3, device="meta")], [0])
     assert tensors.run(executable, [torch.ones(2, 3)], [0])[0].sum() == 12
 

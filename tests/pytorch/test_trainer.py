@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's modules raise warnings about each other.
 nn, F = torch.nn, torch.nn.functional
 STEPS = 5
 

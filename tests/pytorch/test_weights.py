@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test
 import mpsgraph as mg  # noqa: E402
 from mpsgraph import nn  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")  # Parts of PyTorch warn about each other.
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's modules raise warnings about each other.
 FRONT = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 
@@ -178,7 +178,7 @@ CHANNELS = {
     },
     "InstanceNorm_plain": (lambda layout: nn.InstanceNorm(data_layout=layout), lambda: torch.nn.InstanceNorm2d(6), 4),
     **{f"PReLU_{r}": (lambda layout: nn.PReLU(6, data_layout=layout), lambda: torch.nn.PReLU(6), r) for r in (3, 4, 5)},
-    # Layers without parameters.
+    # These layers have no parameters.
     **{
         f"MaxPool{r - 2}d": (
             lambda layout, r=r: getattr(nn, f"MaxPool{r - 2}d")(3, stride=2, padding=1, data_layout=layout),
@@ -517,7 +517,7 @@ def test_safetensors_files_of_pytorch_are_loaded(tmp_path):
 
 
 def test_weights_page_code_runs(repository, tmp_path, monkeypatch):
-    """All code of docs/weights.md runs unchanged."""
+    """Test that all code of docs/weights.md runs unchanged."""
     blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "weights.md").read_text(), re.DOTALL)
     assert sum("import torch" in block for block in blocks) == 1
     monkeypatch.chdir(tmp_path)

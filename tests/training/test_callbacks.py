@@ -42,7 +42,7 @@ def test_callbacks_are_called_in_order():
 
 
 def test_early_stopping_restores_the_best_weights():
-    trainer = made(3.0)  # A rate at which training diverges.
+    trainer = made(3.0)  # Training diverges at this learning rate.
     best = callbacks.EarlyStopping("val_loss", patience=2)
     kept = {}
 
@@ -278,7 +278,7 @@ def test_state_of_custom_callback_survives_resume(tmp_path):
     trainer.save(tmp_path / "saved")
     other = mg.Trainer(nn.Linear(1), "mse")
     other.load(tmp_path / "saved")
-    other.save(tmp_path / "again")  # Save before fit has started.
+    other.save(tmp_path / "again")  # Save the checkpoint before fit has started.
     third = mg.Trainer(nn.Linear(1), "mse")
     third.load(tmp_path / "again")
     counters = [Counter(), callbacks.TerminateOnNaN(), Counter(), Counter()]

@@ -149,7 +149,7 @@ def test_read_cifar10_pickles(tmp_path, rng):
     assert images.shape == (10, 32, 32, 3) and images.dtype == np.float32 and images.flags.c_contiguous
     np.testing.assert_allclose(images[3, 5, 7], pixels[3].reshape(3, 32, 32)[:, 5, 7] / 255, rtol=1e-6)
     assert labels.tolist() == list(range(10)) and test_labels.tolist() == [0, 1] and labels.dtype == np.int32
-    # Distributed files were written by Python 2.
+    # The distributed CIFAR-10 files were written by Python 2.
     (tmp_path / names[5]).write_bytes(
         b"(dS'data'\ncnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(I1\nI3072\nt"
         b"cnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntbI00\nS'" + b"A" * 3072 + b"'\ntbs"

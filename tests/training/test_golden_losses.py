@@ -19,7 +19,7 @@ BOUNDS = {"digits": 2e-6, "activity": 6e-6, "adversarial": 1e-5, "perceptron": 6
 # In step 6 of the digits network, two inputs of a pooling window are so close that rounding, and thus the number of
 # threads, decides which one receives the gradient. From then on the losses differ by 5e-5.
 COMPARED = {"digits": 5}
-LOW_BOUNDS = {"digits": 1.2e-2, "perceptron": 5e-3}  # Bounds for bfloat16.
+LOW_BOUNDS = {"digits": 1.2e-2, "perceptron": 5e-3}  # Bounds for losses in bfloat16.
 
 
 def digits():

@@ -54,7 +54,7 @@ def test_loader_resumes_with_the_next_batch(ways):
     whole, begun = mg.data.loaded(Samples(), 2, **ways), mg.data.loaded(Samples(), 2, **ways)
     wanted = batches_of(whole) + batches_of(whole)
     source = iter(begun)
-    next(source), next(source)  # Prefetched batches must not count.
+    next(source), next(source)  # Prefetched batches must not count as consumed.
     state = begun.state_dict()
     source.close()
     resumed = mg.data.loaded(Samples(), 2, **ways)

@@ -17,7 +17,7 @@ def drawn():
     logits = rng.normal(size=(200, 4)).astype(np.float32)
     labels = rng.integers(0, 4, 200).astype(np.int32)
     logits[np.arange(200), labels] += 0.8
-    scores = np.round(rng.uniform(size=300), 2).astype(np.float32)  # Rounded so that scores have ties.
+    scores = np.round(rng.uniform(size=300), 2).astype(np.float32)  # Scores are rounded so that some are tied.
     binary = (scores + rng.normal(0, 0.4, 300) > 0.5).astype(np.int32)
     numbers = rng.normal(3, 2, size=250).astype(np.float32)
     return logits, labels, scores, binary, numbers, (numbers + rng.normal(0, 0.7, 250)).astype(np.float32)

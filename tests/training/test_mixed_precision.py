@@ -327,7 +327,8 @@ def test_overflowing_step_is_skipped_and_training_recovers():
     steps = [trainer.train_step(x[:64], y[:64]).values for _ in range(2)]
     assert [s["skipped"] for s in steps] == [0, 0] and steps[1]["loss_scale"] == 2.0**15
     before = {v.name: trainer.graph.variable_value(v) for v in trainer.graph.variables}
-    huge = trainer.train_step(x[:64] * 3e4, y[:64]).values  # Beyond the float16 range, so activations become infinite.
+    # These inputs exceed the float16 range, so activations become infinite.
+    huge = trainer.train_step(x[:64] * 3e4, y[:64]).values
     assert huge["skipped"] == 1
     for v in trainer.graph.variables:
         if not v.name.startswith("loss_scale/"):

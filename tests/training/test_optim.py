@@ -162,7 +162,7 @@ TORCH = {
         lambda: mg.optim.Adamax(RATE, 0.8, 0.9, 1e-3, 0.1),
         [-1.1869786862, -0.0585055734, 1.6923255495],
     ),
-    # From optax.
+    # Expected values are from optax.
     "lion": (lambda: mg.optim.Lion(RATE, weight_decay=0.1), [-1.1592838576, -0.0536817791, 1.6444701123]),
 }
 
@@ -220,7 +220,8 @@ NOT_FINITE = [
 def test_clipping_non_finite_gradients_matches_pytorch(slopes, by_norm, by_value, dtype):
     for clip, wanted in ((mg.optim.ClipByNorm, by_norm), (mg.optim.ClipByValue, by_value)):
         g = mg.Graph()
-        variables = [g.variable([0.0], dtype, name=f"v{i}") for i in range(3)]  # A single norm over all variables.
+        # One norm is computed over all variables.
+        variables = [g.variable([0.0], dtype, name=f"v{i}") for i in range(3)]
         given = {v: g.constant([d], dtype=dtype) for v, d in zip(variables, slopes, strict=True)}
         g.run({}, [], clip(mg.optim.SGD(1.0), 1.0).updates(given, g.constant(1.0)))
         found = [g.run({}, g.cast(v, "float64")).item() for v in variables]

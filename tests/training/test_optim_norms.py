@@ -161,7 +161,7 @@ def test_muon_updates_matrices_and_delegates_other_variables():
 def test_optimizer_argument_aliases():
     adam = optim.Adam(lr=0.5, betas=(0.8, 0.9), eps=1e-3)
     assert (adam.learning_rate, adam.beta1, adam.beta2, adam.epsilon) == (0.5, 0.8, 0.9, 1e-3)
-    assert optim.AdamW(0.5, beta_1=0.7).beta1 == 0.7  # Spelled as in Keras.
+    assert optim.AdamW(0.5, beta_1=0.7).beta1 == 0.7  # The argument is spelled as in Keras.
     assert optim.RMSProp(alpha=0.5).decay == optim.AdaDelta(rho=0.5).decay == 0.5
     assert optim.Adagrad(initial_accumulator_value=0.1).initial_sum == 0.1
     factor = optim.Adafactor(lr=0.1, eps=(None, 1e-2), d=2.0)

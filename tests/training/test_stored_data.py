@@ -36,7 +36,7 @@ def test_image_folder_reads_images_and_classes(folder, ways):
     images, labels = joined(mg.data.loaded(data, 4, shuffle=False, **ways))
     assert images.shape == (6, 4, 6, 3) and images.dtype == np.float32 and labels.dtype == np.int32
     assert labels.tolist() == [0, 0, 0, 1, 1, 1]
-    np.testing.assert_allclose(images[:, 0, 0, 0] * 255, [40, 80, 60, 0, 20, 100], atol=2)  # JPEG is lossy.
+    np.testing.assert_allclose(images[:, 0, 0, 0] * 255, [40, 80, 60, 0, 20, 100], atol=2)  # JPEG compression is lossy.
 
 
 def test_images_are_resized_and_converted_to_channels(folder):
@@ -83,7 +83,7 @@ def file(tmp_path):
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_hdf5_datasets_are_read_by_workers(file, ways):
     data = mg.data.hdf5(file, "x", "y", "deep/z")
-    # The file is open when the dataset is sent to the workers.
+    # The dataset's file is open when the dataset is sent to the workers.
     assert len(data) == 10 and data[3][0].tolist() == [9, 10, 11]
     x, y, z = joined(mg.data.loaded(data, 4, seed=2, **ways))
     assert x.dtype == np.float32 and y.dtype == np.int32 and sorted(y) == list(range(10)) and y.tolist() != sorted(y)

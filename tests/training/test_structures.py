@@ -296,7 +296,7 @@ def test_check_finite_names_the_first_operation_producing_nan():
     class Broken(nn.Linear):
         def forward(self, x):
             y = super().forward(x)
-            return y.graph.logarithm(y - 1e6, name="the_culprit")  # Logarithm of a negative number.
+            return y.graph.logarithm(y - 1e6, name="the_culprit")  # This takes the logarithm of a negative number.
 
     trainer = mg.Trainer(nn.Sequential(Broken(1)), "mse", mg.optim.SGD(0.1), check_finite=True)
     with pytest.raises(mg.CheckError, match=r"'the_culprit' produced a NaN.*test_structures\.py"):

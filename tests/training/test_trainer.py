@@ -82,7 +82,7 @@ def test_train_step_returns_before_it_has_run(dataset):
     waiting = mg.Device.default().default_queue.command_buffer()
     waiting.encode_wait_for_event(gate, 1)
     waiting.commit()
-    result = trainer.train_step(x, y)  # Queued behind the waiting command buffer.
+    result = trainer.train_step(x, y)  # The step is queued behind the waiting command buffer.
     assert not result.done
     gate.signal(1)
     value = float(result)

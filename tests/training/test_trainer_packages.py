@@ -126,7 +126,7 @@ def test_another_process_continues_training_bit_for_bit(name, continued):
     trainer, (results, step) = trainers[name], found[name]
     assert results == [hexadecimal(trainer.train_step(x, y).values) for x, y in batches(name, 5, 12)]
     assert step == trainer.step == 12
-    again = mg.load(directory / name)  # As saved by the other process.
+    again = mg.load(directory / name)  # Load the package as the other process saved it.
     theirs = again.weights()
     for path, value in trainer.weights().items():
         np.testing.assert_array_equal(theirs[path], value)

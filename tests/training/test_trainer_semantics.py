@@ -216,7 +216,7 @@ def test_submodules_in_inference_mode_stay_there_during_fit():
     model.train()
     model[0].eval()
     trainer = mg.Trainer(model)
-    trainer.predict(x)  # Runs in inference mode, but does not change the mode of the model.
+    trainer.predict(x)  # predict runs in inference mode but does not change the mode of the model.
     assert model.training is True and model[0].training is False and model[2].training is True
     trainer.fit((x, y), progress=False)
     found = moving(model)
