@@ -1,10 +1,13 @@
-"""How soon an application has its first result: a C program with a network, from opening the package to the scores.
+"""Time from opening a package to the first scores, measured in a C application.
 
-A LeNet and ResNet-50 of ours, and ResNet-50 from an ONNX file as others publish it (published_resnet50.py), which is
-imported here; as optimize_for_inference() leaves them; the packages as they are, and prepared for this processor
-(mg.prepare). Each sample is a process of its own, behind one that has brought the files into memory. Beside it ONNX
-Runtime's session and first run of the same network, from that file or from our export of ours, and from what it has
-itself optimized and saved of that, in a process that has imported it; a session in C++ does what Python's does.
+The networks are our LeNet and ResNet-50, and a ResNet-50 imported from an ONNX file as other tools publish it
+(published_resnet50.py). All are packaged after optimize_for_inference(), once as they are and once prepared for this
+processor with mg.prepare. Each sample runs in a fresh process, after an earlier process has read the files into the
+page cache.
+
+For comparison, ONNX Runtime creates a session and runs the same network once, from the published file or from our ONNX
+export, and from the optimized model that ONNX Runtime itself has saved. It runs in Python with onnxruntime already
+imported; a C++ program would make the same calls.
 """
 
 import re
@@ -26,7 +29,7 @@ from measuring.sides import SideFailed, python_of
 from published_resnet50 import published_resnet50
 from w8_inference import trained_model
 
-SAME = 1e-3  # of the sums of the scores, relative where they are large
+SAME = 1e-3  # Tolerance for the sum of the scores; relative where the sum exceeds 1.
 PEER = """
 import sys, time
 import numpy as np
@@ -54,7 +57,7 @@ Command = Sequence[str | Path]
 
 
 def lenet() -> mg.Model:
-    """LeCun et al., 1998, with ReLU and maxima, as everybody trains it now."""
+    """Build LeNet-5 (LeCun et al., 1998) with the ReLU and max pooling that are common today."""
     nn = mg.nn
     layers = nn.Sequential(
         *(nn.Conv2d(6, 5, padding="TF_SAME"), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 5), nn.ReLU(), nn.MaxPool2d(2)),
@@ -67,11 +70,11 @@ def lenet() -> mg.Model:
 
 @dataclass
 class Network:
-    """One of them: what it is called, what it comes from, the sizes of an image, the milliseconds that it may take."""
+    """A network to measure: its name, how to build it, its image shape, and its time limit in milliseconds."""
 
     name: str
-    build: Callable[[], mg.Model | bytes]  # bytes: an ONNX file from elsewhere
-    image: tuple[int, int, int]  # in the file's order of axes
+    build: Callable[[], mg.Model | bytes]  # Bytes are the content of an ONNX file from another tool.
+    image: tuple[int, int, int]  # In the axis order of the file.
     limit: float | None = None
 
     @property
@@ -90,7 +93,7 @@ NETWORKS = (
 
 
 def application(folder: Path) -> Path:
-    """The C program, linked to the installed library."""
+    """Compile the C program against the installed library and return its path."""
     package, program = Path(mg.__file__).parent, folder / "application"
     where = f"-I{package / 'include'}", f"-L{package / 'lib'}", f"-Wl,-rpath,{package / 'lib'}"
     source = BENCH / "application_start.c"
@@ -99,7 +102,7 @@ def application(folder: Path) -> Path:
 
 
 def once(command: Command) -> tuple[float, float, float, str]:
-    """Milliseconds to the first result and of the process, the sum of the scores, and the peer's version."""
+    """Return the ms to the first result, the ms of the whole process, the sum of the scores, and the peer's version."""
     begin = time.perf_counter()
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=BENCH)
     whole = 1e3 * (time.perf_counter() - begin)
@@ -110,7 +113,7 @@ def once(command: Command) -> tuple[float, float, float, str]:
 
 
 def sides_of(network: Network, program: Path, options: Options, folder: Path) -> dict[tuple[str, str], Command]:
-    """The command of each side, whose files are written here."""
+    """Write the files of all sides to folder and return the command that measures each side."""
     image = [str(size) for size in network.image]
     package, prepared, file = (folder / f"{network.name}.{end}" for end in ("mpsgraph", "prepared.mpsgraph", "onnx"))
     built = network.build()
@@ -125,7 +128,7 @@ def sides_of(network: Network, program: Path, options: Options, folder: Path) ->
         mg.prepare(prepared, dict.fromkeys(model.inputs, (1, *network.image)))
         commands[OURS, "C, prepared"] = program, prepared, *image
     except mg.UnsupportedError:
-        pass  # kernels that take all weights as they are
+        pass  # These kernels use all weights unchanged.
     peer = python_of("ONNX Runtime") if options.peers else None
     if peer and re.search(options.modes, "ONNX Runtime session"):
         if not file.exists():
@@ -139,11 +142,12 @@ def sides_of(network: Network, program: Path, options: Options, folder: Path) ->
 
 
 def rows_of(network: Network, commands: dict[tuple[str, str], Command], options: Options, say) -> list[Row]:
-    """A row a side, in turns, and one of the whole process."""
+    """Measure the sides in turns; return a row for each side and one for the whole process."""
     patience = Patience(options.patience)
-    sums = {side: once(command)[2] for side, command in commands.items()}  # files come into memory, too
+    # This run also brings the files into the page cache.
+    sums = {side: once(command)[2] for side, command in commands.items()}
     if any(abs(total - sums[OURS, "C"]) > SAME * max(1, abs(total)) for total in sums.values()):
-        raise SideFailed(f"the sides compute different scores: {sums}")
+        raise SideFailed(f"{network.name}: the sides compute different sums of scores: {sums}")
     samples: dict[tuple[str, str], list[tuple[float, float, float, str]]] = {side: [] for side in commands}
     for number in range(options.rounds):
         for side, command in commands.items():

@@ -1,9 +1,10 @@
-"""What each workload needs at least on the machine at hand: its multiply-adds, or its bytes, at measured ceilings.
+"""Lower bounds on the time of each workload, from its multiply-adds or bytes and the measured peak rates of the
+machine.
 
-Operations are those of convolutions and matrix products, two a multiply-add; products with padding are not counted,
-nor is anything that has to be computed besides. Bytes are those of weights, of optimizer states, of what is fed and
-handed out, each moved once. So a bound is below what any engine reaches that adds up plain products; convolutions in
-Winograd's tiles take fewer. `PRIMITIVES` is a sum of measured kernels.
+Operations are those of convolutions and matmuls, two per multiply-add. Products with padding and all other computation
+are not counted. Bytes are those of weights, optimizer states, inputs, and outputs, each moved once. An engine that
+computes every product cannot be faster than the bound, but Winograd convolutions need fewer products and can be.
+`PRIMITIVES` holds sums of measured kernel times.
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ from measuring.machine import copy_bandwidth
 from measuring.report import Row
 
 PRIMITIVES = {"W1": 10.7, "W2 float32": 55.0, "W8 batch 1": 1.1, "W8 batch 64": 20.1, "W8 int8 batch 64": 6.6}
-"""Milliseconds: all convolutions and matrix products of a step by oneDNN's fastest primitive, layers of few pixels as
-matrix products. Measured once, on two cores of a Zen 5 server in its fast state, not with these scripts."""
+"""Milliseconds of all convolutions and matmuls of a step with oneDNN's fastest primitives (layers with few pixels run
+as
+matmuls). Measured once, on two cores of a Zen 5 server in its fast state, with a program that is not in this
+repository.
+"""
 
-CACHED = 24 << 20  # bytes that stay in the last cache from step to step
+CACHED = 24 << 20  # Bytes that stay in the last-level cache from step to step.
 MATRIX = 2048
-PRODUCTS = 4  # between the two chains of matrix products whose times are subtracted
+PRODUCTS = 4  # Difference in length between the two chains of matmuls whose times are subtracted.
 ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Rates of this machine: operations per second by precision, bytes per second from memory and within caches."""
+    """Peak rates of this machine: operations/s for each dtype, and bytes/s from memory and from the caches."""
 
     operations: dict[str, float]
     memory: float
@@ -43,14 +47,14 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class Work:
-    """Operations, and bytes that must move."""
+    """Work of one step: the number of operations and the bytes that must be moved."""
 
     operations: float = 0.0
     bytes: float = 0.0
     precision: str = "float32"
 
     def bound(self, ceilings: Ceilings) -> tuple[float, str]:
-        """Milliseconds, and by what."""
+        """Return the lower bound in milliseconds and what limits it, "operations" or "bytes"."""
         rate = ceilings.cache if self.bytes <= CACHED else ceilings.memory
         limits = {
             "operations": 1e3 * self.operations / ceilings.operations[self.precision],
@@ -64,14 +68,14 @@ class Work:
 
 
 def ceilings() -> Ceilings:
-    """Measures them, in a few seconds; the best of some attempts each."""
+    """Measure the rates in a few seconds, each as the best of several attempts."""
     rates = {"float32": product_rate(mg.float32), "bfloat16": product_rate(mg.bfloat16)}
-    rates["int8"] = 2 * rates["bfloat16"]  # twice the elements in a register
+    rates["int8"] = 2 * rates["bfloat16"]  # A register holds twice as many int8 elements.
     return Ceilings(rates, 1e9 * copy_bandwidth(THREADS), 1e9 * read_bandwidth(THREADS))
 
 
 def product_rate(dtype: mg.DType) -> float:
-    """Operations per second of a large matrix product."""
+    """Return the operations per second of a large matmul."""
     g = mg.Graph()
     rng = np.random.default_rng(0)
     left, right = (g.cast(g.variable(rng.random((MATRIX, MATRIX), np.float32)), dtype) for _ in range(2))
@@ -80,7 +84,7 @@ def product_rate(dtype: mg.DType) -> float:
         chains.append(chains[-1] @ right)
     short, long = (g.compile({}, [g.reduction_sum(chain)]) for chain in (chains[0], chains[-1]))
     best = {short: math.inf, long: math.inf}
-    for attempt in range(1 + ATTEMPTS):  # in turns: a slow moment must not meet one of them alone
+    for attempt in range(1 + ATTEMPTS):  # Alternate the two, so that a slow moment does not affect only one of them.
         for executable in best:
             seconds = _seconds(partial(executable.run, []))
             if attempt:
@@ -89,7 +93,7 @@ def product_rate(dtype: mg.DType) -> float:
 
 
 def read_bandwidth(threads: int, megabytes: int = 8) -> float:
-    """GB/s of reading what lies in the caches, by the largest element of an array for each thread."""
+    """Return the cache read rate in GB/s: each thread takes the maximum of its own array."""
     arrays = [np.ones(megabytes << 18, np.float32) for _ in range(threads)]
 
     def attempt() -> float:
@@ -118,18 +122,19 @@ def _seconds(function: Callable[[], object]) -> float:
 
 @dataclass
 class Layers:
-    """A network's multiply-adds, added layer by layer, and its parameters."""
+    """The multiply-adds and parameters of a network, accumulated layer by layer."""
 
     batch: int
     forward: float = 0.0
-    of_inputs: float = 0.0  # those of the gradient by a layer's input, which the first layer does not need
+    of_inputs: float = 0.0  # Multiply-adds of the gradients with respect to layer inputs; the first layer needs none.
     parameters: int = field(default=0)
-    read: int = field(default=0)  # parameters without those that meet padding only: what inference has to read
+    # Parameters that inference has to read: all except those that are only multiplied by padding.
+    read: int = field(default=0)
 
     def convolution(
         self, size: int, inputs: int, outputs: int, kernel: int, stride: int = 1, padded: bool = True
     ) -> int:
-        """A square one. Result: the result's size."""
+        """Add a square convolution and return its output size."""
         result = math.ceil(size / stride) if padded else (size - kernel) // stride + 1
         before = max(0, (result - 1) * stride + kernel - size) // 2 if padded else 0
         taps = [tap for place in range(result) for tap in range(kernel) if 0 <= place * stride - before + tap < size]
@@ -147,7 +152,7 @@ class Layers:
         self.read += read
 
     def training(self) -> float:
-        """Operations of a step: forward, and the gradients by weights and inputs."""
+        """Return the operations of a training step: the forward pass and the gradients of weights and inputs."""
         return 2 * (2 * self.forward + self.of_inputs)
 
 
@@ -188,9 +193,11 @@ def activity() -> Layers:
 
 
 def adversarial() -> float:
-    """Operations of a step: the discriminator runs on real and made images; the generator's loss goes through it, too.
+    """Return the operations of a GAN training step.
 
-    A transposed convolution multiplies what the convolution the other way does.
+    The discriminator runs on real and on generated images, and once more for the generator's loss. A transposed
+    convolution
+    takes as many products as the convolution that it transposes.
     """
     first, second = sizes.W4_CHANNELS
     half, kernel = sizes.W4_IMAGE // 2, sizes.W4_KERNEL
@@ -212,24 +219,27 @@ def perceptron() -> Layers:
 
 
 def language_model(tokens: int, embedding: int, hidden: int) -> float:
-    """Operations of a step. Each token's row meets the input weights once, however often a batch has that token."""
+    """Return the operations of a step; each distinct token is multiplied by the input weights only once."""
     places = sizes.W12_BATCH * sizes.W12_STEPS
     inputs = min(tokens, places) * embedding * 4 * hidden
     return 2 * 3 * (inputs + places * hidden * (4 * hidden + tokens))
 
 
 def work() -> dict[str, Work]:
-    """Of each workload."""
+    """Return the work of one step of each workload."""
     w5 = 2 * 4 * math.prod(sizes.W5_SHAPE)
-    character = Layers(1)  # what it adds to the gates is one row of the embeddings times the input weights
+    # The input contributes one row of (embeddings x input weights) to the gates, which needs no product.
+    character = Layers(1)
     character.dense(sizes.W7_HIDDEN, 4 * sizes.W7_HIDDEN)
     character.dense(sizes.W7_HIDDEN, sizes.W7_CHARACTERS)
     token = Layers(1)
     for _ in range(sizes.W10_LAYERS):
-        for inputs, outputs in ((1, 4), (1, 4), (4, 1)):  # all four maps of attention as one, and the dense layers
+        # The query, key, value, and output projections count as one 1:4 layer, followed by the two dense layers.
+        for inputs, outputs in ((1, 4), (1, 4), (4, 1)):
             token.dense(inputs * sizes.W10_WIDTH, outputs * sizes.W10_WIDTH)
     token.dense(sizes.W10_WIDTH, sizes.W10_VOCABULARY)
-    cached = 2 * sizes.W10_LAYERS * sizes.W10_POSITIONS * sizes.W10_WIDTH  # each is read, and multiplied once
+    # Elements of the key/value cache; each is read and multiplied once.
+    cached = 2 * sizes.W10_LAYERS * sizes.W10_POSITIONS * sizes.W10_WIDTH
     training = resnet50(sizes.W2_BATCH)
     result = {
         "W1": Work(digits().training(), 8 * digits().parameters),
@@ -258,7 +268,7 @@ def work() -> dict[str, Work]:
 
 
 def single_operations() -> dict[str, Work]:
-    """W9: what is read and written; of Fourier transforms also 5 n log2 n operations."""
+    """Return the work of the W9 operations: bytes read and written, plus 5 n log2(n) operations for an FFT."""
 
     def transform(shape: tuple[int, int], length: int) -> Work:
         count = math.prod(shape)
@@ -280,7 +290,7 @@ def single_operations() -> dict[str, Work]:
 
 
 def bounded(rows: list[Row], at: Ceilings) -> list[Row]:
-    """Rows with their workload's bound, where one is known."""
+    """Return the rows with the bound of their workload, where one is known."""
     known, result = work(), []
     for row in rows:
         if row.unit == "ms" and row.workload in known:

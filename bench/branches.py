@@ -1,8 +1,9 @@
-"""What `if_` on a flag costs: ResNet-50 with its 53 batch normalizations behind `if_`, beside graphs without `if_`.
+"""Cost of branching on a flag with `if_`: ResNet-50 with its 53 batch normalizations inside `if_`, against no `if_`.
 
-Training and inference, batch 64, in one process and in turns; the ratio is that of each turn. Also with the branches
-kept for the run to choose (as for who observes the passes), which is what they cost if no program is chosen by the
-flag. Ours alone: a talk warns of a "conditional performance penalty". The network is that of examples/resnet50.py.
+Training and inference at batch 64 run in one process, in turns, and each ratio compares two runs of the same turn. A
+third mode keeps the branches until run time, as when an observer is set, and so shows the cost when the flag does not
+select a specialized program. The benchmark has no peers: it checks the "conditional performance penalty" that a talk
+warns about. The network comes from examples/resnet50.py.
 """
 
 import statistics
@@ -26,7 +27,7 @@ PLAIN, CHOSEN, KEPT = "without if_", "if_ on is_training", "if_ on is_training, 
 
 
 def step(mode: str, training: bool) -> Callable[[], object]:
-    """One step of training, or one inference."""
+    """Return a function that runs one training step or one inference."""
     rng = np.random.default_rng(0)
     net = ResNet50(is_training=training if mode == PLAIN else None)
     feeds = net.feeds(rng.random((BATCH, 32, 32, 3), np.float32), rng.integers(0, CLASSES, BATCH), training)
@@ -44,7 +45,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def in_turn(functions: list[Callable[[], object]]) -> list[float]:
-    """Milliseconds that each takes."""
+    """Run each function once and return the milliseconds of each."""
     return [1e3 * seconds(function) for function in functions]
 
 
@@ -56,7 +57,7 @@ def measure(options: Options) -> list[Row]:
             say(title)
             steps = {mode: step(mode, training) for mode in (PLAIN, CHOSEN, KEPT)}
             for function in steps.values():
-                function()  # the first compiles
+                function()  # The first call compiles.
             times: dict[str, list[float]] = {mode: [] for mode in steps}
             shares = []
             for _ in range(turns):

@@ -1,9 +1,9 @@
-"""Steps beside other busy processes: with two threads, and with one, which nothing keeps waiting; PyTorch and ONNX
-Runtime beside them.
+"""Step times while other processes keep the processors busy: two threads against one, PyTorch, and ONNX Runtime.
 
-Small networks suffer most: a loop that waits for a thread without a processor waits for milliseconds, in every kernel.
-A figure is the mean of a turn's steps, because what hurts is seldom and long; the ratio is to one thread beside the
-same processes, in the same round. The limit is 1.3 of that.
+A single thread never waits for another one, so it is the baseline. Small networks suffer most: a parallel loop that
+waits for a descheduled thread loses milliseconds, in every kernel. Values are means over the steps of a turn, because
+the delays are rare and long. The ratio compares with one thread under the same load, in the same round; its limit is
+1.3.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from measuring.protocol import Step
 from measuring.report import Row, Spread
 from measuring.sides import Running, Side, ours, peer
 
-BUSY = (0, 1, 2)  # processes that compute without an end
+BUSY = (0, 1, 2)  # Numbers of competing processes, which loop forever.
 LIMIT = 1.3
 RNG = np.random.default_rng(0)
 
@@ -74,7 +74,7 @@ def text() -> Step:
 
 
 def alone(build: Callable[[], Step]) -> Step:
-    mg.set_num_threads(1)  # before anything is compiled, so that kernels are not cut at all
+    mg.set_num_threads(1)  # Set before anything is compiled, so that kernels are not split across threads.
     return build()
 
 
@@ -100,7 +100,7 @@ PEERS: dict[str, tuple[str, dict[str, str]]] = {
     "mobile": ("busy mobile", {"PyTorch": "eager channels_last", "ONNX Runtime": "float32"}),
     "text": ("busy text", {"PyTorch": "eager", "ONNX Runtime": "float32"}),
 }
-"""Of each network what peers call it, and in which mode they take part; ONNX Runtime does not train."""
+"""For each network, its name in the peer scripts and the mode of each peer. ONNX Runtime does not train."""
 
 
 @contextlib.contextmanager
@@ -115,7 +115,7 @@ def busy(count: int) -> Iterator[None]:
 
 
 def sides(name: str, options: Options) -> list[Side]:
-    """One thread first, which the ratios are to."""
+    """Return the sides, starting with one thread, the baseline of the ratios."""
     one = ours("busy_machine.py", f"{name}, 1 thread", "1 thread")
     both = ours("busy_machine.py", name, "2 threads")
     workload, modes = PEERS[name]

@@ -1,7 +1,8 @@
-"""How building and compiling grow from 100 to 10,000 operations; near linear is the aim. Ours alone.
+"""How build and compile times grow from 100 to 10,000 operations; the goal is nearly linear. It has no peers.
 
-Two graphs: the training step of a deep residual perceptron, that is forward, gradients and updates; and one long chain
-of element-wise operations, which becomes a single fused element-wise kernel. The exponent is the slope in a log-log plot.
+One graph is the training step of a deep residual perceptron, with forward pass, gradients, and updates. The other is a
+long chain of element-wise operations, which becomes a single fused element-wise kernel. The reported exponent is the
+slope in a log-log plot.
 """
 
 import math
@@ -20,7 +21,7 @@ Compile = Callable[[], object]
 
 
 def perceptron(operations: int) -> tuple[mg.Graph, Compile]:
-    """h = h + relu(h w + b) as often as fits, its gradients and an update of each variable."""
+    """Build layers h = h + relu(h w + b) up to that many operations, with gradients and variable updates."""
 
     def built(layers: int) -> tuple[mg.Graph, Compile]:
         g = mg.Graph()
@@ -39,7 +40,7 @@ def perceptron(operations: int) -> tuple[mg.Graph, Compile]:
 
 
 def element_wise(operations: int) -> tuple[mg.Graph, Compile]:
-    """sin, + x and * x by turns."""
+    """Build a chain that alternates sin, adding x, and multiplying by x."""
     g = mg.Graph()
     x = g.placeholder((-1,), name="x")
     y = x
@@ -80,7 +81,7 @@ def measure(options: Options) -> list[Row]:
 
 
 def growth(counts: list[int], seconds: list[float]) -> float:
-    """p, where time grows as count^p."""
+    """Return the exponent p of a fit where time grows as count^p."""
     return statistics.linear_regression([math.log(c) for c in counts], [math.log(s) for s in seconds]).slope
 
 

@@ -1,20 +1,20 @@
-"""Scaling over processes: ResNet-50 on 32 x 32 and a GPT with 1, 2, 4 and 8 processes of 2 cores; a curve and JSON.
+"""Scaling of data-parallel training: ResNet-50 (32 x 32) and a GPT on 1, 2, 4, and 8 processes with 2 cores each.
 
-On a machine with nothing but Python 3.10 or newer (Linux on x86-64, 16 cores, nothing else running):
+It needs Linux on x86-64 with 16 cores, nothing else running, and Python 3.10 or newer:
 
-    pip wheel --no-deps -w dist .                   # where the source builds; carry dist/*.whl and bench/ over
+    pip wheel --no-deps -w dist .                   # on a machine that can build; then copy dist/*.whl and bench/
     pip install mpsgraph-*.whl mpi4py mpich matplotlib
     python bench/distributed.py --output results    # under 8 minutes; writes distributed.json, .png, overlap.png, .json
 
-Each process has a batch of its own, always the same: weak scaling. Processes are pinned to cores of their own, their
-communication threads, too. One start measures its ways in turns: "shared", sums in shared memory; "messages", sums by
-MPI; "apart", processes that train each for itself at the same time, which is what sharing memory, caches and clocks
-costs without a word between them. `efficiency` is the throughput of n over n times that of one process apart. `hidden`
-is the share of communication that no step waited for. Of a step also the time of all the process's threads on
-processors, page faults, and how often threads were put aside.
+The batch of each process stays the same (weak scaling). Processes and their communication threads are pinned to
+separate cores. One launch measures three modes in turns: "shared" reduces gradients in shared memory, "messages"
+reduces them with MPI, and "apart" trains independent copies at the same time, which shows the cost of sharing memory,
+caches, and clock frequency without any communication. `efficiency` is the throughput of n processes divided by n times
+that of a single process. `hidden` is the share of communication time that no step waited for. The table also has CPU
+time over all threads of the process, page faults, and context switches per step.
 
-Every start first measures the machine itself, all processes at once: products of matrices that stay in the cache, which
-is the clock, and copies of 64 MB, which is the memory. What they lose with n no program can get back.
+Every launch first measures the machine itself in all processes at once: matmuls that fit in the cache, which follow the
+clock frequency, and 64 MB copies, which follow memory bandwidth. No program can recover what these lose as n grows.
 """
 
 from __future__ import annotations
@@ -40,21 +40,24 @@ WORDS, WINDOW, WIDTH, LAYERS, HEADS = 512, 128, 256, 4, 4
 WARM_UP, ROUNDS = 2, 3
 
 
-# --- a process --------------------------------------------------------------------------------------------------------
+# --- one process ------------------------------------------------------------------------------------------------------
 
 
 def pin(number: int, processes: int, cores: int) -> None:
-    """This process runs on cores of its own, from now on and in all threads that it starts."""
+    """Pin this process, and all threads that it starts from now on, to its own cores."""
     from mpsgraph.distributed.placement import own_places
 
     own = own_places(os.sched_getaffinity(0), number, processes, cores)
     if len(own) != cores:
-        raise SystemExit(f"there are no {processes} x {cores} cores here")
+        raise SystemExit(
+            f"{processes} processes x {cores} cores do not fit on this machine: "
+            "use fewer processes (--processes) or fewer cores (--cores)"
+        )
     os.sched_setaffinity(0, own)
 
 
 def trainer_of(name: str, way: str, options: argparse.Namespace) -> tuple[Any, Any, Any]:
-    """A trainer, and the batch of this process."""
+    """Return a trainer and this process's batch of inputs and labels."""
     import mpsgraph as mg
     import numpy as np
     from mpsgraph import nn
@@ -90,7 +93,7 @@ def trainer_of(name: str, way: str, options: argparse.Namespace) -> tuple[Any, A
 
 
 def used() -> dict[str, float]:
-    """What this process has used of the machine so far."""
+    """Return the resources that this process has used so far."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "processor milliseconds": (own.ru_utime + own.ru_stime) * 1e3,
@@ -102,7 +105,7 @@ def used() -> dict[str, float]:
 
 
 def of_machine() -> dict[str, float]:
-    """Seconds of work that is the machine's own: the same in each process, all at once, the slowest counts."""
+    """Return the times in ms of two machine probes that all processes run at once; the slowest process counts."""
     import mpsgraph as mg
     import numpy as np
 
@@ -125,7 +128,7 @@ def of_machine() -> dict[str, float]:
 
 
 class Way:
-    """A trainer that trains in one of the ways, and what it took."""
+    """A trainer in one of the modes of `WAYS`, with its measurements."""
 
     def __init__(self, name: str, way: str, options: argparse.Namespace) -> None:
         self.way = way
@@ -184,7 +187,7 @@ class Way:
 
 
 def process(name: str, options: argparse.Namespace) -> None:
-    """Trains, and the first process writes what was measured."""
+    """Train in all modes; the process with rank 0 writes the results."""
     from mpi4py import MPI
 
     rank = MPI.COMM_WORLD.Get_rank()
@@ -209,21 +212,21 @@ def process(name: str, options: argparse.Namespace) -> None:
 
 
 def picture(profile: Any, path: Path) -> None:
-    """The timeline of two steps, and a trace of them for ui.perfetto.dev."""
+    """Save the timeline of two steps as a picture and as a trace for ui.perfetto.dev."""
     import matplotlib
 
     matplotlib.use("Agg")
     axes = profile.plot()
-    axes.set_title("two steps of ResNet-50 in the first process: kernels, and buckets that travel beside them")
+    axes.set_title("two steps of ResNet-50 in the first process: kernels, and the gradient buckets sent alongside them")
     axes.figure.savefig(path, dpi=130)
     profile.save_chrome_trace(path.with_suffix(".json"))
 
 
-# --- all of them ------------------------------------------------------------------------------------------------------
+# --- the launcher -----------------------------------------------------------------------------------------------------
 
 
 def measured(name: str, processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One start of so many processes: a row for each way."""
+    """Launch that many processes and return a row for each mode."""
     from mpsgraph.distributed.launch import mpiexec
 
     result = options.output / "one.json"
@@ -242,7 +245,7 @@ def measured(name: str, processes: int, options: argparse.Namespace) -> list[dic
 
 
 def add_ratios(rows: list[dict[str, Any]]) -> None:
-    """Efficiency against one process, and against as many that train apart."""
+    """Add the efficiency relative to one process and to the same number of independent processes."""
     times = {(row["model"], row["processes"], row["way"]): row["milliseconds"] for row in rows}
     for row in rows:
         alone = times.get((row["model"], 1, "apart"))
@@ -269,8 +272,10 @@ def draw(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
             own = [r for r in own if r["hidden"] is not None]
             right.plot([r["processes"] for r in own], [r["hidden"] for r in own], style, color=colour, label=label)
     most = max(row["efficiency"] or 0 for row in rows)
-    left.set(ylabel="throughput over n times that of one", title=f"efficiency, {options.cores} cores a process")
-    right.set(ylabel="share", title="communication that no step waited for")
+    left.set(
+        ylabel="throughput / (n x throughput of one process)", title=f"efficiency, {options.cores} cores a process"
+    )
+    right.set(ylabel="share", title="communication hidden behind computation")
     for axes in (left, right):
         axes.set(xlabel="processes", ylim=(0, max(1.08, 1.05 * most)), xticks=options.processes)
         axes.grid(alpha=0.3)
@@ -280,7 +285,7 @@ def draw(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Of what the numbers are."""
+    """Describe the machine and versions that the results belong to."""
     import mpsgraph as mg
     from mpsgraph.distributed.placement import places, siblings
 
@@ -302,12 +307,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("build/bench/distributed"), help="folder for the results")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4, 8], help="how many (default 1 2 4 8)")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--cores", type=int, default=2, help="of each process (default 2)")
-    parser.add_argument("--seconds", type=float, default=6, help="that each way is measured in a start (default 6)")
+    parser.add_argument("--cores", type=int, default=2, help="cores per process (default 2)")
+    parser.add_argument("--seconds", type=float, default=6, help="seconds to measure each mode in a launch (default 6)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--no-picture", action="store_true", help="without matplotlib")
-    parser.add_argument("--batch", type=int, help="of each process (default 64 images, 16 texts of 128)")
-    parser.add_argument("--wire", choices=("bfloat16", "float16"), help="what gradients travel as (default their own)")
+    parser.add_argument(
+        "--batch", type=int, help="batch of each process (default 64 images, or 16 sequences of 128 tokens)"
+    )
+    parser.add_argument(
+        "--wire", choices=("bfloat16", "float16"), help="dtype in which gradients are sent (default: unchanged)"
+    )
     for hidden in ("--process", "--result", "--profile"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -316,7 +325,7 @@ def main() -> None:
         return
     options.output.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    print(f"{machine()}\n{'':28}  ms a step  effic.  beside  hidden   proc  sys  faults  aside  waits  prod.  copies")
+    print(f"{machine()}\n{'':28}    ms/step  effic.  /apart  hidden    cpu  sys  faults    inv    vol  matmul  copies")
     for name in options.models:
         for processes in options.processes:
             rows += measured(name, processes, options)
@@ -332,7 +341,7 @@ def main() -> None:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row of the table."""
+    """Format a row of the table."""
     shares = [row["efficiency"], row["beside"], row["hidden"]]
     words = f"{row['model']:9} {row['batch']:4} {row['processes']} {row['way']:9} {row['milliseconds']:12.1f}"
     words += "".join(f"{'' if share is None else format(share, '.3f'):>8}" for share in shares)

@@ -1,12 +1,12 @@
-"""The pages with numbers, and their picture, from bench/results.csv: tables between markers; prose around them stays.
+"""Generate the tables and charts of the performance pages from bench/results.csv.
 
-docs/performance.md is for people who want to know how fast it is, docs/measurements.md has every number, and README.md
-and docs/index.md show a few.
+docs/performance.md compares mpsgraph with other libraries, docs/measurements.md has every number, and README.md and
+docs/index.md show a few. Only the tables between markers are replaced; the text around them stays.
 
-Of a workload that several machines have measured, the tables and the picture show the last one's rows, one table puts
-the machines side by side, and where we are not ahead is said of each.
+If several machines have measured a workload, the tables and charts show the rows of the machine that measured it last.
+One table compares the machines, and one list per machine names the workloads in which a peer is faster.
 
-`run.py` calls it; alone it writes the pages anew from the file. What has no peer's row there is not in the tables.
+`run.py` calls this; run it alone to regenerate the pages from the file. Comparisons leave out rows without a peer.
 """
 
 from __future__ import annotations
@@ -29,23 +29,26 @@ PAGES = [DOCS / "performance.md", DOCS / "measurements.md", DOCS / "index.md", B
 PICTURE = DOCS / "images" / "performance.png"
 SHORT_PICTURE = "speed.png"
 SHORT = ("W1", "W2 float32", "W2 bfloat16", "W6", "W8 batch 1", "W8 int8 batch 64", "W10")
-"""What the short table has: training and inference, large and small, the narrow lead of one image among them."""
+"""Workloads of the short table: training and inference, large and small, including the narrow lead for a single image.
+"""
 LEFT_OUT = ("W11 256", "W11 4096")
-"""Workloads that the large chart leaves out: attention at other lengths, about which it would say the same."""
+"""Workloads left out of the large chart: attention at other lengths, where the results are similar."""
 MARK, NO_BOUND = "†", "‡"
-DISTURBED_NOTE = f"Others used more than {DISTURBED:.0%} of the machine meanwhile: not to be relied on."
-LIBRARIES = ("scipy", "tcmalloc")  # what a side's mode may name besides the side
+DISTURBED_NOTE = (
+    f"Other processes used more than {DISTURBED:.0%} of the machine during the measurement; do not rely on this row."
+)
+LIBRARIES = ("scipy", "tcmalloc")  # Libraries that a mode can name in addition to its side.
 MARKED = re.compile(r"(<!-- bench: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 WHY: dict[str, str] = {
-    "W7": "both wait for the third-level cache, at its rate",
-    "W8 batch 1": "layers of one image are short: what lies between kernels weighs",
+    "W7": "both are limited by the bandwidth of the third-level cache",
+    "W8 batch 1": "layers of one image are short, so the overhead between kernels matters",
 }
-"""Why a workload is slower than the best peer, as far as it is known."""
+"""Why a workload is slower than the best peer, if known."""
 
 
 def write(results: Path = RESULTS, pages: Sequence[Path] = PAGES, picture: Path = PICTURE) -> list[Path]:
-    """Writes the pages and the picture. Result: what was written. Errors: KeyError for a marker that is not known."""
+    """Write the pages and charts and return their paths; raise KeyError for an unknown marker."""
     every = read(results)
     rows = latest(every)
     compared = [row for row in rows if row.benchmark != "operations"]
@@ -69,13 +72,13 @@ def write(results: Path = RESULTS, pages: Sequence[Path] = PAGES, picture: Path 
 
 
 def results(rows: Sequence[Row]) -> list[str]:
-    """Return the table for readers: both sides of each workload, and how much faster or smaller ours is."""
+    """Return the table for readers: both sides of each workload, and by how much mpsgraph is faster or smaller."""
     text = ["| workload | mpsgraph | fastest other library | mpsgraph is |", "|---|---|---|---|"]
     return text + _results(rows, headlines(rows), _name)
 
 
 def short(rows: Sequence[Row]) -> list[str]:
-    """Return the same table for a few workloads, without their codes."""
+    """Return the same table for the workloads of `SHORT`, without their codes."""
     text = ["| workload | mpsgraph | fastest other library | mpsgraph is |", "|---|---|---|---|"]
     return text + _results(rows, _chosen(rows), lambda row: capitalized(row.title))
 
@@ -98,7 +101,7 @@ def _results(rows: Sequence[Row], chosen: Sequence[Row], named: Callable[[Row], 
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """A line a workload."""
+    """Return the table with one line per workload, including spreads, targets, and bounds."""
     text = ["| workload | ours | best peer, its best mode | ratio | target | bound | oneDNN's sum |"]
     text.append("|---|---|---|---|---|---|---|")
     for row in headlines(rows):
@@ -111,7 +114,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
         )
     notes = {
         MARK: DISTURBED_NOTE,
-        NO_BOUND: "No bound: somebody took less than was counted at the rates that were measured.",
+        NO_BOUND: "Not a valid bound here: a side was faster than the counted work allows at the measured peak rates.",
     }
     return text + [
         line for mark, note in notes.items() if any(mark in row for row in text) for line in ("", f"{mark} {note}")
@@ -119,7 +122,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
 
 
 def limits(rows: Sequence[Row]) -> list[str]:
-    """What has a limit of its own instead of a peer's time."""
+    """Return the table of measurements that have a fixed limit instead of a peer."""
     text = ["| what | ours | limit |", "|---|---|---|"]
     for row in rows:
         if row.limit is not None:
@@ -128,7 +131,7 @@ def limits(rows: Sequence[Row]) -> list[str]:
 
 
 def peers(rows: Sequence[Row]) -> list[str]:
-    """Our ratio to each peer's best mode."""
+    """Return the table of our ratio to each peer's best mode."""
     names = list(dict.fromkeys(row.side for row in rows if row.ratio is not None and row.side != OURS))
     text = [f"| workload | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for headline in headlines(rows):
@@ -142,7 +145,10 @@ def peers(rows: Sequence[Row]) -> list[str]:
 
 
 def machines(every: Sequence[Row]) -> list[str]:
-    """Each machine's ratios, a line for each workload that two have measured; first who is in the other tables most."""
+    """Return the table of each machine's ratios, for workloads measured on at least two machines.
+
+    The first column is the machine with the most rows in the other tables.
+    """
     names = _machines(every)
     text = [f"| workload | {' | '.join(names)} | target |", "|---" * (len(names) + 2) + "|"]
     for headline in headlines(latest(every)):
@@ -155,7 +161,7 @@ def machines(every: Sequence[Row]) -> list[str]:
 
 
 def behind(every: Sequence[Row]) -> list[str]:
-    """Of each machine where the best peer is faster, and what misses its target or is over its limit."""
+    """List for each machine where the best peer is faster, and what misses its target or exceeds its limit."""
     names, shown = _machines(every), set(map(id, latest(every)))
     text: list[str] = []
     for name in names:
@@ -163,7 +169,10 @@ def behind(every: Sequence[Row]) -> list[str]:
         listed = _behind([row for row in rows if row.benchmark != "operations"])
         slow = [row for row in headlines(rows) if row.benchmark == "operations" and _misses(row)]
         if others := [f"`{row.workload}` {row.ratio.median:.2f}" for row in slow if id(row) not in shown]:
-            listed.append(f"- Single operations slower than {operations.TARGET} times PyTorch: {', '.join(others)}.")
+            listed.append(
+                f"- Single operations that take more than {operations.TARGET} times as long as in PyTorch: "
+                f"{', '.join(others)}."
+            )
         if len(names) > 1 and listed:
             listed = [*([""] if text else []), f"{name}:", "", *listed]
         text += listed
@@ -171,7 +180,7 @@ def behind(every: Sequence[Row]) -> list[str]:
 
 
 def _behind(rows: Sequence[Row]) -> list[str]:
-    """A line for each workload that is slower, one for what misses its target, one for what is over its limit."""
+    """List each workload that is slower, then the missed targets, then the exceeded limits."""
     slower = [row for row in headlines(rows) if row.ratio.median > 1]
     short = [row for row in headlines(rows) if row.ratio.median <= 1 and _misses(row)]
     over = [row for row in rows if row.limit is not None and row.value.median > row.limit]
@@ -180,10 +189,10 @@ def _behind(rows: Sequence[Row]) -> list[str]:
         peer, why = best_peer(rows, row), WHY.get(row.workload)
         text.append(f"- {_name(row)}: {row.ratio.median:.2f} of {peer.side}" + (f"; {why}" if why else ""))
     if headlines(rows) and not slower:
-        text.append("- Nowhere in these workloads is the best peer faster.")
+        text.append("- No peer is faster in any of these workloads.")
     if short:
         missed = ", ".join(f"{_short_name(row)} {_above(row)} (target {_target(row)})" for row in short)
-        text.append(f"- Ahead of every peer, but short of the target: {missed}.")
+        text.append(f"- Faster than every peer, but short of the target: {missed}.")
     if over:
         missed = ", ".join(f"{row.title} {_figure(row)} (limit {_limit(row)})" for row in over)
         text.append(f"- Over its limit: {missed}.")
@@ -191,7 +200,7 @@ def _behind(rows: Sequence[Row]) -> list[str]:
 
 
 def machine(every: Sequence[Row]) -> list[str]:
-    """The processors, what was measured of them, the versions and the days."""
+    """List the processors with their measured rates, the package versions, and the dates of measurement."""
     rows = latest(every)
     names = dict.fromkeys(row.machine for row in rows if row.workload == "machine")
     text = []
@@ -209,14 +218,14 @@ def machine(every: Sequence[Row]) -> list[str]:
     shown = set(map(id, rows))
     for name in _machines(every):
         if others := [row for row in every if row.machine == name and id(row) not in shown]:
-            text.append(f"- Versions of what another machine has measured since, {name}: {_versions(others)}.")
+            text.append(f"- Versions of more recent measurements on another machine, {name}: {_versions(others)}.")
     days = sorted({row.measured for row in rows if row.measured})
-    text.append(f"- Measured from {days[0]} to {days[-1]}." if days else "- Nothing is measured yet.")
+    text.append(f"- Measured from {days[0]} to {days[-1]}." if days else "- There are no measurements yet.")
     return text
 
 
 def _versions(rows: Sequence[Row]) -> str:
-    """Of each package those that the rows record, and where there are several, what each was measured with."""
+    """Return the recorded versions of each package; if there are several, with what each of them measured."""
     found: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         if row.workload != "machine":
@@ -225,7 +234,8 @@ def _versions(rows: Sequence[Row]) -> str:
     parts = []
     for package, by_version in sorted(found.items()):
         recorded = [version for version in by_version if version]
-        for version in sorted(by_version, key=lambda version: not version):  # what is not recorded comes last
+        # Versions that were not recorded come last.
+        for version in sorted(by_version, key=lambda version: not version):
             others = [row for other, its in by_version.items() if other != version for row in its]
             named = bool(others) and (not version or len(recorded) > 1)
             where = f" for {_where(by_version[version], others)}" if named else ""
@@ -234,14 +244,16 @@ def _versions(rows: Sequence[Row]) -> str:
 
 
 def _packages(row: Row) -> dict[str, str]:
-    """Versions by package, of the side and of the libraries in its mode; empty where the row does not tell."""
+    """Return the versions of the side and of the libraries in its mode; "" for those that were not recorded."""
     own, *others = row.version.split(", ")
     told = dict(other.split(" ", 1) for other in others)
     return {row.side: own} | {name: told.get(name, "") for name in LIBRARIES if name in row.mode}
 
 
 def _where(rows: Sequence[Row], others: Sequence[Row]) -> str:
-    """What these rows are of and the others are not: benchmarks, else workloads, else titles."""
+    """Name what only these rows contain: benchmarks if they differ from those of the others, else workloads, else
+    titles.
+    """
     benchmarks, workloads = {row.benchmark for row in others}, {row.workload for row in others}
 
     def name(row: Row) -> str:
@@ -266,7 +278,7 @@ TABLES: dict[str, Callable[[Sequence[Row]], list[str]]] = {
 
 
 def _machines(every: Sequence[Row]) -> list[str]:
-    """First the one that is in the tables most."""
+    """Return the machines, starting with the one that has the most rows in the tables."""
     shown = Counter(row.machine for row in headlines(latest(every)) if row.benchmark != "operations")
     return sorted({row.machine for row in every}, key=lambda name: (-shown[name], name))
 
@@ -284,7 +296,7 @@ def _name(row: Row) -> str:
 
 
 def _library(row: Row) -> str:
-    """Return a side with its mode, such as "PyTorch compile"; the allocator is left to the table of all numbers."""
+    """Return a side with its mode, such as "PyTorch compile"; only the full table names the allocator."""
     mode = row.mode.removesuffix(", tcmalloc")
     return row.side if mode == row.side else f"{row.side} {mode}"
 
@@ -294,7 +306,7 @@ def _short_name(row: Row) -> str:
 
 
 def _above(row: Row) -> str:
-    """A ratio that misses its target, in as many digits as show it."""
+    """Format a ratio that misses its target with enough digits to show that it does."""
     ratio = row.ratio.median
     return next((text for digits in range(2, 9) if float(text := f"{ratio:.{digits}f}") > row.target), str(ratio))
 

@@ -1,8 +1,8 @@
-"""The time to the first loss in a fresh process: building the model, compiling and one step; ours and PyTorch.
+"""Time to the first loss in a fresh process: build the model, compile, and run one step, in mpsgraph and in PyTorch.
 
-W1 and W2, and W2's training step from a package that another process has saved. Importing the framework is measured
-beside it. Compiled modes of PyTorch run once, with an empty cache of kernels, as on a machine's first day; they call
-the C++ compiler and take most of a minute.
+It measures W1, W2, and W2's training step loaded from a package that another process has saved, and separately the time
+to import each framework. Compiled modes of PyTorch run only once, with an empty kernel cache, as on a newly installed
+machine; they call the C++ compiler and take most of a minute.
 """
 
 import re
@@ -26,22 +26,22 @@ print(time.perf_counter() - begin)
 from importlib.metadata import version
 print(version({!r}))
 """
-IMPORT_LIMIT = 150.0  # ms
+IMPORT_LIMIT = 150.0  # In ms.
 PACKAGES = {OURS: "mpsgraph", "PyTorch": "torch", "JAX": "jax"}
 
 
 Sample = tuple[float, str]
-"""Seconds, and the version of what was measured."""
+"""Seconds, and the version of the measured package."""
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What is begun in a fresh process: sides[0] is the headline, and its time is limited."""
+    """A first step to measure. sides[0] is the headline, whose time is limited."""
 
     title: str
     sides: Sequence[Side]
-    limit: float  # ms
-    workload: str  # the peers'
+    limit: float  # In ms.
+    workload: str  # The workload's name in the peer scripts.
 
 
 BEGINNINGS = (
@@ -67,13 +67,13 @@ BEGINNINGS = (
 
 
 def first_step(side: Side) -> Sample:
-    """Seconds from an imported framework to the first loss."""
+    """Return the seconds from an imported framework to the first loss."""
     with Running(side) as running:
         return running.setup() + sum(running.steps(1)[0]), running.version
 
 
 def importing(side: Side) -> Sample:
-    """Seconds, in a process that imports nothing else."""
+    """Return the seconds that the import takes in a fresh process."""
     package = PACKAGES[side.name]
     command = [side.command[0], "-c", IMPORT.format(package, package)]
     seconds, version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
@@ -98,7 +98,7 @@ def measure(options: Options) -> list[Row]:
             if any(side.mode == "package" for side in beginning.sides):
                 first_step(ours("w2_resnet50.py", "save"))
             eager = chosen(beginning.workload, "eager", Path(empty))
-            folder = Path(empty) / str(number)  # a name that a compiler's command line takes
+            folder = Path(empty) / str(number)  # A folder name that is safe on a compiler's command line.
             compiled = [] if options.quick else chosen(beginning.workload, "compile", folder)
             headline = None
             for side in [*beginning.sides, *eager, *compiled]:

@@ -1,8 +1,8 @@
-"""How our own cost grows: a step's time with the batch, and memory with the number of distinct batch sizes. Ours alone.
+"""How our cost grows: step time with the batch size, and memory with the number of distinct batch sizes. No peers.
 
-W1's step from batch 8 to 512 should lie on a line: a fixed cost, which is that of the weights, and one a sample. After
-1,000 batch sizes, each compiled for itself, no more memory should be taken than after the first 100: the cache of
-executables is bounded. Compile time by the number of operations is in compile_time.py.
+W1's step time for batches of 8 to 512 should lie on a line: a fixed cost for the weights and a cost per sample. Each
+new batch size is compiled separately, but memory after 1,000 sizes should not exceed memory after the first 100,
+because the executable cache is bounded. compile_time.py measures compile time by the number of operations.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ from measuring.report import OURS, Row, Spread
 from measuring.sides import Running, ours
 
 BATCHES = (8, 16, 32, 64, 128, 256, 512)
-OFF_LINE = 0.1  # the share of a step's time by which it may lie off the line
+OFF_LINE = 0.1  # Tolerated relative deviation of a step's time from the line.
 DISTINCT, FIRST = 1000, 100
-FLAT = 1.1  # memory after all sizes, of that after the first
+FLAT = 1.1  # Tolerated ratio of the memory after all sizes to the memory after the first ones.
 TIME, MEMORY = "W1, training step by batch size", "W6, peak memory by number of batch sizes"
 
 
 def step_of(batch: int) -> Step:
-    """W1's training step at another batch."""
+    """Return W1's training step with another batch size."""
     trainer = w1_digits.training()
     rng = np.random.default_rng(0)
     images = rng.standard_normal((batch, sizes.W1_IMAGE, sizes.W1_IMAGE, 1), np.float32)
@@ -37,7 +37,7 @@ def step_of(batch: int) -> Step:
 
 
 def many_sizes() -> Step:
-    """A step of W6 at a batch size that is new to the trainer, from 1 to DISTINCT in no order."""
+    """Return a W6 step that uses a new batch size on every call: 1 to DISTINCT, shuffled."""
     trainer, rng = w6_mlp.training(), np.random.default_rng(0)
     batches = iter(rng.permutation(DISTINCT) + 1)
 
@@ -56,7 +56,7 @@ BUILDERS: dict[str, Callable[[], Step]] = {
 
 
 def off_line(batches: tuple[int, ...], times: list[float]) -> float:
-    """The largest deviation from the line that fits best, both as shares of the time."""
+    """Return the largest relative deviation from the line with the best relative fit."""
     weights = 1 / np.array(times)
     columns = np.stack([np.ones(len(batches)), np.array(batches)], 1)
     line, *_ = np.linalg.lstsq(columns * weights[:, None], np.ones(len(batches)), rcond=None)
@@ -64,7 +64,7 @@ def off_line(batches: tuple[int, ...], times: list[float]) -> float:
 
 
 def by_batch(options: Options) -> list[Row]:
-    """Milliseconds by batch, and how far they lie off a line."""
+    """Measure the milliseconds for each batch size and their deviation from a line."""
     with contextlib.ExitStack() as stack, progress("growth") as say:
         contenders = []
         for batch in BATCHES:
@@ -82,7 +82,7 @@ def by_batch(options: Options) -> list[Row]:
 
 
 def by_sizes(options: Options) -> list[Row]:
-    """MB after the first sizes and after all."""
+    """Measure the memory in MB after the first batch sizes and after all of them."""
     with progress("growth") as say, Running(ours(__file__, "sizes")) as running:
         running.setup()
         megabytes = []

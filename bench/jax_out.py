@@ -1,14 +1,15 @@
-"""Training steps on NVIDIA's cards: mpsgraph's graphs, gone out to XLA, beside PyTorch's compiled steps.
+"""Training steps on NVIDIA GPUs: mpsgraph graphs exported to XLA, compared with compiled PyTorch steps.
 
-    python bench/jax_out.py write                     where mpsgraph and JAX are; no card: build/bench/jax_out, some MB
-    python bench/jax_out.py run [--output FILE]       where JAX, numpy and PyTorch for the card are; installs nothing
+    python bench/jax_out.py write                     needs mpsgraph and JAX but no GPU; writes build/bench/jax_out
+    python bench/jax_out.py run [--output FILE]       needs JAX, numpy, and PyTorch for the GPU; installs nothing
 
-`write` exports each step by jax.export for CUDA and the CPU, with what it begins with as a rule and the losses that the
-CPU device has; so the machine with the cards needs no build of mpsgraph. `run` gives each side a process of its own,
-prints a table, and writes JSON. It ends within --seconds (450): what is not reached by then is named. Both sides hold
-their batch on the card and read the loss at the end of a round; a number is the median of the rounds' means. Products
-and convolutions are in TF32 on both sides (--precision highest at `write`: in float32). Without a card it runs on the
-CPU, with two virtual devices; --small at `write` makes networks for that.
+`write` exports each step with jax.export for CUDA and the CPU, together with the rule for its initial values and the
+losses of the CPU device, so the GPU machine does not need mpsgraph. `run` measures each side in a separate process,
+prints a table, and writes JSON. It ends within --seconds (450) and names what it did not reach.
+
+Both sides keep their batch on the GPU and read the loss at the end of a round; the result is the median of the rounds'
+means. Matmuls and convolutions use TF32 on both sides, or float32 after `write --precision highest`. Without a GPU, it
+runs on two virtual CPU devices; `write --small` makes networks small enough for that.
 """
 
 import argparse
@@ -29,7 +30,7 @@ import numpy as np
 
 BENCH = Path(__file__).resolve().parent
 FILES = BENCH.parent / "build" / "bench" / "jax_out"
-RECORDED = 4  # losses that the CPU device makes; none of the large batch, which would take it minutes
+RECORDED = 4  # Losses to record on the CPU device. The large batches record none because they would take minutes.
 WARMUP, ROUNDS = 3, 7
 GPT = {"layers": 6, "features": 384, "heads": 6, "positions": 256, "characters": 96, "batch": 64, "rate": 1e-3}
 SMALL_GPT = {"layers": 1, "features": 16, "heads": 2, "positions": 8, "characters": 11, "batch": 4, "rate": 1e-3}
@@ -37,7 +38,7 @@ MODES = {"W1": ("default", "reduce-overhead"), "GPT": ("default", "reduce-overhe
 
 
 def sizes_of(name: str, small: bool) -> dict[str, Any]:
-    """Batch and steps of a round, and the sizes of the GPT."""
+    """Return the batch size, the steps in a round, and the sizes of the GPT."""
     gpt = SMALL_GPT if small else GPT
     large = {"W1": 64, "W2": 64, "W2 1024": 1024, "W2 2048": 2048, "GPT": gpt["batch"]}
     batch = {"W1": 8, "W2": 4, "W2 1024": 8, "W2 2048": 16, "GPT": gpt["batch"]}[name] if small else large[name]
@@ -46,11 +47,11 @@ def sizes_of(name: str, small: bool) -> dict[str, Any]:
 
 
 NAMES = ("W1", "W2", "W2 1024", "W2 2048", "GPT")
-DEVICES = {"W2 1024": [1, 2], "W2 2048": [2]}  # the last: 1,024 images a card
+DEVICES = {"W2 1024": [1, 2], "W2 2048": [2]}  # W2 2048 uses 1,024 images per GPU.
 
 
 def batch_of(name: str, sizes: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and labels, the same everywhere. Images are NHWC."""
+    """Return inputs and labels, the same on every machine. Images are NHWC."""
     rng = np.random.default_rng(7)
     if name == "GPT":
         gpt = sizes["gpt"]
@@ -62,7 +63,7 @@ def batch_of(name: str, sizes: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_value(name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """What a weight begins with, by its name and shape alone."""
+    """Return the initial value of a weight, which depends only on its name, shape, and dtype."""
     if len(shape) >= 2:
         rng = np.random.default_rng(zlib.crc32(name.encode()))
         fan = int(np.prod(shape[:-1]))
@@ -75,7 +76,7 @@ def first_value(name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def gpt_network(gpt: dict[str, Any]) -> Any:
-    """Pre-normalized blocks of causal attention and GELU, learned positions; PyTorch's is below."""
+    """Build a pre-norm GPT with causal attention, GELU, and learned positions; `torch_gpt` is the same in PyTorch."""
     import mpsgraph as mg
     from mpsgraph import nn
 
@@ -111,7 +112,7 @@ def gpt_network(gpt: dict[str, Any]) -> Any:
 
 
 def trainer_of(name: str, sizes: dict[str, Any], engine: Any = None) -> Any:
-    """The Trainer of a workload; small ones have the layers of the large ones, and few channels."""
+    """Build the Trainer of a workload; small ones have fewer channels and, for W2 and the GPT, fewer layers."""
     import mpsgraph as mg
 
     sys.path.insert(0, str(BENCH))
@@ -136,14 +137,14 @@ def trainer_of(name: str, sizes: dict[str, Any], engine: Any = None) -> Any:
 
 
 def write(folder: Path, small: bool, precision: str, only: list[str] | None = None) -> None:
-    """Files for each workload: steps for one device and for two, and what they begin with."""
+    """Write the files of each workload: its step for each device count, its initial values, and reference losses."""
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2 " + os.environ.get("XLA_FLAGS", "")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     import flatbuffers
     import jax
     import mpsgraph as mg
 
-    # jax.export reads files by it, and a machine that has JAX may not have it: a small package of Python alone.
+    # jax.export needs flatbuffers to read files, and JAX does not install it; copy it, as it is pure Python and small.
     shutil.copytree(Path(flatbuffers.__file__).parent, folder / "flatbuffers", dirs_exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     for name in only or NAMES:
@@ -186,7 +187,7 @@ def feeds_of(placeholders: Any, trainer: Any, inputs: np.ndarray, labels: np.nda
 
 
 def exported(step: Any, state: Any, feeds: Any, count: int, path: Path) -> None:
-    """A step for so many devices, the batch divided among them, as StableHLO with JAX's calling convention."""
+    """Export a step for `count` devices, which split the batch, as StableHLO with JAX's calling convention."""
     import jax
 
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:count]), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -211,11 +212,11 @@ def shardings(mesh: Any) -> tuple[Any, Any]:
     return named(mesh, spec()), named(mesh, spec("data"))
 
 
-# --- the sides, each in a process ---------------------------------------------------------------------------------
+# --- the sides, each in its own process ---------------------------------------------------------------------------
 
 
 def timed(step: Callable[[], Any], wait: Callable[[Any], float], sizes: dict[str, Any]) -> dict[str, Any]:
-    """Losses of the first steps, then medians of rounds in ms a step."""
+    """Run a step repeatedly and return its first losses and its median time over the rounds, in ms per step."""
     began = time.perf_counter()
     losses = [wait(step())]
     first = time.perf_counter() - began
@@ -242,7 +243,7 @@ def described_of(folder: Path, name: str) -> dict[str, Any]:
 def xla_side(folder: Path, name: str, count: int) -> dict[str, Any]:
     import jax
 
-    sys.path.append(str(folder))  # for flatbuffers
+    sys.path.append(str(folder))  # flatbuffers is in this folder.
     told = described_of(folder, name)
     made = jax.export.deserialize(bytearray((folder / f"{file_of(name)}-{count}.stablehlo").read_bytes()))
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:count]), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -318,11 +319,15 @@ def torch_network(name: str, sizes: dict[str, Any]) -> Any:
 
 
 def give_weights(module: Any, told: dict[str, Any]) -> None:
-    """Ours in PyTorch's order of axes. Parameters are as many, in one order."""
+    """Copy our weights into a PyTorch module, transposed to its layout; both have the same parameters in the same
+    order.
+    """
     import torch
 
     theirs = dict(module.named_parameters())
-    assert len(theirs) == len(told["parameters"]), "the networks are not the same"
+    assert len(theirs) == len(told["parameters"]), (
+        f"the networks differ: {len(theirs)} parameters in PyTorch, {len(told['parameters'])} in mpsgraph"
+    )
     with torch.no_grad():
         for path, parameter, owner in zip(told["parameters"], theirs.values(), theirs, strict=True):
             entry = told["state"][path]
@@ -376,16 +381,16 @@ def torch_side(folder: Path, name: str, mode: str) -> dict[str, Any]:
 
 
 def side(folder: Path, arguments: list[str], seconds: float) -> dict[str, Any]:
-    """What a side's process found; {"error": ...} where it did not."""
+    """Return the result of a side's process, or {"error": ...} if it failed."""
     if seconds < 20:
-        return {"error": "the time was over"}
+        return {"error": "no time left (--seconds)"}
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2 " + environment.get("XLA_FLAGS", "")
     command = [sys.executable, str(Path(__file__).resolve()), "side", *arguments, "--files", str(folder)]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=environment, check=False)
     except subprocess.TimeoutExpired:
-        return {"error": "it took too long"}
+        return {"error": "timed out (--seconds)"}
     for line in reversed(ended.stdout.splitlines()):
         if line.startswith("{"):
             with contextlib.suppress(ValueError):
@@ -394,7 +399,7 @@ def side(folder: Path, arguments: list[str], seconds: float) -> dict[str, Any]:
 
 
 def run(folder: Path, output: Path, seconds: float, only: list[str] | None = None) -> None:
-    """All sides in turn, those first that most depends on; a table, and JSON."""
+    """Measure all sides in turn, the most important ones first; print a table and write JSON."""
     end = time.monotonic() + seconds
     results: dict[str, Any] = {"workloads": {}}
 
@@ -407,7 +412,9 @@ def run(folder: Path, output: Path, seconds: float, only: list[str] | None = Non
 
     present = [name for name in only or NAMES if (folder / f"{file_of(name)}.json").exists()]
     if not present:
-        raise SystemExit(f"{folder} has no steps: write them first, where mpsgraph is")
+        raise SystemExit(
+            f"{folder} has no exported steps: run `python bench/jax_out.py write` on a machine that has mpsgraph"
+        )
     for name in sorted(present, key=lambda name: ("W1", "GPT", "W2 1024", "W2 2048", "W2").index(name)):
         told = described_of(folder, name)
         results["workloads"][name] = {"cpu_losses": told["losses"], "precision": told["precision"]}
@@ -426,9 +433,9 @@ def difference(a: list[float], b: list[float]) -> str:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown, as docs/xla.md has it."""
+    """Return the results as a Markdown table, in the format of docs/measurements.md."""
     lines = [
-        "| | card | ours on XLA | PyTorch, compiled | ratio | losses beside the CPU device's | beside PyTorch's |",
+        "| | GPU | mpsgraph on XLA | PyTorch, compiled | ratio | loss difference to CPU | loss difference to PyTorch |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, found in results["workloads"].items():
@@ -444,9 +451,9 @@ def table(results: dict[str, Any]) -> str:
     for name, images in (("W2 1024", 1), ("W2 2048", 2)):
         two = results["workloads"].get(name, {}).get("XLA, 2", {})
         if "ms" in one and "ms" in two:
-            lines += ["", f"W2, one card with 1,024 images {one['ms']:.2f} ms, "]
+            lines += ["", f"W2, one GPU with 1,024 images: {one['ms']:.2f} ms, "]
             lines[-1] += f"two with {images * 1024:,} {two['ms']:.2f} ms: "
-            lines[-1] += f"{images * one['ms'] / two['ms']:.2f} times the images a second"
+            lines[-1] += f"{images * one['ms'] / two['ms']:.2f} times the images per second"
             if images == 1:
                 lines[-1] += f"; losses differ by {difference(two['losses'], one['losses'])}"
     return "\n".join(lines)
@@ -455,12 +462,14 @@ def table(results: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("write", "run", "side"))
-    parser.add_argument("arguments", nargs="*", help="of a side: xla NAME DEVICES, or torch NAME MODE")
+    parser.add_argument("arguments", nargs="*", help="arguments of `side`: xla NAME DEVICES, or torch NAME MODE")
     parser.add_argument("--files", type=Path, default=FILES)
     parser.add_argument("--output", type=Path, default=Path("jax_out.json"))
     parser.add_argument("--seconds", type=float, default=450)
-    parser.add_argument("--only", nargs="+", choices=NAMES, help="these workloads (default all that were written)")
-    parser.add_argument("--small", action="store_true", help="write small networks, to try it")
+    parser.add_argument(
+        "--only", nargs="+", choices=NAMES, help="run only these workloads (default: all that were written)"
+    )
+    parser.add_argument("--small", action="store_true", help="write small networks, for a quick trial")
     parser.add_argument("--precision", choices=("default", "highest"), default="default")
     given = parser.parse_args()
     if given.what == "write":

@@ -1,9 +1,10 @@
-"""The three programs of docs/jax.md, larger, by mpsgraph.jax.jit and by jax.jit: median times of a training step.
+"""Median training step times of the programs of docs/jax.md, in larger sizes, under mpsgraph.jax.jit and jax.jit.
 
-    .venv-jax/bin/python bench/jax_programs.py [--rounds 10]      with mpsgraph on the path, as `make test-jax` puts it
+    .venv-jax/bin/python bench/jax_programs.py [--rounds 10]      with mpsgraph importable, as in `make test-jax`
 
-Each side is a process of its own, and they take turns. It stands beside the other benchmarks, which run ours where JAX
-is not; its numbers go to no page by themselves.
+The two sides run in separate processes and take turns. This is separate from the other benchmarks, whose environment
+for
+mpsgraph does not contain JAX, and its results are not part of the generated tables.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PROGRAMS = ("perceptron, gradient per example", "convolutions", "LSTM by scan")
 
 
 def programs() -> dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]]:
-    """By name: a step (state, data) -> (loss, state), the first state and the data."""
+    """Return, by name, a step (state, data) -> (loss, state), its initial state, and its data."""
     import jax
     import jax.numpy as jnp
 
@@ -100,7 +101,7 @@ def programs() -> dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]]:
 
 
 def serve(side: str) -> None:
-    """Answers lines of a program's name and a number of steps by seconds a step, and the loss."""
+    """Answer each line [program name, number of steps] with [median seconds per step, loss]."""
     import jax
 
     if side == "mpsgraph":
@@ -151,9 +152,9 @@ def main() -> None:
         seconds, loss = json.loads(process.stdout.readline())
         return seconds, loss
 
-    print(f"{'median ms a step':36}{'mpsgraph.jax.jit':>18}{'jax.jit':>10}{'ratio':>8}   losses at the end")
+    print(f"{'median ms per step':36}{'mpsgraph.jax.jit':>18}{'jax.jit':>10}{'ratio':>8}   final losses")
     for name in PROGRAMS:
-        first = {side: asked(side, name, 3) for side in SIDES}  # compiles
+        first = {side: asked(side, name, 3) for side in SIDES}  # The first steps compile.
         assert abs(first["mpsgraph"][1] - first["jax"][1]) <= 1e-4 * abs(first["jax"][1]), first
         rounds = [{side: asked(side, name, options.steps) for side in SIDES} for _ in range(options.rounds)]
         ours, theirs = (statistics.median(r[side][0] for r in rounds) * 1e3 for side in SIDES)

@@ -12,7 +12,9 @@ from mpsgraph.interchange import approximations
 
 @pytest.mark.parametrize("x", np.linspace(1, 20, 39))
 def test_erfc_coefficients(x):
-    above, below = (approximations.ERFC_P, approximations.ERFC_Q) if x < 8 else (approximations.ERFC_R, approximations.ERFC_S)
+    above, below = (
+        (approximations.ERFC_P, approximations.ERFC_Q) if x < 8 else (approximations.ERFC_R, approximations.ERFC_S)
+    )
     found = np.polyval(above, x) / np.polyval(below, x)
     assert found == pytest.approx(math.erfc(x) * math.exp(x * x), rel=2e-13 if x > 5 else 3e-14)
 
@@ -20,7 +22,11 @@ def test_erfc_coefficients(x):
 @pytest.mark.parametrize("x", [0.1, 0.5, 0.9, 0.99, 0.999, 0.9999])
 def test_inverse_erf_coefficients(x):
     w = -math.log1p(-x * x)
-    found = x * (np.polyval(approximations.INVERSE_NEAR, w - 2.5) if w < 5 else np.polyval(approximations.INVERSE_FAR, w**0.5 - 3))
+    found = x * (
+        np.polyval(approximations.INVERSE_NEAR, w - 2.5)
+        if w < 5
+        else np.polyval(approximations.INVERSE_FAR, w**0.5 - 3)
+    )
     assert math.erf(found) == pytest.approx(x, rel=3e-7)
 
 

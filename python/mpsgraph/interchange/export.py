@@ -22,7 +22,7 @@ from ..nn.module import Module, is_built, mode_of, unbuilt_copy
 from ..nngraph import NNGraph
 
 
-class Unsaid(Exception):
+class NotExpressible(Exception):
     """Raised for an operation that a format cannot express; exporters collect these into one UnsupportedError."""
 
 
@@ -60,9 +60,9 @@ def array_of(operation: Operation) -> np.ndarray:
 
 
 def required_shape(tensor: Tensor) -> tuple[int, ...]:
-    """Return the shape of a tensor, with -1 for dynamic dimensions, or raise Unsaid if its rank is unknown."""
+    """Return the shape of a tensor, with -1 for dynamic dimensions, or raise NotExpressible if its rank is unknown."""
     if tensor.shape is None:
-        raise Unsaid(f"the rank of '{tensor.name}' must be known")
+        raise NotExpressible(f"the rank of '{tensor.name}' must be known")
     return tuple(tensor.shape)
 
 
@@ -74,13 +74,13 @@ def known_array(tensor: Tensor) -> np.ndarray | None:
 def attribute(operation: Operation, key: str, place: int = 1) -> Any:
     """Return an attribute that may instead be passed as the integer tensor operand at index `place`.
 
-    Raises Unsaid if the operand is not a constant.
+    Raises NotExpressible if the operand is not a constant.
     """
     if len(operation.inputs) <= place:
         return operation.attributes[key]
     known = known_array(operation.inputs[place])
     if known is None:
-        raise Unsaid(f"'{key}' is computed at run time, but the exported file needs a constant")
+        raise NotExpressible(f"'{key}' is computed at run time, but the exported file needs a constant")
     return known.reshape(-1).tolist() if known.ndim else known.item()
 
 

@@ -18,7 +18,7 @@ from ..._display import shown
 from ..._optional import require
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.export import Unsaid, as_model, assigned_variables, needed, refuse_unsaid
+from ...interchange.export import NotExpressible, as_model, assigned_variables, needed, refuse_unsaid
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
@@ -118,12 +118,12 @@ def _converted(model: Model, target: str, largest: int) -> Any:
         try:
             kind = type_name(tensor.dtype)
             if kind == "bool":
-                raise Unsaid("Core ML does not support bool inputs")
+                raise NotExpressible("Core ML does not support bool inputs")
             if kind == "fp16" and target == "iOS15":
-                raise Unsaid('float16 inputs need target="iOS16" or later')
+                raise NotExpressible('float16 inputs need target="iOS16" or later')
             if tensor.shape is None or not 0 < len(tensor.shape) <= 5:
-                raise Unsaid(f"Core ML inputs must have rank 1 to 5, got shape {tensor.shape}")
-        except Unsaid as why:
+                raise NotExpressible(f"Core ML inputs must have rank 1 to 5, got shape {tensor.shape}")
+        except NotExpressible as why:
             problems.append((tensor.operation, str(why)))
             continue
         sizes = [get_new_symbol() if size < 0 else size for size in tensor.shape]
@@ -139,7 +139,7 @@ def _converted(model: Model, target: str, largest: int) -> Any:
     for variable in assigned_variables(needed(model.outputs.values())):
         try:
             shape = state_shape(w, variable)
-        except Unsaid as why:
+        except NotExpressible as why:
             problems.append((variable.operation, str(why)))
             continue
         name = w.fresh(variable.name)
@@ -183,7 +183,7 @@ def _write_all(w: Writer, model: Model, problems: list[tuple[Operation, str]]) -
             continue
         try:
             made = w.operation(operation)
-        except Unsaid as why:
+        except NotExpressible as why:
             problems.append((operation, str(why)))
             continue
         for tensor, var in zip(operation.outputs, made, strict=True):

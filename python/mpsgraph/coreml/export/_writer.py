@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..._core import Block, DType, Operation, Tensor
-from ...interchange.export import Unsaid, array_of, known_array
+from ...interchange.export import NotExpressible, array_of, known_array
 
 Var: TypeAlias = Any  # A variable of a MIL program in coremltools.
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Var | list[Var]]"
@@ -51,9 +51,9 @@ def exported_operations() -> list[str]:
 
 
 def type_name(dtype: DType) -> str:
-    """Return MIL's name of a dtype, or raise Unsaid if ML Programs do not support it."""
+    """Return MIL's name of a dtype, or raise NotExpressible if ML Programs do not support it."""
     if str(dtype) not in _TYPES:
-        raise Unsaid(f"ML Programs do not support {dtype}")
+        raise NotExpressible(f"ML Programs do not support {dtype}")
     return _TYPES[str(dtype)]
 
 
@@ -93,9 +93,9 @@ class Writer:
         return name
 
     def operation(self, op: Operation) -> list[Var]:
-        """Write an operation and return its results, or raise Unsaid if MIL cannot express it."""
+        """Write an operation and return its results, or raise NotExpressible if MIL cannot express it."""
         if op.kind == "placeholder":
-            raise Unsaid("the placeholder is not an input of the export: add it to inputs")
+            raise NotExpressible("the placeholder is not an input of the export: add it to inputs")
         if op.kind == "variable":
             tensor = op.outputs[0]
             if tensor in self.states:
@@ -107,13 +107,15 @@ class Writer:
             return [self._vars[op.inputs[0]]]
         writer = _WRITERS.get(op.kind)
         if writer is None:
-            raise Unsaid("MIL has no such operation")
+            raise NotExpressible("MIL has no such operation")
         for tensor in op.outputs:
             type_name(tensor.dtype)
         try:
             made = writer(self, op)
         except _REFUSALS as error:
-            raise Unsaid(f"coremltools rejects it: {str(error).splitlines()[0] if str(error) else error!r}") from error
+            raise NotExpressible(
+                f"coremltools rejects it: {str(error).splitlines()[0] if str(error) else error!r}"
+            ) from error
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def block(self, block: Block, given: Sequence[Var]) -> list[Var]:
@@ -126,11 +128,11 @@ class Writer:
             try:
                 made = self.operation(op)
             except KeyError as missing:
-                raise Unsaid(
+                raise NotExpressible(
                     f"{op.kind} '{op.name}' in its block depends on an operation that cannot be exported"
                 ) from missing
-            except Unsaid as why:
-                raise Unsaid(f"{op.kind} '{op.name}' in its block: {why}") from why
+            except NotExpressible as why:
+                raise NotExpressible(f"{op.kind} '{op.name}' in its block: {why}") from why
             for tensor, var in zip(op.outputs, made, strict=True):
                 self.give(tensor, var)
         return [self.mb.identity(x=self._vars[tensor]) for tensor in block.results]
@@ -144,7 +146,7 @@ class Writer:
         if kind == "int32":
             limits = np.iinfo(np.int32)
             if array.size and (int(array.max()) > limits.max or int(array.min()) < limits.min):
-                raise Unsaid("it holds integers outside the int32 range, but ML Programs have no wider type")
+                raise NotExpressible("it holds integers outside the int32 range, but ML Programs have no wider type")
             array = array.astype(np.int32)
         return self.mb.const(val=array, name=self.fresh(hint))
 
@@ -158,9 +160,9 @@ class Writer:
         return known.reshape(-1).astype(np.int32) if known is not None else self[tensor]
 
     def known(self, var: Var, what: str) -> np.ndarray:
-        """Return the contents of a MIL variable, or raise Unsaid if they are computed at run time."""
+        """Return the contents of a MIL variable, or raise NotExpressible if they are computed at run time."""
         if var.val is None:
-            raise Unsaid(f"{what} must be constant")
+            raise NotExpressible(f"{what} must be constant")
         return np.asarray(var.val)
 
     # --- helpers for writers -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, known_array
+from ...interchange.export import NotExpressible, known_array
 from ._writer import Var, Writer, writes
 
 
@@ -32,7 +32,7 @@ def for_(w: Writer, op: Operation) -> list[Var]:
     mb, (lower, upper) = w.mb, (w[tensor] for tensor in op.inputs[:2])
     known = known_array(op.inputs[2])
     if known is None:
-        raise Unsaid("the step of the loop must be constant")
+        raise NotExpressible("the step of the loop must be constant")
     goes_on = mb.less if int(known) > 0 else mb.greater
 
     def body(index: Var, *values: Var) -> list[Var]:

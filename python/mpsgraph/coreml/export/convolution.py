@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, required_shape
+from ...interchange.export import NotExpressible, required_shape
 from ._writer import Var, Writer, writes
 
 _STYLES = {"TF_SAME": "same", "ONNX_SAME_LOWER": "same_lower", "TF_VALID": "valid", "EXPLICIT": "custom"}
@@ -40,7 +40,7 @@ def _ints(op: Operation, key: str, axes: list[int]) -> list[int]:
 def _padding(op: Operation, axes: list[int]) -> dict[str, Any]:
     style = str(op.attributes["padding_style"])
     if style not in _STYLES:
-        raise Unsaid(f"MIL has no equivalent of padding style {style}")
+        raise NotExpressible(f"MIL has no equivalent of padding style {style}")
     if style != "EXPLICIT":
         return {"pad_type": _STYLES[style]}
     pairs = [int(v) for v in op.attributes["padding"]]
@@ -90,7 +90,7 @@ def transposed(w: Writer, op: Operation) -> Var:
     given = [required_shape(op.inputs[0])[axis] for axis in source[2:]]
     wanted = [required_shape(op.outputs[0])[axis] for axis in source[2:]]
     if min(*given, *wanted) < 0:
-        raise Unsaid("the spatial sizes of the input and output must be known")
+        raise NotExpressible("the spatial sizes of the input and output must be known")
     style = str(op.attributes["padding_style"])
     stated = _padding(op, axes).get("pad", [0] * (2 * count))
     pads, behind = [], []
@@ -112,7 +112,7 @@ def transposed(w: Writer, op: Operation) -> Var:
 
 def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
     if any(step != 1 for step in _ints(op, "dilations", axes)):
-        raise Unsaid("MIL's pooling does not support dilations")
+        raise NotExpressible("MIL's pooling does not support dilations")
     how = {"kernel_sizes": _ints(op, "kernel", axes), "strides": _ints(op, "strides", axes), **_padding(op, axes)}
     ceil = bool(op.attributes["ceil_mode"]) and how["pad_type"] in ("valid", "custom")
     if ceil:
@@ -121,7 +121,7 @@ def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
         return w.mb.max_pool(x=x, **how)
     counted = bool(op.attributes["include_zero_pad_to_average"])
     if counted and ceil:
-        raise Unsaid(
+        raise NotExpressible(
             "average pooling with both ceil_mode and padding included in the average cannot be expressed in MIL"
         )
     return w.mb.avg_pool(x=x, exclude_padding_from_average=not counted, **how)
@@ -142,7 +142,7 @@ def pooling4d(w: Writer, op: Operation) -> Var:
                                                                              ("padding", 8)))  # fmt: skip
     still = [i for i in range(4) if kernel[i] == strides[i] == 1 and not any(padding[2 * i : 2 * i + 2])]
     if rank not in (4, 5) or not still:
-        raise Unsaid("MIL's pooling supports at most three spatial axes")
+        raise NotExpressible("MIL's pooling supports at most three spatial axes")
     channel = still[-1]
     kept = [i for i in range(4) if i != channel]
     x = w[op.inputs[0]] if rank == 5 else w.spread(w[op.inputs[0]], [0])
@@ -157,7 +157,7 @@ def im_to_col(w: Writer, op: Operation) -> Var:
     source, dtype = _to_front(_layout(op, 2)), op.inputs[0].dtype
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1:
-        raise Unsaid("the number of channels must be known")
+        raise NotExpressible("the number of channels must be known")
     height, width = _ints(op, "kernel", [0, 1])
     taps = height * width
     pick = np.tile(np.eye(taps, dtype=dtype.numpy).reshape(taps, 1, height, width), (channels, 1, 1, 1))
@@ -177,7 +177,7 @@ def col_to_im(w: Writer, op: Operation) -> Var:
     source, shape = _to_front(_layout(op, 2)), required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1:
-        raise Unsaid("the size and channels of the images must be known")
+        raise NotExpressible("the size and channels of the images must be known")
     kernel, strides, dilations = (_ints(op, key, [0, 1]) for key in ("kernel", "strides", "dilations"))
     pads, taps = [int(v) for v in op.attributes["padding"]], kernel[0] * kernel[1]
     room = [size[i] + pads[2 * i] + pads[2 * i + 1] - (kernel[i] - 1) * dilations[i] - 1 for i in (0, 1)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.export import Unsaid, required_shape
+from ...interchange.export import NotExpressible, required_shape
 from ._writer import Var, Writer, writes
 
 _NONE = np.iinfo(np.int32).max  # A rank after all others.
@@ -27,10 +27,10 @@ def non_maximum_suppression(w: Writer, op: Operation) -> Var:
     mb, a, dtype = w.mb, op.attributes, op.inputs[0].dtype
     images, boxes, classes = required_shape(op.outputs[0])
     if min(boxes, classes) < 1:
-        raise Unsaid(f"the numbers of boxes and classes must be known and positive, got {boxes} and {classes}")
+        raise NotExpressible(f"the numbers of boxes and classes must be known and positive, got {boxes} and {classes}")
     of_class = bool(a["per_class_suppression"])
     if len(op.inputs) > 2 and of_class:
-        raise Unsaid("it has one class index per box, but MIL needs a score per class")
+        raise NotExpressible("it has one class index per box, but MIL needs a score per class")
     pairs, grouped = boxes * classes, of_class and classes > 1
     scores = mb.transpose(x=w[op.inputs[1]], perm=[0, 2, 1])  # Shape (images, classes, boxes), the order of MIL's list.
     single = mb.reshape(x=scores, shape=[images, pairs, 1])
@@ -90,7 +90,7 @@ def non_zero_indices(w: Writer, op: Operation) -> Var:
     """Write non_zero, which determines the number of rows itself, so the shape operand must agree."""
     x, shape = op.inputs
     if not _counts(shape, x):
-        raise Unsaid("the number of rows must equal the number of non-zero elements")
+        raise NotExpressible("the number of rows must equal the number of non-zero elements")
     return w.mb.non_zero(x=w[x])
 
 

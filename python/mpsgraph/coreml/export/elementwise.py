@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, known_array, required_shape
+from ...interchange.export import NotExpressible, known_array, required_shape
 from ._writer import Var, Writer, type_name, writes
 
 _UNARY = {
@@ -33,7 +33,7 @@ def _is_float(op: Operation, place: int = 0) -> bool:
 
 def _require_flags(op: Operation) -> None:
     if op.kind in _FLAGS and str(op.inputs[0].dtype) != "bool":
-        raise Unsaid(f"MIL's logical operations support only bool, got {op.inputs[0].dtype}")
+        raise NotExpressible(f"MIL's logical operations support only bool, got {op.inputs[0].dtype}")
 
 
 @writes(*_UNARY)
@@ -42,7 +42,7 @@ def unary(w: Writer, op: Operation) -> Var:
     _require_flags(op)
     x, name = w[op.inputs[0]], _UNARY[op.kind]
     if not _is_float(op) and name not in ("identity", "abs", "sign", "square", "logical_not"):
-        raise Unsaid(f"MIL's {name} supports only floating-point types, got {op.inputs[0].dtype}")
+        raise NotExpressible(f"MIL's {name} supports only floating-point types, got {op.inputs[0].dtype}")
     return getattr(w.mb, name)(x=x)
 
 
@@ -69,7 +69,7 @@ def negated(w: Writer, op: Operation) -> Var:
 def division(w: Writer, op: Operation) -> Var:
     """Write real_div. MIL has no integer division that rounds toward zero."""
     if not _is_float(op):
-        raise Unsaid("it divides integers rounding toward zero, which MIL cannot express")
+        raise NotExpressible("it divides integers rounding toward zero, which MIL cannot express")
     x, y = w.all(op)
     return w.mb.real_div(x=x, y=y)
 
@@ -148,7 +148,7 @@ def towards_zero(w: Writer, op: Operation) -> Var:
 def modulo(w: Writer, op: Operation) -> Var:
     """Write a - b trunc(a / b), which has the sign of the dividend."""
     if not _is_float(op):
-        raise Unsaid(
+        raise NotExpressible(
             "it computes an integer remainder with the sign of the dividend; MIL's has the sign of the divisor"
         )
     mb, (a, b) = w.mb, w.all(op)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.export import Unsaid, attribute, axis_of, known_array, required_shape
+from ...interchange.export import NotExpressible, attribute, axis_of, known_array, required_shape
 from ._writer import Var, Writer, type_name, writes
 
 
@@ -16,7 +16,7 @@ from ._writer import Var, Writer, type_name, writes
 def matrix_multiplication(w: Writer, op: Operation) -> Var:
     """Write matmul, for floating-point types only."""
     if type_name(op.inputs[0].dtype) not in ("fp32", "fp16"):
-        raise Unsaid(f"MIL's matmul supports only float16 and float32, got {op.inputs[0].dtype}")
+        raise NotExpressible(f"MIL's matmul supports only float16 and float32, got {op.inputs[0].dtype}")
     x, y = w.all(op)
     return w.mb.matmul(x=x, y=y)
 
@@ -25,7 +25,7 @@ def matrix_multiplication(w: Writer, op: Operation) -> Var:
 def attention(w: Writer, op: Operation) -> Var:
     """Write softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
     if op.attributes["dropout"] > 0:
-        raise Unsaid("it applies dropout to the attention weights: export the model in inference mode")
+        raise NotExpressible("it applies dropout to the attention weights: export the model in inference mode")
     mb, dtype = w.mb, op.inputs[0].dtype
     query, key, value, *mask = w.all(op)
     scaled = mb.mul(x=query, y=w.number(float(op.attributes["scale"]), dtype))
@@ -58,9 +58,9 @@ def _inside(w: Writer, op: Operation, axis: int) -> Any:
     if known is not None and size >= 0 and (known.size == 0 or (known.min() >= 0 and known.max() < size)):
         return indices
     if rule == "zeros":
-        raise Unsaid("out_of_range='zeros' cannot be expressed in MIL: use 'error' or 'clip'")
+        raise NotExpressible("out_of_range='zeros' cannot be expressed in MIL: use 'error' or 'clip'")
     if size < 0:
-        raise Unsaid("out_of_range='clip' needs an axis of known size")
+        raise NotExpressible("out_of_range='clip' needs an axis of known size")
     return w.mb.minimum(x=w.mb.maximum(x=indices, y=np.int32(0)), y=np.int32(size - 1))
 
 
@@ -83,7 +83,7 @@ def gather_along_axis(w: Writer, op: Operation) -> Var:
 def gather_nd(w: Writer, op: Operation) -> Var:
     """Write gather_nd."""
     if op.attributes["out_of_range"] != "error" and not _found_in(*op.inputs[:2]):
-        raise Unsaid(f"out_of_range must be 'error', got '{op.attributes['out_of_range']}'")
+        raise NotExpressible(f"out_of_range must be 'error', got '{op.attributes['out_of_range']}'")
     batch = int(op.attributes["batch_dimensions"])
     more = {"batch_dims": batch} if batch else {}
     return w.mb.gather_nd(x=w[op.inputs[0]], indices=w[op.inputs[1]], **more)
@@ -109,7 +109,9 @@ def _found_in(x: Tensor, indices: Tensor) -> bool:
 def one_hot(w: Writer, op: Operation) -> Var:
     """Write a comparison with the class numbers, so that out-of-range classes match nowhere."""
     if op.attributes["out_of_range"] != "zeros":
-        raise Unsaid(f"out_of_range must be 'zeros' for a one-hot encoding, got '{op.attributes['out_of_range']}'")
+        raise NotExpressible(
+            f"out_of_range must be 'zeros' for a one-hot encoding, got '{op.attributes['out_of_range']}'"
+        )
     rank = len(required_shape(op.outputs[0]))
     axis, depth, dtype = int(op.attributes["axis"]) % rank, int(op.attributes["depth"]), op.outputs[0].dtype
     classes = np.arange(depth, dtype=np.int32).reshape([-1 if i == axis else 1 for i in range(rank)])

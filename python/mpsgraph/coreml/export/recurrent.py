@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.export import Unsaid, required_shape
+from ...interchange.export import NotExpressible, required_shape
 from ._writer import Var, Writer, writes
 
 _NAMES = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "hard_sigmoid": "sigmoid_hard", "none": "linear"}
@@ -25,7 +25,9 @@ class _Layer:
         self.source, recurrent = next(operands), next(operands)
         self.given: dict[str, Tensor] = {key: next(operands) for key in optional if a[f"has_{key}"]}
         if "mask" in self.given or a["training"]:
-            raise Unsaid("it has a mask per step or returns its gates for training: export the model in inference mode")
+            raise NotExpressible(
+                "it has a mask per step or returns its gates for training: export the model in inference mode"
+            )
         self.directions, self.hidden = 2 if a["bidirectional"] else 1, required_shape(recurrent)[-1]
         self.recurrent = w.known(w[recurrent], "the weights").reshape(self.directions, -1, self.hidden)
         self.rows = self.recurrent.shape[1]
@@ -78,12 +80,14 @@ def lstm(w: Writer, op: Operation) -> Var:
     # cell.
     layer = _Layer(w, op, [0, 2, 3, 1] if a["forget_gate_last"] else [0, 1, 3, 2], optional)
     if "peephole" in layer.given:
-        raise Unsaid("MIL's lstm does not support peepholes as mpsgraph defines them")
+        raise NotExpressible("MIL's lstm does not support peepholes as mpsgraph defines them")
     if a["produce_cell"]:
-        raise Unsaid("it returns the cells of all steps (produce_cell), but MIL's lstm returns only the last one")
+        raise NotExpressible(
+            "it returns the cells of all steps (produce_cell), but MIL's lstm returns only the last one"
+        )
     gates = _activations(op, "input_gate_activation", "forget_gate_activation", "output_gate_activation")
     if len(set(gates)) > 1:
-        raise Unsaid("MIL's lstm needs the same activation for the input, forget, and output gates")
+        raise NotExpressible("MIL's lstm needs the same activation for the input, forget, and output gates")
     both = layer.directions == 2
     weights = layer.weights(0) | (layer.weights(1, "_back") if both else {})
     width = layer.directions * layer.hidden
@@ -120,9 +124,9 @@ def gru(w: Writer, op: Operation) -> Var:
     layer = _Layer(w, op, [0, 2, 1] if a["reset_gate_first"] else [1, 2, 0], optional)
     inner, other, outer = _activations(op, *(f"{gate}_gate_activation" for gate in ("update", "reset", "output")))
     if a["flip_z"] or inner != other:
-        raise Unsaid("MIL's gru supports neither a flipped update gate (flip_z) nor different gate activations")
+        raise NotExpressible("MIL's gru supports neither a flipped update gate (flip_z) nor different gate activations")
     if a["reset_after"] and w.target < 18:
-        raise Unsaid('reset_after needs target="iOS18"')
+        raise NotExpressible('reset_after needs target="iOS18"')
 
     def run(i: int, way: str, state: Var) -> Var:
         operands = layer.weights(i)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, attribute, axis_of, required_shape
+from ...interchange.export import NotExpressible, attribute, axis_of, required_shape
 from ._writer import Var, Writer, writes
 
 _REDUCTIONS = {
@@ -31,7 +31,7 @@ def reduction(w: Writer, op: Operation) -> Var:
 def of_flags(w: Writer, op: Operation) -> Var:
     """Write all or any as a minimum or maximum of integers."""
     if str(op.inputs[0].dtype) != "bool":
-        raise Unsaid(f"MIL has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
+        raise NotExpressible(f"MIL has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
     numbers = w.mb.cast(x=w[op.inputs[0]], dtype="int32")
     reduce = w.mb.reduce_min if op.kind == "reduction_and" else w.mb.reduce_max
     return w.mb.cast(x=reduce(x=numbers, axes=_axes(op), keep_dims=True), dtype="bool")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, known_array, required_shape
+from ...interchange.export import NotExpressible, known_array, required_shape
 from ._writer import Var, Writer, type_name, writes
 
 _MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", "max": "max", "set": "update"}
@@ -31,7 +31,7 @@ def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Va
         return scatter(data, updates, mb.minimum(x=mb.maximum(x=indices, y=np.int32(0)), y=last))
     one = [1 if i == axis else n for i, n in enumerate(shape)]
     if min(one) < 0:
-        raise Unsaid(
+        raise NotExpressible(
             "dropping out-of-range updates needs slices of known size: use out_of_range='error' or 'clip' instead"
         )
     dtype = op.inputs[0].dtype
@@ -47,7 +47,7 @@ def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Va
 
 def _mode(op: Operation) -> str:
     if type_name(op.inputs[0].dtype) == "bool":
-        raise Unsaid("MIL's scatter operations do not support bool: cast the operands first")
+        raise NotExpressible("MIL's scatter operations do not support bool: cast the operands first")
     return _MODES[op.attributes["mode"]]
 
 
@@ -63,7 +63,7 @@ def scatter_along_axis(w: Writer, op: Operation) -> Var:
     """Write scatter_along_axis."""
     axis, mode = int(op.attributes["axis"]) % len(required_shape(op.inputs[0])), _mode(op)
     if len(op.inputs) > 3:
-        raise Unsaid("axis must be an attribute, got a tensor")
+        raise NotExpressible("axis must be an attribute, got a tensor")
 
     def scattered(data: Var, updates: Var, indices: Var) -> Var:
         return w.mb.scatter_along_axis(data=data, indices=indices, updates=updates, axis=axis, mode=mode)
@@ -76,7 +76,7 @@ def scatter_nd(w: Writer, op: Operation) -> Var:
     """Write scatter_nd, without batch axes."""
     mode, depth = _mode(op), required_shape(op.inputs[2])[-1]
     if int(op.attributes["batch_dimensions"]):
-        raise Unsaid("MIL's scatter_nd does not support batch_dimensions")
+        raise NotExpressible("MIL's scatter_nd does not support batch_dimensions")
 
     def scattered(data: Var, updates: Var, indices: Var) -> Var:
         return w.mb.scatter_nd(data=data, indices=indices, updates=updates, mode=mode)
@@ -84,5 +84,7 @@ def scatter_nd(w: Writer, op: Operation) -> Var:
     if op.attributes["out_of_range"] == "error":
         return scattered(*w.all(op))
     if depth != 1:
-        raise Unsaid("out-of-range updates along several axes cannot be dropped or clipped: use out_of_range='error'")
+        raise NotExpressible(
+            "out-of-range updates along several axes cannot be dropped or clipped: use out_of_range='error'"
+        )
     return _placed(w, op, 0, scattered)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, attribute, axis_of, known_array, required_shape
+from ...interchange.export import NotExpressible, attribute, axis_of, known_array, required_shape
 from ._writer import Var, Writer, type_name, writes
 
 _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "replicate"}
@@ -18,7 +18,7 @@ def reshape(w: Writer, op: Operation) -> Var:
     """Write reshape, in which MIL would interpret 0 as a size to copy."""
     shape = w.shape_operand(op.inputs[1])
     if isinstance(shape, np.ndarray) and 0 in shape:
-        raise Unsaid("it reshapes to a tensor without elements, which MIL cannot express")
+        raise NotExpressible("it reshapes to a tensor without elements, which MIL cannot express")
     return w.mb.reshape(x=w[op.inputs[0]], shape=shape)
 
 
@@ -119,10 +119,10 @@ def dynamic_slice(w: Writer, op: Operation) -> Var:
     rank = len(required_shape(op.inputs[0]))
     strides = [int(v) for v in op.attributes["strides"]] or [1] * rank
     if any(stride != 1 for stride in strides):
-        raise Unsaid("dynamic_slice with strides cannot be expressed in MIL")
+        raise NotExpressible("dynamic_slice with strides cannot be expressed in MIL")
     known = known_array(op.inputs[1])
     if known is not None and (known < 0).any():
-        raise Unsaid("starts of dynamic_slice must not be negative")
+        raise NotExpressible("starts of dynamic_slice must not be negative")
     sizes = w.shape_operand(op.inputs[2]) if len(op.inputs) > 2 else [int(v) for v in op.attributes["sizes"]]
     return w.mb.slice_by_size(x=w[op.inputs[0]], begin=w.shape_operand(op.inputs[1]), size=sizes)
 
@@ -140,18 +140,18 @@ def pad(w: Writer, op: Operation) -> Var:
     """Write pad; modes other than constant need the padded axes last, so they are moved there and back."""
     mode, x = op.attributes["mode"], w[op.inputs[0]]
     if mode not in _MODES:
-        raise Unsaid(f"MIL's pad does not support mode '{mode}'")
+        raise NotExpressible(f"MIL's pad does not support mode '{mode}'")
     pairs = list(zip(*([int(v) for v in op.attributes[side]] for side in ("left", "right")), strict=True))
     wide = [axis for axis, pair in enumerate(pairs) if pair != (0, 0)]
     if not wide:
         return w.mb.identity(x=x)
     if any(v < 0 for pair in pairs for v in pair):
-        raise Unsaid("negative padding cannot be expressed in MIL")
+        raise NotExpressible("negative padding cannot be expressed in MIL")
     if _MODES[mode] == "constant":
         value = w.number(op.attributes["value"] if mode == "constant" else 0, op.inputs[0].dtype)
         return w.mb.pad(x=x, pad=[v for pair in pairs[wide[0] :] for v in pair], constant_val=value)
     if len(wide) > 2 or len(pairs) < 2:
-        raise Unsaid(f"MIL's pad supports mode '{mode}' for at most two axes of a tensor of rank 2 or more")
+        raise NotExpressible(f"MIL's pad supports mode '{mode}' for at most two axes of a tensor of rank 2 or more")
     last = wide if len(wide) == 2 else [next(axis for axis in range(len(pairs)) if axis not in wide), *wide]
     forth = [axis for axis in range(len(pairs)) if axis not in last] + last
     y = w.mb.pad(x=w.turned(x, forth), pad=[v for axis in last for v in pairs[axis]], mode=_MODES[mode])
@@ -172,7 +172,7 @@ def blocks(w: Writer, op: Operation) -> Var:
     width, height, depth = (axis_of(op, key, 1 + i) for i, key in enumerate(keys))
     others = [axis for axis in range(rank) if axis not in (width, height, depth)]
     if len(others) != 1:
-        raise Unsaid("MIL's depth_to_space and space_to_depth operations need a tensor of rank 4")
+        raise NotExpressible("MIL's depth_to_space and space_to_depth operations need a tensor of rank 4")
     forth, block = [*others, depth, height, width], int(op.attributes["block_size"])
     x, shuffle = w.turned(w[op.inputs[0]], forth), bool(op.attributes["use_pixel_shuffle_order"])
     if op.kind == "depth_to_space2d":
@@ -190,7 +190,7 @@ def coordinate_along_axis(w: Writer, op: Operation) -> Var:
     shape = required_shape(op.outputs[0])
     if min(shape, default=0) < 0:
         if len(shape) != 1:
-            raise Unsaid("the shape must be known unless it has one axis")
+            raise NotExpressible("the shape must be known unless it has one axis")
         size = w.mb.squeeze(x=w.shape_operand(op.inputs[0]), axes=[0])
         return w.mb.range_1d(start=np.int32(0), end=size, step=np.int32(1))
     axis = attribute(op, "axis")

@@ -5,21 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.export import Unsaid, required_shape
+from ...interchange.export import NotExpressible, required_shape
 from ._writer import Var, Writer, writes
 
 
 def state_shape(w: Writer, variable: Tensor) -> tuple[int, ...]:
-    """Return the shape of a state, or raise Unsaid if Core ML cannot keep the variable or its initial value."""
+    """Return the shape of a state, or raise NotExpressible if Core ML cannot keep the variable or its initial value."""
     if w.target < 18:
-        raise Unsaid('the variable is assigned and so becomes a state, which needs target="iOS18"')
+        raise NotExpressible('the variable is assigned and so becomes a state, which needs target="iOS18"')
     if str(variable.dtype) != "float16":
-        raise Unsaid(f"the variable is assigned and so becomes a state, which must be float16, got {variable.dtype}")
+        raise NotExpressible(
+            f"the variable is assigned and so becomes a state, which must be float16, got {variable.dtype}"
+        )
     shape = required_shape(variable)
     if not shape:
-        raise Unsaid("the variable is assigned and so becomes a state, which must have at least one axis")
+        raise NotExpressible("the variable is assigned and so becomes a state, which must have at least one axis")
     if np.any(w.value_of(variable)):
-        raise Unsaid(
+        raise NotExpressible(
             "the variable becomes a Core ML state, which starts as zeros, but it has other values: set it to zeros, or "
             "make it an input"
         )
@@ -31,6 +33,6 @@ def assign(w: Writer, op: Operation) -> list[Var]:
     """Write coreml_update_state, after which reads return the new value."""
     variable, value = op.inputs
     if variable not in w.states:
-        raise Unsaid("it assigns a variable that is not a state of the program")
+        raise NotExpressible("it assigns a variable that is not a state of the program")
     w.give(variable, w.mb.coreml_update_state(state=w.states[variable], value=w[value]))
     return []

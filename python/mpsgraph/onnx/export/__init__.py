@@ -19,7 +19,7 @@ from ..._checks import checked
 from ..._core import Operation, Tensor
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.export import Unsaid, assigned_variables, needed, nodes_as_model, refuse_unsaid, whole_file
+from ...interchange.export import NotExpressible, assigned_variables, needed, nodes_as_model, refuse_unsaid, whole_file
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
@@ -158,7 +158,7 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
     for name, tensor in model.inputs.items():
         try:
             infos.append(value_info(w.fresh(name), tensor))
-        except Unsaid as why:
+        except NotExpressible as why:
             problems.append((tensor.operation, str(why)))
         w.give(tensor, name)
     for name in model.outputs:

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ...interchange.export import Unsaid, array_of
+from ...interchange.export import NotExpressible, array_of
 from ._writer import NO_WORD, Writer, type_number, writer_of
 
 _Problem = tuple[Operation, str]
@@ -36,7 +36,7 @@ def write_operations(
             continue
         try:
             names = _written(w, operation, value_of, prefix)
-        except Unsaid as why:
+        except NotExpressible as why:
             problems.append((operation, str(why)))
             names = [w.fresh("unsaid") for _ in operation.outputs]
         for tensor, name in zip(operation.outputs, names, strict=True):
@@ -55,7 +55,7 @@ def _enter_users(w: Writer, operations: Sequence[Operation]) -> None:
 def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.ndarray], prefix: str) -> list[str]:
     kind = operation.kind
     if kind == "placeholder":
-        raise Unsaid("the placeholder is not an input of the export: add it to inputs")
+        raise NotExpressible("the placeholder is not an input of the export: add it to inputs")
     if kind == "variable":
         tensor = operation.outputs[0]
         if any(user.kind == "assign" and user.inputs[1].operation.kind == "random" for user in w.users.get(tensor, [])):
@@ -71,7 +71,7 @@ def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.nd
         return [w.name(operation.inputs[0])]
     writer = writer_of(kind)
     if writer is None:
-        raise Unsaid(NO_WORD.get(kind, "ONNX has no such operator"))
+        raise NotExpressible(NO_WORD.get(kind, "ONNX has no such operator"))
     for tensor in operation.outputs:
         type_number(tensor.dtype)
     names = writer(w, operation)

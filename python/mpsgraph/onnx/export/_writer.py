@@ -13,7 +13,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ..._core import DType, Operation, Tensor
-from ...interchange.export import Unsaid, known_array, required_shape
+from ...interchange.export import NotExpressible, known_array, required_shape
 from .._files import type_of
 
 Names: TypeAlias = "str | list[str]"
@@ -65,10 +65,10 @@ def written_kinds() -> list[str]:
 
 
 def type_number(dtype: DType) -> int:
-    """Return ONNX's element type for a dtype, or raise Unsaid if ONNX does not have it."""
+    """Return ONNX's element type for a dtype, or raise NotExpressible if ONNX does not have it."""
     number = type_of(dtype)
     if number is None:
-        raise Unsaid(f"ONNX operators do not support {dtype}")
+        raise NotExpressible(f"ONNX operators do not support {dtype}")
     return number
 
 

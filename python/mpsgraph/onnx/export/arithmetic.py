@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid
+from ...interchange.export import NotExpressible
 from ._writer import Writer, writes
 
 _SAME_MEANING = {
@@ -70,11 +70,11 @@ def same_meaning(w: Writer, op: Operation) -> str:
     name = _SAME_MEANING[op.kind]
     dtype = str(op.inputs[-1].dtype)
     if name in _BOOLEAN and dtype != "bool":
-        raise Unsaid(f"ONNX's {name} supports only bool, got {dtype}")
+        raise NotExpressible(f"ONNX's {name} supports only bool, got {dtype}")
     if dtype.startswith("complex"):
-        raise Unsaid(f"ONNX's {name} does not support {dtype}")
+        raise NotExpressible(f"ONNX's {name} does not support {dtype}")
     if name == "Sqrt" and "int" in dtype:
-        raise Unsaid(f"ONNX's {name} supports only floating-point types, got {dtype}")
+        raise NotExpressible(f"ONNX's {name} supports only floating-point types, got {dtype}")
     return w.add(name, *w.inputs(op))
 
 
@@ -109,7 +109,7 @@ def negated(w: Writer, op: Operation) -> str:
     """Write the negation of an ONNX operator."""
     opposite = {"not_equal": "Equal", "logical_nand": "And", "logical_nor": "Or", "logical_xnor": "Xor"}[op.kind]
     if opposite != "Equal" and str(op.inputs[0].dtype) != "bool":
-        raise Unsaid(f"ONNX's {opposite} supports only bool, got {op.inputs[0].dtype}")
+        raise NotExpressible(f"ONNX's {opposite} supports only bool, got {op.inputs[0].dtype}")
     return w.add("Not", w.add(opposite, *w.inputs(op)))
 
 
@@ -131,7 +131,7 @@ def square(w: Writer, op: Operation) -> str:
 def absolute_square(w: Writer, op: Operation) -> str:
     """Write x * x, for real numbers only."""
     if str(op.inputs[0].dtype).startswith("complex"):
-        raise Unsaid(f"ONNX's Mul does not support {op.inputs[0].dtype}")
+        raise NotExpressible(f"ONNX's Mul does not support {op.inputs[0].dtype}")
     x = w.name(op.inputs[0])
     return w.add("Mul", x, x)
 
@@ -197,7 +197,7 @@ def division_no_nan(w: Writer, op: Operation) -> str:
 def shift(w: Writer, op: Operation) -> str:
     """Write BitShift, which ONNX supports only for unsigned integers."""
     if not str(op.inputs[0].dtype).startswith("uint"):
-        raise Unsaid(f"ONNX's BitShift supports only unsigned integers, got {op.inputs[0].dtype}")
+        raise NotExpressible(f"ONNX's BitShift supports only unsigned integers, got {op.inputs[0].dtype}")
     return w.add("BitShift", *w.inputs(op), direction="LEFT" if op.kind == "bitwise_left_shift" else "RIGHT")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ...interchange.export import Unsaid, known_array, needed
+from ...interchange.export import NotExpressible, known_array, needed
 from ._graphs import branch, inlined, value_info, write_operations
 from ._writer import Writer, writes
 
@@ -105,10 +105,10 @@ def call(w: Writer, op: Operation) -> list[str]:
     """Inline a callable; its variables are stored in the file only once."""
     symbol = str(op.attributes["symbol"])
     if symbol not in w.callables:
-        raise Unsaid(f"it calls '{symbol}': pass callables={{'{symbol}': model}}")
+        raise NotExpressible(f"it calls '{symbol}': pass callables={{'{symbol}': model}}")
     model, names = w.callables[symbol]
     if len(model.inputs) != len(op.inputs) or len(model.outputs) < len(op.outputs):
-        raise Unsaid(
+        raise NotExpressible(
             f"it calls '{symbol}' with {len(op.inputs)} inputs and {len(op.outputs)} results, but the given model "
             f"has {len(model.inputs)} inputs and {len(model.outputs)} outputs"
         )
@@ -131,7 +131,7 @@ def assign(w: Writer, op: Operation) -> list[str]:
     if value.operation.kind == "random":
         return []  # An ONNX runtime keeps the state of its random number generator itself.
     if variable not in w.states:
-        raise Unsaid(
+        raise NotExpressible(
             "it assigns a variable in a branch, loop, or callable; only operations that run every time can do so"
         )
     w.states[variable] = w.identity(w.name(value))

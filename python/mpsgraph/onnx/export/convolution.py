@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, known_array, required_shape
+from ...interchange.export import NotExpressible, known_array, required_shape
 from ._writer import Writer, writes
 
 _AUTO = {"TF_SAME": "SAME_UPPER", "ONNX_SAME_LOWER": "SAME_LOWER", "TF_VALID": None, "EXPLICIT": None}
@@ -42,7 +42,7 @@ def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]
     """
     style = str(op.attributes["padding_style"])
     if style not in _AUTO:
-        raise Unsaid(f"ONNX has no equivalent of padding style {style}")
+        raise NotExpressible(f"ONNX has no equivalent of padding style {style}")
     strides, dilations = ([int(op.attributes[key][axis]) for axis in axes] for key in ("strides", "dilations"))
     result: dict[str, Any] = {"strides": strides, "dilations": dilations}
     if style == "EXPLICIT":
@@ -83,9 +83,9 @@ def depthwise(w: Writer, op: Operation) -> str:
     layout = str(op.attributes["weights_layout"])
     channels, kernel_y, kernel_x = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
     if min(channels, kernel_y, kernel_x) < 0:
-        raise Unsaid("the shape of the weights must be known")
+        raise NotExpressible("the shape of the weights must be known")
     if channels == 0:
-        raise Unsaid("it has no channels, but ONNX's Conv needs at least one group")
+        raise NotExpressible("it has no channels, but ONNX's Conv needs at least one group")
     turned = w.transpose(w.name(op.inputs[1]), [layout.index(letter) for letter in "IOHW"])
     weights = w.reshape(turned, [-1, 1, kernel_y, kernel_x])
     windows = _windows(op, [0, 1], [kernel_y, kernel_x], _sizes(op, source))
@@ -110,13 +110,13 @@ def transposed(w: Writer, op: Operation) -> str:
     strides, dilations = ([int(v) for v in op.attributes[key]] for key in ("strides", "dilations"))
     kernel = [required_shape(op.inputs[1])[axis] for axis in weights[2:]]
     if min(kernel) < 0:
-        raise Unsaid("the kernel size must be known")
+        raise NotExpressible("the kernel size must be known")
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     operands = w.transpose(w.name(op.inputs[0]), source), w.transpose(w.name(op.inputs[1]), weights)
     common = {"group": int(op.attributes["groups"]), "strides": strides, "dilations": dilations}
     style = op.attributes["padding_style"]
     if style not in _AUTO:
-        raise Unsaid(f"ONNX has no equivalent of padding style {style}")
+        raise NotExpressible(f"ONNX has no equivalent of padding style {style}")
     before = [int(v) for v in op.attributes["padding"]][0::2] if style == "EXPLICIT" else [0] * count
     known_out = _known_sizes(op, source)
     known_in = [required_shape(op.inputs[0])[axis] for axis in source[2:]]
@@ -191,11 +191,13 @@ def _pool(w: Writer, op: Operation, source: str, kernel: list[int], windows: dic
         return w.add("MaxPool", source, **windows, **more)
     if w.opset < 19:
         if any(step != 1 for step in windows["dilations"]):
-            raise Unsaid("ONNX's AveragePool supports dilations only from opset 19: pass a higher opset")
+            raise NotExpressible("ONNX's AveragePool supports dilations only from opset 19: pass a higher opset")
         windows = {**windows, "dilations": None}
     counted = int(op.attributes["include_zero_pad_to_average"]) or None
     if counted and op.attributes["ceil_mode"]:
-        raise Unsaid("ONNX runtimes disagree about average pooling with ceil_mode and padding included in the average")
+        raise NotExpressible(
+            "ONNX runtimes disagree about average pooling with ceil_mode and padding included in the average"
+        )
     return w.add("AveragePool", source, **windows, **more, count_include_pad=counted)
 
 
@@ -204,13 +206,13 @@ def pooling4d(w: Writer, op: Operation) -> str:
     """Write MaxPool or AveragePool over three of the last four axes; the fourth becomes the channel axis."""
     rank = len(required_shape(op.inputs[0]))
     if rank not in (4, 5):
-        raise Unsaid(
+        raise NotExpressible(
             f"it pools over four axes of a tensor of rank {rank}, but ONNX's pooling needs a batch and a channel axis"
         )
     a = {key: [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "padding")}
     still = [i for i in range(4) if a["kernel"][i] == a["strides"][i] == 1 and not any(a["padding"][2 * i : 2 * i + 2])]
     if not still:
-        raise Unsaid("it pools over four axes at once, but ONNX runtimes support at most three")
+        raise NotExpressible("it pools over four axes at once, but ONNX runtimes support at most three")
     channel = still[-1]
     kept = [i for i in range(4) if i != channel]
     x = w.name(op.inputs[0])
@@ -230,7 +232,7 @@ def im_to_col(w: Writer, op: Operation) -> str:
     source = to_channels_first(_layout(op, 2))
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
-        raise Unsaid("the number of channels must be known, and the dtype must be float16, float32, or float64")
+        raise NotExpressible("the number of channels must be known, and the dtype must be float16, float32, or float64")
     kernel_y, kernel_x = (int(v) for v in op.attributes["kernel"])
     taps = kernel_y * kernel_x
     pick = np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, kernel_y, kernel_x)
@@ -254,7 +256,7 @@ def col_to_im(w: Writer, op: Operation) -> str:
     shape = required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
-        raise Unsaid(
+        raise NotExpressible(
             "the size and channels of the images must be known, and the dtype must be float16, float32, or float64"
         )
     kernel, strides, dilations, padding = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid
+from ...interchange.export import NotExpressible
 from ._writer import Writer, writes
 
 _LARGEST = 2**31 - 1
@@ -21,7 +21,7 @@ def non_maximum_suppression(w: Writer, op: Operation) -> str:
     a, (boxes, scores) = op.attributes, op.inputs[:2]
     single = not a["per_class_suppression"]
     if len(op.inputs) > 2 and not single:
-        raise Unsaid(
+        raise NotExpressible(
             "only boxes of the same class are compared, with one class per box; ONNX needs a score for each class"
         )
     given, found = w.name(boxes), w.name(scores)

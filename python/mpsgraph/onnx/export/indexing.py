@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from ..._core import Operation, Tensor
-from ...interchange.export import Unsaid, axis_of, known_array, required_shape
+from ...interchange.export import NotExpressible, axis_of, known_array, required_shape
 from ._writer import Writer, writes
 
 _REDUCTIONS = {"set": None, "add": "add", "sub": "add", "mul": "mul", "div": "mul", "min": "min", "max": "max"}
@@ -114,7 +114,7 @@ def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tu
     """Clamp index vectors for operand 0. Return them, a mask of in-range components, and a mask of in-range vectors."""
     length = required_shape(indices)[-1]
     if length < 0:
-        raise Unsaid("the length of the index vectors must be known")
+        raise NotExpressible("the length of the index vectors must be known")
     size = w.sizes(*((op.inputs[0], batch + i) for i in range(length)))
     index = _int64(w, indices)
     inside = _inside(w, index, size)
@@ -130,7 +130,7 @@ def one_hot(w: Writer, op: Operation) -> str:
     """
     rule, depth = op.attributes["out_of_range"], int(op.attributes["depth"])
     if rule == "error" and not _are_inside(op.inputs[0], depth):
-        raise Unsaid("ONNX has no equivalent of a one-hot encoding with out_of_range='error'")
+        raise NotExpressible("ONNX has no equivalent of a one-hot encoding with out_of_range='error'")
     rank = len(required_shape(op.outputs[0]))
     axis = int(op.attributes["axis"]) % rank
     number = op.inputs[0].dtype.numpy
@@ -168,10 +168,10 @@ def _updates(w: Writer, op: Operation) -> tuple[str, str | None]:
         name = w.add("Neg", name)
     if mode == "div":
         if "int" in dtype:
-            raise Unsaid("it divides integers, but ONNX's scatter operators can only multiply")
+            raise NotExpressible("it divides integers, but ONNX's scatter operators can only multiply")
         name = w.add("Reciprocal", name)
     if dtype == "bool" and mode != "set":
-        raise Unsaid(f"ONNX's scatter operators do not support mode '{mode}' for bool")
+        raise NotExpressible(f"ONNX's scatter operators do not support mode '{mode}' for bool")
     return name, _REDUCTIONS[mode]
 
 
@@ -226,7 +226,7 @@ def scatter(w: Writer, op: Operation) -> str:
 def scatter_nd(w: Writer, op: Operation) -> str:
     """Write ScatterND, sending dropped vectors to an extra element of the first axis."""
     if op.attributes["batch_dimensions"]:
-        raise Unsaid("ONNX's ScatterND does not support batch dimensions")
+        raise NotExpressible("ONNX's ScatterND does not support batch dimensions")
     updates, reduction = _updates(w, op)
     rule, index = op.attributes["out_of_range"], _int64(w, op.inputs[2])
     if rule == "error" or required_shape(op.inputs[2])[-1] == 0:

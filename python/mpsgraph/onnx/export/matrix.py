@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, known_array, required_shape
+from ...interchange.export import NotExpressible, known_array, required_shape
 from ._writer import Writer, writes
 
 
@@ -27,14 +27,14 @@ def integer_matrix_multiplication(w: Writer, op: Operation) -> str:
 def attention(w: Writer, op: Operation) -> str:
     """Write softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
     if op.attributes["dropout"] > 0:
-        raise Unsaid("it applies dropout to the attention weights: export the model in inference mode")
+        raise NotExpressible("it applies dropout to the attention weights: export the model in inference mode")
     query, key, value, *mask = op.inputs
     rank, dtype = len(required_shape(key)), query.dtype
     scale = op.attributes["scale"]
     if scale is None:
         width = required_shape(query)[-1]
         if width < 0:
-            raise Unsaid("the last dimension of the query must be known, unless a scale is given")
+            raise NotExpressible("the last dimension of the query must be known, unless a scale is given")
         scale = 1 / math.sqrt(width)
     permutation = [*range(rank - 2), rank - 1, rank - 2]
     scaled = w.add("Mul", w.name(query), w.number(scale, dtype))
@@ -80,7 +80,7 @@ def _edge(op: Operation, key: str, place: int) -> int:
         return int(op.attributes[key])
     known = known_array(op.inputs[place])
     if known is None:
-        raise Unsaid(f"'{key}' is computed at run time, but must be a constant")
+        raise NotExpressible(f"'{key}' is computed at run time, but must be a constant")
     return int(known.reshape(-1)[0])
 
 
@@ -88,13 +88,13 @@ def _edge(op: Operation, key: str, place: int) -> int:
 def quantization(w: Writer, op: Operation) -> str:
     """Write QuantizeLinear or DequantizeLinear for 8-bit types."""
     if op.attributes["grouped"]:
-        raise Unsaid("scales per group of elements cannot be exported to ONNX")
+        raise NotExpressible("scales per group of elements cannot be exported to ONNX")
     small = op.outputs[0].dtype if op.kind == "quantize" else op.inputs[0].dtype
     if str(small) not in ("int8", "uint8"):
-        raise Unsaid(f"the quantized type must be int8 or uint8, got {small}")
+        raise NotExpressible(f"the quantized type must be int8 or uint8, got {small}")
     kind = "QuantizeLinear" if op.kind == "quantize" else "DequantizeLinear"
     if len(op.inputs) > 2 and op.inputs[1].shape != op.inputs[2].shape:
-        raise Unsaid("ONNX needs one zero point per scale")
+        raise NotExpressible("ONNX needs one zero point per scale")
     operands = w.inputs(op)
     if len(operands) == 2:
         zero = np.zeros((), small.numpy)

@@ -7,7 +7,7 @@ of mpsgraph's generator is not stored in the file.
 from __future__ import annotations
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, known_array
+from ...interchange.export import NotExpressible, known_array
 from ._writer import Writer, type_number, writes
 
 
@@ -17,9 +17,9 @@ def random(w: Writer, op: Operation) -> list[str]:
     _refuse_uses_of_the_state(w, op)
     a, dtype = op.attributes, op.outputs[0].dtype
     if a["distribution"] == "truncated_normal":
-        raise Unsaid("ONNX has no truncated normal distribution")
+        raise NotExpressible("ONNX has no truncated normal distribution")
     if "float" not in str(dtype) or str(dtype) == "bfloat16":
-        raise Unsaid(f"ONNX generates only float16, float32, and float64 random numbers, got {dtype}")
+        raise NotExpressible(f"ONNX generates only float16, float32, and float64 random numbers, got {dtype}")
     normal = a["distribution"] == "normal"
     kind = "RandomNormal" if normal else "RandomUniform"
     numbers = {"mean": a["mean"], "scale": a["standard_deviation"]} if normal else {"low": a["min"], "high": a["max"]}
@@ -34,7 +34,7 @@ def random(w: Writer, op: Operation) -> list[str]:
 def _refuse_uses_of_the_state(w: Writer, op: Operation) -> None:
     state = op.outputs[1]
     if state in w.results or any(user.kind not in ("assign", "random") for user in w.users.get(state, [])):
-        raise Unsaid("the graph uses the generator state, which an ONNX runtime does not expose")
+        raise NotExpressible("the graph uses the generator state, which an ONNX runtime does not expose")
 
 
 @writes("print")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation, Tensor
-from ...interchange.export import Unsaid, required_shape
+from ...interchange.export import NotExpressible, required_shape
 from ._writer import Writer, writes
 from .recurrent_steps import by_steps
 from .slicing import ends_of, spans
@@ -36,9 +36,9 @@ class _Layer:
         self.given: dict[str, Tensor] = {key: next(operands) for key in optional if a[f"has_{key}"]}
         self.gates, self.hidden = gates, required_shape(self.recurrent)[-1]
         if self.hidden < 0:
-            raise Unsaid("the number of hidden units must be known")
+            raise NotExpressible("the number of hidden units must be known")
         if a["training"]:
-            raise Unsaid("it returns its gates for training: export the model in inference mode")
+            raise NotExpressible("it returns its gates for training: export the model in inference mode")
 
     @property
     def attributes(self) -> dict[str, object]:

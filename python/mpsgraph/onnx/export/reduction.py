@@ -6,7 +6,7 @@ import numpy as np
 from onnx import helper
 
 from ..._core import Operation, Tensor
-from ...interchange.export import Unsaid, attribute, axis_of, known_array, required_shape
+from ...interchange.export import NotExpressible, attribute, axis_of, known_array, required_shape
 from ...ops.scatter_nd import neutral
 from ._writer import Writer, type_number, writes
 
@@ -40,7 +40,7 @@ def reduction(w: Writer, op: Operation) -> str:
 def of_flags(w: Writer, op: Operation) -> str:
     """Write all or any as a minimum or maximum of integers."""
     if str(op.inputs[0].dtype) != "bool":
-        raise Unsaid(f"ONNX has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
+        raise NotExpressible(f"ONNX has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
     numbers = w.add("Cast", w.name(op.inputs[0]), to=6)  # int32
     kind = "ReduceMin" if op.kind == "reduction_and" else "ReduceMax"
     # The result of an empty reduction is the largest or smallest int32.

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, known_array, required_shape
+from ...interchange.export import NotExpressible, known_array, required_shape
 from ._writer import Writer, writes
 
 _ROUNDINGS = ("floor", "ceil", "round_prefer_ceil", "round_prefer_floor")
@@ -21,7 +21,7 @@ def resize(w: Writer, op: Operation) -> str:
     places = "align_corners" if a["align_corners"] else "half_pixel" if centered else "asymmetric"
     rounding = a.get("nearest_rounding_mode", "floor")
     if rounding not in _ROUNDINGS:
-        raise Unsaid(f"ONNX's Resize does not support rounding mode '{rounding}'")
+        raise NotExpressible(f"ONNX's Resize does not support rounding mode '{rounding}'")
     images = op.inputs[0]
     rank, layout = len(required_shape(images)), str(a["layout"])
     sizes = w.shape_operand(op.inputs[1])
@@ -32,7 +32,7 @@ def resize(w: Writer, op: Operation) -> str:
     mode = {"mode": "nearest", "nearest_mode": rounding} if op.kind == "resize_nearest" else {"mode": "linear"}
     count = required_shape(op.inputs[1])[0]
     if count not in (-1, 2 if layout else rank):
-        raise Unsaid(f"resizing needs {2 if layout else rank} sizes, got {count}")
+        raise NotExpressible(f"resizing needs {2 if layout else rank} sizes, got {count}")
     if plane and rank > 2:  # List all axes explicitly because ONNX Runtime fails on the axes attribute.
         sizes = w.add("Concat", w.add("Shape", turned, start=0, end=rank - 2), sizes, axis=0)
     wanted = ["", sizes] if scales is None else [w.constant(np.asarray([1] * (rank - 2) + scales, np.float32))]
@@ -45,15 +45,17 @@ def _scales(op: Operation) -> tuple[list[float], bool]:
     images, size, scale, offset = (op.inputs[0], *(known_array(tensor) for tensor in op.inputs[1:4]))
     layout = str(op.attributes["layout"])
     if size is None or scale is None or offset is None or not layout:
-        raise Unsaid("the sizes, scales, and offsets for resizing must be constants")
+        raise NotExpressible("the sizes, scales, and offsets for resizing must be constants")
     scales = [float(v) for v in scale.reshape(-1)]
     old = [required_shape(images)[layout.index(letter)] for letter in "HW"]
     if min(old) < 0 or [math.floor(n * v) for n, v in zip(old, scales, strict=True)] != size.tolist():
-        raise Unsaid("ONNX's Resize computes sizes from scales, but the sizes of this operation differ from those")
+        raise NotExpressible(
+            "ONNX's Resize computes sizes from scales, but the sizes of this operation differ from those"
+        )
     for centered, shift in ((True, 0.5), (False, 0.0)):
         if np.allclose(offset, [shift * (v - 1) for v in scales], rtol=0, atol=1e-7):
             return scales, centered
-    raise Unsaid("ONNX's Resize supports only the offsets of half-pixel and asymmetric coordinates")
+    raise NotExpressible("ONNX's Resize supports only the offsets of half-pixel and asymmetric coordinates")
 
 
 _OUTSIDE = {"zero": "zeros", "constant": "zeros", "clamp_to_edge": "border", "symmetric": "reflection"}
@@ -66,13 +68,15 @@ def sample_grid(w: Writer, op: Operation) -> str:
     mode = "nearest" if a["sampling_mode"] == "nearest" else "linear" if w.opset >= 20 else "bilinear"
     outside = _OUTSIDE.get(a["padding_mode"])
     if outside is None or not a["normalize_coordinates"] or a["relative_coordinates"]:
-        raise Unsaid(
+        raise NotExpressible(
             "ONNX's GridSample needs absolute coordinates from -1 to 1 and padding by zeros, border, or reflection"
         )
     if (a["padding_mode"] == "constant" and a["constant_value"] != 0) or a["padding_mode"] == "symmetric":
-        raise Unsaid(f"ONNX's GridSample supports padding with zeros or the border only, got '{a['padding_mode']}'")
+        raise NotExpressible(
+            f"ONNX's GridSample supports padding with zeros or the border only, got '{a['padding_mode']}'"
+        )
     if mode == "nearest" and a["nearest_rounding_mode"] != "round_to_even":
-        raise Unsaid("ONNX's GridSample rounds ties to even only")
+        raise NotExpressible("ONNX's GridSample rounds ties to even only")
     source, grid = w.inputs(op)
     last = a["layout"] == "NHWC"
     source = w.transpose(source, [0, 3, 1, 2]) if last else source

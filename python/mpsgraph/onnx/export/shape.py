@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, attribute, axis_of, required_shape
+from ...interchange.export import NotExpressible, attribute, axis_of, required_shape
 from ._writer import Writer, writes
 
 _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "edge", "periodic": "wrap"}
@@ -111,9 +111,9 @@ def pad(w: Writer, op: Operation) -> str:
     """Write Pad, for the modes supported by ONNX."""
     mode = op.attributes["mode"]
     if mode not in _MODES:
-        raise Unsaid(f"ONNX's Pad does not support mode '{mode}'")
+        raise NotExpressible(f"ONNX's Pad does not support mode '{mode}'")
     if mode == "periodic" and w.opset < 19:
-        raise Unsaid("ONNX's Pad supports periodic padding only from opset 19: pass a higher opset")
+        raise NotExpressible("ONNX's Pad supports periodic padding only from opset 19: pass a higher opset")
     sizes = [int(v) for side in ("left", "right") for v in op.attributes[side]]
     operands = [w.name(op.inputs[0]), w.ints(sizes)]
     if mode == "constant" and op.attributes["value"] != 0:
@@ -136,7 +136,7 @@ def blocks(w: Writer, op: Operation) -> str:
     block, shuffle = int(op.attributes["block_size"]), bool(op.attributes["use_pixel_shuffle_order"])
     others = [axis for axis in range(rank) if axis not in (width, height, depth)]
     if len(others) != 1:
-        raise Unsaid(
+        raise NotExpressible(
             f"ONNX's {'DepthToSpace' if op.kind.startswith('depth') else 'SpaceToDepth'} needs a tensor of rank 4"
         )
     forth = [*others, depth, height, width]
@@ -149,7 +149,7 @@ def blocks(w: Writer, op: Operation) -> str:
     if shuffle:  # ONNX orders the result as (block y, block x, depth), pixel shuffle as (depth, block y, block x).
         channels = required_shape(op.inputs[0])[depth]
         if channels < 0:
-            raise Unsaid("the size of the depth axis must be known")
+            raise NotExpressible("the size of the depth axis must be known")
         order = [b * channels + c for c in range(channels) for b in range(block**2)]
         turned = w.add("Gather", turned, w.ints(order), axis=1)
     return w.transpose(turned, back)

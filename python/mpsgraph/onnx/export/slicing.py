@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ...interchange.export import Unsaid, attribute, known_array, required_shape
+from ...interchange.export import NotExpressible, attribute, known_array, required_shape
 from ._writer import Writer, writes
 
 _END = np.iinfo(np.int64).max
@@ -107,7 +107,7 @@ def _places(w: Writer, op: Operation, place: int, rank: int) -> tuple[str, str, 
     """Return the starts, ends, and strides of a slice whose starts and sizes are the operands from index `place` on."""
     strides = [int(v) for v in op.attributes["strides"]] or [1] * rank
     if min(strides) < 1:
-        raise Unsaid("dynamic_slice with negative strides cannot be exported to ONNX")
+        raise NotExpressible("dynamic_slice with negative strides cannot be exported to ONNX")
     starts = w.shape_operand(op.inputs[place])
     if len(op.inputs) > place + 1:
         sizes = w.shape_operand(op.inputs[place + 1])
@@ -130,7 +130,7 @@ def dynamic_update(w: Writer, op: Operation) -> str:
     rank = len(required_shape(op.inputs[0]))
     starts, ends, strides = _places(w, op, 2, rank)
     if max(strides) > 1:
-        raise Unsaid("dynamic_slice_update_data with strides cannot be exported to ONNX")
+        raise NotExpressible("dynamic_slice_update_data with strides cannot be exported to ONNX")
     partly = _partial_axes(op)
     if not partly:
         return w.identity(w.name(op.inputs[1]))
@@ -172,7 +172,7 @@ def update(w: Writer, op: Operation) -> str:
         if (starts[axis], strides[axis]) == (0, 1) and ends[axis] in (_END, shape[axis]) and axis not in squeezed:
             continue
         if shape[axis] < 0:
-            raise Unsaid("the size of every axis that the update covers only partly must be known")
+            raise NotExpressible("the size of every axis that the update covers only partly must be known")
         if axis in squeezed:
             spans[axis] = range(starts[axis] % shape[axis], starts[axis] % shape[axis] + 1)
             continue
