@@ -17,7 +17,8 @@ OPTIMISED = mg.CompilationDescriptor()
 # All passes but widen, of right numbers, indices, of which some must lie inside, and expand, without which composites
 # have no kernel; test_passes holds it to what there is.
 OPTIONAL_PASSES = (
-    "prune", "channels_last", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "fuse_elementwise", "schedule",
+    "prune", "channels_last", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "fuse_elementwise",
+    "schedule",
 )  # fmt: skip
 AS_WRITTEN = mg.CompilationDescriptor(disabled_passes=OPTIONAL_PASSES)
 
