@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import device, together
+from harness import device, grouped_cases
 from hypothesis import HealthCheck, settings
 
 # No deadline, as timing on a shared machine says nothing about correctness; derandomized, so that failures repeat.
@@ -31,13 +31,13 @@ METAL_FOLDER = Path(__file__).resolve().parent / "metal"
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """Return the root of the source tree."""
-    return together.REPOSITORY
+    return grouped_cases.REPOSITORY
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Return a random generator that is the same in every run of a test."""
-    return together.random_numbers()
+    return grouped_cases.random_numbers()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -76,9 +76,9 @@ def pytest_pyfunc_call() -> object:
 def pytest_configure(config: pytest.Config) -> None:
     """Group the cases of a test if several processes share the tests."""
     if hasattr(config, "workerinput"):
-        config.pluginmanager.register(together.OneOfSeveral(config))
+        config.pluginmanager.register(grouped_cases.OneOfSeveral(config))
     elif config.getoption("numprocesses", None):
-        config.pluginmanager.register(together.OverSeveral(config))
+        config.pluginmanager.register(grouped_cases.OverSeveral(config))
 
 
 def _first_match(name: str, patterns: dict[str, str]) -> str | None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from harness import dtypes
 from harness.case import Case
-from harness.chosen import dtypes_of
+from harness.case_selection import dtypes_of
 from harness.derivatives import loss_of
 from harness.differentiable import CHECKED
 from harness.not_in_xla import EXCLUDED, reason

@@ -7,7 +7,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness.case import Case
-from harness.chosen import dtypes_of
+from harness.case_selection import dtypes_of
 from harness.exports import listed, what_outputs_need, without_description
 from harness.running import build, feeds
 from mpsgraph.onnx.export import written_kinds

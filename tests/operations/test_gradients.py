@@ -10,7 +10,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness.case import Case
-from harness.chosen import SEVERAL, with_shapes
+from harness.case_selection import SEVERAL, with_shapes
 from harness.derivatives import assert_gradients, has_slope, incoming, loss_of, weighed_sum
 from harness.differentiable import CHECKED, NOT_EMPTY, in_exact_types
 from harness.running import OPTIMISED, build, feeds, run

@@ -10,7 +10,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness.case import Case
-from harness.chosen import ELEMENTWISE, dtypes_of, with_shapes
+from harness.case_selection import ELEMENTWISE, dtypes_of, with_shapes
 from harness.running import OPTIMISED, REFERENCE, build, check, expected, feeds, run
 
 RANK = 16

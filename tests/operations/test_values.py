@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from harness import device, dtypes
 from harness.case import INTEGERS, Case, typed
-from harness.chosen import ELEMENTWISE, SEVERAL, dtypes_of, with_shapes
+from harness.case_selection import ELEMENTWISE, SEVERAL, dtypes_of, with_shapes
 from harness.running import AS_WRITTEN, OPTIMISED, REFERENCE, Built, build, check, expected, feeds, strided
 from harness.subnormal import flushed
 

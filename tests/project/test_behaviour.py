@@ -1,4 +1,4 @@
-"""tests/apple/behaviour.md: each row names a source, and rules and answers that stand where it says."""
+"""Check the tables of tests/apple/behaviour.md: each row cites a source and names code that exists."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ ALL = [
     if line.startswith("| ") and not line.startswith(("| what |", "| fault |"))
 ]
 ROWS = [row for row in ALL if len(row) != 3]
-NOT_OURS = [row for row in ALL if len(row) == 3]  # fault, evidence, why it cannot concern us
+# Columns: the fault, the evidence, and why it cannot affect this package.
+NOT_OURS = [row for row in ALL if len(row) == 3]
 PLACES = {3: ROOT / "tests/mock", 4: ROOT / "src/backends/metal"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_a_row_says_what_is_there(row: list[str]):
+def test_row_cites_source_and_existing_code(row: list[str]):
     assert len(row) == 5
     assert any(word in row[2] for word in ("http", "charon", "jax-mps", "PyTorch"))
     for column, folder in PLACES.items():
         named = re.findall(r"`([^`]+)`", row[column])
-        if column == 3 and row[column].startswith("unknown: "):  # a report that does not say what goes wrong
-            assert row[4].endswith(" asks"), "then a probe asks"
+        if column == 3 and row[column].startswith("unknown: "):  # The report does not say what goes wrong.
+            assert row[4].endswith(" asks"), "a row with unknown behavior must name the probe that asks about it"
             continue
         assert named
         file = named[0]
@@ -33,16 +34,16 @@ def test_a_row_says_what_is_there(row: list[str]):
             if re.fullmatch(r"[\w/]+\.(mm|h)", word):
                 file = word
             else:
-                assert word in (folder / file).read_text(), f"{file} does not have {word!r}"
+                assert word in (folder / file).read_text(), f"{file} does not contain {word!r}"
 
 
 @pytest.mark.parametrize("row", NOT_OURS, ids=lambda row: row[0])
-def test_a_fault_that_cannot_concern_us_says_why(row: list[str]):
+def test_row_of_irrelevant_fault_gives_evidence_and_reason(row: list[str]):
     _, evidence, reason = row
     assert "https://github.com/pytorch/pytorch/" in evidence
-    assert len(reason.split()) >= 8, "say what is never given to MPSGraph, or whose fault it is"
+    assert len(reason.split()) >= 8, "the reason must say which calls MPSGraph never receives, or what causes the fault"
 
 
-def test_the_tables_are_not_empty():
+def test_tables_have_enough_rows_with_unique_names():
     assert len(ROWS) >= 35 and len(NOT_OURS) >= 20
     assert len({row[0] for row in ALL}) == len(ALL)

@@ -1,6 +1,7 @@
-"""The benchmarks' harness is honest: who takes part, what counts, what a ratio is of, what the file and the page say.
+"""Tests of the benchmark harness: which peers run, which turns count, how ratios are computed, and what is written to
+the results file and the page.
 
-Sides here are processes that compute next to nothing; no peer and no time is measured.
+The processes compared here do almost no work; no peers are run and no times are measured.
 """
 
 import math
@@ -44,7 +45,7 @@ from measuring.report import OURS, Row, Spread, best_peer, headlines, print_rows
 from measuring.results import enter, latest, read  # noqa: E402
 from measuring.sides import Running, Side, SideFailed  # noqa: E402
 
-os.environ.clear()  # the benchmarks fix the number of threads for what they start; other tests shall not see it
+os.environ.clear()  # The benchmarks set the number of threads in the environment, which must not affect other tests.
 os.environ.update(ENVIRONMENT)
 
 SERVED = """
@@ -57,13 +58,13 @@ QUICK = Options(rounds=2, turn_seconds=0.0, patience=0.0)
 
 
 def served(name: str, mode: str = "", values: str = "[]", last: str = "0.5") -> Side:
-    """A side whose steps return these values, then the last one for ever."""
+    """Return a side whose steps return these values and then the last one repeatedly."""
     return Side(name, mode, (sys.executable, "-c", SERVED.format(values=values, last=last)))
 
 
 @dataclass
 class Idle:
-    """Stands for a running process where only turns matter."""
+    """A replacement for a running process in tests that only need its turns."""
 
     side: Side
     version: str = "1"
@@ -74,7 +75,7 @@ class Idle:
 
 
 def contender(name: str, mode: str, *seconds: float, disturbed: float = 0.0) -> Contender:
-    """With a turn of one step for each of these seconds."""
+    """Return a contender with one single-step turn for each of these durations."""
     turns = [Turn([second], disturbed) for second in seconds]
     return Contender(Idle(Side(name, mode, ())), turns=turns)
 
@@ -82,7 +83,7 @@ def contender(name: str, mode: str, *seconds: float, disturbed: float = 0.0) -> 
 # --- processes and rounds ---------------------------------------------------------------------------------------------
 
 
-def test_a_side_answers_with_what_it_computed():
+def test_process_returns_step_times_and_values():
     with Running(served("numpy", values="[3.0, 2.0]")) as running:
         running.setup()
         seconds, value = running.steps(2)
@@ -90,12 +91,12 @@ def test_a_side_answers_with_what_it_computed():
         assert running.version == np.__version__ and running.peak_memory() >= running.resident_after_import
 
 
-def test_a_side_that_dies_says_why():
+def test_crash_of_process_raises_its_message():
     with pytest.raises(SideFailed, match="no such workload"):
         Running(Side("numpy", "", (sys.executable, "-c", "raise SystemExit('no such workload')")))
 
 
-def test_every_side_has_a_row_and_ours_the_ratio_to_the_best_peer(monkeypatch: pytest.MonkeyPatch):
+def test_compare_returns_a_row_per_mode_and_ratio_to_best_peer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(comparing, "peer", lambda name, workload, modes: [served(name, mode) for mode in modes])
     workload = Workload("W", "a test", 0.5, trains=False, peers={"A": ("one", "two"), "B": ("one",)})
     rows = compare(workload, [served(OURS, "mode")], QUICK)
@@ -108,35 +109,35 @@ def test_every_side_has_a_row_and_ours_the_ratio_to_the_best_peer(monkeypatch: p
 
 
 @pytest.mark.parametrize("last", ["float('nan')", "5.0"], ids=["nan", "rising"])
-def test_a_side_that_does_not_train_is_refused(last: str):
+def test_workload_that_does_not_train_is_rejected(last: str):
     with pytest.raises(SideFailed, match="does not train"):
         compare(Workload("W", "a test", 0.5), [served(OURS, "mode", "[1.0]", last)], QUICK)
 
 
-def test_modes_near_a_peers_best_stay_and_the_others_end():
+def test_only_modes_close_to_the_best_continue():
     beaten: list[Contender] = []
     slow, near, best = (contender("A", mode, time) for mode, time in (("slow", 9), ("near", 1.05), ("best", 1.0)))
     assert first_places([slow, near, best], beaten) == [best, near]
     assert beaten == [slow] and slow.running.closed and not best.running.closed
 
 
-def test_a_ratio_is_of_turns_side_by_side():
-    """The machine became twice as slow after the first round, for both."""
+def test_ratio_compares_turns_of_the_same_round():
+    """The machine becomes twice as slow after the first round, for both sides."""
     ours, peer = contender(OURS, "", 1.0, 2.0), contender("A", "", 2.0, 4.0)
     peer.beside = ours.turns
     row = rows_of(Workload("W", "", 1.0, trains=False), [ours, peer])[0]
     assert row.ratio.q1 == row.ratio.q3 == 0.5
 
 
-def test_disturbed_turns_do_not_count_where_there_are_enough_others():
+def test_disturbed_turns_are_ignored_if_enough_others_exist():
     one = contender("A", "", 1.0, 1.0, 1.0)
     one.turns.append(Turn([100.0], disturbed=0.5))
     assert max(one.seconds()) == 1.0
     one.turns = one.turns[1:]
-    assert max(one.seconds()) == 100.0  # too few to choose among
+    assert max(one.seconds()) == 100.0  # Too few turns to leave one out.
 
 
-# --- the file and the page --------------------------------------------------------------------------------------------
+# --- results file and page --------------------------------------------------------------------------------------------
 
 
 def row(workload: str, side: str, milliseconds: float, **more: object) -> Row:
@@ -144,7 +145,7 @@ def row(workload: str, side: str, milliseconds: float, **more: object) -> Row:
 
 
 def written(tmp_path: Path, rows: list[Row], *tables: str) -> list[str]:
-    """What the page says of these rows in each of the tables."""
+    """Return the text that the page has in each of the tables for these rows."""
     page, path = tmp_path / "page.md", tmp_path / "results.csv"
     page.write_text("".join(f"<!-- bench: {name} -->\n<!-- end -->\n" for name in tables))
     path.unlink(missing_ok=True)
@@ -153,7 +154,7 @@ def written(tmp_path: Path, rows: list[Row], *tables: str) -> list[str]:
     return re.findall(r"-->\n(.*?)<!-- end -->", page.read_text(), re.DOTALL)
 
 
-def test_rows_are_entered_in_the_place_of_what_they_measure_anew(tmp_path: Path):
+def test_new_results_replace_old_rows(tmp_path: Path):
     path = tmp_path / "results.csv"
     ratio = Spread.of([0.25, 0.5, 0.75])
     first = [
@@ -167,7 +168,7 @@ def test_rows_are_entered_in_the_place_of_what_they_measure_anew(tmp_path: Path)
     assert [(r.workload, r.value.median) for r in read(path)] == [("a", 7.0), ("b", 3.0)]
 
 
-def test_the_page_says_where_the_best_peer_is_faster(tmp_path: Path):
+def test_page_lists_workloads_where_best_peer_is_faster(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- bench: behind -->\nold\n<!-- end -->\nafter\n")
     ahead, slower = Spread.of([0.6]), Spread.of([1.5])
@@ -185,8 +186,8 @@ def test_the_page_says_where_the_best_peer_is_faster(tmp_path: Path):
     assert (tmp_path / "page.png").stat().st_size > 1000
 
 
-def test_machines_do_not_replace_each_other(tmp_path: Path):
-    """The page is of the machine that measured last; one table has all of them."""
+def test_results_of_each_machine_are_kept(tmp_path: Path):
+    """The page shows the machine that was measured last; one table shows all machines."""
     page, path = tmp_path / "page.md", tmp_path / "results.csv"
     page.write_text("<!-- bench: summary -->\n<!-- end -->\n<!-- bench: machines -->\n<!-- end -->\n")
 
@@ -209,7 +210,7 @@ def test_machines_do_not_replace_each_other(tmp_path: Path):
     assert "0.60" in summary and "0.25" not in summary and "| workload | old | new | target |" in machines
 
 
-def test_a_machine_that_measures_a_part_leaves_the_rest(tmp_path: Path):
+def test_partial_measurement_keeps_other_results(tmp_path: Path):
     def of(machine: str, day: str, *workloads: str) -> list[Row]:
         rows = [row(workload, OURS, 1.0) for workload in (*workloads, "machine")]
         return [replace(r, benchmark="b", machine=machine, title=machine, measured=day) for r in rows[-1:]] + [
@@ -222,8 +223,8 @@ def test_a_machine_that_measures_a_part_leaves_the_rest(tmp_path: Path):
     assert {r.machine for r in latest(rows + of("new", "2026-01-02", "v"))} == {"new"}
 
 
-def test_a_workload_may_have_no_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """It stands in the tables, and behind where it is; rows of ours beside a peer's are no headlines."""
+def test_workload_without_target_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """It appears in the tables and in the list of slower workloads. Only our best mode is a headline."""
     ratio = Spread.of([1.25])
     rows = [
         row("w", OURS, 2.5, ratio=ratio),
@@ -240,7 +241,7 @@ def test_a_workload_may_have_no_target(tmp_path: Path, capsys: pytest.CaptureFix
     assert "  1.25 of the best peer\n" in capsys.readouterr().out
 
 
-def test_where_we_are_not_ahead_is_said_of_every_machine(tmp_path: Path):
+def test_slower_workloads_are_listed_for_each_machine(tmp_path: Path):
     def compared(workload: str, ratio: float, machine: str, day: str, target: float | None = 0.5) -> list[Row]:
         common = {"ratio": Spread.of([ratio]), "machine": machine, "measured": day}
         return [row(workload, OURS, ratio, target=target, **common), row(workload, "A", 1.0, **common)]
@@ -268,8 +269,8 @@ def test_where_we_are_not_ahead_is_said_of_every_machine(tmp_path: Path):
     assert "- Over its limit: title 355.2 ms (limit 300.0 ms)." in of_old and "well" not in text
 
 
-def test_single_operations_of_another_machine_are_not_forgotten(tmp_path: Path):
-    """The table of operations is the last machine's."""
+def test_slow_operations_are_listed_for_older_machines(tmp_path: Path):
+    """The table of operations itself only shows the last machine."""
 
     def operation(ratio: float, machine: str, day: str) -> list[Row]:
         common = {"ratio": Spread.of([ratio]), "machine": machine, "measured": day}
@@ -280,7 +281,7 @@ def test_single_operations_of_another_machine_are_not_forgotten(tmp_path: Path):
     assert "old:\n\n- Single operations slower than 1.2 times PyTorch: `sort` 2.50." in text and "1.75" not in text
 
 
-def test_versions_are_those_of_the_rows(tmp_path: Path):
+def test_page_shows_versions_of_measured_rows(tmp_path: Path):
     def measured(workload: str, version: str, peers: str, machine: str = "new", day: str = "2026-01-02") -> list[Row]:
         ours = row(workload, OURS, 1.0, version=version, machine=machine, measured=day)
         peer = replace(ours, side="A", mode="eager, tcmalloc", version=peers)
@@ -300,11 +301,11 @@ def test_versions_are_those_of_the_rows(tmp_path: Path):
     ) in text
     assert "measured since, old: A 1.9; mpsgraph 0.1+c; tcmalloc not recorded.\n" in text
 
-    parts = [replace(r, benchmark="w") for r in rows[:4]]  # one script, measured in parts
+    parts = [replace(r, benchmark="w") for r in rows[:4]]  # One script that is measured in parts.
     assert "mpsgraph 0.1+a for w1; mpsgraph 0.1+b for w2;" in written(tmp_path, parts, "machine")[0]
 
 
-def test_every_row_that_is_measured_has_a_version(monkeypatch: pytest.MonkeyPatch):
+def test_every_measured_row_has_a_version(monkeypatch: pytest.MonkeyPatch):
     def peers(name: str, workload: str, modes: list[str], compiled: Path | None = None) -> list[Side]:
         return [served(name, mode) for mode in modes]
 
@@ -319,53 +320,55 @@ def test_every_row_that_is_measured_has_a_version(monkeypatch: pytest.MonkeyPatc
         assert {r.version for r in rows} <= {np.__version__, mg.__version__} and all(r.version for r in rows)
 
 
-def test_a_side_tells_what_else_makes_its_mode():
-    assert version("numpy") == np.__version__  # nothing has loaded tcmalloc here
+def test_reported_version_includes_allocator():
+    assert version("numpy") == np.__version__  # tcmalloc is not loaded in this process.
     assert version("mpsgraph", "numpy") == f"{mg.__version__}, numpy {np.__version__}"
     tcmalloc = find_library("tcmalloc_minimal")
     if tcmalloc is None:
-        pytest.skip("there is no tcmalloc here")
+        pytest.skip("tcmalloc is not installed")
     with Running(replace(served("numpy"), environment={"LD_PRELOAD": tcmalloc})) as running:
         assert re.fullmatch(re.escape(np.__version__) + r", tcmalloc [\d.]+", running.version)
 
 
 @pytest.mark.parametrize("page", document.PAGES, ids=lambda page: page.name)
-def test_the_pages_are_what_the_results_make(page: Path, tmp_path: Path):
+def test_pages_match_results(page: Path, tmp_path: Path):
     copy = tmp_path / page.name
     copy.write_text(page.read_text())
     document.write(pages=[copy], picture=tmp_path / "page.png")
-    assert copy.read_text() == page.read_text(), "run bench/document.py"
+    assert copy.read_text() == page.read_text(), "out of date, run bench/document.py"
     assert "<!-- bench: " in page.read_text()
 
 
 # --- workloads --------------------------------------------------------------------------------------------------------
 
 
-def test_bounds_count_products_that_meet_no_padding():
+def test_operation_count_excludes_padding():
     layers = bounds.Layers(batch=2)
-    assert layers.convolution(1, 3, 5, 3) == 1 and layers.forward == 2 * 3 * 5  # one tap of nine
+    # Only one of the nine filter taps is inside the image.
+    assert layers.convolution(1, 3, 5, 3) == 1 and layers.forward == 2 * 3 * 5
     assert layers.parameters == 9 * 3 * 5 and layers.read == 3 * 5
-    assert layers.training() == 2 * 2 * layers.forward  # the first layer's input has no gradient
+    # The gradient with respect to the first layer's input is not computed.
+    assert layers.training() == 2 * 2 * layers.forward
     layers.dense(5, 7)
     assert layers.training() == 2 * (2 * layers.forward + 2 * 5 * 7)
 
 
-def test_bounds_are_of_the_network_that_is_measured():
+def test_parameter_count_matches_measured_network():
     model = w2_resnet50.network()
     assert model(mg.Graph().placeholder((-1, 32, 32, 3))).shape == (-1, 10)
     kernels = [p.shape for p in model.parameters() if len(p.shape) in (2, 4)]
     assert sum(map(math.prod, kernels)) == bounds.resnet50(1).parameters
 
 
-def test_a_bound_is_the_slower_of_products_and_bytes():
+def test_bound_is_slower_of_compute_and_memory():
     at = bounds.Ceilings({"float32": 1e9}, memory=1e6, cache=1e9)
     assert bounds.Work(operations=2e6).bound(at) == (2.0, "operations")
     assert bounds.Work(operations=1e6, bytes=1e8).bound(at) == (1e5, "bytes")
-    assert bounds.Work(bytes=1e6).bound(at) == (1.0, "bytes")  # stays in the cache
+    assert bounds.Work(bytes=1e6).bound(at) == (1.0, "bytes")  # Fits in the cache.
 
 
-def test_a_bound_that_somebody_beats_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """A rate may be of other instructions than the workload's; then nobody is told that the machine needs as much."""
+def test_bound_is_dropped_if_a_measurement_is_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The ceiling may have been measured with other instructions. The page must then not state it as a bound."""
     ratio, counted = Spread.of([0.5]), {"bound": 2.0, "bound_by": "operations"}
 
     def measured(ours: float, other: float, peer: float) -> list[Row]:
@@ -385,8 +388,8 @@ def test_a_bound_that_somebody_beats_is_none(tmp_path: Path, capsys: pytest.Capt
         assert "at least" not in capsys.readouterr().out
 
 
-def test_low_precision_has_bounds_of_its_own():
-    """Half the bytes, and products at the rate of bfloat16's."""
+def test_low_precision_bounds_use_bfloat16_rate_and_size():
+    """bfloat16 halves the number of bytes, and its matmuls have a higher peak rate."""
     at = bounds.Ceilings({"float32": 1e12, "bfloat16": 2e12, "int8": 4e12}, memory=1e11, cache=1e11)
     known = {name: work.bound(at) for name, work in bounds.work().items()}
     for batch, by in ((1, "bytes"), (64, "operations")):
@@ -394,7 +397,7 @@ def test_low_precision_has_bounds_of_its_own():
         assert low == (pytest.approx(full[0] / 2), by) and full[1] == by
 
 
-def test_processors_of_one_name_are_told_apart_by_their_instructions():
+def test_processor_name_includes_instruction_sets():
     named = "processor\t: 0\nmodel name\t: Some CPU @ 2.0GHz\nflags\t\t: avx2{}\n"
     names = [
         processor(named.format(flags))
@@ -408,7 +411,7 @@ def test_processors_of_one_name_are_told_apart_by_their_instructions():
     ]
 
 
-def test_the_distance_from_a_line():
+def test_growth_measures_distance_from_a_line():
     assert growth.off_line((1, 2, 4), [3.0, 5.0, 9.0]) < 1e-9
     assert growth.off_line((1, 2, 4), [3.0, 7.0, 9.0]) > 0.1
 
@@ -418,26 +421,26 @@ def test_the_distance_from_a_line():
     [w3_conv_lstm.trainer, w4_gan.graph, *w7_character.BUILDERS.values(), *w10_decoding.BUILDERS.values()],
     ids=["W3", "W4", "W7 optimized", "W7", "W10 optimized", "W10"],
 )
-def test_our_sides_compute_something(build, monkeypatch: pytest.MonkeyPatch):
-    """An LSTM of fewer units than is measured, whose weights are not what takes the time here."""
+def test_our_workloads_compute_finite_changing_values(build, monkeypatch: pytest.MonkeyPatch):
+    """The LSTM has fewer units than in the benchmark to keep the test short."""
     monkeypatch.setattr(sizes, "W7_HIDDEN", 64)
     step = build()
     values = [step() for _ in range(4)]
     assert np.isfinite(values).all() and len(set(values)) > 1
 
 
-def test_bfloat16_computes_what_float32_does():
+def test_bfloat16_inference_is_close_to_float32():
     fed = w2_resnet50.images(2)
     models = [w8_inference.MODELS["optimized"](), *(build() for build in w8_inference.LOW_MODELS.values())]
     full, *low = (model(fed).numpy() for model in models)
     for logits in low:
         assert logits.dtype == np.float32
         error = np.linalg.norm(logits - full) / np.linalg.norm(full)
-        assert 1e-4 < error < 0.02  # bfloat16 rounds by 0.004
+        assert 1e-4 < error < 0.02  # The rounding error of bfloat16 is 0.004.
 
 
 @pytest.mark.parametrize("name", [name for name in w9_operations.OPERATIONS if name != "grid sample"])
-def test_single_operations_are_those_of_numpy(name: str):
+def test_single_operations_match_numpy(name: str):
     pytest.importorskip("scipy")
     from peers.numpy_peer import FUNCTIONS
 
@@ -451,7 +454,7 @@ def test_single_operations_are_those_of_numpy(name: str):
 
 
 # --- real ONNX files --------------------------------------------------------------------------------------------------
-def test_files_are_told_apart_and_pinned():
+def test_onnx_files_are_distinct_and_pinned():
     names = [file.name for file in onnx_wheels.MODELS]
     assert len(set(names)) == len(names) >= 25
     places = [(file.wheel, file.path) for file in onnx_wheels.MODELS]
@@ -460,13 +463,13 @@ def test_files_are_told_apart_and_pinned():
                onnx_wheels.MODELS)  # fmt: skip
 
 
-def test_open_dimensions_are_given_by_name_or_whole():
+def test_dynamic_dimensions_are_set_by_name_or_shape():
     file = onnx_wheels.ModelFile("a", "a==1", "a.onnx", sizes={"n": 3, "x": (1, 2)})
     assert file.shape("x", ["n", "m"]) == (1, 2)
     assert file.shape("y", ["n", 7, "m"]) == (3, 7, 1)
 
 
-def test_results_that_differ_are_seen(tmp_path):
+def test_difference_of_onnx_results(tmp_path):
     def saved(name: str, *arrays: np.ndarray) -> Path:
         np.savez(tmp_path / name, *arrays)
         return tmp_path / f"{name}.npz"
@@ -478,7 +481,7 @@ def test_results_that_differ_are_seen(tmp_path):
     assert onnx_files.difference(saved("nan", np.float32([100, np.nan]), np.float32([1e-6])), base) == math.inf
 
 
-def test_the_mean_of_files_is_geometric():
+def test_mean_of_file_ratios_is_geometric():
     def row(name: str, ratio: float | None) -> Row:
         spread = None if ratio is None else Spread.of([ratio])
         return Row("onnx_files", f"{name}, run", "ms", OURS, "1 thread", Spread.of([1.0]), spread)

@@ -1,7 +1,8 @@
-"""tools/from_report.py on two reports: one in which all is as expected, and one with failures and unexpected answers.
+"""Tests of tools/from_report.py on two self-test reports: one with only the expected results, and one with failures and
+unexpected answers.
 
-The reports are made here once more (data/make_selftest_reports.py), so that they have the form that the self-test
-writes; the rules for probes are held to the probes and to behaviour.md.
+data/make_selftest_reports.py generates the reports, which the tests repeat to ensure that they have the current format
+of the self-test. The rules for probes are checked against the probes and behaviour.md.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LINK = "https://example.org/issues/1"
 def module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     made = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = made  # dataclasses look their module up
+    sys.modules[path.stem] = made  # dataclasses looks up the module by name.
     spec.loader.exec_module(made)
     return made
 
@@ -39,12 +40,12 @@ def found_in(name: str):
 
 
 @pytest.mark.parametrize("name", ["as_expected", "with_failures"])
-def test_the_reports_are_as_the_self_test_writes_them(name: str, tmp_path):
+def test_stored_reports_have_current_selftest_format(name: str, tmp_path):
     module(DATA / "make_selftest_reports.py").main(tmp_path)
     assert (tmp_path / f"selftest_{name}.json").read_text() == (DATA / f"selftest_{name}.json").read_text()
 
 
-def test_nothing_to_do_where_all_is_as_expected(capsys):
+def test_report_as_expected_needs_no_changes(capsys):
     found = found_in("as_expected")
     assert found.where == "Apple M2, macOS 15.5" and len(found.as_expected) == 7
     assert not (found.failures or found.refused or found.broken or found.contradictions or found.rows)
@@ -53,7 +54,7 @@ def test_nothing_to_do_where_all_is_as_expected(capsys):
     assert "Nothing to do." in out and "##" not in out
 
 
-def test_failures_become_entries():
+def test_failures_become_entries_with_reasons():
     found = found_in("with_failures")
     assert found.failures["operations: cumulative_sum-reverse-float16"] == (
         f"wrong numbers on Apple M4, macOS 26.1 ({LINK}): 5.0 instead of 6.0 at [1, 0]"
@@ -67,7 +68,7 @@ def test_failures_become_entries():
     assert found.cured == ["runtime: many_threads_run_one_executable"]
 
 
-def test_answers_that_contradict_a_row_or_the_code_say_so():
+def test_contradicting_answers_name_row_or_code():
     found = found_in("with_failures")
     said = {text.split(":")[0]: text for text in found.contradictions}
     assert said.keys() == {"gathered_integers", "long_products", "indices_of_64_bits", "order_of_many"}
@@ -79,7 +80,7 @@ def test_answers_that_contradict_a_row_or_the_code_say_so():
     assert [text.split(":")[0] for text in found.without_rule] == ["a_probe_without_a_rule"]
 
 
-def test_proposed_rows_are_rows_of_the_table():
+def test_proposed_rows_extend_the_table():
     rows = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in found_in("with_failures").rows]
     table, names = tool.table(), [row[0] for row in rows]
     assert all(len(row) == 5 and LINK in row[2] for row in rows)
@@ -93,7 +94,7 @@ def test_proposed_rows_are_rows_of_the_table():
     assert len(names) == len(set(names)) == 7
 
 
-def test_an_answer_that_allows_simpler_code_contradicts_nothing():
+def test_answer_allowing_simpler_code_is_no_contradiction():
     report = json.loads((DATA / "selftest_as_expected.json").read_text())
     (probe,) = (o for o in report["outcomes"] if o["name"] == "gathered_integers")
     answer = {**probe["numbers"], "answer": "of [NaN, -1, 1]: [nan, 0, 1]"}
@@ -104,7 +105,7 @@ def test_an_answer_that_allows_simpler_code_contradicts_nothing():
     assert "would simplify the code" in tool.text_of(report, found)
 
 
-def test_several_answers_about_one_row_are_one_row():
+def test_answers_about_the_same_row_are_merged():
     report = json.loads((DATA / "selftest_as_expected.json").read_text())
     (probe,) = (o for o in report["outcomes"] if o["name"] == "gathered_integers")
     answers = {
@@ -118,12 +119,12 @@ def test_several_answers_about_one_row_are_one_row():
     assert all(answer in row for answer in answers.values()) and len(found.contradictions) == 2
 
 
-def test_failures_are_written_and_taken_out(tmp_path):
+def test_failures_are_added_to_and_removed_from_file(tmp_path):
     path = tmp_path / "mac_failures.py"
     path.write_text('"""What it is."""\n\nFAILURES: dict[str, str] = {}\n')
     found = found_in("with_failures")
     tool.write_failures(found, path)
-    tool.write_failures(found, path)  # the same once more
+    tool.write_failures(found, path)  # Writing the same failures again must not change the file.
     text = path.read_text()
     assert text.startswith('"""What it is."""\n\nFAILURES') and max(map(len, text.splitlines())) <= 120
     assert ast.literal_eval(text.partition(" = ")[2]) == found.failures
@@ -132,7 +133,7 @@ def test_failures_are_written_and_taken_out(tmp_path):
     assert path.read_text() == '"""What it is."""\n\nFAILURES: dict[str, str] = {}\n'
 
 
-def test_what_is_no_report_is_refused(tmp_path, capsys):
+def test_invalid_report_is_rejected(tmp_path, capsys):
     for content in ("[]", "{", '{"report": "another"}'):
         (tmp_path / "x.json").write_text(content)
         assert tool.main([str(tmp_path / "x.json")]) == 1
@@ -140,28 +141,28 @@ def test_what_is_no_report_is_refused(tmp_path, capsys):
     assert tool.main([str(tmp_path / "missing.json")]) == 1
 
 
-def test_the_report_is_drawn(tmp_path):
+def test_report_is_drawn(tmp_path):
     assert tool.main([str(DATA / "selftest_with_failures.json"), "--picture", str(tmp_path / "x.png")]) == 0
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
-# --- the rules for probes ---------------------------------------------------------------------------------------------
+# --- rules for probes -------------------------------------------------------------------------------------------------
 def probes() -> set[str]:
-    """Their names, as the backend's sources have them."""
+    """Return the names of all probes in the sources of the Metal backend."""
     text = "".join(path.read_text() for path in (ROOT / "src/backends/metal").glob("probes*.mm"))
     named = re.findall(r'probe\(\s*device, "(\w+)"|^ +\{"(\w+)", "', text, re.MULTILINE)
     return {a or b for a, b in named}
 
 
-def test_rules_are_of_probes_and_rows_that_are_there():
+def test_rules_refer_to_existing_probes_and_rows():
     assert len(probes()) > 40 and {rule.probe for rule in RULES} <= probes()
     rows = set(tool.table())
     asked = {rule.row for rule in RULES if rule.row}
-    assert asked | UNASKED.keys() == rows, "each row has a probe, or a reason to have none"
+    assert asked | UNASKED.keys() == rows, "each row must have a probe or a reason for having none"
     assert asked.isdisjoint(UNASKED)
 
 
-def test_what_failed_on_macs_is_listed_by_part_and_name():
+def test_listed_failures_have_part_name_and_reason():
     assert all(re.fullmatch(r"\w+: .+", name) and what for name, what in FAILURES.items())
 
 
@@ -183,6 +184,6 @@ def test_what_failed_on_macs_is_listed_by_part_and_name():
         ("extrema_of_bfloat16", "not asked: this macOS is older than what is asked about", 13.3, NOT_ASKED),
     ],
 )
-def test_judgements(probe: str, answer: str, macos: float, verdict: str):
+def test_rule_judges_probe_answer(probe: str, answer: str, macos: float, verdict: str):
     (rule,) = (rule for rule in RULES if rule.probe == probe)
     assert rule.judge(answer, macos) == verdict

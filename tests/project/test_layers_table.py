@@ -1,4 +1,4 @@
-"""docs/layers.md names every layer, loss, optimizer and initialiser, and none that does not exist."""
+"""Check that docs/layers.md lists exactly the existing layers, losses, optimizers and initializers."""
 
 import inspect
 import re
@@ -27,7 +27,7 @@ WANTED = {
 
 
 @pytest.mark.parametrize("section", WANTED)
-def test_the_page_has_them_all(section):
+def test_layers_page_is_complete(section):
     cells = [line.split("|")[1] for line in SECTIONS[section].splitlines() if line.startswith("| `")]
     named = set(re.findall(r"`(\w+)`", " ".join(cells)))
     if section == "optim":

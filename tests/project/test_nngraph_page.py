@@ -1,4 +1,7 @@
-"""docs/nngraph.md: its table is that of the nodes, and what its tables call is there. pages/ runs its program."""
+"""Check docs/nngraph.md: its table of nodes is up to date, and the names in its other tables exist.
+
+tests/pages runs the program on the page.
+"""
 
 import re
 import subprocess
@@ -8,14 +11,14 @@ import mpsgraph as mg
 from mpsgraph import nngraph
 
 
-def test_the_table_is_up_to_date(repository):
+def test_node_table_is_up_to_date(repository):
     tool = [sys.executable, str(repository / "tools" / "nngraph.py"), "--check"]
     run = subprocess.run(tool, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_names_of_ours_exist(repository):
-    """What the right column of a table calls, the package has."""
+def test_python_names_on_nngraph_page_exist(repository):
+    """The right column of the tables only calls names that the package defines."""
     page = (repository / "docs" / "nngraph.md").read_text()
     listings = page.partition("## A complete program")[2].partition("## Common surprises")[0]
     right = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", listings, re.MULTILINE)

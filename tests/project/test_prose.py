@@ -49,7 +49,7 @@ def complaints(passage: Passage) -> list[str]:
 
 
 def folder(name: str) -> str:
-    """Return the part of the repository that a file belongs to."""
+    """Return the top-level folder of a file."""
     return name.partition("/")[0]
 
 

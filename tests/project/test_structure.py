@@ -1,6 +1,7 @@
-"""The house keeps its shape: who includes whom, sizes, opening comments, names, no trace of a machine.
+"""Check the structure of the source tree: which files may include or import which, file sizes, opening comments, and
+file names.
 
-These tests read the source tree and run nothing of it.
+These tests only read the files and run none of the code.
 """
 
 import ast
@@ -12,10 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
-MAX_LINES = 620  # "about 600"
+MAX_LINES = 620  # "About 600" in the documented limit.
 CXX = {".h", ".cpp", ".inc", ".mm"}
 
-# Each folder may include itself and those that stand after it. Backends are siblings and do not see each other.
+# Each folder may include its own headers and those of the folders after it. Backends must not include each other.
 LAYERS = ["bindings", "c_api", "backends", "nngraph", "runtime", "compiler", "core"]
 
 
@@ -26,7 +27,7 @@ def source_files(*folders: str, suffixes: set[str]) -> list[Path]:
 
 
 def text_files() -> list[Path]:
-    """Everything that people wrote: the folders and files of the repository's root that are not build products."""
+    """Return all source and text files of the repository, without build products."""
     made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", ".venv-docs", ".venv-jax"}
     made |= {".venv-distributed", ".venv-onnxruntime", ".venv-coreml", "demo-output"}
     suffixes = CXX | {".py", ".pyi", ".md", ".toml", ".txt", ".cmake", ".yaml", ".yml", ".in", ""}
@@ -48,7 +49,7 @@ CXX_FILES = source_files("include", "src", suffixes=CXX)
 WRITTEN_FILES = source_files(
     "include", "src", "python", "tests", "bench", "examples", "tools", "cmake", suffixes=CXX | {".py"}
 )
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))  # a folder beside them has parts of one
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))  # Excludes subfolders, which hold parts of one example.
 
 
 def quoted_includes(path: Path) -> list[str]:
@@ -56,7 +57,7 @@ def quoted_includes(path: Path) -> list[str]:
 
 
 def layer_of(name: str) -> str | None:
-    """The layer of a file as others include it; None for what stands above them: the umbrella, the mark."""
+    """Return the layer of a file from the path that others include, or None for headers above all layers."""
     folders = name.removeprefix("mpsgraph/").split("/")[:-1]
     return folders[0] if folders else None
 
@@ -65,45 +66,48 @@ def included_as(path: Path) -> str:
     return path.relative_to(PUBLIC if path.is_relative_to(PUBLIC) else SRC).as_posix()
 
 
-def test_sources_are_there():
+def test_source_files_of_every_layer_are_found():
     layers = {layer_of(included_as(p)) for p in CXX_FILES}
     assert layers >= {"bindings", "backends", "runtime", "compiler", "core"}
 
 
 @pytest.mark.parametrize("path", CXX_FILES, ids=relative)
-def test_includes_go_down(path: Path):
+def test_includes_only_reach_lower_layers(path: Path):
     own = included_as(path)
     for include in quoted_includes(path):
         public = include.startswith("mpsgraph/")
-        assert ((PUBLIC if public else SRC) / include).is_file(), f"{include}: relative to include/ or src/"
-        assert public or not path.is_relative_to(PUBLIC), f"{include}: a public header leads to public ones only"
+        assert ((PUBLIC if public else SRC) / include).is_file(), f"{include} must be relative to include/ or src/"
+        assert public or not path.is_relative_to(PUBLIC), f"{include}: public headers may only include public headers"
         layer, target = layer_of(own), layer_of(include)
-        if layer is None or target is None:  # the umbrella shows the public layers; all may be marked
+        # Only the umbrella header, the export macros, and the C interface are outside the layers.
+        if layer is None or target is None:
             assert own == "mpsgraph/mpsgraph.hpp" or include == "mpsgraph/export.h" or include in C_INTERFACE
             continue
-        assert target in LAYERS, f"{include}: only the layers' headers may be included"
+        assert target in LAYERS, f"{include} must belong to one of the layers"
         assert LAYERS.index(layer) <= LAYERS.index(target), f"{layer} may not include {include}"
         if layer == target == "backends":
-            assert own.split("/")[1] == include.split("/")[1], f"{include}: a backend does not know its siblings"
+            assert own.split("/")[1] == include.split("/")[1], f"{include}: backends must not include each other"
 
 
-# What applications include who know nothing of the core; only src/c_api is made of it.
+# Headers of the C interface, for applications that use nothing else. Only src/c_api implements them.
 C_INTERFACE = {
     *("mpsgraph/mpsgraph.h", "mpsgraph/function_table.h", "mpsgraph/application.hpp"),
     "mpsgraph/custom_operation.h",
 }
 
 
-def test_the_umbrella_has_every_public_header():
+def test_umbrella_header_includes_all_public_headers():
     umbrella = PUBLIC / "mpsgraph" / "mpsgraph.hpp"
     others = {included_as(p) for p in source_files("include", suffixes=CXX)} - {included_as(umbrella)} - C_INTERFACE
     assert set(quoted_includes(umbrella)) == others - {"mpsgraph/export.h"}
     page = (ROOT / "docs" / "cpp.md").read_text()
     listed = set(re.findall(r"`(\w+/\w+\.h)`", page))
-    assert {f"mpsgraph/{header}" for header in listed} == others - {"mpsgraph/export.h"}, "docs/cpp.md lists them"
+    assert {f"mpsgraph/{header}" for header in listed} == others - {"mpsgraph/export.h"}, (
+        "docs/cpp.md must list exactly the public headers"
+    )
 
 
-# --- the map in ARCHITECTURE.md ---------------------------------------------------------------------------------------
+# --- map of folders in ARCHITECTURE.md --------------------------------------------------------------------------------
 def mapped_folders() -> set[str]:
     """Return the folders that the map in ARCHITECTURE.md names."""
     _, _, text = (ROOT / "ARCHITECTURE.md").read_text().partition("```\n")
@@ -130,7 +134,7 @@ def test_architecture_map_is_complete(folder: str):
     assert [relative(p) for p in there if not any(f"{s}/".startswith(f"{relative(p)}/") for s in shown)] == []
 
 
-THIRD_PARTY = [  # what may be included, and by which files of src
+THIRD_PARTY = [  # Patterns of third-party headers and of the files in src that may include them.
     (r"(oneapi/)?dnnl", r"backends/cpu/(\w+/)?onednn_\w+\.(cpp|h)"),
     (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
     (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
@@ -141,12 +145,12 @@ THIRD_PARTY = [  # what may be included, and by which files of src
 
 
 @pytest.mark.parametrize("path", CXX_FILES, ids=relative)
-def test_third_party_headers_stay_in_their_place(path: Path):
+def test_third_party_headers_are_included_only_where_allowed(path: Path):
     own = included_as(path)
     for include in re.findall(r"^\s*#\s*include\s+<([^>]+)>", path.read_text(), re.MULTILINE):
         for headers, files in THIRD_PARTY:
             if re.match(headers, include):
-                assert re.fullmatch(files, own), f"<{include}> does not belong in {own}"
+                assert re.fullmatch(files, own), f"{own} may not include <{include}>"
 
 
 def docstring_lines(path: Path) -> int:
@@ -156,29 +160,29 @@ def docstring_lines(path: Path) -> int:
 
 
 @pytest.mark.parametrize("path", WRITTEN_FILES, ids=relative)
-def test_files_are_of_readable_size(path: Path):
-    """Docstrings do not count: complete sections make a file longer, but not harder to read."""
+def test_files_are_within_the_line_limit(path: Path):
+    """Docstrings do not count: complete sections make a file longer but not harder to read."""
     lines = len(path.read_text().splitlines()) - (docstring_lines(path) if path.suffix == ".py" else 0)
-    assert lines <= MAX_LINES, f"{lines} lines: split it where its subject splits"
+    assert lines <= MAX_LINES, f"{lines} lines exceed the limit of {MAX_LINES}: split the file by subject"
 
 
 @pytest.mark.parametrize("path", WRITTEN_FILES, ids=relative)
-def test_files_open_with_what_they_are(path: Path):
+def test_files_begin_with_a_comment_or_docstring(path: Path):
     first = path.read_text().lstrip().splitlines()[:1]
     opening = "//" if path.suffix in CXX else ('"""', 'r"""', "#")
-    assert first and first[0].startswith(opening), "open with a comment that says what the file is and is not"
+    assert first and first[0].startswith(opening), "must begin with a comment or docstring that describes the file"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=relative)
-def test_examples_are_short_and_have_a_page_and_a_test(path: Path):
+def test_examples_are_short_with_page_and_test(path: Path):
     assert len(path.read_text().splitlines()) < 200
     page = ROOT / "docs" / "examples" / f"{path.stem}.md"
     assert f"](../../{relative(path)})" in page.read_text()
-    assert f"]({page.name})" in (page.parent / "README.md").read_text(), "the index lists it"
+    assert f"]({page.name})" in (page.parent / "README.md").read_text(), "docs/examples/README.md must list the page"
     assert (ROOT / "tests" / "examples" / f"test_{path.name}").is_file()
 
 
-def test_no_trace_of_a_machine():
+def test_files_contain_no_absolute_local_paths():
     machine = re.compile(r"(?<![\w.])/(work|root|home|tmp|Users)/\w")
     found = [
         f"{relative(path)}:{number}: {line.strip()}"
@@ -189,21 +193,23 @@ def test_no_trace_of_a_machine():
     assert not found
 
 
-def test_links_between_pages_lead_somewhere():
+def test_links_between_pages_have_targets():
     pages = [p for p in text_files() if p.suffix == ".md"]
     plain = {page: re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL) for page in pages}
     links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", plain[page])]
     assert links and [(relative(page), link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-def test_decisions_have_a_number_each_and_are_listed():
+def test_decision_records_are_numbered_and_listed():
     folder = ROOT / "docs" / "decisions"
     pages = sorted(p for p in folder.glob("*.md") if p.name != "README.md")
     listed = re.findall(r"^- \[(\d{4} .+)\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
     assert [name for _, name in listed] == [p.name for p in pages]
     status = r"(accepted|superseded by \[\d{4}\]\(\d{4}-[\w-]+\.md\))"
     for (title, name), number in zip(listed, range(1, len(pages) + 1), strict=True):
-        assert title[:4] == name[:4] == f"{number:04}", f"{name} is listed as {title}"
+        assert title[:4] == name[:4] == f"{number:04}", (
+            f"number of {name} does not match its title in the list: {title}"
+        )
         text = (folder / name).read_text()
         assert re.match(rf"# {re.escape(title)}\n\nDate: 20\d\d-\d\d-\d\d · Status: {status}\n\n## Context\n", text), (
             name
@@ -214,8 +220,8 @@ def test_decisions_have_a_number_each_and_are_listed():
         assert all(body.strip() for body in sections[1::2]), f"{name} has an empty section"
 
 
-def test_only_its_own_files_need_onednn():
-    """Where the library is absent, as on a Mac, onednn_*.cpp are left out; onednn.h says what is known then."""
+def test_only_onednn_files_include_onednn_headers():
+    """Builds without oneDNN, as on macOS, leave out onednn_*.cpp. All other files may only include onednn.h."""
     cpu = SRC / "backends" / "cpu"
     others = [path for path in cpu.rglob("*") if path.suffix in (".h", ".cpp", ".inc")]
     others = [path for path in others if not path.name.startswith("onednn")]
@@ -232,7 +238,7 @@ VECTOR_FILES = [p for p in source_files("src/backends/cpu", suffixes={".cpp"}) i
 
 
 @pytest.mark.parametrize("path", VECTOR_FILES, ids=lambda p: p.stem)
-def test_files_for_an_instruction_set_see_no_graph(path: Path):
+def test_instruction_set_specific_files_do_not_include_the_graph(path: Path):
     assert len(VECTOR_FILES) > 40
     seen, left = set(), quoted_includes(path)
     while left:
@@ -241,28 +247,30 @@ def test_files_for_an_instruction_set_see_no_graph(path: Path):
             seen.add(include)
             left += quoted_includes((PUBLIC if include.startswith("mpsgraph/") else SRC) / include)
     graph = {"backends/cpu/kernel.h", "core/definition.h", "mpsgraph/core/graph.h", "mpsgraph/core/builder.h"}
-    assert not seen & graph, "loops know numbers only: see `half_types.h` in ARCHITECTURE.md"
+    assert not seen & graph, "vectorized loops must not include graph headers, see `half_types.h` in ARCHITECTURE.md"
 
 
-def test_nothing_is_compiled_for_the_machine_at_hand():
+def test_no_code_is_compiled_for_the_build_machine():
     flag = "-march=" + "native"
     assert not [relative(p) for p in text_files() if p.name in {"CMakeLists.txt", "Makefile"} and flag in p.read_text()]
     for path in CXX_FILES:
         if re.search(r"_mm256_|_mm512_|__m256|__m512", path.read_text()):
             assert re.search(r"_avx(2|512)\.cpp$|\.inc$", path.name), (
-                f"{relative(path)}: vector code stands in *_avx*.cpp"
+                f"{relative(path)}: vector intrinsics belong in *_avx2.cpp, *_avx512.cpp or *.inc"
             )
 
 
-# --- one name for a family in every layer -----------------------------------------------------------------------------
+# --- operation family names -------------------------------------------------------------------------------------------
 def stated(folder: str, table: str) -> dict[Path, str]:
-    """What each file of a folder enters into a table: its end says `const Family pooling_family("pooling", ...)`."""
+    """Return the table entry of each file in a folder, e.g. from `const Family pooling_family("pooling", ...)`."""
     entry = re.compile(rf'^const {table} (\w+)\("(\w+)", \[\]', re.MULTILINE)
     found = {path: entry.findall(path.read_text()) for path in source_files(folder, suffixes={".cpp", ".mm"})}
     found = {path: entries for path, entries in found.items() if entries}
     for path, entries in found.items():
         ending = {"Family": "family", "Kernels": "kernels", "Lowerings": "lowerings"}[table]
-        assert [name for name, _ in entries] == [f"{path.stem}_{ending}"], "one block a file, named after it"
+        assert [name for name, _ in entries] == [f"{path.stem}_{ending}"], (
+            "each file must have exactly one entry, named after the file"
+        )
     return {path: entries[0][1] for path, entries in found.items()}
 
 
@@ -271,34 +279,35 @@ FAMILIES = set(STATED.values())
 
 
 def belongs_to(stem: str, families) -> bool:
-    """`pooling` and `pooling_gradients` belong to pooling."""
+    """Return whether a file belongs to a family: `pooling` and `pooling_gradients` both belong to pooling."""
     return any(stem == family or stem.startswith(family + "_") for family in families)
 
 
-def test_families_are_stated_in_files_of_their_name():
+def test_family_definitions_are_in_files_named_after_them():
     assert "pooling" in FAMILIES
     for path, family in STATED.items():
         assert belongs_to(path.stem, [family]), f"{relative(path)} states {family}"
-    assert FAMILIES <= {path.stem for path in STATED}, "the main part of a family has its name alone"
+    assert FAMILIES <= {path.stem for path in STATED}, "every family must have a file with exactly its name"
 
 
 @pytest.mark.parametrize("folder, table", [("src/backends/cpu", "Kernels"), ("src/backends/metal", "Lowerings")])
-def test_what_backends_bring_stands_under_the_files_name(folder: str, table: str):
+def test_backend_entries_are_named_after_their_file(folder: str, table: str):
     found = stated(folder, table)
     assert {path.stem for path in found} >= {"pooling", "convolution", "shape"}
     assert {path.stem: name for path, name in found.items()} == {path.stem: path.stem for path in found}
 
 
 @pytest.mark.parametrize("folder", ["python/mpsgraph/ops", "tests/cases"])
-def test_python_files_have_the_families_names(folder: str):
-    # Fused operations are made by passes and have no face; that of custom ones, and their tests, are rooms.
+def test_python_files_are_named_after_families(folder: str):
+    # Passes create the fused operations, which have no Python function. Custom operations and their tests have a
+    # package and a folder instead of a file.
     public = FAMILIES - {"fused", "custom"}
     stems = {p.stem for p in (ROOT / folder).glob("*.py") if not p.stem.startswith("_")}
-    assert public <= stems, "every family has a file"
-    assert not [stem for stem in stems if not belongs_to(stem, public)], "and every file a family"
+    assert public <= stems, "every family must have a file"
+    assert not [stem for stem in stems if not belongs_to(stem, public)], "every file must belong to a family"
 
 
-# --- the rooms of the tests -------------------------------------------------------------------------------------------
+# --- test folders -----------------------------------------------------------------------------------------------------
 TESTS = ROOT / "tests"
 TEST_FILES = [
     p for p in source_files("tests", suffixes={".py", ".cpp", ".mm"}) if re.search(r"^test_|_test\.mm$", p.name)
@@ -306,51 +315,54 @@ TEST_FILES = [
 MARKER = "pytest.mark.both_devices"
 
 
-def rooms() -> set[str]:
-    """Those that tests/README.md lists, in the first table."""
+def listed_folders() -> set[str]:
+    """Return the folders in the first table of tests/README.md."""
     page, _, _ = (TESTS / "README.md").read_text().partition("Folders without tests:")
     return set(re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE))
 
 
-def test_every_test_file_lies_in_a_room_and_every_room_has_one():
-    places = {relative(p.parent) for p in TEST_FILES} - {"tests/mock/tests"}  # the mock has its own
-    assert places == {f"tests/{room}" for room in rooms()}, "a new room needs a line in tests/README.md"
+def test_readme_lists_exactly_the_folders_with_tests():
+    # The mock's tests are described in its own README.
+    places = {relative(p.parent) for p in TEST_FILES} - {"tests/mock/tests"}
+    assert places == {f"tests/{folder}" for folder in listed_folders()}, (
+        "the first table of tests/README.md must list every folder with tests"
+    )
 
 
-def test_every_folder_of_the_tests_is_explained():
+def test_readme_describes_every_folder_of_tests():
     listed = set(re.findall(r"^\| `(\w+)/` \|", (TESTS / "README.md").read_text(), re.MULTILINE))
     assert listed == {p.name for p in TESTS.iterdir() if p.is_dir() and p.name != "__pycache__"}
 
 
 @pytest.mark.parametrize("path", [p for p in TEST_FILES if p.suffix == ".py"], ids=relative)
-def test_a_marker_says_what_runs_on_device_metal(path: Path):
+def test_marker_selects_tests_for_device_metal(path: Path):
     text = path.read_text()
     if path.parent.name == "metal":
-        assert MARKER not in text, "all of the room metal runs on device metal, and nowhere else"
+        assert MARKER not in text, "tests in tests/metal run only on device metal and need no marker"
     elif re.search(r"\bIS_METAL\b", text) and path != Path(__file__).resolve():
-        assert MARKER in text, "asks for the device, but runs on the CPU only"
+        assert MARKER in text, "uses IS_METAL but has no both_devices marker, so it only runs on the CPU"
 
 
-def test_no_list_of_files_says_what_runs_on_device_metal():
+def test_conftest_lists_no_test_files_by_name():
     assert not re.findall(r"\btest_\w+(?:\.py)?\b", (TESTS / "conftest.py").read_text())
 
 
-# --- the rooms of the Python package ----------------------------------------------------------------------------------
+# --- imports between Python modules -----------------------------------------------------------------------------------
 PYTHON = ROOT / "python" / "mpsgraph"
 
-# Each room or module may import itself and what stands in a row below; those of one row do not see each other. A part
-# that stands higher than its room has an entry of its own.
-ROOMS = [
+# Each package or module may import itself and those in later rows. Those in the same row must not import each other. A
+# module in a different row from its package has an entry of its own.
+PYTHON_LAYERS = [
     ["__main__"],
     ["cli", "tool"],
     ["selftest"],
-    ["demo"],  # programs, which use the package as anybody does
-    ["mpsgraph"],  # the package's own names
+    ["demo"],  # Programs that use the package like any other user.
+    ["mpsgraph"],  # Top-level names of the package.
     ["torch", "jax"],
     ["packages"],
     ["coreml", "onnx", "training"],
     ["interchange"],
-    ["distributed", "precision.layer_precision"],  # measures layers, so above them
+    ["distributed", "precision.layer_precision"],  # Measures layers, so it is above them.
     ["custom", "data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],
@@ -362,7 +374,7 @@ ROOMS = [
 
 
 def python_modules() -> dict[str, Path]:
-    """The package's modules by name, with the compiled one, of which the stub is there."""
+    """Return the files of the package's modules by name, with the stub file for the compiled module."""
     found = {}
     for path in [*PYTHON.rglob("*.py"), PYTHON / "_core.pyi"]:
         parts = path.relative_to(PYTHON.parent).with_suffix("").parts
@@ -374,9 +386,9 @@ MODULES = python_modules()
 
 
 def imports_of(name: str) -> set[str]:
-    """The modules of the package that one imports: at its top, in functions, and for type checkers.
+    """Return the modules of the package that a module imports at top level, in functions, or for type checkers.
 
-    Who imports a module from outside of its package imports that package, too, which runs first.
+    Importing a module of another package also imports that package, whose __init__ runs first.
     """
     package = name.split(".") if MODULES[name].stem == "__init__" else name.split(".")[:-1]
     wanted = set()
@@ -396,29 +408,31 @@ def imports_of(name: str) -> set[str]:
 IMPORTS = {name: imports_of(name) for name in MODULES}
 
 
-def room_of(name: str) -> tuple[int, str]:
-    """The row of a module and its entry there: the longest that names it or a package around it."""
+def python_layer_of(name: str) -> tuple[int, str]:
+    """Return the row of a module and its entry there: the longest entry that is the module or one of its packages."""
     inside = f"{name.removeprefix('mpsgraph.')}."
-    fitting = [(row, entry) for row, entries in enumerate(ROOMS) for entry in entries if inside.startswith(f"{entry}.")]
-    assert fitting, f"{name} belongs to no room: say in ROOMS what it may import"
+    fitting = [
+        (row, entry) for row, entries in enumerate(PYTHON_LAYERS) for entry in entries if inside.startswith(f"{entry}.")
+    ]
+    assert fitting, f"add {name} to PYTHON_LAYERS, above the modules that it imports"
     return max(fitting, key=lambda found: len(found[1]))
 
 
 @pytest.mark.parametrize(
     ("name", "imported"),
     [
-        ("mpsgraph.graph", "mpsgraph._core"),  # from . import
-        ("mpsgraph.cli", "mpsgraph.selftest"),  # in a function
-        ("mpsgraph.nn.module", "mpsgraph.graph"),  # for type checkers
-        ("mpsgraph.ops._family", "mpsgraph.precision"),  # the package around what is imported
-        ("mpsgraph.demo.digits", "mpsgraph"),  # import
+        ("mpsgraph.graph", "mpsgraph._core"),  # `from . import` statement.
+        ("mpsgraph.cli", "mpsgraph.selftest"),  # Import in a function.
+        ("mpsgraph.nn.module", "mpsgraph.graph"),  # Import for type checkers only.
+        ("mpsgraph.ops._family", "mpsgraph.precision"),  # Package that contains the imported module.
+        ("mpsgraph.demo.digits", "mpsgraph"),  # `import` statement.
     ],
 )
-def test_imports_are_seen(name: str, imported: str):
+def test_all_kinds_of_imports_are_found(name: str, imported: str):
     assert imported in IMPORTS[name]
 
 
-def test_python_modules_do_not_import_in_circles():
+def test_python_imports_have_no_cycles():
     try:
         TopologicalSorter(IMPORTS).prepare()
     except CycleError as circle:
@@ -426,12 +440,12 @@ def test_python_modules_do_not_import_in_circles():
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_python_imports_go_down(name: str):
-    row, own = room_of(name)
+def test_python_imports_only_reach_lower_layers(name: str):
+    row, own = python_layer_of(name)
     for imported in IMPORTS[name]:
-        below, other = room_of(imported)
+        below, other = python_layer_of(imported)
         assert own == other or row < below, f"{own} may not import {imported}"
 
 
-def test_every_room_is_there():
-    assert {entry for entries in ROOMS for entry in entries} == {room_of(name)[1] for name in MODULES}
+def test_every_listed_python_layer_exists():
+    assert {entry for entries in PYTHON_LAYERS for entry in entries} == {python_layer_of(name)[1] for name in MODULES}

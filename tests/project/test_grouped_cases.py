@@ -1,4 +1,4 @@
-"""What harness/together.py must not change: each case runs, on its own arguments, and is reported by its own name."""
+"""Tests of harness/grouped_cases.py: each case runs with its own arguments and is reported under its own name."""
 
 import os
 import subprocess
@@ -7,11 +7,11 @@ from pathlib import Path
 
 CONFTEST = """
 import pytest
-from harness import together
+from harness import grouped_cases
 
 @pytest.fixture
 def rng():
-    return together.random_numbers()
+    return grouped_cases.random_numbers()
 
 @pytest.fixture
 def other():
@@ -19,9 +19,9 @@ def other():
 
 def pytest_configure(config):
     if hasattr(config, "workerinput"):
-        config.pluginmanager.register(together.OneOfSeveral(config))
+        config.pluginmanager.register(grouped_cases.OneOfSeveral(config))
     else:
-        config.pluginmanager.register(together.OverSeveral(config))
+        config.pluginmanager.register(grouped_cases.OverSeveral(config))
 """
 
 TESTS = """
@@ -74,21 +74,24 @@ def run(folder: Path, tests: str, *options: str) -> str:
     return done.stdout
 
 
-def test_each_case_counts_and_is_reported_by_its_name(tmp_path: Path):
+def test_each_case_is_counted_and_reported_by_name(tmp_path: Path):
     said = run(tmp_path, TESTS)
-    assert "1 worker [7 items]" in said  # three tests whole, and what is marked or needs more alone
+    # Three grouped tests, and four single cases that have marks or need other fixtures.
+    assert "1 worker [7 items]" in said
     assert "FAILED test_some.py::test_values[cos-float16] - AssertionError: a wrong number" in said
     assert "FAILED test_some.py::test_warnings[2] - UserWarning: not so" in said
     assert "XFAIL test_some.py::test_values[tan-float16] - is open" in said
     assert "XFAIL test_some.py::test_marks[2] - 2" in said
     assert "no tangent" in said.split("SKIPPED [1]")[1].split("\n")[0]
-    assert "case = 'cos', dtype = 'float16'" in said, "with its arguments"
-    assert "python -m pytest 'test_some.py::test_values[cos-float16]'" in said, "and the command that runs it alone"
-    assert "13 cases passed" in said  # 3 of 6, 3 of 4, 4 of 5, 3 of 3
+    assert "case = 'cos', dtype = 'float16'" in said, "must show the arguments of the case"
+    assert "python -m pytest 'test_some.py::test_values[cos-float16]'" in said, (
+        "must show the command that runs only this case"
+    )
+    assert "13 cases passed" in said  # Passed: 3 of 6, 3 of 4, 4 of 5, and 3 of 3.
     assert "2 failed" in said and "1 skipped, 2 xfailed" in said
 
 
-def test_of_a_crash_the_case_is_named(tmp_path: Path):
+def test_crash_report_names_the_case(tmp_path: Path):
     assert "crashed while running 'test_some.py::test_crash', in test_some.py::test_crash[two]" in run(
         tmp_path, CRASH, "--max-worker-restart=0"
     )
