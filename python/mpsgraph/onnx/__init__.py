@@ -44,26 +44,30 @@ def load(
     Inputs and outputs keep their names and dynamic dimensions. Floating-point initializers of rank 1 or more become
     variables, the model's parameters; all other initializers become constants.
 
-    Some exporters store weights in Constant nodes. Such a constant becomes a variable, named after the result of its
-    node, if it is a floating-point tensor with more than one element in the main graph (not in a function, branch, or
-    loop), and a convolution, matmul, recurrent layer, normalization, lookup, PRelu, or one of +, -, *, and / combines
-    it with values computed from the inputs. The constant may be cast, transposed, or reshaped first.
+    Some exporters store weights in Constant nodes instead of initializers. A Constant node becomes a variable, named
+    after its result, if all of these conditions hold:
 
-    If input values determine shapes inside the model, a `DeferredModel` is returned, whose graph is built on the first
-    run.
+    - It holds a floating-point tensor with more than one element.
+    - It is in the main graph, not in a function, branch, or loop.
+    - A convolution, matmul, recurrent layer, normalization, lookup, PRelu, or one of +, -, *, and / combines it with
+      values computed from the inputs. The constant may be cast, transposed, or reshaped first.
+
+    If input values determine shapes inside the model, the function returns a `DeferredModel`, which builds its graph on
+    the first run.
 
     String tensors are not supported. A classifier of ai.onnx.ml with string labels returns the index of the class as
-    int64, and ZipMap returns the scores with one column per class; `model.classes` holds the labels by output name.
+    int64, and ZipMap returns the scores with one column per class; `model.classes` maps output names to labels.
+
     Resize with align_corners uses the integer output size and rounds nearest-neighbor coordinates in float32, like
-    PyTorch and ONNX Runtime; the reference implementation in the onnx package differs where scale * size is not an
-    integer.
+    PyTorch and ONNX Runtime. The results differ from the reference implementation in the onnx package where scale *
+    size is not an integer.
 
     Args:
         path: Path of the file, or an onnx.ModelProto.
         trainable: Which floating-point weights become variables: True for all, False for none, a collection of names,
             or a predicate on the name. Defaults to True.
-        values: Arrays by name for inputs that become constants.
-        shapes: Shapes by name for inputs, replacing the shapes in the file.
+        values: Dict from input names to arrays. These inputs become constants.
+        shapes: Dict from input names to shapes that replace the shapes in the file.
 
     Returns:
         A Model, or a DeferredModel if shapes depend on input values.
@@ -91,8 +95,8 @@ def load(
 def _no_search_for_circles() -> Iterator[None]:
     """Disable Python's cyclic garbage collector during an import.
 
-    The collector repeatedly scans the growing graph without finding garbage, which took a sixth of the import time of a
-    large model.
+    The collector repeatedly scans the growing graph without finding garbage. In a large model, this took a sixth of the
+    import time.
     """
     searches = gc.isenabled()
     gc.disable()

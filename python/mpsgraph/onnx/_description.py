@@ -2,9 +2,9 @@
 
 ONNX expresses some operations with several nodes: three for a convolution with channels last, ten for attention. The
 metadata property `mpsgraph.graph` lists the original operations together with a digest of the ONNX nodes. If the digest
-still matches, the importer rebuilds the original operations; only the values of weights may differ. Otherwise another
-program has changed the file, and it is imported node by node. The description refers to constants in the file where
-they are stored there, and contains their elements otherwise.
+still matches, the importer rebuilds the original operations; only the values of weights may differ. If the digest does
+not match, another program has changed the file, and the importer translates the ONNX nodes instead. The description
+refers to constants by name if the file stores them, and otherwise contains their elements.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def described(
     variables: Mapping[Tensor, str],
     graph: GraphProto,
 ) -> str | None:
-    """Return the JSON description of operations that were written to an ONNX graph, or None if they cannot be rebuilt.
+    """Return the JSON description of operations that were written to an ONNX graph.
 
-    `variables` maps each variable to the name of its initializer.
+    Returns None if the operations cannot be rebuilt from a description. `variables` maps each variable to the name of
+    its initializer.
     """
     writing = _Description(inputs, variables, constants_in(graph))
     try:
@@ -64,7 +65,7 @@ class _Indescribable(Exception):
 
 
 class _Description:
-    """Numbers tensors and operations in creation order and describes operations in terms of these numbers."""
+    """Numbers tensors and operations in creation order and describes operations with these numbers."""
 
     def __init__(
         self, inputs: Mapping[str, Tensor], variables: Mapping[Tensor, str], constants: Mapping[str, TensorProto]
@@ -131,7 +132,7 @@ def _type(pair: tuple[DType, tuple[int, ...] | None]) -> list[Any]:
 
 
 def constants_in(graph: GraphProto) -> dict[str, TensorProto]:
-    """Return the tensors stored in an ONNX graph, in initializers and Constant nodes, by name."""
+    """Return a dict from names to the tensors stored in an ONNX graph, in initializers and Constant nodes."""
     found = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant":
@@ -175,9 +176,9 @@ class Rebuilt:
     Args:
         contents: The description, from `description_of`.
         graph: The graph to build in.
-        placeholder: Creates the placeholder for an input name.
-        weight: Creates the variable or constant for an initializer name.
-        elements: Returns the array and dtype of a constant stored in the file.
+        placeholder: Function that creates the placeholder for an input name.
+        weight: Function that creates the variable or constant for an initializer name.
+        elements: Function that returns the array and dtype of a constant stored in the file.
         kinds: Operation kinds that may be created.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Memory-mapping of large tensors in a model file, so that only the small remainder is parsed as a protocol buffer.
+"""Memory-mapping of large tensors in a model file, so that only the rest of the file is parsed as a protocol buffer.
 
 Parsing copies the elements of a tensor three times: out of the file, out of the message, and out of the field. For
-large models this dominates loading. Before parsing, we therefore scan the wire format for fields with many elements
-(model, graph, initializer or node, attribute, tensor) and replace each with a short token. The scan does not validate
-anything: if it meets unexpected data, the whole file is parsed, and the parser reports the error.
+large models these copies dominate loading. Before parsing, we therefore scan the wire format for fields with many
+elements (model, graph, initializer or node, attribute, tensor) and replace each field with a short token. The scan does
+not validate the file: if it meets unexpected data, the whole file is parsed, and the parser reports the error.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TypeAlias
 
 from onnx import TensorProto
 
-LARGE = 1 << 14  # Smallest field in bytes for which mapping is cheaper than copying.
+LARGE = 1 << 14  # Minimum field size in bytes for mapping to be cheaper than copying.
 _DEEPEST = 64  # Maximum nesting depth of messages.
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # Wire types of protocol buffers.
 _TYPE, _FLOATS, _STRINGS, _RAW = 2, 4, 6, 9  # Field numbers of TensorProto.
-# Field numbers of each message that lead to tensors, with the types of the submessages.
+# For each message, the numbers of the fields that can contain tensors, and the message types of these fields.
 _INSIDE: dict[str, dict[int, str]] = {
     "model": {7: "graph"},
     "graph": {1: "node", 5: "tensor"},
@@ -31,18 +31,18 @@ Places: TypeAlias = dict[bytes, tuple[int, int]]
 
 
 class Elements:
-    """Tensor elements left in the mapped file, indexed by their tokens."""
+    """The elements of large tensors, which stay in the memory-mapped file and are looked up by token."""
 
     def __init__(self, contents: memoryview | None = None, places: Places | None = None) -> None:
         self._contents, self._places = memoryview(b"") if contents is None else contents, places or {}
 
     def of(self, raw: bytes) -> memoryview | bytes:
-        """Return the bytes that a tensor's raw data refers to, or the raw data itself if it is not a token."""
+        """Return the bytes that a token in a tensor's raw_data refers to, or raw_data itself if it is not a token."""
         place = self._places.get(raw) if len(raw) == 16 else None
         return raw if place is None else self._contents[place[0] : place[1]]
 
     def keep(self) -> None:
-        """Copy the mapped elements into memory, for models that use them later, when the file may have changed."""
+        """Copy the mapped elements into memory, so that the model can use them after the file has changed."""
         if self._places:
             self._contents = memoryview(bytes(self._contents))
 
@@ -71,7 +71,8 @@ def _pieces(
     if depth > _DEEPEST:
         raise ValueError
     inside, taken = _INSIDE[kind], at
-    # Fields are usually in ascending order, and many irrelevant ones may follow the last relevant one.
+    # The fields are usually in ascending order. Past the largest relevant field number, all remaining fields can be
+    # skipped.
     last = max(inside)
     for tag, start, begin, stop in _fields(contents, at, end):
         if tag >> 3 > last:
@@ -91,8 +92,9 @@ def _pieces(
 
 
 def _with_token(contents: memoryview, at: int, end: int, prefix: bytes, places: Places) -> bytes | None:
-    """Return a tensor's message with a token in place of its elements, or None unless they are in one large bytes
-    field.
+    """Return a tensor's message with a token in place of its elements.
+
+    Returns None unless the elements are in one large bytes field.
     """
     held, of_floats = [], False
     for tag, start, begin, stop in _fields(contents, at, end):
@@ -114,7 +116,7 @@ def _with_token(contents: memoryview, at: int, end: int, prefix: bytes, places: 
 
 
 def _fields(contents: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the tag, start, start of the payload, and end of each field in a message."""
+    """Yield the tag, start offset, payload offset, and end offset of each field in a message."""
     while at < end:
         start = at
         tag, at = _read(contents, at, end)

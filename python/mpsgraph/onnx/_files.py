@@ -22,9 +22,10 @@ from ._elements import Elements, split
 
 ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto
 LARGEST_FILE = 2**31 - 1  # Maximum size of a protocol buffer; larger models store their weights as external data.
-LARGEST_TENSOR = 2**40  # Bytes.
+LARGEST_TENSOR = 2**40  # Maximum size of a tensor in bytes.
 
-# ONNX element types: name in ONNX, mpsgraph dtype (None if unsupported), and the TensorProto field that lists elements.
+# For each ONNX element type: its name in ONNX, its mpsgraph dtype (None if unsupported), and the TensorProto field that
+# lists its elements.
 _TYPES: dict[int, tuple[str, str | None, str]] = {
     TensorProto.FLOAT: ("float", "float32", "float_data"),
     TensorProto.UINT8: ("uint8", "uint8", "int32_data"),
@@ -50,7 +51,7 @@ _EXTERNAL = TensorProto.EXTERNAL
 
 
 def type_name(number: int) -> str:
-    """Return ONNX's name of an element type for messages."""
+    """Return ONNX's name of an element type, for error messages."""
     if number in _TYPES:
         return _TYPES[number][0]
     known = {value: name for name, value in TensorProto.DataType.items()}
@@ -95,12 +96,14 @@ def read_model(source: ModelLike) -> tuple[ModelProto, Tensors]:
     try:
         contents, elements = split(_regular_file(path, LARGEST_FILE))
         model.ParseFromString(contents)
-        # Checking the digest in files exported by mpsgraph requires the tensors themselves.
+        # Files exported by mpsgraph are parsed completely, because checking their digest requires the elements of the
+        # tensors.
         if model.producer_name == "mpsgraph":
             model.ParseFromString(path.read_bytes())
     except OSError as error:
         raise GraphError(f"[onnx] cannot read {path}: {error}") from error
-    except Exception as error:  # DecodeError, which cannot be imported without depending on protobuf internals.
+    # The exception is protobuf's DecodeError, which cannot be imported without depending on protobuf internals.
+    except Exception as error:
         raise GraphError(f"[onnx] {path} is truncated or not an ONNX model: {error}") from error
     if not model.HasField("graph") or (model.ir_version >= 3 and not model.opset_import):
         raise GraphError(f"[onnx] {path} is truncated or not an ONNX model: it has no graph or no opset import")
@@ -113,7 +116,7 @@ def read_model(source: ModelLike) -> tuple[ModelProto, Tensors]:
 
 
 def type_of(dtype: DType) -> int | None:
-    """Return ONNX's element type for a dtype, or None if ONNX does not have it."""
+    """Return ONNX's element type for a dtype, or None if ONNX does not have such a type."""
     return _NUMBERS.get(str(dtype))
 
 
@@ -198,7 +201,9 @@ class Tensors:
         try:
             offset, length = (int(entries.get(key) or default) for key, default in (("offset", 0), ("length", size)))
         except ValueError:
-            raise GraphError(f"[onnx] {what}: offset and length of its external data must be integers") from None
+            raise GraphError(
+                f"[onnx] {what}: offset and length of its external data must be integers, got {entries!r}"
+            ) from None
         file = self._file(location, what)
         if length != size or offset < 0 or offset + size > file.size:
             raise GraphError(
@@ -212,7 +217,8 @@ class Tensors:
         """Return the mapped bytes of an external data file, which must be below the model's directory."""
         if self._directory is None:
             raise GraphError(
-                f"[onnx] {what} has external data: pass the path of the model so that the data can be found"
+                f"[onnx] {what} has external data, which is looked up next to the model file: pass the path of the "
+                "file instead of a ModelProto"
             )
         if location not in self._mapped:
             root = self._directory.resolve()
@@ -236,16 +242,17 @@ def _element_count(shape: tuple[int, ...], item: int, what: str) -> int:
         negative = negative or size < 0
     if negative or len(shape) > 16 or count * item > LARGEST_TENSOR:
         raise GraphError(
-            f"[onnx] {what} has invalid shape {shape}: it has a negative dimension, more than 16 dimensions, or more "
-            f"than {LARGEST_TENSOR} bytes"
+            f"[onnx] {what} has invalid shape {shape}: it must have no negative dimensions, at most 16 dimensions, and "
+            f"at most {LARGEST_TENSOR} bytes"
         )
     return count
 
 
 def _packed(values: Any, field: str, storage: np.dtype[Any]) -> np.ndarray:
-    """Return fixed-width elements of a repeated field without iterating over them.
+    """Return the fixed-width elements of a repeated field without iterating over them in Python.
 
-    A message with only this field consists of a tag, a length, and the elements one after another.
+    A message with only this field is serialized as a tag, a length, and the consecutive elements, which can be viewed
+    as an array.
     """
     if not values:
         return np.empty(0, storage)
@@ -256,7 +263,7 @@ def _packed(values: Any, field: str, storage: np.dtype[Any]) -> np.ndarray:
 
 
 def _listed(tensor: TensorProto, field: str, storage: np.dtype[Any], what: str) -> np.ndarray:
-    """Return elements of a repeated field, which stores 16-bit floats as their bits."""
+    """Return the elements of a repeated integer field, in which 16-bit floats are stored as their bit patterns."""
     values: Any = getattr(tensor, field)
     if field in ("float_data", "double_data"):
         return _packed(values, field, storage)
@@ -266,5 +273,7 @@ def _listed(tensor: TensorProto, field: str, storage: np.dtype[Any], what: str) 
         return np.array(values, storage)
     wide = np.array(values, np.uint64 if field == "uint64_data" else np.int64)
     if wide.size and (int(wide.max()) > np.iinfo(storage).max or int(wide.min()) < np.iinfo(storage).min):
-        raise GraphError(f"[onnx] {what} has values out of range for {storage}")
+        raise GraphError(
+            f"[onnx] {what} must have values in the range of {storage}, got {int(wide.min())} to {int(wide.max())}"
+        )
     return wide.astype(storage)

@@ -1,4 +1,4 @@
-"""Lookup of the operators of a model, which are translated by a function or expanded from a body defined in the model.
+"""Lookup of the operators of a model, each of which has a translation function or a body of simpler nodes.
 
 The version of an operator is determined from our own table of the standard (_standard.py), not from the installed onnx
 package. Before an import, a survey of the whole model reports all unsupported operators, unsupported element types, and
@@ -31,12 +31,12 @@ class Found:
     version: int
     lower: Function | None = None
     body: FunctionProto | None = None
-    # Attributes with their defaults, or None if the operator's attributes are not listed anywhere.
+    # Dict from attribute names to defaults, or None if the operator's attributes are not listed anywhere.
     attributes: Mapping[str, Any] | None = None
 
 
 class Functions:
-    """The operators available to a model."""
+    """Looks up the translations of the operators that a model may use."""
 
     def __init__(self, model: ModelProto) -> None:
         self.opsets = _opsets(model.opset_import) or {"": 1}  # IR versions before 3 had only one operator set.
@@ -45,7 +45,10 @@ class Functions:
         self._survey(model)
 
     def opsets_of(self, body: FunctionProto) -> Opsets:
-        """Return the opset versions for the nodes of a function, which inherits missing ones from the model."""
+        """Return the opset versions for the nodes of a function.
+
+        Domains that the function does not import have the versions that the model imports.
+        """
         return {**self.opsets, **_opsets(body.opset_import)}
 
     def find(self, domain: str, name: str, overload: str, opsets: Opsets) -> Found:
@@ -83,8 +86,8 @@ class Functions:
     def _survey(self, model: ModelProto) -> None:
         """Check that all operators, element types, and attributes of the model are supported.
 
-        Raises UnsupportedError that lists all unsupported operators and element types with their nodes, and GraphError
-        for attributes that an operator does not have.
+        Raises UnsupportedError with a list of all unsupported operators and element types and their nodes, and
+        GraphError for attributes that an operator does not have.
         """
         missing: dict[str, list[str]] = defaultdict(list)
         self._unknown: list[str] = []
@@ -100,7 +103,7 @@ class Functions:
 
     def _survey_graph(self, graph: GraphProto, opsets: Opsets, missing: dict[str, list[str]]) -> None:
         classifies = any(node.domain == "ai.onnx.ml" for node in graph.node)
-        # Outputs of classifiers declared as strings become integers, so they are not checked.
+        # Classifier outputs declared as strings are imported as integers, so their element types are not checked.
         for info in (*graph.input, *graph.output[: 0 if classifies else None]):
             kind = info.type.WhichOneof("value")
             if kind == "tensor_type" and not is_known(info.type.tensor_type.elem_type):

@@ -2,12 +2,12 @@
 
 `@operator("Relu", upto=14)` registers a function that translates a node into graph operations. The function covers all
 versions of the operator up to `upto`; newer versions are rejected. If the function needs a tensor's value while the
-graph is being built (a shape, axes, a count), it calls `value`. When the value depends on inputs, this raises
+graph is being built (a shape, axes, a count), it calls `value`. When the value depends on inputs, `value` raises
 DataDependent and aborts the import, and the graph is built on the first run instead (see
 interchange/deferred_build.py).
 
-No attribute is silently ignored: `lowered` rejects a node with a non-default attribute that the function neither read
-nor declared to have no effect.
+Attributes are never silently ignored: `lowered` rejects a node if it has a non-default attribute that the function
+neither read nor declared to have no effect.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def operator(*names: str, upto: int, domain: str = "") -> Callable[[Function], F
 
 
 def function_of(domain: str, name: str, version: int) -> Function | None:
-    """Return the translation of an operator, or None if its version (not the opset) is newer than supported."""
+    """Return the translation of an operator, or None if its version is newer than supported.
+
+    `version` is the operator's own version, not the opset.
+    """
     upto, function = _FUNCTIONS.get((domain, name), (0, None))
     return function if version <= upto else None
 
@@ -100,14 +103,14 @@ class TensorSequence:
 
 
 class InNode(Exception):
-    """Wraps an error whose message already names the node."""
+    """Wraps an error whose message already names the node, so that outer nodes do not add their names."""
 
     def __init__(self, error: Error) -> None:
         self.error = error
 
 
 class Import(Protocol):
-    """The importer interface that nodes use; implemented by Importer in importer.py."""
+    """The interface of the importer that nodes use. `Importer` in importer.py implements it."""
 
     graph: Graph
 
@@ -127,32 +130,37 @@ class Import(Protocol):
         """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor as if an axis of `source` had this size; return None if other unknowns affect it."""
+        """Evaluate a tensor under the assumption that an axis of `source` has the given size.
+
+        Returns None if the tensor also depends on other unknown values.
+        """
 
     def assume_one(self) -> bool | None:
-        """Return whether to assume that an axis has size 1 when a node squeezes it only in that case.
+        """Return the assumption to make for a node that squeezes an axis only if the axis has size 1.
 
-        None means that the choice must be made at run time.
+        True assumes size 1, False assumes another size, and None leaves the choice to run time.
         """
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
 
     def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Add the nodes of a subgraph to the current block and return its results."""
 
     def sizes(self, sizes: tuple[int, ...]) -> Tensor:
-        """Return a shape as an int64 constant, shared within a block."""
+        """Return an int64 constant that holds a shape, reusing the constant of an equal shape in the same block."""
 
     def block(self) -> AbstractContextManager[Any]:
-        """Return a context for building a block; constants created in it are not visible outside."""
+        """Return a context manager for building a block. Constants created in the block are not visible outside."""
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """Record the labels for the columns of a classifier's scores or for the class indices it returns."""
+        """Record the class labels for a classifier's output, whose columns or elements they name."""
 
 
 class Node(Sizes):
-    """An ONNX node with its operands and attributes, and the graph that its translation adds operations to."""
+    """A node of an ONNX model as its translation function sees it: operands, attributes, and the graph to add
+    operations to.
+    """
 
     def __init__(
         self,
@@ -175,7 +183,7 @@ class Node(Sizes):
         return i < len(self.inputs) and self.inputs[i] != ""
 
     def wants(self, i: int) -> bool:
-        """Return whether result i is named, and so may be used."""
+        """Return whether result i has a name. Results without a name are unused."""
         return i < len(self.outputs) and self.outputs[i] != ""
 
     def tensor(self, i: int) -> Tensor:
@@ -285,8 +293,9 @@ class Node(Sizes):
     def require_all_asked(self, known: Mapping[str, Any] | None) -> None:
         """Raise an error if the node has a non-default attribute that the translation function did not read.
 
-        `known` maps the operator's attributes to their defaults and is None for operators outside the standard, for
-        which any unread attribute raises GraphError. Otherwise the error is an UnsupportedError.
+        `known` maps the operator's attributes to their defaults, or is None for an operator outside the standard. If
+        `known` is None, any unread attribute raises GraphError. Otherwise an unread non-default attribute raises
+        UnsupportedError.
         """
         for name, value in self._attributes.items():
             if name in self._asked or name in _HINTS:
@@ -300,15 +309,16 @@ class Node(Sizes):
                 )
 
     def ints_attribute_or_operand(self, name: str, i: int) -> list[int] | None:
-        """Return integers that older versions store in an attribute and newer ones in an operand, or None if both are
-        missing.
+        """Return integers that older versions of an operator store in an attribute and newer versions in an operand.
+
+        Returns None if both are missing.
         """
         if self.has(i):
             return self.ints(i)
         return self.attribute(name, None)
 
     def dtype_attribute(self, name: str, default: int | None = None) -> DType:
-        """Return an attribute that specifies an element type as a dtype."""
+        """Return the dtype that an attribute specifies as an ONNX element type."""
         return dtype_of(self.attribute(name, default) if default is not None else self.attribute(name), f"'{name}'")
 
     # --- helpers ---------------------------------------------------------------------------------------------------
@@ -318,5 +328,5 @@ class Node(Sizes):
         return self.g.reshape(parameter, self.importer.sizes((1, -1, *(1,) * (self.rank(x) - 2))))
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of x must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of x and the shape is unknown."""
         return self.importer.data_dependent_shape(x)

@@ -1,9 +1,9 @@
 """Detection of weights in Constant nodes, for files whose exporters do not use initializers.
 
-Most constants are sizes or scalar factors in formulas, so a constant is considered a weight only by its use: it has
-more than one element, and a node of the main graph consumes it at an operand position for weights, together with a
-value computed from the model's inputs (not just from their shapes). The constant may be cast, transposed, or reshaped
-first. Such positions are the weights of convolutions, matmuls, recurrent layers, normalizations, lookup tables, and
+Most constants are sizes or scalar factors in formulas, so a constant counts as a weight only if it has more than one
+element and a node of the main graph consumes it at an operand position for weights, together with a value computed from
+the model's inputs (not just from their shapes). The constant may be cast, transposed, or reshaped first. Operand
+positions for weights are the weights of convolutions, matmuls, recurrent layers, normalizations, lookup tables, and
 PRelu slopes, and both operands of +, -, *, and /.
 """
 
@@ -31,7 +31,7 @@ _PLACES: dict[str, Iterable[int]] = {
     "Gather": (0,),
     "Attention": (1, 2),
 }
-# Applied to their first operand.
+# Operators whose result counts as the same weight as their first operand.
 _TURNS = ("Identity", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten")
 _SIZES = ("Shape", "Size")
 _GRAPH, _GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS
@@ -45,7 +45,7 @@ def weights_in_constants(graph: GraphProto) -> frozenset[str]:
         return frozenset()
     fixed = {tensor.name for tensor in graph.initializer[:]}
     data = {info.name for info in graph.input if info.name not in fixed}  # Names that depend on inputs.
-    sources: dict[str, str] = {}  # The constant that each name is derived from.
+    sources: dict[str, str] = {}  # Maps each name derived from a constant to the constant's name.
     found: set[str] = set()
     for kind, node in zip(kinds, nodes, strict=True):
         if kind == "Constant":
@@ -99,7 +99,7 @@ def _is_large(node: NodeProto) -> bool:
 
 
 def _read_inside(node: NodeProto) -> list[str]:
-    """Return the names read by nodes in a node's subgraphs, wherever they are defined."""
+    """Return the names that the nodes in a node's subgraphs read, including names defined inside the subgraphs."""
     read = []
     for attribute in node.attribute[:]:
         number = attribute.type

@@ -1,6 +1,6 @@
 """Export of graphs to ONNX: `mpsgraph.onnx.export(model, path)`.
 
-There is one file per group of operations. `_writer.py` holds the registry of writers, and `_graphs.py` walks the
+There is one file per group of operations. `_writer.py` holds the registry of writers, and `_graphs.py` visits the
 operations that the outputs depend on. Operations that ONNX cannot express are collected and reported in one error
 before any file is written.
 """
@@ -110,7 +110,8 @@ def export(
     size = proto.ByteSize()
     if size > LARGEST_FILE:
         raise UnsupportedError(
-            f"[onnx.export] the model has {size} bytes, but an ONNX file can hold at most 2 GiB: use mpsgraph.save"
+            f"[onnx.export] the model has {size} bytes, but an ONNX file can hold at most 2 GiB: "
+            "use mpsgraph.save instead"
         )
     try:
         onnx.checker.check_model(proto, full_check=True)
@@ -129,11 +130,16 @@ def _as_model(
 ) -> Model:
     if isinstance(model, Module):
         if outputs is not None:
-            raise GraphError("[onnx.export] do not pass outputs with a Module: its results are the outputs")
+            raise GraphError(
+                "[onnx.export] outputs must be None for a Module, whose results are the outputs: omit the argument"
+            )
         return module_as_model(model, inputs, method)
     if isinstance(model, NNGraph):
         if outputs is not None:
-            raise GraphError("[onnx.export] do not pass outputs with an NNGraph: its result images are the outputs")
+            raise GraphError(
+                "[onnx.export] outputs must be None for an NNGraph, whose result images are the outputs: "
+                "omit the argument"
+            )
         return nodes_as_model(model, inputs, "onnx.export")
     if isinstance(model, Model):
         return Model(
@@ -198,7 +204,10 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
 
 
 def _name_outputs(w: Writer, outputs: Mapping[str, Tensor]) -> None:
-    """Give results the names of the outputs, by renaming where possible and by Identity nodes otherwise."""
+    """Give results the names of the outputs.
+
+    Results are renamed where possible; otherwise Identity nodes are added.
+    """
     made = {name for node in w.nodes for name in node.output}
     renamed: dict[str, str] = {}
     for output, tensor in outputs.items():

@@ -25,7 +25,7 @@ def write_operations(
     problems: list[_Problem],
     prefix: str = "",
 ) -> None:
-    """Write nodes for the operations, adding those that cannot be expressed to `problems`.
+    """Write nodes for the operations, and add operations that ONNX cannot express to `problems`.
 
     Names of variables are prefixed with `prefix`.
     """
@@ -59,7 +59,8 @@ def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.nd
     if kind == "variable":
         tensor = operation.outputs[0]
         if any(user.kind == "assign" and user.inputs[1].operation.kind == "random" for user in w.users.get(tensor, [])):
-            return [""]  # An ONNX runtime keeps the state of its random number generator itself.
+            # ONNX runtimes manage the state of their random number generator themselves, so the state is not exported.
+            return [""]
         return [w.variable(tensor, prefix + tensor.name, value_of(tensor))]
     if kind == "constant":
         tensor, array = operation.outputs[0], array_of(operation)
@@ -87,7 +88,8 @@ def inlined(w: Writer, block: Block, arguments: Sequence[str]) -> list[str]:
     inner.nodes = w.nodes
     for argument, name in zip(block.arguments, arguments, strict=True):
         inner.give(argument, name)
-    assert w.value_of is not None  # Set by write_operations, which called the writer of the operation with this block.
+    # `value_of` was set by write_operations, which called the writer of the operation that contains this block.
+    assert w.value_of is not None
     write_operations(inner, block.operations, w.value_of, w.problems)
     return [inner.name(tensor) for tensor in block.results]
 

@@ -46,7 +46,7 @@ def module_as_model(module: Module, inputs: Mapping[str, Any] | None, method: st
 
 
 def _keywords(call: Callable[..., Any]) -> set[str]:
-    """Return the names of arguments to pass by keyword: keyword-only ones and those with a default."""
+    """Return the names of the arguments to pass by keyword: keyword-only arguments and those with a default."""
     parameters = inspect.signature(call).parameters.values()
     return {
         p.name
@@ -56,9 +56,10 @@ def _keywords(call: Callable[..., Any]) -> set[str]:
 
 
 def _argument(graph: Graph, name: str, like: Any, placeholders: dict[str, Tensor]) -> Any:
-    """Create the placeholder for an argument, a tuple of them, or a KeyValueCache whose position is a placeholder.
+    """Create the placeholders for an argument that looks like `like`, and return the argument.
 
-    The placeholders are also added to `placeholders` by name.
+    The argument is a placeholder, a tuple of placeholders, or a KeyValueCache whose position is a placeholder. The
+    placeholders are also added to `placeholders` by name.
     """
     if isinstance(like, KeyValueCache):
         placeholders["position"] = position = graph.placeholder((1,), int32, "position")
@@ -85,7 +86,11 @@ def _is_shaped(like: Any) -> bool:
 
 
 def _enter_results(name: str, result: Any, outputs: dict[str, Tensor]) -> None:
-    """Add a result to the outputs: a tensor by name, mapping entries by key, and sequence elements by number."""
+    """Add the tensors in a result to the outputs.
+
+    A tensor is named `name`, an entry of a mapping is named like its key, and the elements of a sequence are named
+    NAME_0, NAME_1, and so on.
+    """
     if isinstance(result, Tensor):
         outputs[name] = result
     elif isinstance(result, Mapping):

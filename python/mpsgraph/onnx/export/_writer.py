@@ -1,4 +1,4 @@
-"""The registry of operation writers, and the graph they write to.
+"""The registry of operation writers, and the ONNX graph that the writers add nodes to.
 
 `@writes("relu")` registers the function that writes ONNX nodes for an operation. `Writer` collects the nodes, maps
 tensors to names, and creates constants and shapes. Nothing in this file is specific to an operation.
@@ -29,18 +29,18 @@ NO_WORD = {
         "ONNX operators do not support complex numbers; DFT represents them as pairs of real numbers",
     ),
     **dict.fromkeys(
-        ("check", "check_indices"), "ONNX has no runtime checks: export outputs that do not depend on this one"
+        ("check", "check_indices"), "ONNX has no runtime checks: choose outputs that do not depend on this check"
     ),
     **dict.fromkeys(
         ("history_push", "history_pop", "history_empty"),
-        "it stores intermediate values for the gradient of a loop, which ONNX cannot express",
+        "the operation stores intermediate values for the gradient of a loop, which ONNX cannot express",
     ),
     "matrix_inverse": "ONNX has an operator for determinants, but none for inverses",
     "bitwise_population_count": "ONNX has no operator that counts bits",
     "reinterpret_cast": "ONNX can convert values, but not reinterpret their bits",
-    "hamming_distance": "ONNX has no operator that counts bits",
+    "hamming_distance": "ONNX has no operator that counts bits, which the Hamming distance needs",
 }
-"""Reasons why an operation kind cannot be exported, where the default message is not specific enough."""
+"""Dict from operation kinds that cannot be exported to reasons, where the default message is not specific enough."""
 
 
 def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
@@ -73,7 +73,7 @@ def type_number(dtype: DType) -> int:
 
 
 class Writer:
-    """Collects the nodes and names of a graph or subgraph."""
+    """Collects the nodes of a graph or subgraph and maps tensors to their ONNX names."""
 
     def __init__(self, opset: int, outer: Writer | None = None) -> None:
         self.opset, self._outer = opset, outer
@@ -87,11 +87,12 @@ class Writer:
         self.users: dict[Tensor, list[Operation]] = outer.users if outer else {}
         self.results: frozenset[Tensor] = outer.results if outer else frozenset()  # The outputs of the exported model.
         self.weights: dict[Tensor, str] = outer.weights if outer else {}
-        # Assigned variables, with the names of their new values.
+        # Maps each assigned variable to the name of its new value.
         self.states: dict[Tensor, str] = outer.states if outer else {}
-        # By symbol: the model to call, and the names given to its variables.
+        # Maps each symbol to the model to call and the names of the model's variables.
         self.callables: dict[str, tuple[Any, dict[Tensor, str]]] = outer.callables if outer else {}
-        self._turned: dict[str, tuple[str, tuple[int, ...]]] = {}  # Result of a Transpose: its operand and permutation.
+        # Maps the result of each Transpose to its operand and permutation.
+        self._turned: dict[str, tuple[str, tuple[int, ...]]] = {}
 
     # --- names -----------------------------------------------------------------------------------------------------
 
@@ -159,12 +160,12 @@ class Writer:
         return self.constant(np.asarray(value, dtype.numpy))
 
     def constant(self, value: np.ndarray) -> str:
-        """Add a small constant that the exporter needs, reusing an equal one."""
+        """Add a small constant that the exporter needs, or reuse an existing constant with equal elements."""
         key = (value.dtype.str, value.shape, value.tobytes())
         if key not in self._constants:
             self._constants[key] = name = self.fresh("constant")
             proto = _tensor_proto(name, value, None)
-            # The importer would treat a floating-point initializer as a weight.
+            # A Constant node is used because the importer would treat a floating-point initializer as a weight.
             if value.dtype.kind == "f" and value.ndim:
                 self._outermost().nodes.append(helper.make_node("Constant", [], [name], value=proto))
             else:
@@ -210,7 +211,7 @@ class Writer:
         return self.add("Cast", name, to=type_number(dtype))
 
     def shape_operand(self, tensor: Tensor) -> str:
-        """Return an integer tensor as an int64 operand, which ONNX requires for shapes."""
+        """Return an integer tensor converted to int64, which ONNX requires for shape operands."""
         known = known_array(tensor)
         if known is not None:
             return self.ints(known.reshape(-1).tolist())
@@ -225,7 +226,8 @@ class Writer:
     def sizes(self, *parts: int | tuple[Tensor, int]) -> str:
         """Concatenate sizes into an int64 vector.
 
-        Each part is an int or a (tensor, axis) pair, whose size is read at run time if it is dynamic.
+        Each part is an int, or a (tensor, axis) pair that stands for the size of this axis of the tensor. Dynamic sizes
+        are read at run time.
         """
         known = [part if isinstance(part, int) else required_shape(part[0])[part[1]] for part in parts]
         if min(known, default=0) >= 0 or all(isinstance(part, int) for part in parts):

@@ -70,7 +70,7 @@ def same_meaning(w: Writer, op: Operation) -> str:
     name = _SAME_MEANING[op.kind]
     dtype = str(op.inputs[-1].dtype)
     if name in _BOOLEAN and dtype != "bool":
-        raise NotExpressible(f"ONNX's {name} supports only bool, got {dtype}")
+        raise NotExpressible(f"ONNX's {name} supports only bool, got {dtype}: cast the operands to bool")
     if dtype.startswith("complex"):
         raise NotExpressible(f"ONNX's {name} does not support {dtype}")
     if name == "Sqrt" and "int" in dtype:
@@ -90,7 +90,7 @@ def passing_over_nan(w: Writer, op: Operation) -> str:
 
 @writes("clamp")
 def clamp(w: Writer, op: Operation) -> str:
-    """Write Clip for scalar bounds and Max and Min for others, ignoring NaN bounds."""
+    """Write Clip for scalar bounds, and Max and Min for tensor bounds. NaN bounds are ignored."""
     x, low, high = w.inputs(op)
     scalar = op.inputs[1].shape == () and op.inputs[2].shape == ()
     constant = all(t.operation.kind == "constant" for t in op.inputs[1:])
@@ -173,9 +173,9 @@ def round_half_away(w: Writer, op: Operation) -> str:
 
 @writes("modulo", "floor_modulo")
 def modulo(w: Writer, op: Operation) -> str:
-    """Write Mod, with fmod if the result has the sign of the dividend.
+    """Write Mod, with attribute fmod if the result has the sign of the dividend.
 
-    ONNX supports the sign of the divisor only for integers.
+    For results with the sign of the divisor, ONNX supports only integers.
     """
     a, b = w.inputs(op)
     if op.kind == "modulo":
@@ -187,7 +187,7 @@ def modulo(w: Writer, op: Operation) -> str:
 
 @writes("division_no_nan")
 def division_no_nan(w: Writer, op: Operation) -> str:
-    """Write a division that returns 0 where the divisor is 0."""
+    """Write a division whose result is 0 where the divisor is 0."""
     a, b = w.inputs(op)
     zero = w.number(0, op.inputs[0].dtype)
     return w.add("Where", w.add("Equal", b, zero), zero, w.add("Div", a, b))
@@ -218,7 +218,7 @@ def softmax(w: Writer, op: Operation) -> str:
 
 @writes("relu_gradient", "sigmoid_gradient")
 def activation_gradient(w: Writer, op: Operation) -> str:
-    """Write the gradient of relu or sigmoid as a product."""
+    """Write the gradient of relu or sigmoid: the incoming gradient times the derivative."""
     incoming, x = w.inputs(op)
     dtype = op.inputs[1].dtype
     if op.kind == "relu_gradient":

@@ -1,8 +1,8 @@
 """Writers of branches, loops, calls, and variable assignments.
 
 Branches and loop bodies become subgraphs that can refer to names in the enclosing graph. ONNX's Loop evaluates its
-condition after the body, so the condition block of a `while` is written twice: before the loop and at the end of its
-body. ONNX models cannot contain callables, so a callable is inlined at each call.
+condition after the body, so the condition block of a `while` is written twice: before the loop and at the end of the
+loop body. ONNX models cannot contain callables, so a callable is inlined at each call.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def counted(w: Writer, op: Operation) -> list[str]:
 
 
 def _iterations(w: Writer, op: Operation) -> str:
-    """Write max(0, (upper - lower + step - sign(step)) / step), rounded toward zero."""
+    """Write the number of iterations: max(0, (upper - lower + step - sign(step)) / step), rounded toward zero."""
     lower, upper, step = (w.add("Cast", w.name(tensor), to=TensorProto.INT64) for tensor in op.inputs[:3])
     rounded = w.add("Sub", w.add("Add", w.add("Sub", upper, lower), step), w.add("Sign", step))
     return w.add("Max", w.add("Div", rounded, step), w.ints(0))
@@ -79,7 +79,7 @@ def _loop(
 ) -> list[str]:
     """Write Loop with initial values for the `carried` tensors.
 
-    If the loop has a condition, it is the first result of `iteration`.
+    If the loop has a condition, the first result of `iteration` is the condition.
     """
     inner = Writer(w.opset, w)
     number, condition = w.fresh("iteration"), w.fresh("condition")
@@ -102,15 +102,15 @@ def _loop(
 
 @writes("call")
 def call(w: Writer, op: Operation) -> list[str]:
-    """Inline a callable; its variables are stored in the file only once."""
+    """Inline a callable. If it is called several times, its variables are stored in the file only once."""
     symbol = str(op.attributes["symbol"])
     if symbol not in w.callables:
-        raise NotExpressible(f"it calls '{symbol}': pass callables={{'{symbol}': model}}")
+        raise NotExpressible(f"the operation calls '{symbol}', which is missing: pass callables={{'{symbol}': model}}")
     model, names = w.callables[symbol]
     if len(model.inputs) != len(op.inputs) or len(model.outputs) < len(op.outputs):
         raise NotExpressible(
-            f"it calls '{symbol}' with {len(op.inputs)} inputs and {len(op.outputs)} results, but the given model "
-            f"has {len(model.inputs)} inputs and {len(model.outputs)} outputs"
+            f"the operation calls '{symbol}' with {len(op.inputs)} inputs and {len(op.outputs)} results, but the model "
+            f"in callables has {len(model.inputs)} inputs and {len(model.outputs)} outputs"
         )
     inner = Writer(w.opset, w)
     inner.nodes = w.nodes
@@ -126,13 +126,15 @@ def call(w: Writer, op: Operation) -> list[str]:
 
 @writes("assign")
 def assign(w: Writer, op: Operation) -> list[str]:
-    """Rename the variable to its assigned value, which becomes an output at the end."""
+    """Record the assigned value as the variable's value from now on. The last assigned value becomes an output."""
     variable, value = op.inputs
     if value.operation.kind == "random":
-        return []  # An ONNX runtime keeps the state of its random number generator itself.
+        # ONNX runtimes manage the state of their random number generator themselves, so the state is not exported.
+        return []
     if variable not in w.states:
         raise NotExpressible(
-            "it assigns a variable in a branch, loop, or callable; only operations that run every time can do so"
+            "the operation assigns a variable in a branch, loop, or callable, but ONNX needs assignments that run "
+            "every time: move the assignment to the main graph"
         )
     w.states[variable] = w.identity(w.name(value))
     w.give(variable, w.states[variable])

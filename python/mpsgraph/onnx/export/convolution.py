@@ -18,7 +18,7 @@ _AUTO = {"TF_SAME": "SAME_UPPER", "ONNX_SAME_LOWER": "SAME_LOWER", "TF_VALID": N
 
 
 def to_channels_first(layout: str) -> list[int]:
-    """Return the permutation from a layout ('NHWC', 'NDHWC', 'HWIO', ...) to one with N, C (or O, I) first."""
+    """Return the permutation from a layout such as 'NHWC', 'NDHWC', or 'HWIO' to one that begins with N, C or O, I."""
     front = "OI" if "O" in layout else "NC"
     rest = [letter for letter in layout if letter not in front]
     return [layout.index(letter) for letter in [*front, *rest]]
@@ -37,8 +37,8 @@ def _layout(op: Operation, count: int) -> str:
 def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]) -> dict[str, Any]:
     """Return ONNX attributes for strides, dilations, and padding along the windowed axes.
 
-    The padding of TF_SAME and ONNX_SAME_LOWER depends on the image size: it is explicit if the size is known, and
-    expressed with auto_pad otherwise.
+    The padding of TF_SAME and ONNX_SAME_LOWER depends on the image size. If the size is known, the attributes contain
+    explicit padding; otherwise they contain auto_pad.
     """
     style = str(op.attributes["padding_style"])
     if style not in _AUTO:
@@ -59,7 +59,7 @@ def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]
 
 
 def _sizes(op: Operation, source: list[int]) -> list[int]:
-    """Return the sizes of the source's windowed axes, with -1 for dynamic ones."""
+    """Return the sizes of the windowed axes of operand 0, with -1 for dynamic dimensions."""
     return [required_shape(op.inputs[0])[axis] for axis in source[2:]]
 
 
@@ -83,9 +83,11 @@ def depthwise(w: Writer, op: Operation) -> str:
     layout = str(op.attributes["weights_layout"])
     channels, kernel_y, kernel_x = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
     if min(channels, kernel_y, kernel_x) < 0:
-        raise NotExpressible("the shape of the weights must be known")
+        raise NotExpressible(
+            "the shape of the weights is dynamic, but ONNX's Conv needs static channels and kernel sizes"
+        )
     if channels == 0:
-        raise NotExpressible("it has no channels, but ONNX's Conv needs at least one group")
+        raise NotExpressible("the input has 0 channels, but ONNX's Conv needs at least one group")
     turned = w.transpose(w.name(op.inputs[1]), [layout.index(letter) for letter in "IOHW"])
     weights = w.reshape(turned, [-1, 1, kernel_y, kernel_x])
     windows = _windows(op, [0, 1], [kernel_y, kernel_x], _sizes(op, source))
@@ -101,8 +103,8 @@ def depthwise(w: Writer, op: Operation) -> str:
 def transposed(w: Writer, op: Operation) -> str:
     """Write ConvTranspose, cropped to the requested output size.
 
-    ConvTranspose takes the weights (O, C / groups, ...) of the forward convolution as they are. Cropping uses pads and
-    output_padding if sizes are known, and a Slice node otherwise.
+    ConvTranspose expects weights of shape (O, C / groups, ...), which is the shape of the weights of the forward
+    convolution. Cropping uses pads and output_padding if sizes are known, and a Slice node otherwise.
     """
     count = 3 if op.kind.startswith("convolution3d") else 2
     layout, weights_layout = _layout(op, count), str(op.attributes["weights_layout"])
@@ -110,7 +112,7 @@ def transposed(w: Writer, op: Operation) -> str:
     strides, dilations = ([int(v) for v in op.attributes[key]] for key in ("strides", "dilations"))
     kernel = [required_shape(op.inputs[1])[axis] for axis in weights[2:]]
     if min(kernel) < 0:
-        raise NotExpressible("the kernel size must be known")
+        raise NotExpressible("the kernel size is dynamic, but ONNX's ConvTranspose needs a static one")
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     operands = w.transpose(w.name(op.inputs[0]), source), w.transpose(w.name(op.inputs[1]), weights)
     common = {"group": int(op.attributes["groups"]), "strides": strides, "dilations": dilations}
@@ -168,7 +170,7 @@ def pooling2d(w: Writer, op: Operation) -> str:
 def _closed(op: Operation, axes: list[int], kernel: list[int], windows: dict[str, Any]) -> dict[str, Any]:
     """Replace ceil_mode with explicit padding if sizes are known.
 
-    ONNX's shape inference counts windows that begin in the padding, whereas mpsgraph omits them.
+    ONNX's shape inference counts windows that begin in the padding, but mpsgraph omits such windows.
     """
     sizes, results = ([required_shape(t)[axis] for axis in axes] for t in (op.inputs[0], op.outputs[0]))
     if not op.attributes["ceil_mode"] or windows.get("auto_pad") or min(*sizes, *results) < 1:
@@ -196,23 +198,26 @@ def _pool(w: Writer, op: Operation, source: str, kernel: list[int], windows: dic
     counted = int(op.attributes["include_zero_pad_to_average"]) or None
     if counted and op.attributes["ceil_mode"]:
         raise NotExpressible(
-            "ONNX runtimes disagree about average pooling with ceil_mode and padding included in the average"
+            "ONNX runtimes disagree about average pooling that combines ceil_mode with padding counted in the average"
         )
     return w.add("AveragePool", source, **windows, **more, count_include_pad=counted)
 
 
 @writes("max_pooling4d", "avg_pooling4d")
 def pooling4d(w: Writer, op: Operation) -> str:
-    """Write MaxPool or AveragePool over three of the last four axes; the fourth becomes the channel axis."""
+    """Write MaxPool or AveragePool over up to three of the last four axes; an axis that is not pooled becomes the
+    channel axis.
+    """
     rank = len(required_shape(op.inputs[0]))
     if rank not in (4, 5):
         raise NotExpressible(
-            f"it pools over four axes of a tensor of rank {rank}, but ONNX's pooling needs a batch and a channel axis"
+            f"pooling over four axes of a tensor of rank {rank} cannot be exported, because ONNX's pooling needs a "
+            "batch and a channel axis"
         )
     a = {key: [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "padding")}
     still = [i for i in range(4) if a["kernel"][i] == a["strides"][i] == 1 and not any(a["padding"][2 * i : 2 * i + 2])]
     if not still:
-        raise NotExpressible("it pools over four axes at once, but ONNX runtimes support at most three")
+        raise NotExpressible("pooling over four axes at once cannot be exported: ONNX runtimes support at most three")
     channel = still[-1]
     kept = [i for i in range(4) if i != channel]
     x = w.name(op.inputs[0])
@@ -232,7 +237,10 @@ def im_to_col(w: Writer, op: Operation) -> str:
     source = to_channels_first(_layout(op, 2))
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
-        raise NotExpressible("the number of channels must be known, and the dtype must be float16, float32, or float64")
+        raise NotExpressible(
+            f"im_to_col needs a static, positive number of channels and dtype float16, float32, or float64, got "
+            f"{channels} channels and {op.inputs[0].dtype}"
+        )
     kernel_y, kernel_x = (int(v) for v in op.attributes["kernel"])
     taps = kernel_y * kernel_x
     pick = np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, kernel_y, kernel_x)
@@ -241,7 +249,8 @@ def im_to_col(w: Writer, op: Operation) -> str:
     windows = {key: [int(v) for v in op.attributes[key]] for key in ("strides", "dilations")}
     pads = padding[0::2] + padding[1::2]
     turned = w.transpose(w.name(op.inputs[0]), source)
-    columns = w.add("Conv", turned, weights, group=channels, pads=pads, **windows)  # Layout: n, (c, tap), y, x.
+    # Shape (n, channels * taps, y, x), with all filter taps of a channel next to each other.
+    columns = w.add("Conv", turned, weights, group=channels, pads=pads, **windows)
     columns = w.reshape(columns, [0, channels * taps, -1])
     if str(op.attributes["data_layout"]) == "NCHW":
         return columns
@@ -251,13 +260,14 @@ def im_to_col(w: Writer, op: Operation) -> str:
 
 @writes("col_to_im")
 def col_to_im(w: Writer, op: Operation) -> str:
-    """Write the transpose of im_to_col: ConvTranspose with one-hot weights that each place one window element."""
+    """Write the transpose of im_to_col as ConvTranspose with one-hot weights, each placing one window element."""
     source = to_channels_first(_layout(op, 2))
     shape = required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
         raise NotExpressible(
-            "the size and channels of the images must be known, and the dtype must be float16, float32, or float64"
+            "col_to_im needs a static, positive image size and number of channels and dtype float16, float32, or "
+            f"float64, got {[channels, *size]} and {op.inputs[0].dtype}"
         )
     kernel, strides, dilations, padding = (
         [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "dilations", "padding")
@@ -266,7 +276,8 @@ def col_to_im(w: Writer, op: Operation) -> str:
     room = [n + b + a - (k - 1) * d - 1 for n, b, a, k, d in zip(size, before, after, kernel, dilations, strict=True)]
     places = [n // stride + 1 for n, stride in zip(room, strides, strict=True)]
     columns = w.name(op.inputs[0])
-    if str(op.attributes["data_layout"]) != "NCHW":  # Layout: n, position, (tap, c).
+    # The columns have shape (n, positions, taps * channels), with all channels of a filter tap next to each other.
+    if str(op.attributes["data_layout"]) != "NCHW":
         columns = w.transpose(w.reshape(columns, [0, 0, taps, channels]), [0, 3, 2, 1])
     columns = w.reshape(columns, [-1, taps, *places])  # Treat each channel as a separate image.
     weights = w.constant(np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, *kernel))

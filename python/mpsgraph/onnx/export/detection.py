@@ -13,7 +13,7 @@ _LARGEST = 2**31 - 1
 
 @writes("non_maximum_suppression")
 def non_maximum_suppression(w: Writer, op: Operation) -> str:
-    """Write NonMaxSuppression and scatter the rank of each box it keeps; other entries are -1.
+    """Write NonMaxSuppression, and scatter the rank of each kept box into a tensor filled with -1.
 
     ONNX compares only boxes of the same class. To compare all boxes, each pair of a box and a class becomes a separate
     box.
@@ -22,10 +22,10 @@ def non_maximum_suppression(w: Writer, op: Operation) -> str:
     single = not a["per_class_suppression"]
     if len(op.inputs) > 2 and not single:
         raise NotExpressible(
-            "only boxes of the same class are compared, with one class per box; ONNX needs a score for each class"
+            "per-class suppression with one class index per box cannot be exported: ONNX needs a score for each class"
         )
     given, found = w.name(boxes), w.name(scores)
-    if single:  # Shapes (images, boxes classes, 4) and (images, 1, boxes classes).
+    if single:  # Reshape the boxes to (images, boxes * classes, 4) and the scores to (images, 1, boxes * classes).
         wide = w.add("Unsqueeze", given, w.ints([2]))
         pairs = w.add("Expand", wide, w.sizes(1, 1, (scores, 2), 1))
         given = w.reshape(pairs, [0, -1, 4])

@@ -1,7 +1,8 @@
 """Writers of gather, scatter, one-hot, and non-zero operations.
 
-In ONNX, negative indices count from the end, and out-of-range indices are errors. Here, out-of-range indices are first
-clamped to the valid range. The elements found there are then masked ("zeros", "drop") or kept ("clip").
+In ONNX, negative indices count from the end, and out-of-range indices are errors. mpsgraph has rules for out-of-range
+indices. To implement these rules, the exporter clamps the indices to the valid range. The elements at clamped indices
+are then masked (rules "zeros" and "drop") or kept (rule "clip").
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def _held(w: Writer, index: str, size: str) -> str:
 
 
 def _inside(w: Writer, index: str, size: str) -> str:
-    """Return where int64 indices are between 0 and size - 1."""
+    """Return a mask that is true where int64 indices are between 0 and size - 1."""
     return w.add("And", w.add("GreaterOrEqual", index, w.ints(0)), w.add("Less", index, size))
 
 
 def _looked_up(w: Writer, op: Operation, axis: int) -> tuple[str, str]:
-    """Return in-range indices and a mask of those that were in range originally.
+    """Return clamped indices and a mask of the indices that were in range before clamping.
 
     The mask is an empty name if no element has to be masked.
     """
@@ -51,7 +52,9 @@ def _looked_up(w: Writer, op: Operation, axis: int) -> tuple[str, str]:
 
 
 def _zeros_elsewhere(w: Writer, op: Operation, found: str, inside: str, axes: list[int]) -> str:
-    """Replace elements with zeros where `inside` is false, after inserting `axes` into it for broadcasting."""
+    """Replace elements with zeros where the mask `inside` is false, after inserting `axes` into the mask for
+    broadcasting.
+    """
     if not inside:
         return found
     if axes:
@@ -63,7 +66,10 @@ def _zeros_elsewhere(w: Writer, op: Operation, found: str, inside: str, axes: li
 
 @writes("gather")
 def gather(w: Writer, op: Operation) -> str:
-    """Write Gather, or GatherND if there are batch dimensions, moving the axis right after them."""
+    """Write Gather, or GatherND if there are batch dimensions.
+
+    GatherND gathers along the axis after the batch dimensions, so the gathered axis is moved there first.
+    """
     axis, batch = axis_of(op, place=9), int(op.attributes["batch_dimensions"])
     rank, count = len(required_shape(op.inputs[0])), len(required_shape(op.inputs[1]))
     index, inside = _looked_up(w, op, axis)
@@ -76,7 +82,8 @@ def gather(w: Writer, op: Operation) -> str:
     forth = [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)]
     vectors = w.add("Unsqueeze", index, w.ints([-1]))
     found = w.add("GatherND", w.transpose(w.name(op.inputs[0]), forth), vectors, batch_dims=batch)
-    # Axes are batch, indices, before, after; those before the gathered axis move in front of the indices.
+    # GatherND orders the axes as batch, indices, axes before the gathered one, axes after it. Move the axes before the
+    # gathered one in front of the indices.
     back = [
         *range(batch),
         *range(count, count + axis - batch),
@@ -114,7 +121,7 @@ def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tu
     """Clamp index vectors for operand 0. Return them, a mask of in-range components, and a mask of in-range vectors."""
     length = required_shape(indices)[-1]
     if length < 0:
-        raise NotExpressible("the length of the index vectors must be known")
+        raise NotExpressible("the length of the index vectors is dynamic, but ONNX needs a static one")
     size = w.sizes(*((op.inputs[0], batch + i) for i in range(length)))
     index = _int64(w, indices)
     inside = _inside(w, index, size)
@@ -124,9 +131,9 @@ def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tu
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> str:
-    """Write a comparison with the class numbers, which gives zeros for out-of-range classes.
+    """Write a comparison of the indices with the numbers of all classes, which yields zeros for out-of-range indices.
 
-    ONNX's OneHot would count negative classes from the end.
+    ONNX's OneHot would count negative indices from the end.
     """
     rule, depth = op.attributes["out_of_range"], int(op.attributes["depth"])
     if rule == "error" and not _are_inside(op.inputs[0], depth):
@@ -147,7 +154,7 @@ def one_hot(w: Writer, op: Operation) -> str:
 
 @writes("non_zero_indices")
 def non_zero_indices(w: Writer, op: Operation) -> str:
-    """Write NonZero, transposed because ONNX puts the axes first, as int32."""
+    """Write NonZero, transposed to (count, axes) and converted to int32."""
     places = w.add("NonZero", w.name(op.inputs[0]))
     if required_shape(op.inputs[0]) == ():  # ONNX treats a scalar as a vector.
         places = w.add("Slice", places, w.ints([0]), w.ints([0]), w.ints([0]))
@@ -168,7 +175,9 @@ def _updates(w: Writer, op: Operation) -> tuple[str, str | None]:
         name = w.add("Neg", name)
     if mode == "div":
         if "int" in dtype:
-            raise NotExpressible("it divides integers, but ONNX's scatter operators can only multiply")
+            raise NotExpressible(
+                "the operation divides integers, but ONNX's scatter operators can only multiply: cast to float32"
+            )
         name = w.add("Reciprocal", name)
     if dtype == "bool" and mode != "set":
         raise NotExpressible(f"ONNX's scatter operators do not support mode '{mode}' for bool")

@@ -27,14 +27,18 @@ def integer_matrix_multiplication(w: Writer, op: Operation) -> str:
 def attention(w: Writer, op: Operation) -> str:
     """Write softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
     if op.attributes["dropout"] > 0:
-        raise NotExpressible("it applies dropout to the attention weights: export the model in inference mode")
+        raise NotExpressible(
+            "the operation applies dropout to the attention weights: export the model in inference mode"
+        )
     query, key, value, *mask = op.inputs
     rank, dtype = len(required_shape(key)), query.dtype
     scale = op.attributes["scale"]
     if scale is None:
         width = required_shape(query)[-1]
         if width < 0:
-            raise NotExpressible("the last dimension of the query must be known, unless a scale is given")
+            raise NotExpressible(
+                "the head size, which determines the scale, is dynamic: pass scale, or make the size static"
+            )
         scale = 1 / math.sqrt(width)
     permutation = [*range(rank - 2), rank - 1, rank - 2]
     scaled = w.add("Mul", w.name(query), w.number(scale, dtype))
@@ -52,7 +56,7 @@ def attention(w: Writer, op: Operation) -> str:
 
 
 def _causal_mask(w: Writer, op: Operation) -> str:
-    """Write a mask with 0 up to the query's own position and -infinity after it."""
+    """Write a mask with 0 for keys up to the query's own position and -infinity for later keys."""
     dtype = op.inputs[0].dtype
     places = []
     for tensor, axis in ((op.inputs[0], 1), (op.inputs[1], 0)):
@@ -86,7 +90,7 @@ def _edge(op: Operation, key: str, place: int) -> int:
 
 @writes("quantize", "dequantize")
 def quantization(w: Writer, op: Operation) -> str:
-    """Write QuantizeLinear or DequantizeLinear for 8-bit types."""
+    """Write QuantizeLinear or DequantizeLinear, which are supported for int8 and uint8."""
     if op.attributes["grouped"]:
         raise NotExpressible("scales per group of elements cannot be exported to ONNX")
     small = op.outputs[0].dtype if op.kind == "quantize" else op.inputs[0].dtype
@@ -94,7 +98,10 @@ def quantization(w: Writer, op: Operation) -> str:
         raise NotExpressible(f"the quantized type must be int8 or uint8, got {small}")
     kind = "QuantizeLinear" if op.kind == "quantize" else "DequantizeLinear"
     if len(op.inputs) > 2 and op.inputs[1].shape != op.inputs[2].shape:
-        raise NotExpressible("ONNX needs one zero point per scale")
+        raise NotExpressible(
+            f"ONNX needs one zero point per scale, got scales of shape {op.inputs[1].shape} and zero points of shape "
+            f"{op.inputs[2].shape}"
+        )
     operands = w.inputs(op)
     if len(operands) == 2:
         zero = np.zeros((), small.numpy)

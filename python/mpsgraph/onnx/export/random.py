@@ -34,10 +34,13 @@ def random(w: Writer, op: Operation) -> list[str]:
 def _refuse_uses_of_the_state(w: Writer, op: Operation) -> None:
     state = op.outputs[1]
     if state in w.results or any(user.kind not in ("assign", "random") for user in w.users.get(state, [])):
-        raise NotExpressible("the graph uses the generator state, which an ONNX runtime does not expose")
+        raise NotExpressible(
+            "the graph uses the state of the random number generator, which ONNX runtimes do not expose: "
+            "remove these uses"
+        )
 
 
 @writes("print")
 def print_(w: Writer, op: Operation) -> str:
-    """Return the operand; an ONNX runtime does not print it."""
+    """Return the operand's name. ONNX has no operator that prints, so nothing is written."""
     return w.identity(w.name(op.inputs[0]))

@@ -1,8 +1,8 @@
 """Writers of RNN, LSTM, and GRU layers.
 
-ONNX has a separate axis for directions and orders gates differently: input, output, forget, cell in LSTM, and update,
-reset, hidden in GRU. Weights keep their original shape in the file, and nodes reorder the gates. Layers that these ONNX
-operators cannot express are written step by step (recurrent_steps.py).
+ONNX has a separate axis for directions and orders gates differently from mpsgraph: input, output, forget, cell in LSTM,
+and update, reset, hidden in GRU. Weights keep their original shape in the file, and nodes reorder the gates. Layers
+that these ONNX operators cannot express are written with Scan (recurrent_steps.py).
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ class _Layer:
         self.given: dict[str, Tensor] = {key: next(operands) for key in optional if a[f"has_{key}"]}
         self.gates, self.hidden = gates, required_shape(self.recurrent)[-1]
         if self.hidden < 0:
-            raise NotExpressible("the number of hidden units must be known")
+            raise NotExpressible(
+                "the number of hidden units is dynamic, but ONNX's recurrent operators need a static one"
+            )
         if a["training"]:
-            raise NotExpressible("it returns its gates for training: export the model in inference mode")
+            raise NotExpressible("the layer returns its gates for training: export the model in inference mode")
 
     @property
     def attributes(self) -> dict[str, object]:
@@ -58,7 +60,7 @@ class _Layer:
         return result
 
     def ordered(self, name: str) -> str:
-        """Reorder gates along axis 1 to ONNX's order."""
+        """Reorder the gates along axis 1 from mpsgraph's order to ONNX's."""
         if self.order == list(range(self.gates)):
             return name
         sizes = self.w.ints([self.hidden] * self.gates)
@@ -66,13 +68,13 @@ class _Layer:
         return self.w.add("Concat", *(parts[gate] for gate in self.order), axis=1)
 
     def weights(self) -> list[str]:
-        """Return the source and the weights W and R."""
+        """Return the names of the layer's input, the input weights W, and the recurrent weights R."""
         w, rows = self.w, self.gates * self.hidden
         recurrent = w.reshape(w.name(self.recurrent), [self.directions, rows, self.hidden])
         if "input_weight" in self.given:
             width = required_shape(self.given["input_weight"])[-1]
             source_weights = w.reshape(w.name(self.given["input_weight"]), [self.directions, rows, width])
-        else:  # The source already contains the products with the input weights, so W is the identity.
+        else:  # The layer's input already contains the products with the input weights, so W is the identity.
             every = np.eye(self.directions * rows, dtype=self.source.dtype.numpy)
             source_weights = w.constant(every.reshape(self.directions, rows, -1))
         return [w.name(self.source), self.ordered(source_weights), self.ordered(recurrent)]
@@ -91,7 +93,10 @@ class _Layer:
         return w.add("Concat", own, recurrent or zeros, axis=1)
 
     def state(self, key: str) -> str:
-        """Reshape a state from (batch, directions hidden) to (directions, batch, hidden), or return an empty name."""
+        """Reshape a state from (batch, directions * hidden) to (directions, batch, hidden).
+
+        Returns an empty name if the operation has no such state.
+        """
         if key not in self.given:
             return ""
         w = self.w
@@ -100,13 +105,13 @@ class _Layer:
         return w.transpose(w.reshape(w.name(self.given[key]), [0, 2, self.hidden]), [1, 0, 2])
 
     def sequence(self, name: str) -> str:
-        """Reshape (steps, directions, batch, hidden) to (steps, batch, directions hidden)."""
+        """Reshape (steps, directions, batch, hidden) to (steps, batch, directions * hidden)."""
         if self.directions == 1:
             return self.w.add("Squeeze", name, self.w.ints([1]))
         return self.w.reshape(self.w.transpose(name, [0, 2, 1, 3]), [0, 0, 2 * self.hidden])
 
     def by_steps(self) -> list[str]:
-        """Write the layer with Scan; return the states of all steps and, for LSTM, the cells."""
+        """Write the layer with Scan. Return the states and, for LSTM, the cells of all time steps."""
         return by_steps(self.w, self.op, self.gates, self.given, self.hidden)
 
 
@@ -123,11 +128,11 @@ def rnn(w: Writer, op: Operation) -> list[str]:
 
 @writes("lstm")
 def lstm(w: Writer, op: Operation) -> list[str]:
-    """Write LSTM, which returns the states of all steps but the cell of the last step only."""
+    """Write LSTM, which returns the hidden states of all time steps but only the last cell state."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
-    # mpsgraph's order is input, forget, cell, output, or input, cell, forget, output; ONNX's is input, output, forget,
-    # cell.
+    # mpsgraph's gate order is input, forget, cell, output or, with forget_gate_last, input, cell, forget, output.
+    # ONNX's order is input, output, forget, cell.
     order = [0, 3, 2, 1] if a["forget_gate_last"] else [0, 3, 1, 2]
     layer = _Layer(w, op, 4, order, optional)
     lasts = _last_cells(w, op, layer) if a["produce_cell"] else {}
@@ -145,10 +150,13 @@ def lstm(w: Writer, op: Operation) -> list[str]:
 
 
 def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | None:
-    """Return the slices that take the last step of the cells, by direction, or None if other steps are used too.
+    """Map the slices that take the last cell state of a direction to the index of this direction.
 
-    A slice of both directions at once, only one half of which is the last step of each, has direction -1; it may be
-    used only by slices of that half.
+    Returns None if the graph also uses the cell states of other time steps.
+
+    In a bidirectional layer, the last time step of one direction is the first of the other. A slice of a time step
+    contains both directions, but only the half of one direction is its last cell state. Such a slice is mapped to -1,
+    and may be used only by slices of that half.
     """
     cells, found = op.outputs[1], dict[Tensor, int]()
     if cells in w.results:
@@ -176,7 +184,7 @@ def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | 
 
 @writes("gru")
 def gru(w: Writer, op: Operation) -> list[str]:
-    """Write GRU, with the reset gate applied after or before the matmul."""
+    """Write GRU, with the reset gate applied before or after the recurrent matmul."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
     layer = _Layer(w, op, 3, [1, 0, 2] if a["reset_gate_first"] else [0, 1, 2], optional)

@@ -1,7 +1,8 @@
-"""Writers of recurrent layers step by step with Scan, for layers that ONNX's recurrent operators cannot express.
+"""Writers of recurrent layers with Scan, for layers that ONNX's recurrent operators cannot express.
 
-These layers mask states between steps, return the cells of every step, have peepholes or a flipped update gate, or use
-different gate activations. Everything independent of the previous step is computed for all steps at once.
+These layers mask states between time steps, return the cells of every step, have peepholes or a flipped update gate, or
+use different activations for different gates. Everything independent of the previous step is computed for all steps at
+once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _LSTM_GATES = ["input", "forget", "cell", "output"]
 
 
 def by_steps(w: Writer, op: Operation, gates: int, given: dict[str, Tensor], hidden: int) -> list[str]:
-    """Write a layer with Scan; return the states of all steps and directions and, for LSTM, the cells."""
+    """Write a layer with Scan. Return the states and, for LSTM, the cells of all time steps and directions."""
     ways = [True, False][: 2 if op.attributes["bidirectional"] else 1]
     flags = [not first for first in ways] if len(ways) == 2 else [bool(op.attributes["reverse"])]
     layers = _Steps(w, op, gates, given, hidden, len(ways))
@@ -49,7 +50,7 @@ class _Steps:
         if "mask" in given:
             sizes = w.sizes((source, 0), (source, 1), ways * hidden)
             self.mask = self._parts(w.add("Expand", w.name(given["mask"]), sizes), 2, hidden)
-        self.extra: list[str] | None = None  # The peephole of an LSTM or the secondary bias of a GRU.
+        self.extra: list[str] | None = None  # The peephole weights of an LSTM or the secondary bias of a GRU.
         for key, width in (("peephole", 4 * hidden), ("secondary_bias", hidden)):
             if key in given:
                 self.extra = self._parts(w.reshape(w.name(given[key]), [ways * width]), 0, width)
@@ -66,7 +67,7 @@ class _Steps:
         return [zeros] * self.ways
 
     def way(self, i: int, backwards: bool) -> list[str]:
-        """Write one direction and return its results for all steps."""
+        """Write direction i and return its results for all time steps."""
         w, body = self.w, Writer(self.w.opset, self.w)
         before = [w.fresh("state") for _ in self.states]
         step, kept = w.fresh("step"), w.fresh("kept")

@@ -38,12 +38,12 @@ def reduction(w: Writer, op: Operation) -> str:
 
 @writes("reduction_and", "reduction_or")
 def of_flags(w: Writer, op: Operation) -> str:
-    """Write all or any as a minimum or maximum of integers."""
+    """Write reduction_and or reduction_or of bools as a minimum or maximum of integers."""
     if str(op.inputs[0].dtype) != "bool":
         raise NotExpressible(f"ONNX has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
-    numbers = w.add("Cast", w.name(op.inputs[0]), to=6)  # int32
+    numbers = w.add("Cast", w.name(op.inputs[0]), to=6)  # Element type 6 is int32.
     kind = "ReduceMin" if op.kind == "reduction_and" else "ReduceMax"
-    # The result of an empty reduction is the largest or smallest int32.
+    # An empty reduction yields the largest or smallest int32, and the comparison turns it into true or false.
     extremum = w.add(kind, numbers, _axes(w, op), keepdims=1)
     return w.add("Greater", extremum, w.constant(np.asarray(0, np.int32)))
 
@@ -82,7 +82,11 @@ def normalization(w: Writer, op: Operation) -> str:
 
 
 def _batch_normalization(w: Writer, op: Operation, x: Tensor, *operands: Tensor | None) -> str | None:
-    """Write BatchNormalization, or return None unless all operands have one element per channel of the last axis."""
+    """Write BatchNormalization and return the name of its result.
+
+    Returns None unless the mean, variance, gamma, and beta have one element per channel, where the last axis of x holds
+    the channels.
+    """
     shape = required_shape(x)
     if len(shape) < 2 or any(t is None or t.shape != shape[-1:] or shape[-1] < 1 for t in operands):
         return None
@@ -104,7 +108,7 @@ def cumulative_sum(w: Writer, op: Operation) -> str:
 
 @writes("cumulative_product", "cumulative_minimum", "cumulative_maximum")
 def cumulative(w: Writer, op: Operation) -> str:
-    """Write Scan along the axis, starting from the neutral element."""
+    """Write a cumulative operation as Scan along the axis, starting from the neutral element."""
     x, dtype, axis, shape = op.inputs[0], op.inputs[0].dtype, axis_of(op), required_shape(op.inputs[0])
     backwards, kind = int(op.attributes["reverse"]), _CUMULATIVE[op.kind]
     if 0 in shape:

@@ -32,8 +32,9 @@ def resize(w: Writer, op: Operation) -> str:
     mode = {"mode": "nearest", "nearest_mode": rounding} if op.kind == "resize_nearest" else {"mode": "linear"}
     count = required_shape(op.inputs[1])[0]
     if count not in (-1, 2 if layout else rank):
-        raise NotExpressible(f"resizing needs {2 if layout else rank} sizes, got {count}")
-    if plane and rank > 2:  # List all axes explicitly because ONNX Runtime fails on the axes attribute.
+        raise NotExpressible(f"resizing needs {2 if layout else rank} sizes, one per resized axis, got {count}")
+    # Pass sizes for all axes, because ONNX Runtime fails if attribute axes selects some of them.
+    if plane and rank > 2:
         sizes = w.add("Concat", w.add("Shape", turned, start=0, end=rank - 2), sizes, axis=0)
     wanted = ["", sizes] if scales is None else [w.constant(np.asarray([1] * (rank - 2) + scales, np.float32))]
     result = w.add("Resize", turned, "", *wanted, coordinate_transformation_mode=places, **mode)
@@ -41,21 +42,29 @@ def resize(w: Writer, op: Operation) -> str:
 
 
 def _scales(op: Operation) -> tuple[list[float], bool]:
-    """Return the scales for Resize, and whether it uses half-pixel coordinates, from explicit scales and offsets."""
+    """Return the scales for Resize and whether Resize uses half-pixel coordinates.
+
+    Both are derived from the operation's explicit scales and offsets.
+    """
     images, size, scale, offset = (op.inputs[0], *(known_array(tensor) for tensor in op.inputs[1:4]))
     layout = str(op.attributes["layout"])
     if size is None or scale is None or offset is None or not layout:
-        raise NotExpressible("the sizes, scales, and offsets for resizing must be constants")
+        raise NotExpressible(
+            "the sizes, scales, and offsets for resizing must be constants, and the images must have a layout"
+        )
     scales = [float(v) for v in scale.reshape(-1)]
     old = [required_shape(images)[layout.index(letter)] for letter in "HW"]
     if min(old) < 0 or [math.floor(n * v) for n, v in zip(old, scales, strict=True)] != size.tolist():
         raise NotExpressible(
-            "ONNX's Resize computes sizes from scales, but the sizes of this operation differ from those"
+            "ONNX's Resize computes sizes as floor(size * scale), but the sizes of this operation differ from these"
         )
     for centered, shift in ((True, 0.5), (False, 0.0)):
         if np.allclose(offset, [shift * (v - 1) for v in scales], rtol=0, atol=1e-7):
             return scales, centered
-    raise NotExpressible("ONNX's Resize supports only the offsets of half-pixel and asymmetric coordinates")
+    raise NotExpressible(
+        "ONNX's Resize supports only the offsets of half-pixel and asymmetric coordinates, "
+        f"got {[float(v) for v in offset.reshape(-1)]}"
+    )
 
 
 _OUTSIDE = {"zero": "zeros", "constant": "zeros", "clamp_to_edge": "border", "symmetric": "reflection"}
@@ -69,14 +78,16 @@ def sample_grid(w: Writer, op: Operation) -> str:
     outside = _OUTSIDE.get(a["padding_mode"])
     if outside is None or not a["normalize_coordinates"] or a["relative_coordinates"]:
         raise NotExpressible(
-            "ONNX's GridSample needs absolute coordinates from -1 to 1 and padding by zeros, border, or reflection"
+            "ONNX's GridSample needs absolute coordinates from -1 to 1 and padding with zeros, border, or reflection"
         )
     if (a["padding_mode"] == "constant" and a["constant_value"] != 0) or a["padding_mode"] == "symmetric":
         raise NotExpressible(
             f"ONNX's GridSample supports padding with zeros or the border only, got '{a['padding_mode']}'"
         )
     if mode == "nearest" and a["nearest_rounding_mode"] != "round_to_even":
-        raise NotExpressible("ONNX's GridSample rounds ties to even only")
+        raise NotExpressible(
+            f"ONNX's GridSample rounds ties to even, got nearest_rounding_mode '{a['nearest_rounding_mode']}'"
+        )
     source, grid = w.inputs(op)
     last = a["layout"] == "NHWC"
     source = w.transpose(source, [0, 3, 1, 2]) if last else source

@@ -14,7 +14,7 @@ _END = np.iinfo(np.int64).max
 
 @writes("reshape")
 def reshape(w: Writer, op: Operation) -> str:
-    """Write Reshape, with zeros in the shape taken literally rather than as sizes to copy."""
+    """Write Reshape, with allowzero if the shape contains zeros, so that they mean size 0 instead of copying a size."""
     return w.add("Reshape", w.name(op.inputs[0]), w.shape_operand(op.inputs[1]), allowzero=_allow_zero(op))
 
 
@@ -32,7 +32,7 @@ def broadcast_to(w: Writer, op: Operation) -> str:
 
 @writes("transpose")
 def transpose(w: Writer, op: Operation) -> str:
-    """Write Transpose, merged with a preceding one."""
+    """Write Transpose, merged with a preceding Transpose if there is one."""
     return w.transpose(w.name(op.inputs[0]), [int(axis) for axis in op.attributes["permutation"]])
 
 
@@ -137,7 +137,8 @@ def blocks(w: Writer, op: Operation) -> str:
     others = [axis for axis in range(rank) if axis not in (width, height, depth)]
     if len(others) != 1:
         raise NotExpressible(
-            f"ONNX's {'DepthToSpace' if op.kind.startswith('depth') else 'SpaceToDepth'} needs a tensor of rank 4"
+            f"ONNX's {'DepthToSpace' if op.kind.startswith('depth') else 'SpaceToDepth'} needs a tensor of rank 4, "
+            f"got rank {rank}"
         )
     forth = [*others, depth, height, width]
     back = [forth.index(axis) for axis in range(rank)]
@@ -146,10 +147,12 @@ def blocks(w: Writer, op: Operation) -> str:
         turned = w.add("DepthToSpace", x, blocksize=block, mode="CRD" if shuffle else "DCR")
         return w.transpose(turned, back)
     turned = w.add("SpaceToDepth", x, blocksize=block)
-    if shuffle:  # ONNX orders the result as (block y, block x, depth), pixel shuffle as (depth, block y, block x).
+    # ONNX orders the channels of the result as (block y, block x, depth), and pixel shuffle as (depth, block y, block
+    # x).
+    if shuffle:
         channels = required_shape(op.inputs[0])[depth]
         if channels < 0:
-            raise NotExpressible("the size of the depth axis must be known")
+            raise NotExpressible("the size of the depth axis is dynamic, but the export needs a static one")
         order = [b * channels + c for c in range(channels) for b in range(block**2)]
         turned = w.add("Gather", turned, w.ints(order), axis=1)
     return w.transpose(turned, back)
@@ -157,7 +160,7 @@ def blocks(w: Writer, op: Operation) -> str:
 
 @writes("coordinate_along_axis")
 def coordinate_along_axis(w: Writer, op: Operation) -> str:
-    """Write Range along an axis, broadcast to the result's shape."""
+    """Write Range along an axis, and broadcast it to the result's shape."""
     shape = required_shape(op.outputs[0])
     axis = axis_of_shape(op, len(shape))
     along = [-1 if i == axis else 1 for i in range(len(shape))]

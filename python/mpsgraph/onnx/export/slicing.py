@@ -49,9 +49,9 @@ def slice_(w: Writer, op: Operation) -> str:
 
 
 def _ranges(op: Operation, place: int, rank: int) -> tuple[list[int], list[int], list[int]]:
-    """Return constant starts, ends, and strides, which are attributes or the operands from index `place` on.
+    """Return constant starts, ends, and strides of a slice.
 
-    Masked bounds extend to the end of the axis.
+    They are attributes, or operands from index `place` on. Masked bounds extend to the end of the axis.
     """
     starts, ends, strides = (
         [int(v) for v in attribute(op, key, place + i)] for i, key in enumerate(("starts", "ends", "strides"))
@@ -95,8 +95,9 @@ def ends_of(op: Operation, axis: int, at_end: bool) -> bool:
 
 @writes("dynamic_slice")
 def dynamic_slice(w: Writer, op: Operation) -> str:
-    """Write Slice from computed starts and with given sizes. ONNX clips out-of-range slices instead of raising an
-    error.
+    """Write Slice with computed starts and given sizes.
+
+    ONNX clips out-of-range slices instead of raising an error.
     """
     rank = len(required_shape(op.inputs[0]))
     starts, ends, strides = _places(w, op, 1, rank)
@@ -104,7 +105,10 @@ def dynamic_slice(w: Writer, op: Operation) -> str:
 
 
 def _places(w: Writer, op: Operation, place: int, rank: int) -> tuple[str, str, list[int]]:
-    """Return the starts, ends, and strides of a slice whose starts and sizes are the operands from index `place` on."""
+    """Return the starts, ends, and strides of a slice.
+
+    The starts and sizes of the slice are the operands from index `place` on.
+    """
     strides = [int(v) for v in op.attributes["strides"]] or [1] * rank
     if min(strides) < 1:
         raise NotExpressible("dynamic_slice with negative strides cannot be exported to ONNX")
@@ -118,7 +122,9 @@ def _places(w: Writer, op: Operation, place: int, rank: int) -> tuple[str, str, 
         sizes = w.add("Add", reach, w.ints(1))
     ends = w.add("Add", starts, sizes)
     known = known_array(op.inputs[place])
-    if known is None or (known < 0).any():  # An end of -1 + 1 = 0 would mean the beginning of the axis.
+    # A negative start counts from the end of the axis. If such a slice ends with the axis, start + size is 0, which
+    # ONNX would take for the beginning of the axis.
+    if known is None or (known < 0).any():
         from_behind = w.add("And", w.add("Less", starts, w.ints(0)), w.add("Equal", ends, w.ints(0)))
         ends = w.add("Where", from_behind, w.ints(_END), ends)
     return starts, ends, strides
@@ -149,7 +155,7 @@ def _partial_axes(op: Operation) -> list[int]:
 
 
 def _written(w: Writer, data: str, update: str, places: dict[int, tuple[str, str]]) -> str:
-    """Write `update` between the given (start, end) pairs of `data`, one axis at a time."""
+    """Replace the (start, end) ranges of `data` with `update`, one axis at a time. `places` maps axes to ranges."""
     axis, *more = places
     (start, end), on = places[axis], w.ints([axis])
     before, behind = w.add("Slice", data, w.ints([0]), start, on), w.add("Slice", data, end, w.ints([_END]), on)
@@ -172,7 +178,9 @@ def update(w: Writer, op: Operation) -> str:
         if (starts[axis], strides[axis]) == (0, 1) and ends[axis] in (_END, shape[axis]) and axis not in squeezed:
             continue
         if shape[axis] < 0:
-            raise NotExpressible("the size of every axis that the update covers only partly must be known")
+            raise NotExpressible(
+                "the size of an axis that the update covers only partly is dynamic, but must be static"
+            )
         if axis in squeezed:
             spans[axis] = range(starts[axis] % shape[axis], starts[axis] % shape[axis] + 1)
             continue
@@ -185,7 +193,9 @@ def _given(bound: int) -> int | None:
 
 
 def _at_places(w: Writer, data: str, new: str, spans: dict[int, range], rank: int) -> str:
-    """Write `new` at the given ranges of `data`, one axis at a time."""
+    """Replace the elements of `data` at the ranges in `spans` with `new`, one axis at a time. `spans` maps axes to
+    ranges.
+    """
     if not spans:
         return w.identity(new)
     axis, *more = spans
