@@ -15,10 +15,11 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// A convolution whose images are cut into tiles of output rows. In 3-D, a row is one position in depth and height.
+// A convolution plan that divides each image into tiles of output rows. In 3-D, each (depth, height) position is one
+// row.
 struct Plan : ConvolutionPlan {
-  int64_t patch;        // taps * inputs: columns of the patch matrix, in that order
-  int64_t all_rows;     // rows per image
+  int64_t patch;        // columns of the patch matrix: taps * inputs, with inputs varying fastest
+  int64_t all_rows;     // output rows per image
   int64_t rows, tiles;  // output rows per tile, tiles per image
 
   explicit Plan(const ConvolutionPlan& plan) : ConvolutionPlan(plan) {
@@ -35,8 +36,8 @@ struct Plan : ConvolutionPlan {
 template <class T>
 using Compute = std::conditional_t<is_half_type<T>, float, T>;
 
-// Call f(patch pixel, patch column, source offset) for each tap of output rows [row, end) that lies inside the source;
-// each call covers as many columns as there are input channels. Padding is not visited.
+// Call f(patch pixel, patch column, source offset) for each tap of output rows [row, end) that lies inside the source.
+// Each call covers consecutive patch columns, one per input channel of a group. Taps that read padding are skipped.
 template <class F>
 void visit_taps(const Plan& p, int64_t row, int64_t end, const F& f) {
   const auto& [wd, wy, wx] = p.windows;
@@ -73,7 +74,8 @@ void unfold(const Plan& p, const T* x, int64_t row, int64_t end, Compute<T>* pat
   });
 }
 
-// Add patches back to the image gradient, in Compute<T>, with the strides of x.
+// Accumulate the gradient of the patches into the image gradient, which has element type Compute<T> and the strides of
+// x.
 template <class C>
 void fold(const Plan& p, const C* patches, int64_t row, int64_t end, C* x) {
   visit_taps(p, row, end, [&](int64_t pixel, int64_t column, int64_t offset) {
@@ -134,7 +136,7 @@ struct PackedWeights {
   }
 };
 
-// View the output pixels of a tile for one group as a matrix [pixels, outputs], in place.
+// View the output pixels of a tile for one group as a matrix [pixels, outputs], without a copy.
 template <class T>
 Matrix<T> pixels_of(const Plan& p, T* y, int64_t image, int64_t row, int64_t end, int64_t group) {
   return {y + image * p.y.sn + row * p.y.step[1] + group * p.outputs * p.y.sc, (end - row) * p.width(), p.outputs,
@@ -154,7 +156,8 @@ Matrix<const Compute<T>> read_pixels(const Matrix<const T>& m, [[maybe_unused]] 
   }
 }
 
-// Runs f(part, begin, end) over units, split into a fixed number of parts with separate memory.
+// Splits the work units into a fixed number of parts, each with its own memory, and calls f(part, begin, end) for each
+// part.
 struct Parts {
   int64_t units, parts;
   Parts(int64_t units, int64_t work_per_unit)
@@ -201,7 +204,7 @@ std::unique_ptr<Kernel> convolve(Lowering& lowering, const Plan& p, Slot x, Slot
       "patches");
 }
 
-// Images are independent, but tiles of one image are not, because their patches overlap.
+// Images and groups run in parallel. The tiles of an image run in sequence, because their patches overlap.
 template <class T>
 std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const Plan& p, Slot incoming, Slot w, Slot x) {
   using C = Compute<T>;
@@ -246,7 +249,7 @@ std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const Plan& p, Slot in
       "patches");
 }
 
-// Each part sums its own tiles, and the parts are added in order.
+// Each part accumulates the gradient of its own tiles, and the partial gradients are then added in order.
 template <class T>
 std::unique_ptr<Kernel> convolve_weights(Lowering& lowering, const Plan& p, Slot incoming, Slot x, Slot w) {
   using C = Compute<T>;

@@ -1,7 +1,7 @@
-// Sizes and strides of a convolution, shared by all convolution kernels, and its direct loops.
+// Sizes and strides of a convolution, shared by all convolution kernels, and the direct loops that compute it.
 //
 // A 2-D convolution is treated as 3-D with a first axis of size 1. Every convolution, depthwise ones included, is
-// expressed in groups of channels (core/ops/convolution.h), so depthwise convolutions need no loops of their own.
+// expressed in groups of channels (core/ops/convolution.h), so the direct loops also cover depthwise convolutions.
 #pragma once
 
 #include <array>
@@ -29,18 +29,19 @@ struct ConvolutionImage {
   int64_t pixels() const { return size[0] * size[1] * size[2]; }
 };
 
-// The geometry of a convolution and its gradients: x is the shape of the source, y that of the result.
+// Geometry of a convolution and its gradients: `x` describes the source image and `y` the result.
 struct ConvolutionPlan {
   ConvolutionImage x, y;
   std::array<int64_t, 3> kernel{1, 1, 1}, kernel_step{0, 0, 0};  // size and strides of the weights
   std::array<ops::Window, 3> windows{};
   ops::GroupedWeights weights;
-  int64_t groups, inputs, outputs;  // channels per group
+  int64_t groups, inputs, outputs;  // groups, and input and output channels per group
 
   ConvolutionPlan(const ops::Convolution& c, const Dims& source, const Dims& weights, const Dims& result);
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   bool empty() const { return y.n * y.c * y.pixels() == 0 || taps() * inputs == 0; }
-  // Return whether the pixels of a result are evenly spaced. They are not if channels lie between the spatial axes.
+  // Return whether the pixels of a result are evenly spaced in memory, which is not the case if channels lie between
+  // the spatial axes.
   bool even() const {
     return y.step[1] == y.size[2] * y.step[2] && (y.size[0] == 1 || y.step[0] == y.size[1] * y.step[1]);
   }

@@ -1,15 +1,15 @@
 // Depthwise convolutions with channels last, and their gradients with respect to the input if strides are 1 or taps are
 // dilated.
 //
-// In the forward pass, a row of pixels is split into ranges that see the same taps: one long range, and single pixels
-// at its edges. oneDNN would generate a kernel for each size on first use, and would run it either on its own threads,
-// all of which it waits for, or on a single one.
+// In the forward direction, each output row is split into one long range of pixels whose taps are all inside the image,
+// and single pixels at the edges of the row. oneDNN is not used, because it generates a kernel for each size on first
+// use and runs it either on a single thread or on its own thread pool, waiting for all threads of the pool.
 //
-// With strides of 1, the gradient is itself such a convolution. Strided gradients are left to oneDNN, except for
-// dilated ones, for which oneDNN falls back to its general kernels and, from a dilation of 16 on, to matmuls with a
-// single column.
+// With strides of 1, the input gradient is itself a depthwise convolution. With larger strides, it is left to oneDNN,
+// except for dilated taps: oneDNN falls back to its general kernels for these and, from a dilation of 16 on, to matmuls
+// with a single column.
 //
-// Weights are reordered by tap: once if they are constant, otherwise in each run.
+// Weights are reordered by tap: once if they are constant, otherwise on every run.
 #include "backends/cpu/convolution/convolution_depthwise.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ namespace {
 
 constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
-constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;  // minimum pixels of a piece, if rows are few
+// for images with few rows: pieces per thread, and minimum pixels per piece of a row
+constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;
 
 // Return the input gradient, for strides of 1, as a convolution of the incoming gradient with the taps in reverse
 // order.
@@ -134,7 +135,8 @@ class DepthwiseConvolution final : public Kernel {
   struct Range {
     int64_t begin, end;
   };
-  // Return the rows of one work unit of a plane: two rows if all of their taps are inside the image, otherwise one.
+  // Return the output rows of one work unit of a plane: two rows if all of their taps are inside the image, otherwise
+  // one.
   Range rows_of(int64_t unit) const {
     if (unit < before_pairs_) return {unit, unit + 1};
     const int64_t pair = unit - before_pairs_;
@@ -142,7 +144,7 @@ class DepthwiseConvolution final : public Kernel {
     return {unit + pair, unit + pair + 2};
   }
 
-  // Compute a range of pixels in some rows of a plane.
+  // Compute the output pixels in columns `pixels` of rows `lines` of a plane. `past` selects streaming stores.
   void compute(const Frame& frame, const float* weights, int64_t plane, Range lines, Range pixels, bool past) const {
     const auto& [wz, wy, wx] = p_.windows;
     const auto [begin, end] = pixels;
@@ -190,13 +192,13 @@ class DepthwiseConvolution final : public Kernel {
         s.results = results;
         return depthwise_functions().strip(s);
       }
-      for (int64_t r = 0; r < results; ++r) {  // at the edges, row by row
+      for (int64_t r = 0; r < results; ++r) {  // at the edges, one row at a time
         depthwise_functions().strip(s);
         ++s.rows, s.to += s.to_row;
         if (s.residual) s.residual += s.to_row;
       }
     };
-    const auto edge = [&](int64_t first, int64_t last) {  // pixel by pixel, as each sees different taps
+    const auto edge = [&](int64_t first, int64_t last) {  // one pixel at a time, because each sees different taps
       for (int64_t x = first; x < last; ++x) {
         int64_t first_tap = 0, end_tap = wx.kernel;
         while (first_tap < end_tap && wx.at(x, first_tap) < 0) ++first_tap;
@@ -213,10 +215,12 @@ class DepthwiseConvolution final : public Kernel {
   ProductEpilogue extras_;
   Slot source_, result_;
   WeightsByTaps weights_;
-  int64_t before_pairs_ = 0, pairs_ = 0;  // rows of a plane before the pairs, and the number of pairs
+  // rows before the first pair of output rows in a plane, and the number of pairs
+  int64_t before_pairs_ = 0, pairs_ = 0;
 };
 
-// Gathers the input gradient: each source pixel sums over the incoming pixels whose taps read it.
+// Computes the input gradient by gathering: each pixel of the input gradient sums over the output pixels whose taps
+// read that pixel.
 class DepthwiseDataGradient final : public Kernel {
  public:
   DepthwiseDataGradient(Lowering& lowering, const ConvolutionPlan& plan)
@@ -232,7 +236,7 @@ class DepthwiseDataGradient final : public Kernel {
   std::string description() const override { return "depthwise, one pixel at a time"; }
 
  private:
-  // Return the incoming pixel that reads position `at` of an axis through the given tap, or -1 if there is none.
+  // Return the output index along an axis whose given tap reads input index `at`, or -1 if there is none.
   int64_t seen(int axis, int64_t at, int64_t tap) const {
     const ops::Window& w = p_.windows[static_cast<size_t>(axis)];
     const int64_t distance = at - w.at(0, tap), place = distance / w.stride;

@@ -13,11 +13,11 @@ namespace mpsgraph::cpu {
 bool is_depthwise(const ConvolutionPlan& plan);
 
 // Build a float32 depthwise convolution of the source (operand 0) with the weights (operand 1), channels last. Return
-// null if the library's kernel should be used.
+// null if the general kernels should be used.
 std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const ConvolutionPlan& plan,
                                               const ProductEpilogue& extras);
-// Build a float32 depthwise convolution with channels first, where the pixels of a row are contiguous. Supports only
-// taps without dilation.
+// Build a float32 depthwise convolution with channels first, where the pixels of a row are contiguous. Return null if
+// it is not supported, for example for dilated taps.
 std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPlan& plan,
                                          const ProductEpilogue& extras);
 // Build the gradient with respect to the input from the incoming gradient (operand 0) and the weights (operand 1), for

@@ -1,10 +1,10 @@
 // Gradient of depthwise convolutions with respect to their weights, channels last.
 //
 // oneDNN's kernel does not support windows that are large, larger than the image, or dilated, and falls back to a GEMM
-// with one row per channel and image, 100 times slower. Here, each weight is a sum over pairs of pixels, an incoming
-// one and the source pixel that the tap reads there, and vectors run along the channels. Blocks of pixels stay in cache
-// for all taps. The pixels are split into partial sums, whose number depends only on the shape, so the result does not
-// depend on which threads compute them.
+// with one row per channel and image, 100 times slower. Here, the gradient of each weight sums the products of two
+// pixels: a pixel of the incoming gradient and the source pixel that the tap reads for that position. Vectors run along
+// the channels, and blocks of pixels stay in cache for all taps. The pixels are divided among partial sums whose number
+// depends only on the shape, so the result does not depend on which threads compute them.
 #include <algorithm>
 #include <numeric>
 
@@ -69,7 +69,7 @@ class DepthwiseWeightsGradient final : public Kernel {
         add_block(frame, row, std::min(end, row + rows_at_once_), tap, sums + tap * p_.groups);
   }
 
-  // Add the pixel pairs of one tap in some rows of the result.
+  // Accumulate one tap's products of source pixels and incoming gradient pixels over result rows [begin, end).
   void add_block(const Frame& frame, int64_t begin, int64_t end, int64_t tap, float* sums) const {
     const auto& [depth, height, width] = p_.windows;
     const int64_t kx = tap % p_.kernel[2], ky = tap / p_.kernel[2] % p_.kernel[1],
@@ -114,7 +114,7 @@ class DepthwiseWeightsGradient final : public Kernel {
   ConvolutionPlan p_;
   int64_t rows_, rows_at_once_, parts_ = 1;
   Slot incoming_, source_, result_, sums_ = -1;
-  std::vector<int32_t> places_;  // empty for row-major weights
+  std::vector<int32_t> places_;  // index of each weight in the stored layout; empty for row-major weights
 };
 
 }  // namespace

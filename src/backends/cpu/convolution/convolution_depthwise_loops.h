@@ -6,7 +6,8 @@
 
 namespace mpsgraph::cpu {
 
-// One pixel: to[c] = (before ? before[c] : 0) + sum over taps of rows[t][c] * weights[t][c].
+// Arguments for one pixel: to[c] = (before ? before[c] : 0) + the sum over taps t of rows[t][c] * weights[t][c], for
+// each channel c.
 struct DepthwisePixel {
   const float* const* rows;
   const float* const* weights;
@@ -15,27 +16,28 @@ struct DepthwisePixel {
   float* to;
 };
 
-// Adjacent pixels that see the same taps: rows of taps, with evenly spaced taps within a row. Steps are in elements,
-// and the weights of consecutive taps are `channels` apart. The epilogue adds bias and residual, if present, and
-// applies ReLU. Two result rows can be computed together; the second row's taps then read the rows below those of the
-// first, so `rows` has one more entry.
+// Arguments for a strip of adjacent pixels that see the same taps. The taps form rows and are evenly spaced within a
+// row. Steps are counted in elements, and the weights of consecutive taps are `channels` elements apart. The epilogue
+// adds the bias and the residual, if present, and applies ReLU. Two result rows can be computed together; the taps of
+// the second result row then read one entry further in `rows`, which has one additional entry.
 struct DepthwiseStrip {
-  const float* const* rows;  // what the first tap of each row reads for the first pixel
+  const float* const* rows;  // source that the first tap of each row reads for the first pixel
   const float* const* weights;
   int64_t tap_rows, taps_of_row, tap_step, pixels, pixel_step, channels;
   const float *bias, *residual;
   bool relu;
   float* to;
   int64_t to_step;
-  bool past;  // use streaming stores; requires whole vectors of channels, an aligned `to`, and a fence
-  const float* next;  // what these pixels read next from memory, to prefetch, or null
-  int64_t results = 1, to_row = 0, next_row = 0;  // result rows, and distances between rows of `to` and `next`
+  bool past;  // use streaming stores; requires whole vectors of channels, an aligned `to`, and a fence afterwards
+  const float* next;  // source row to prefetch for the rows that follow; null: no prefetch
+  // number of result rows; distance in elements between rows of `to` and of `next`
+  int64_t results = 1, to_row = 0, next_row = 0;
 };
 
-// One row of a channel's plane: adjacent pixels, with adjacent taps in each row of taps. Up to one vector of elements
-// may be read past what the last pixel needs.
+// Arguments for one result row in the plane of a channel. The taps are adjacent within each row of taps. Up to one
+// vector of elements may be read past the last element that the pixels need.
 struct DepthwiseRow {
-  const float* const* rows;  // what the first tap of each row of taps reads for the first pixel
+  const float* const* rows;  // source that the first tap of each row of taps reads for the first pixel
   const float* const* weights;
   int64_t tap_rows, taps_of_row, pixels;
   float bias;
@@ -43,8 +45,9 @@ struct DepthwiseRow {
   float* to;
 };
 
-// Copies rows of a plane with zero padding: `before` zeros precede each row, and zeros after its `count` elements fill
-// up `pitch`, the distance between copied rows. Up to one vector may be written past the last row.
+// Arguments for copying rows of a plane with zero padding. Each copied row consists of `before` zeros, `count`
+// elements, and zeros up to `pitch`, the distance between copied rows. Up to one vector may be written past the last
+// row.
 struct PaddedRows {
   const float* from;
   int64_t rows, step, count, before;

@@ -1,7 +1,8 @@
-// Depthwise convolutions with channels first; vectors run along a row.
+// Depthwise convolutions with channels first; vectors run along a row of pixels.
 //
-// A band of a channel's rows is copied with its padding, so that every pixel sees all taps of a row; rows of taps
-// outside the image are skipped. The copy stays in L1, and planes are read from memory in order.
+// A band of rows of a channel is copied with zero padding on the left and right, so that the taps of every pixel can be
+// read without bounds checks. Rows of taps outside the image are skipped. The copy stays in L1, and planes are read
+// from memory in order.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int64_t most_taps = 128;
 constexpr int64_t widest_vector = 16;  // elements
-constexpr int64_t band_elements = 6 << 10;  // half of the smallest L1 cache
+constexpr int64_t band_elements = 6 << 10;  // 24 KB, which fits in a 32 KB L1 cache
 
 class DepthwisePlanes final : public Kernel {
  public:
@@ -42,7 +43,7 @@ class DepthwisePlanes final : public Kernel {
   std::string description() const override { return "depthwise, rows of planes"; }
 
  private:
-  // Compute one band of a plane, the rows starting at `first`.
+  // Compute one band of a plane, starting at result row `first`.
   void compute(const Frame& frame, int64_t plane, int64_t first, float* band) const {
     const ops::Window &wy = p_.windows[1], &wx = p_.windows[2];
     const int64_t image = plane / p_.groups, channel = plane % p_.groups, end = std::min(first + rows_, p_.y.size[1]);
@@ -75,7 +76,7 @@ class DepthwisePlanes final : public Kernel {
   ConvolutionPlan p_;
   ProductEpilogue extras_;
   Slot source_, weights_, result_, bands_memory_;
-  int64_t seen_, pitch_;  // elements of a padded row that pixels read; distance between rows
+  int64_t seen_, pitch_;  // elements of a padded row that pixels read; distance between padded rows in elements
   int64_t rows_, bands_, band_;  // result rows per band, bands per plane, elements per band
 };
 
@@ -85,8 +86,9 @@ std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPl
   const bool planes = p.groups > 1 && p.inputs == 1 && p.outputs == 1 && p.x.step[2] == 1 && p.y.step[2] == 1;
   if (!planes || p.empty() || p.taps() > most_taps || p.kernel[0] > 1 || p.x.size[0] > 1) return nullptr;
   if (p.windows[2].stride > 1 || p.windows[2].begin < 0 || p.windows[1].begin < 0) return nullptr;
-  if (extras.residual >= 0) return nullptr;  // the pass 'fuse' adds residuals only with channels last
-  if (p.windows[1].dilation > 1 || p.windows[2].dilation > 1) return nullptr;  // most rows of a band would not be used
+  if (extras.residual >= 0) return nullptr;  // the compiler pass 'fuse' adds residuals only with channels last
+  // dilated taps would skip most of a copied band
+  if (p.windows[1].dilation > 1 || p.windows[2].dilation > 1) return nullptr;
   return std::make_unique<DepthwisePlanes>(lowering, p, extras);
 }
 

@@ -42,7 +42,8 @@ double wide(T value) {
   return static_cast<double>(static_cast<Value<T>>(value));
 }
 
-// Call f(tap, offset) for each tap of an output pixel inside the image, with the offset of the pixel it reads.
+// Call f(tap, offset) for each tap of an output pixel that reads inside the image; `offset` is the offset of the source
+// pixel that the tap reads.
 template <class F>
 void visit_inside(const ConvolutionPlan& p, int64_t od, int64_t oy, int64_t ox, const F& f) {
   const auto& [wd, wy, wx] = p.windows;
@@ -55,7 +56,7 @@ void visit_inside(const ConvolutionPlan& p, int64_t od, int64_t oy, int64_t ox, 
       }
 }
 
-// Return the window position whose tap `tap` reads element `i` of the axis, or -1 if there is none.
+// Return the output index along an axis whose tap `tap` reads input index `i`, or -1 if there is none.
 int64_t position_of(const ops::Window& w, int64_t i, int64_t tap) {
   const int64_t start = i + w.begin - tap * w.dilation;
   if (start < 0 || start % w.stride != 0 || start / w.stride >= w.output) return -1;

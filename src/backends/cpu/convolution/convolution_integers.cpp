@@ -1,6 +1,7 @@
-// Convolutions of 8-bit integers with a fused epilogue, as created by the pass `quantize`.
+// Convolutions of 8-bit integers with a fused epilogue, as created by the compiler pass `quantize`.
 //
-// The weights are constants, packed once. Sums are exact, and are scaled and rounded once, in float32.
+// The weights must be constant and are packed once. The int32 sums are exact; each is scaled in float32 and rounded
+// once.
 #include "backends/cpu/convolution/convolution_integers.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t cached_bytes = 1 << 19;  // weight bytes that fit in L2 next to the rows
+constexpr int64_t cached_bytes = 1 << 19;  // bytes of weights that fit in L2 next to source rows
 constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group;
 
 bool multiplies_integers_in_registers() {
@@ -47,7 +48,8 @@ const IntegerTiles* integer_sum_tiles([[maybe_unused]] bool few_rows) {
 
 namespace {
 
-// Checking all pairs without branches is faster than leaving early.
+// Return whether the magnitudes of each pair of adjacent weights in a step sum to at most 128. Checking all pairs
+// without branches is faster than returning early.
 bool is_narrow(const int8_t* step) {
   constexpr int most = 128;
   int wide = 0;
@@ -67,7 +69,7 @@ std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* pane
     ++runs.back().steps;
     wide += !narrow;
   }
-  // Many short runs would be slower than one long run that is treated as wide throughout.
+  // With many wide steps, alternating between short runs would be slower than treating all steps as one wide run.
   constexpr double most_wide = 0.35;
   if (static_cast<double>(wide) > most_wide * static_cast<double>(steps)) return {{0, 0, steps}};
   return runs;
@@ -75,7 +77,7 @@ std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* pane
 
 namespace {
 
-// Pack the weights into panels [step][columns][group], with zeros beyond the outputs.
+// Pack the weights into panels [step][columns][group], with zeros after the last output channel.
 void pack(const ConvolutionPlan& p, const TapPlan& plan, const int8_t* weights, int64_t panel, int8_t* to) {
   const int64_t first = panel * columns, width = std::min<int64_t>(columns, plan.outputs - first);
   for (int64_t tap : plan.taps) {
@@ -104,7 +106,8 @@ class IntegerProduct final : public Kernel {
     for (TapPlan::Class& c : plan_.classes)
       for (TileRun& run : c.runs) run.panel /= group, run.steps /= group;
     prepare_epilogue(lowering);
-    // If the weights fit in cache and there are enough rows, each thread reads all weights for its share of the rows.
+    // With fewer panels than threads, or with weights that fit in cache and enough rows, the threads divide the rows,
+    // and each thread reads all weights. Otherwise, the threads divide the weights.
     together_ = panels_ < threads_ || (panels_ * panel_ <= cached_bytes && plan_.rows() >= 2 * threads_ * tiles_.rows);
   }
 
@@ -147,8 +150,8 @@ class IntegerProduct final : public Kernel {
                         });
   }
 
-  // Compute the epilogue in units of the result's scale: factors, bias, and what zero points contribute to the sums of
-  // each class of pixels.
+  // Compute the scale factors and the bias of the epilogue in units of the result's scale, and the initial sums that
+  // compensate for zero points, which differ between the classes of pixels (pixels that see the same taps).
   void prepare_epilogue(Lowering& lowering) {
     const Attributes& a = lowering.attributes();
     const DType dtype = a.dtype("dtype");
@@ -193,7 +196,7 @@ class IntegerProduct final : public Kernel {
     }
   }
 
-  // Multiply a share of all rows by panels [first, last).
+  // Multiply the rows of one of `shares` equal shares, the one with index `share`, by panels [first, last).
   void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last) const {
     const auto* source = frame.at<const uint8_t>(source_);
     auto* result = frame.at<std::byte>(result_);
@@ -234,7 +237,7 @@ class IntegerProduct final : public Kernel {
   int threads_;
   PackedPtr packed_;
   std::vector<float> scale_, bias_;
-  std::vector<std::vector<int32_t>> starts_;  // by class
+  std::vector<std::vector<int32_t>> starts_;  // initial sums of each class of pixels; empty if all sums start at zero
   IntegerEpilogue epilogue_;
 };
 
@@ -242,9 +245,10 @@ std::unique_ptr<Kernel> lower_integers(Lowering& lowering) {
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), lowering.input(0).dims, lowering.input(1).dims,
                           lowering.output().dims);
   if (!integer_tiles() || !lowering.constant(1))
-    throw UnsupportedError(cat("[quantized_convolution2d] '", lowering.operation().name,
-                               "' needs constant weights and a processor with 8-bit dot products; ",
-                               "disable the compiler pass 'quantize'", lowering.operation().where()));
+    throw UnsupportedError(cat("[quantized_convolution2d] '", lowering.operation().name, "' requires ",
+                               integer_tiles() ? "constant weights, got weights that are computed at run time"
+                                               : "8-bit dot products (AVX-512 VNNI), which are not available",
+                               "; disable the compiler pass 'quantize'", lowering.operation().where()));
   return std::make_unique<IntegerProduct>(lowering, p);
 }
 

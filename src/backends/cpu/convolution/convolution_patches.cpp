@@ -1,8 +1,9 @@
 // im_to_col and col_to_im: unfold the windows of images into columns, and fold columns back by adding.
 //
-// With channels first, a row of positions is moved for one channel and tap; with channels last, the channels of one tap
-// at one position. When folding, each plane (channels first) or range of channels (channels last) belongs to one
-// thread, which adds in a fixed order. Half precision and integers are summed in their accumulator type.
+// With channels first, the inner loop copies a row of window positions for one channel and one tap; with channels last,
+// it copies all channels of one tap at one position. When folding, each thread owns entire planes (channels first) or
+// ranges of channels (channels last) and adds in a fixed order. Half precision and integers are summed in their
+// accumulator type.
 #include <cstring>
 
 #include "backends/cpu/convolution/convolution.h"
@@ -77,7 +78,7 @@ void pixels_to_columns(const Patches& p, const T* x, T* y) {
   });
 }
 
-// Add the columns of one plane to the plane.
+// Fold the columns of one channel into its plane.
 template <class T, class V>
 void add_to_plane(const Patches& p, const T* columns, V* plane) {
   for (int64_t tap = 0; tap < p.taps(); ++tap) {
@@ -94,7 +95,7 @@ void add_to_plane(const Patches& p, const T* columns, V* plane) {
   }
 }
 
-// Add channels [begin, end) of an image's columns to the image.
+// Fold channels [begin, end) of an image's columns into the image.
 template <class T, class V>
 void add_to_pixels(const Patches& p, const T* columns, int64_t begin, int64_t end, V* image) {
   for (int64_t oy = 0; oy < p.wy.output; ++oy)
@@ -110,7 +111,8 @@ void add_to_pixels(const Patches& p, const T* columns, int64_t begin, int64_t en
       }
 }
 
-// Partition of the work: images or planes, and also blocks of channels if there are fewer images than threads.
+// Partition of the work into images or planes. With channels last and fewer images than threads, images are also split
+// into blocks of channels.
 struct Work {
   int64_t blocks, units, parts, size;  // size: elements that a unit accumulates
   Work(const Patches& p) {

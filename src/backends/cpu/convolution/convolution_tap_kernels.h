@@ -12,9 +12,10 @@
 
 namespace mpsgraph::cpu {
 
-// Weights of a tap plan, viewed as a matrix [steps, outputs] tap by tap.
+// Weights of a tap plan, viewed as a matrix [steps, outputs] whose rows (steps) are the input channels of one tap after
+// another.
 struct TapWeights {
-  std::vector<int64_t> tap_offsets;  // in the order of panels
+  std::vector<int64_t> tap_offsets;  // element offsets of the taps, in the order in which panels store them
   int64_t inputs, outputs, input_stride, output_stride;
 
   TapWeights(const ConvolutionPlan& p, const TapPlan& plan, bool of_data_gradient)
@@ -38,7 +39,8 @@ struct TapWeights {
       to += inputs * tiles.columns;
     }
   }
-  // Cache lines of weights that a panel is packed from (0 if they are not contiguous), and prefetching of some of them.
+  // Return the number of cache lines of weights that a panel is packed from, or 0 if they are not contiguous. ask_for()
+  // prefetches a range of these cache lines.
   template <class S>
   int64_t lines(int columns) const {
     constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(S));
@@ -58,7 +60,7 @@ struct TapWeights {
       __builtin_prefetch(from + tap_offsets[row / rows] + row % rows * row_stride + i % in_row * line);
     }
   }
-  // Store the sums of steps [begin, end) of a panel in the weights.
+  // Store rows [begin, end) of a panel of sums in the weight matrix.
   template <class S, class F>
   void unpack(const ConvolutionTiles<S, F>& tiles, const float* from, int64_t panel, int64_t begin, int64_t end,
               S* weights) const {
@@ -77,10 +79,10 @@ struct TapWeights {
 // Return how many threads to use for this many multiply-adds.
 int threads_for(int64_t products);
 
-// "one matmul per tap, 9 taps, 9 classes of pixels"
+// Return a description such as "one matmul per tap, 9 taps, 9 classes of pixels".
 std::string text_of(const TapPlan& plan);
 
-// The source operand of the micro-kernels: the source itself, or a copy widened to float by the team.
+// The source operand of the micro-kernels: the source itself, or a copy that the threads widen to float.
 template <class S, class F>
 class TapSource {
  public:
@@ -103,8 +105,9 @@ class TapSource {
   int64_t elements_;
 };
 
-// Call f(element, factor) with the types in which to multiply. For bfloat16, the factor type depends on the processor,
-// and on whether a matmul has so few rows that it is bound by reading the weights.
+// Call f(element, factor) with tags for the element type and the type of the factors to multiply. For bfloat16, the
+// factor type depends on the processor and on `waits_for_weights`, which means that the matmul has so few rows that it
+// is bound by reading the weights.
 bool multiplies_pairs(bool waits_for_weights);
 template <class F>
 std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const F& f) {
@@ -121,11 +124,11 @@ std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan pla
 // accumulated tap by tap.
 std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan, int threads);
 // Return whether windows do not overlap, so that each source pixel belongs to one window and nothing is accumulated, as
-// in a decoder that doubles its image size.
+// in a decoder layer that doubles the image size.
 bool windows_lie_apart(const ConvolutionPlan& plan);
 
 // Build the weight gradient: source (operand 1) transposed x incoming gradient (operand 0). `complete` means that every
-// element of the result has a tap; otherwise the others are set to zero.
+// tap reads at least one source pixel. If not, the gradient of the other taps is set to zero.
 std::unique_ptr<Kernel> tap_weights_gradient(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
                                              bool complete);
 

@@ -1,4 +1,5 @@
-// Determines which taps each pixel sees: all combinations of the taps that each axis admits.
+// Determines which taps of a convolution lie inside the image for each pixel, as all combinations of the taps that are
+// inside along each axis.
 #include "backends/cpu/convolution/convolution_tap_plan.h"
 
 #include <algorithm>
@@ -7,23 +8,24 @@
 namespace mpsgraph::cpu {
 namespace {
 
-using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, and offset of the pixel it reads
+using Taps = std::vector<std::pair<int64_t, int64_t>>;  // (tap index, offset of the pixel that the tap reads)
 
 int64_t rounded_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }  // a / b rounded up, for b > 0
 
-// The taps of a position that lie inside the axis: from `low` up to `high`, those with remainder `rest`. Positions with
-// equal values see the same taps with the same spacing.
+// Key of the taps that lie inside an axis at one position. These are taps from `low` up to `high`; with strides, only
+// taps whose position matches the remainder `rest` modulo the stride. Positions with equal keys see the same taps with
+// the same spacing.
 struct Visible {
   int64_t low, high, rest;
   auto operator<=>(const Visible&) const = default;
 };
 
-// The positions of one axis, classified by which taps they see and by the spacing of what these read. Almost all
-// positions of a long signal belong to the same class, so tap lists are built once per class.
+// The positions of one axis, grouped into classes that see the same taps and read pixels with the same spacing. Almost
+// all positions of a long signal belong to the same class, so tap lists are built once per class.
 class Axis {
  public:
-  // Takes visible_from(position); seen_from(position), which lists taps in the order in which pixels use them, with
-  // increasing offsets; and reads(position, tap), the offset that a tap reads.
+  // `visible_from(position)` returns the key of a position. `seen_from(position)` lists its taps in the order in which
+  // pixels use them, with increasing offsets. `reads(position, tap)` returns the offset that a tap reads.
   template <class VisibleFrom, class Seen, class Reads>
   Axis(int64_t size, const VisibleFrom& visible_from, const Seen& seen_from, const Reads& reads) {
     std::map<Visible, size_t> known;
@@ -44,17 +46,18 @@ class Axis {
   size_t class_count() const { return classes_.size(); }
   size_t class_of(int64_t position) const { return positions_[position].first; }
   const Taps& taps(int64_t position) const { return classes_[class_of(position)]; }
-  int64_t first(int64_t position) const { return positions_[position].second; }  // offset that the first tap reads
+  // offset that the first tap of the position reads
+  int64_t first(int64_t position) const { return positions_[position].second; }
 
  private:
   std::vector<Taps> classes_;
-  std::vector<std::pair<size_t, int64_t>> positions_;  // class, offset
+  std::vector<std::pair<size_t, int64_t>> positions_;  // (class, offset that the first tap reads) of each position
 };
 
 using Axes = std::array<Axis, 3>;
 using Place = std::array<int64_t, 3>;
 
-// Combine the taps that a position sees on each axis, with the last axis varying fastest.
+// Return the taps that a pixel sees: all combinations of the taps along each axis, with the last axis varying fastest.
 Taps combined(const Axes& axes, const Place& at, const std::array<int64_t, 3>& kernel) {
   Taps seen;
   for (const auto& [z, from_z] : axes[0].taps(at[0]))
@@ -64,7 +67,7 @@ Taps combined(const Axes& axes, const Place& at, const std::array<int64_t, 3>& k
   return seen;
 }
 
-// Sort the pixels of `image` into classes. `order` is the order of the taps in a panel.
+// Group the pixels of `image` into classes that see the same taps. `order` is the order of the taps in a panel.
 void classify(TapPlan& plan, const Axes& axes, const ConvolutionImage& image, const std::array<int64_t, 3>& kernel,
               const std::vector<int64_t>& order) {
   struct Member {
@@ -147,8 +150,8 @@ TapPlan TapPlan::forward(const ConvolutionPlan& p) {
   return plan;
 }
 
-// Source pixel x receives result pixel y through tap k if x = y * stride + k * dilation - begin, so later taps read
-// earlier pixels.
+// Along each axis, source pixel x receives the gradient of result pixel y through tap k if x = y * stride + k *
+// dilation - begin, so later taps read earlier pixels.
 TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
   TapPlan plan{p.x.n, p.outputs, p.inputs, p.y.sn, p.x.sn, {}, {}};
   const auto axis = [&](int i) {
@@ -158,7 +161,7 @@ TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
       return (position + w.begin - tap * w.dilation) / w.stride * p.y.step[i];
     };
     const auto visible_from = [&](int64_t position) {
-      const int64_t distance = position + w.begin;  // distance for tap 0
+      const int64_t distance = position + w.begin;  // for tap 0: index of the result pixel times the stride
       return Visible{std::clamp<int64_t>(rounded_up(distance - size * w.stride + 1, w.dilation), 0, kernel),
                      std::clamp<int64_t>(rounded_up(distance + 1, w.dilation), 0, kernel),
                      (distance % w.stride + w.stride) % w.stride};

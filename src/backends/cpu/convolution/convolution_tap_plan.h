@@ -6,22 +6,24 @@
 
 namespace mpsgraph::cpu {
 
-// For each pixel of one image, the pixels of another image that a convolution sums over. The plan also describes the
-// input gradient, whose pixels sum over those of the incoming gradient.
+// The source pixels that a convolution sums over for each result pixel of an image. The plan also describes the input
+// gradient, whose source is the incoming gradient.
 struct TapPlan {
   struct Pixel {
-    int64_t from, to;  // image offsets: what the first tap reads, and the result
+    int64_t from, to;  // offsets within an image: the source pixel that the first tap reads, and the result pixel
   };
   struct Class {
-    std::vector<TileRun> runs;  // steps contiguous in both operands form one run
+    // ranges of steps (input channels of taps) that are contiguous in the source and in the panel
+    std::vector<TileRun> runs;
     std::vector<Pixel> pixels;
   };
   struct Tap {
     int64_t panel;                    // first step of its weights
-    std::vector<int64_t> rows, from;  // pixels of all images that see it, and what they read
+    // row numbers of the pixels of all images that see the tap, and source offsets that the tap reads
+    std::vector<int64_t> rows, from;
   };
-  int64_t images, inputs, outputs;      // channels of the source and of the result
-  int64_t from_image, to_image;         // elements per image
+  int64_t images, inputs, outputs;      // images; channels of the source and of the result
+  int64_t from_image, to_image;         // elements per image of the source and of the result
   std::vector<int64_t> taps;            // taps that some pixel sees, in panel order
   std::vector<Class> classes;
 
@@ -29,15 +31,16 @@ struct TapPlan {
   static TapPlan data_gradient(const ConvolutionPlan& p);
 
   int64_t steps() const { return static_cast<int64_t>(taps.size()) * inputs; }
-  int64_t rows() const;  // pixels of all images
-  int64_t products() const;  // multiply-adds
-  // The plan reorganized tap by tap, each with the pixels that see it. Rows are numbered class by class, image by
-  // image.
+  int64_t rows() const;  // number of result pixels in all images
+  int64_t products() const;  // number of multiply-adds
+  // Return the plan reorganized by tap, where each tap lists the pixels that see it. Row numbers count the pixels class
+  // by class and, within a class, image by image.
   std::vector<Tap> by_tap() const;
 };
 
-// Call f(row - begin, first image, source offset, result offset) for rows [begin, end) of a class. Rows run image by
-// image, with `group` images taken together: row r is pixel r % pixels of the images starting at r / pixels * group.
+// Call f(row - begin, first image, source offset, result offset) for rows [begin, end) of a class. A class with n
+// pixels per image has n rows per group of `group` consecutive images: row r is pixel r % n of the images starting at
+// index r / n * group.
 template <class F>
 void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, int64_t end, int64_t group, const F& f) {
   const auto pixels = static_cast<int64_t>(c.pixels.size());

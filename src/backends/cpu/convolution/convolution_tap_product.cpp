@@ -1,9 +1,9 @@
-// Convolution as one matmul per filter tap: the forward pass and the gradient with respect to the input.
+// Convolution as one matmul per filter tap: the convolution itself and its gradient with respect to the input.
 //
-// Weights are packed into panels in each run, because training changes them every time. If all panels fit in L2
-// together and there are many rows, the threads first pack all panels and then take blocks of rows through all of them.
-// Otherwise, each thread takes all rows through one panel after another. If classes have few pixels, as in single-image
-// inference, the taps are processed one by one instead, so that weights are read only once.
+// Weights that are not constant are packed into panels on every run. If all panels fit in L2 together and there are
+// many rows, the threads first pack all panels and then multiply blocks of rows by all of them. Otherwise, each thread
+// multiplies all rows by one panel at a time. If few pixels see the same taps, as in single-image inference, the taps
+// are processed one by one instead, so that weights are read only once.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
@@ -13,11 +13,13 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t cached_panels = 1 << 20;  // panel bytes that fit in L2 next to the rows
-constexpr int64_t products_of_read = 8;  // multiply-adds per weight read from an outer cache
-constexpr int64_t least_steps = 1 << 14;  // minimum work per piece, a few microseconds
-constexpr int64_t waiting_rows = 16;  // rows that multiply faster than constant weights arrive from an outer cache
-constexpr int64_t least_inputs = 32;  // minimum for which spilling sums between taps pays off
+constexpr int64_t cached_panels = 1 << 20;  // bytes of packed panels that fit in L2 next to source rows
+constexpr int64_t products_of_read = 8;  // cost of reading a weight from an outer cache, in multiply-adds
+constexpr int64_t least_steps = 1 << 14;  // minimum rows * steps per piece of work, a few microseconds
+// up to this many rows, a matmul is bound by reading constant weights from an outer cache
+constexpr int64_t waiting_rows = 16;
+// minimum input channels for which processing taps one by one pays off although it spills sums
+constexpr int64_t least_inputs = 32;
 
 template <class S, class F>
 class TapProduct final : public Kernel {
@@ -51,7 +53,7 @@ class TapProduct final : public Kernel {
     cut(threads_);
     int64_t tiles = 0;
     for (const Piece& piece : pieces_) tiles += (piece.end - piece.begin + tiles_.rows - 1) / tiles_.rows;
-    // The last panel has fewer cache lines if it is narrow.
+    // Prefetch the next panel only if all panels are full, because a narrower last panel has fewer cache lines.
     if (plan_.outputs % tiles_.columns == 0) lines_ = weights_.template lines<S>(tiles_.columns);
     lines_per_tile_ = (lines_ + tiles - 1) / std::max<int64_t>(tiles, 1);
   }
@@ -60,7 +62,8 @@ class TapProduct final : public Kernel {
     if (packed_) return run_packed(frame);
     const S* weights = frame.at<const S>(weights_slot_);
     F* panels = frame.at<F>(panels_slot_);
-    // Panels are either packed along with widening the source, or packed individually right before they are used.
+    // Panels that threads share are packed in the first phase, along with widening the source. Otherwise, each panel is
+    // packed right before it is used.
     const int64_t widened = source_.pieces(), pieces = static_cast<int64_t>(pieces_.size());
     parallel_phases(threads_, {widened + (together_ ? panels_ : 0), together_ ? pieces : panels_},
                     [&](int64_t phase, Items& items) {
@@ -90,14 +93,14 @@ class TapProduct final : public Kernel {
   }
 
  private:
-  // A work item: rows of one class times some panels.
+  // A work item: the product of some rows of one class with some panels.
   struct Piece {
     size_t of_class;
     int64_t begin, end, first_panel, last_panel;
   };
 
-  // Prefetch state for the weights of the next panel while the current one is multiplied, so that packing does not wait
-  // for memory.
+  // State for prefetching the weights of the next panel while the current one is multiplied, so that packing does not
+  // wait for memory.
   struct Ahead {
     const S* weights;
     int64_t panel, left, per_tile;
@@ -146,8 +149,8 @@ class TapProduct final : public Kernel {
                               weights_.pack(tiles_, from, p, reinterpret_cast<F*>(to) + p * panel_);
                           });
                         });
-    // Sharing does not pay off for few rows: instead, each thread reads only its own weights, the same ones in every
-    // run.
+    // With few rows, sharing panels among threads does not pay off. Each thread then reads only its own panels, the
+    // same ones on every run.
     if (panels_ >= threads_ && plan_.rows() < 2 * threads_ * tiles_.rows) together_ = false;
   }
   void run_packed(Frame& frame) const {
@@ -160,7 +163,7 @@ class TapProduct final : public Kernel {
       } else if (together_) {
         for (int64_t i : items) multiply(frame, pieces_[i], panels);
       } else {
-        // Take as many panels at a time as stay in cache while all rows pass.
+        // Process as many panels at a time as stay in cache while all rows are multiplied by them.
         const int64_t most = std::max<int64_t>(1, cached_panels / 2 / (panel_ * static_cast<int64_t>(sizeof(F))));
         for (int64_t part : items) {
           const int64_t end = panels_ * (part + 1) / threads_;
@@ -184,7 +187,7 @@ class TapProduct final : public Kernel {
       multiply_tap_by_tap(frame, member, first, last, panels);
   }
 
-  // Multiply all rows by panels [first, last), tap by tap, accumulating in this member's own sums.
+  // Multiply all rows by panels [first, last), tap by tap, accumulating in the sums of thread `member`.
   void multiply_tap_by_tap(Frame& frame, int64_t member, int64_t first, int64_t last, const F* panels) const {
     const F* source = source_.factors(frame);
     S* result = frame.at<S>(result_);
@@ -255,7 +258,7 @@ class TapProduct final : public Kernel {
   ProductEpilogue extras_;
   std::vector<Piece> pieces_;
   PackedPtr packed_;  // packed constant weights
-  std::vector<TapPlan::Tap> by_tap_;  // empty if computed class by class
+  std::vector<TapPlan::Tap> by_tap_;  // empty if the product is computed class by class
   std::vector<int64_t> to_;  // result offset of each row
   Slot sums_ = -1;
   bool together_;

@@ -1,10 +1,11 @@
-// Gradient of a convolution with respect to a source with few channels, which is also what the last layer of a decoder
-// computes.
+// Gradient of a convolution with respect to a source with few channels. The last transposed convolution of a decoder
+// runs the same computation.
 //
-// A panel per tap would be mostly empty, so a single matmul has the channels of all taps as its columns. It multiplies
-// each pixel of the incoming gradient by the weights, which gives its contribution to each pixel it sees. Each image
-// belongs to one thread, which accumulates the contributions in the order of the incoming pixels. If windows do not
-// overlap, there is nothing to accumulate, and each row of pixels is written directly.
+// A panel for a single tap would be mostly empty, so a single matmul has the channels of all taps as its columns. It
+// multiplies each pixel of the incoming gradient by the weights, which yields the contributions of this pixel to all
+// source pixels of its window. Each image is processed by one thread, which accumulates the contributions in the order
+// of the incoming pixels. If windows do not overlap, nothing needs to be accumulated, and each row of pixels is written
+// directly.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
@@ -13,7 +14,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t scattered_rows = 96;  // products that stay in L1 or L2 until they are accumulated
+constexpr int64_t scattered_rows = 96;  // incoming pixels whose products stay in L1 or L2 until they are accumulated
 
 class TapScatter final : public Kernel {
  public:
@@ -28,7 +29,7 @@ class TapScatter final : public Kernel {
     const int64_t used = plan_.taps() * plan_.inputs;
     panels_ = (used + tiles_.columns - 1) / tiles_.columns;
     columns_ = panels_ * tiles_.columns;
-    const int half = tiles_.columns / 2;  // of columns; a vector is always stored whole
+    const int half = tiles_.columns / 2;  // half of a panel's columns; a vector is always stored whole
     last_width_ = used - (panels_ - 1) * tiles_.columns <= half ? half : tiles_.columns;
     packed_ = lowering.scratch(static_cast<size_t>(plan_.outputs * columns_) * sizeof(float));
     products_ = lowering.scratch(static_cast<size_t>(threads_ * scattered_rows * columns_) * sizeof(float));
@@ -67,8 +68,8 @@ class TapScatter final : public Kernel {
       }
   }
 
-  // A pixel of the incoming gradient, advanced incrementally because divisions would take longer than accumulating a
-  // pixel.
+  // Coordinates of a pixel of the incoming gradient. They are advanced incrementally, because computing them with
+  // divisions would take longer than accumulating a pixel.
   struct Place {
     int64_t z = 0, y = 0, x = 0;
     void next(const ConvolutionImage& image) {

@@ -1,9 +1,9 @@
 // Gradient with respect to the weights of a convolution that runs as one matmul per filter tap.
 //
-// The sums of each weight panel are divided into slices of steps and, if there are few slices, the images into parts
-// whose sums are added in order. Threads take these pieces one by one. The incoming gradient is packed in blocks into
-// panels whose steps are its pixels. If bfloat16 is multiplied in pairs, a step consists of the same pixel of two
-// images, and the source is copied so that these pairs are contiguous.
+// The weight rows of each panel of sums are divided into slices. If there are few slices, the images are also divided
+// into parts, whose sums are added in order. Threads process these pieces of work one by one. The incoming gradient is
+// packed in blocks into panels whose inner dimension is the pixel index. If bfloat16 is multiplied in pairs, a pair
+// consists of the same pixel of two images, and the source is copied so that these pairs are contiguous.
 #include <algorithm>
 #include <cstring>
 
@@ -13,9 +13,9 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t block_rows = 128;  // rows of a panel and of pixels that fit in L1
-constexpr int64_t least_slice = 400;  // steps for which the cost of packing is small
-constexpr int64_t wanted_pieces = 4;  // per thread
+constexpr int64_t block_rows = 128;  // pixels per block, so that the packed panel and the source pixels fit in L1
+constexpr int64_t least_slice = 400;  // minimum weight rows per slice, for which the cost of packing is small
+constexpr int64_t wanted_pieces = 4;  // pieces of work per thread
 
 template <class S, class F>
 class TapWeightsGradient final : public Kernel {
@@ -41,7 +41,7 @@ class TapWeightsGradient final : public Kernel {
         pieces_.push_back({panel, cut(slice, slices), cut(slice + 1, slices)});
     longest_ = 0;
     for (const Piece& piece : pieces_) longest_ = std::max(longest_, piece.end - piece.begin);
-    // With a single part, the sums of a piece are stored right away.
+    // With a single part, the sums of a piece are stored right away, so one buffer per thread is enough.
     const int64_t sums = parts_ > 1 ? static_cast<int64_t>(pieces_.size()) * parts_ : threads_;
     sums_ = lowering.scratch(static_cast<size_t>(sums * longest_ * tiles_.columns) * sizeof(float));
     blocks_ = lowering.scratch(static_cast<size_t>(threads_ * block_rows * tiles_.columns * group) * sizeof(F));
@@ -89,12 +89,12 @@ class TapWeightsGradient final : public Kernel {
  private:
   static constexpr int64_t group = ConvolutionTiles<S, F>::group;
 
-  // A range of steps of a panel.
+  // A range of weight rows (input channels of taps) of a panel.
   struct Piece {
     int64_t panel, begin, end;
   };
 
-  // Return where a slice begins, rounded down to whole tiles and to the granularity of transposes.
+  // Return the first weight row of a slice, rounded down to entire tiles and to the granularity of transposes.
   int64_t cut(int64_t slice, int64_t slices) const {
     constexpr int64_t whole = 48;
     return slice == slices ? plan_.steps() : plan_.steps() * slice / slices / whole * whole;
@@ -111,20 +111,20 @@ class TapWeightsGradient final : public Kernel {
     }
   }
 
-  // Sum over one part of the images. Return true if the sums are already stored in the result; otherwise they are in
-  // `sums`.
+  // Compute the sums of a piece over one part of the images. Return true if the sums are already stored in the result;
+  // otherwise they are in `sums`.
   bool sum(Frame& frame, const Piece& piece, int64_t part, int64_t member, float* sums) const {
     const F* source = group > 1 ? frame.at<const F>(pairs_) : source_.factors(frame);
     const S* incoming = frame.at<const S>(incoming_);
     F* block = frame.at<F>(blocks_) + member * block_rows * tiles_.columns * group;
-    // With a single class, each block of pixels covers all steps: the first block starts new sums, and the last one
-    // stores directly into the result.
+    // With a single class, each block of pixels contributes to all weight rows: the first block initializes the sums,
+    // and the last one stores directly into the result.
     const bool at_once = plan_.classes.size() == 1;
     if (!at_once) std::fill(sums, sums + (piece.end - piece.begin) * tiles_.columns, 0.f);
     const int64_t column = piece.panel * tiles_.columns;
     const int width = weights_.width(tiles_.columns, piece.panel);
     const bool straight = at_once && parts_ == 1 && weights_.output_stride == 1 && width == tiles_.columns &&
-                          weights_.inputs >= tiles_.rows;  // then a tile never spans two taps
+                          weights_.inputs >= tiles_.rows;  // so that a tile never spans two taps
     const int64_t first_image = image_steps_ * part / parts_, last_image = image_steps_ * (part + 1) / parts_;
     const F* rows[block_rows];
     const S* gradients[block_rows];
@@ -138,7 +138,7 @@ class TapWeightsGradient final : public Kernel {
       for (int64_t row = first_image * pixels, end = last_image * pixels; row < end; row += block_rows) {
         const int64_t count = std::min(block_rows, end - row);
         for_each_row(plan_, c, row, row + count, group, [&](int64_t i, int64_t image, int64_t a, int64_t b) {
-          const int64_t images = image * plan_.from_image;  // also the offset of paired images
+          const int64_t images = image * plan_.from_image;  // also the offset of the image pair in the paired copy
           rows[i] = source + images + (a - images) * group;
           gradients[i] = incoming + b + column;
           valid[i] = static_cast<int>(std::min(group, plan_.images - image));

@@ -1,8 +1,8 @@
 // Selects which convolutions run as one matmul per filter tap, and lowers them.
 //
-// The kernels are in convolution_tap_kernels.h, the taps each pixel sees in convolution_tap_plan.h, and the inner loops
-// in convolution_tiles.h. In bfloat16, a step is a pair of channels, or a pair of images if the matmul sums over
-// pixels.
+// The kernels are in convolution_tap_kernels.h, the taps that each pixel sees in convolution_tap_plan.h, and the inner
+// loops in convolution_tiles.h. If bfloat16 is multiplied in pairs, a pair consists of two channels or, in the weight
+// gradient, of the same pixel of two images.
 #include "backends/cpu/convolution/convolution_taps.h"
 
 #include "backends/cpu/amx.h"
@@ -66,10 +66,10 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
   return nullptr;
 }
 
-// Whether to multiply pairs of bfloat16 directly instead of widening them to float32. Intel's vector instruction for
-// pairs takes four times as long as a float32 one (measured on a fifth-generation Xeon), which is half the rate; it
-// pays off only when half-size weights arrive in half the time. On other processors, and in AMX registers, pairs are
-// always faster.
+// Return whether to multiply pairs of bfloat16 directly instead of widening them to float32. On Intel processors, the
+// vector instruction for pairs takes four times as long as a float32 multiply-add (measured on a fifth-generation
+// Xeon), so it has half the throughput. It pays off only if the matmul is bound by reading the weights, which are half
+// as large in bfloat16. On other processors, and in AMX registers, multiplying pairs is always faster.
 bool multiplies_pairs(bool waits_for_weights) {
   const std::string_view wish = wanted_products();
   if (!has_bfloat16() || wish == "float32") return false;
@@ -88,7 +88,8 @@ bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {
 
 namespace {
 
-constexpr int64_t few_channels = 8;  // source channels below which a tap's panel of the gradient would be mostly empty
+// number of source channels below which a panel for one tap of the input gradient would be mostly empty
+constexpr int64_t few_channels = 8;
 
 // Return the fallback for convolutions that do not run by taps: oneDNN's kernel or im2col.
 std::unique_ptr<Kernel> another(Lowering& lowering) {
@@ -99,7 +100,7 @@ bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& w
   return !lowering.reference_only() && !weights.layout && runs_by_taps(p, weights.dtype);
 }
 
-// Return whether to compute in float32 on widened operands; constant weights are then widened once.
+// Return whether to widen the operands and compute in float32. Constant weights are then widened once.
 bool is_widened(const Lowering& lowering) {
   return multiplies_in_float32(lowering.output().dtype) && !lowering.reference_only();
 }
@@ -144,7 +145,7 @@ std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
   if (!usable(lowering, p, weights)) return another(lowering);
   if (p.inputs < few_channels) {
     const int threads = threads_for(p.y.n * p.y.pixels() * p.taps() * p.inputs * p.outputs);
-    const bool enough = p.x.n >= threads || windows_lie_apart(p);  // otherwise each image belongs to one thread
+    const bool enough = p.x.n >= threads || windows_lie_apart(p);  // otherwise, each image is processed by one thread
     const bool scatters = weights.dtype == DType::float32 && enough;
     return scatters ? tap_scatter(lowering, p, threads) : another(lowering);
   }

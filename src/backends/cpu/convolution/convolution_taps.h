@@ -1,9 +1,9 @@
 // Convolutions computed as one matmul per filter tap, without im2col: rows of pixels are addressed through pointers
 // (Dukhan, "The Indirect Convolution Algorithm", arXiv:1907.02129). Requires channels last and a single group.
 //
-// Pixels are sorted into classes that see the same taps, so taps that read only padding cost nothing: a 3x3 kernel
-// computes 16 of 36 products on 2x2 pixels, and one of nine on a single pixel. A 1x1 kernel is a single matmul, and a
-// strided one does not need to copy the pixels it reads.
+// Pixels are grouped into classes that see the same taps, so taps that read only padding cost nothing: a 3x3 filter
+// computes 16 of 36 products on an image of 2x2 pixels, and one of nine on a single pixel. A 1x1 filter is a single
+// matmul and, with strides, does not need to copy the pixels it reads.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace mpsgraph::cpu {
 
-// Return whether this convolution and its gradients should run by taps. The answer is the same for all three.
+// Return whether a convolution should run as one matmul per filter tap. The answer also applies to both of its
+// gradients.
 bool runs_by_taps(const ConvolutionPlan& p, DType dtype);
 
 // Return whether the processor has 8-bit integer dot products.

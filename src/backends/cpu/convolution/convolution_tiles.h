@@ -1,11 +1,11 @@
 // Micro-kernels of convolutions that run as one matmul per filter tap (convolution_taps.h), compiled for each
 // instruction set.
 //
-// A tile is a few rows by `columns` columns of a result, held in float32 registers while all taps are summed. Rows are
-// addressed through pointers, so there is no im2col; the other operand is packed into panels [step][columns][group]. A
-// step is four bytes of a row, `group` factors: one float32, or the pair of bfloat16 that one instruction multiplies
-// and accumulates. If that instruction is slower than two float32 ones, bfloat16 is widened when it is loaded. With
-// AMX, a tile has 32 rows (amx_products.inc).
+// A tile is a block of a few rows by `columns` columns of a result, held in float32 registers while all taps are
+// summed. Rows are addressed through pointers, so there is no im2col; the other operand is packed into panels
+// [step][columns][group]. The inner dimension advances in steps of `group` factors, four bytes of a row: one float32,
+// or two bfloat16 that one instruction multiplies and accumulates. If that instruction is slower than two float32
+// multiply-adds, bfloat16 is widened when it is loaded. With AMX, a tile has 32 rows (amx_products.inc).
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace mpsgraph::cpu {
 
 // A run of steps that are contiguous in a panel and in a row, starting `delta` elements after the row's pointer. For
-// bytes, a step is narrow if, for each column, the magnitudes of its first two weights sum to at most 128, and those of
-// its last two as well.
+// 8-bit weights, a step is narrow if, for each column, the magnitudes of its first two weights sum to at most 128, and
+// those of its last two weights as well.
 struct TileRun {
   int64_t delta, panel, steps;
   bool narrow = false;
@@ -27,7 +27,7 @@ struct TileRun {
 // The epilogue applied to a sum before it is stored.
 template <class S>
 struct TileEpilogue {
-  const S* bias = nullptr;  // for these columns
+  const S* bias = nullptr;  // bias of the panel's columns
   ptrdiff_t residual = 0;  // byte offset from a result to its residual; 0: none
   bool relu = false;
 };
@@ -49,7 +49,8 @@ struct TileRows {
   }
 };
 
-// Allows its thread to use the micro-kernels during its lifetime.
+// Calls the micro-kernel's begin() and end() on the current thread, which may use the micro-kernel during this object's
+// lifetime.
 class TilesInUse {
  public:
   explicit TilesInUse(const TileRows& tiles) : end_(tiles.end) {
@@ -70,45 +71,50 @@ template <class S, class F>
 struct ConvolutionTiles : TileRows {
   static constexpr int most_rows = 32;
   static constexpr int group = 4 / static_cast<int>(sizeof(F));
-  int columns;  // per tile
+  int columns;  // columns per tile
 
-  // out[r][0, width) = epilogue(sum over runs and their steps of rows[r][delta + s] * panel[s]).
+  // Compute out[r][c] = epilogue(sum over runs, and over the steps s of each run, of rows[r][delta + s] * panel[s][c])
+  // for r < count and c < width.
   void (*multiply)(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel,
                    S* const* out, int width, const TileEpilogue<S>& epilogue);
-  // The two stages of multiply(): sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] =
-  // epilogue(sums[r]).
+  // The two stages of multiply(). add() computes sums[r][c] += sum over steps s of rows[r][s] * panel[s][c]; finish()
+  // computes out[c] = epilogue(sums[c]) for one row.
   void (*add)(int count, const F* const* rows, int64_t steps, const F* panel, float* const* sums);
   void (*finish)(const float* sums, S* out, int width, const TileEpilogue<S>& epilogue);
-  // sums[r][0, columns) = sum over s of rows[r * row_stride + s] * matrix[s * matrix_stride], with an unpacked matrix
-  // (float32 only, otherwise null). `first` means that the matrix has not been read yet.
+  // Compute sums[r][c] = sum over s < steps of rows[r * row_stride + s] * matrix[s * matrix_stride + c] for all columns
+  // c of a tile, without packing the matrix (float32 only, otherwise null). `first` means that the matrix has not been
+  // read yet.
   void (*multiply_plain)(int count, const F* rows, int64_t row_stride, int64_t steps, const F* matrix,
                          int64_t matrix_stride, bool first, float* sums);
-  // out[0, columns) = epilogue(sum of `parts` partial sums, `stride` apart).
+  // Compute out[c] = epilogue(sum of `parts` partial sums, `stride` elements apart) for all columns c of a tile.
   void (*finish_parts)(const float* sums, int64_t parts, int64_t stride, S* out, const TileEpilogue<S>& epilogue);
-  // For `count` rows i, compute sums[i] (zero if `fresh`) + sum over r of step rows[r][(first + i) * group] * panel[r].
-  // Store it in sums[i], or in out[i * out_stride] if there is an `out`. Without `sums`, accumulate into `out`.
+  // For each i < count, compute the vector (0 if `fresh`, otherwise sums[i]) + sum over r < row_count of rows[r][(first
+  // + i) * group] * panel[r], where each term multiplies one step. Store it in out[i * out_stride] if `out` is not
+  // null, otherwise in sums[i]. If `sums` is null, accumulate into `out`.
   void (*multiply_transposed)(int count, const F* const* rows, int64_t first, int64_t row_count, const F* panel,
                               float* sums, bool fresh, S* out, int64_t out_stride);
-  // panel[k / group][c][k % group] = matrix[k * row_stride + c * column_stride], zero beyond `width` and `rows`.
+  // Pack a panel: panel[k / group][c][k % group] = matrix[k * row_stride + c * column_stride] for k < rows and c <
+  // width, and zero elsewhere.
   void (*pack)(const S* matrix, int64_t row_stride, int64_t column_stride, int64_t rows, int width, F* panel);
-  // Pack the panel of multiply_transposed: panel[r][c][g] = rows[r][g * row_stride + c] for g < valid[r], otherwise
-  // zero. For AMX, the order is panel[r / 16][c][r % 16][g], with zeros after the last row of sixteen.
+  // Pack the panel of multiply_transposed(): panel[r][c][g] = rows[r][g * row_stride + c] for g < valid[r], otherwise
+  // zero. For AMX, the order is panel[r / 16][c][r % 16][g], and the last group of sixteen rows is padded with zeros.
   void (*gather)(const S* const* rows, const int* valid, int64_t row_stride, int64_t count, int width, F* panel);
-  // to[i] = from[i], for factors that are wider than elements.
+  // Widen n elements: to[i] = from[i]. Used if factors are wider than elements.
   void (*widen)(const S* from, int64_t n, float* to);
-  // matrix[k * row_stride + c * column_stride] = sums[k][c].
+  // Store a panel of sums: matrix[k * row_stride + c * column_stride] = sums[k][c] for k < rows and c < width.
   void (*unpack)(const float* sums, int64_t rows, int width, S* matrix, int64_t row_stride, int64_t column_stride);
 };
 
-// Prefetch every used cache line of a panel's step, several steps ahead. With few rows, steps are short, and the kernel
-// is bound by how fast weights arrive from an outer cache or memory.
+// Prefetch every used cache line of a panel step, several steps ahead. With few matrix rows, each step takes little
+// time, and the kernel is bound by how fast weights arrive from an outer cache or memory.
 template <int rows, int64_t step, int64_t used = step, class F>
 [[gnu::always_inline]] inline void ask_for_step(const F* panel) {
   constexpr int64_t ahead = rows <= 4 ? 32 : 8, line = 64 / sizeof(F);
   for (int64_t i = 0; i < used; i += line) __builtin_prefetch(panel + ahead * step + i);
 }
 
-// Return the micro-kernels, or null if vectors are too short to be useful or cannot multiply such elements.
+// Return the micro-kernels, or null if the processor's vectors are too short to be useful or it has no instructions for
+// these types.
 template <class S, class F>
 const ConvolutionTiles<S, F>* convolution_tiles();
 template <>

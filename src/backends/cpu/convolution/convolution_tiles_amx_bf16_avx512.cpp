@@ -49,9 +49,9 @@ void add_in_registers(int count, const F* const* rows, int64_t steps, const F* p
 
 // ---- transposed rows ----
 
-// Here, sums are indexed by columns and steps. Rows are therefore loaded into registers 6 and 7 without a copy, and the
-// panel, which is used for many of them, is transposed once: sixteen rows' words of a column become contiguous, with
-// zeros beyond the last row.
+// multiply_transposed() indexes its sums by row element and column. Rows can therefore be loaded into registers 6 and 7
+// without a copy. The panel is used many times and is transposed once, when it is packed: for each column, the words of
+// sixteen rows become contiguous, with zeros after the last row.
 void gather_columns(const S* const* rows, const int* valid, int64_t row_stride, int64_t count, int width, F* panel) {
   for (int64_t r = 0; r < count; r += side, panel += side * columns * group) {
     const auto there = static_cast<int>(std::min<int64_t>(side, count - r));

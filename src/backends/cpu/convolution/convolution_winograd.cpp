@@ -1,11 +1,12 @@
-// Winograd convolution: the forward pass and the gradient with respect to the input.
+// Winograd convolution: the convolution itself and its gradient with respect to the input.
 //
-// The threads first transform the weights, in each run because training changes them every time, and then take blocks
-// of tiles. For each block, the source is transformed, each of its points is multiplied by those of the weights, and
-// the sums are transformed into results, all within L2.
+// On every run, the threads first transform the weights, unless these are constant, and then process blocks of tiles.
+// For each block, the threads transform the source into points, multiply each point by the corresponding weights in a
+// matmul, and transform the sums into results, all within L2.
 //
-// The transforms round, so a sum of zeros is only approximately zero if other pixels of the tile are nonzero, and the
-// gradient of a ReLU that follows would treat it as active. Such sums are set to exactly zero.
+// The transforms round. If all taps of a result read zeros while other pixels of its tile are nonzero, the result would
+// be only approximately zero, and the gradient of a ReLU that follows would treat it as active. Such results are set to
+// exactly zero.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_winograd.h"
@@ -15,10 +16,10 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t block_elements = 1 << 18;  // points per block, before and after the multiplication
-constexpr int64_t cached_weights = 1 << 18;  // elements that fit in L2 next to a block
-constexpr int64_t least_rows = 4;            // row tiles per block if weights come from an outer cache
-constexpr int64_t chunk = 16;  // inputs whose weights are transformed together
+constexpr int64_t block_elements = 1 << 18;  // elements per block: transformed source and sums
+constexpr int64_t cached_weights = 1 << 18;  // transformed weights that fit in L2 next to a block
+constexpr int64_t least_rows = 4;  // minimum GEMM row tiles per block if weights come from an outer cache
+constexpr int64_t chunk = 16;  // input channels whose weights are transformed together
 
 class WinogradProduct final : public Kernel {
  public:
@@ -92,8 +93,8 @@ class WinogradProduct final : public Kernel {
   int64_t of_chunk() const { return static_cast<int64_t>(weights_.tap_offsets.size()) * chunk * tiles_.columns; }
   int64_t weight_chunks() const { return phase_panels_ * chunks_; }
 
-  // Pack the weights from some inputs to some outputs, in all phases: taps into panels, then points as
-  // [point][panel][input][column].
+  // Pack the weights from a range of inputs to a panel of outputs, for all phases. The taps are packed into panels, and
+  // then transformed into points in the order [point][panel][input][column].
   void pack(const float* weights, int64_t which, float* taps, float* to) const {
     const int64_t p = which / chunks_, first = which % chunks_ * chunk,
                   count = std::min(chunk, plan_.source.channels - first), column = p * tiles_.columns;
@@ -133,7 +134,7 @@ class WinogradProduct final : public Kernel {
     const uint64_t all = (uint64_t{1} << transforms_.all_points()) - 1;
     plan_.for_each_tile(begin, end, [&](int64_t i, const WinogradTile& tile) {
       const float* at[most_winograd_points * most_winograd_points];
-      uint64_t found = 0;  // nonzero pixels
+      uint64_t found = 0;  // bit mask of the nonzero pixels
       for (int64_t phase = 0; phase < side.all_phases(); ++phase) {
         side.find(tile, phase, images, outside_.data(), at);
         if (found != all) found |= transforms_.not_zero(at, outside_.data(), side.channels);
@@ -143,7 +144,7 @@ class WinogradProduct final : public Kernel {
       of_zeros[i] = found == all ? 0 : results_of_zeros(found);
     });
   }
-  // Return the results of a tile whose taps read only zeros.
+  // Return a bit mask of the results of a tile whose taps read only zeros; `found` is the bit mask of nonzero pixels.
   uint32_t results_of_zeros(uint64_t found) const {
     uint32_t of_zeros = 0;
     const int size = transforms_.results, points = transforms_.points();
@@ -194,9 +195,10 @@ class WinogradProduct final : public Kernel {
   const ConvolutionTiles<float, float>& tiles_;
   Slot source_, weights_slot_, result_, block_ = -1, of_zeros_ = -1, packed_slot_ = -1, taps_ = -1;
   ProductEpilogue extras_;
-  std::vector<float> outside_;  // zeros
-  int64_t inputs_, phase_panels_, panels_, outputs_;  // channels of points and sums, over all phases
-  uint64_t window_ = 0;  // pixels of a tile that its first result reads
+  std::vector<float> outside_;  // zeros, read in place of pixels outside the image
+  // channels and panels of points and sums, over all phases; phase_panels_ is for one phase
+  int64_t inputs_, phase_panels_, panels_, outputs_;
+  uint64_t window_ = 0;  // bit mask of the tile's pixels that the first result reads
   int64_t chunks_, blocks_ = 1, largest_ = 1, weights_stride_ = 0, source_stride_ = 0, sums_stride_ = 0, of_block_ = 0;
   PackedPtr constant_;  // transformed constant weights
   int threads_;

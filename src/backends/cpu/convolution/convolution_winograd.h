@@ -1,14 +1,14 @@
 // Convolutions with fewer multiply-adds, in tiles, by Winograd's minimal filtering (winograd_transforms.h).
 //
-// A tile of m x m results needs t x t sums of products, t = m + r - 1, instead of the m² r² of a direct r x r filter:
-// 49 instead of 225 for 3 x 3 results with 5 x 5 taps. With a stride of s, the source is split into s² images of every
-// s-th pixel, its phases, and the weights into as many filters; phases act like additional channels. In the gradient
-// with respect to the input, it is the result that has phases. Parts of tiles beyond the image are computed and
-// discarded. In 3-D, each slice of the result is an image, and the slices it reads through the taps of the first axis
-// also act like additional channels.
+// For each pair of channels, a tile of m x m results takes t x t multiplications, where t = m + r - 1, instead of the
+// m² r² of a direct r x r filter: 49 instead of 225 for 3 x 3 results with 5 x 5 taps. With a stride of s, the source
+// is split into s² images of every s-th pixel, called phases, and the weights into as many filters; phases act like
+// additional channels. For the gradient with respect to the input, the result is split into phases instead. Parts of
+// tiles beyond the image are computed and discarded. In 3-D, each slice of the result is an image, and the source
+// slices that it reads through the taps of the first axis also act like additional channels.
 //
 // The transforms round, so errors are up to four times larger than those of per-tap matmuls, and an infinity turns its
-// whole tile into NaN.
+// entire tile into NaN.
 #pragma once
 
 #include <optional>
@@ -22,15 +22,15 @@ struct WinogradTile {
   int64_t image, slice, y, x;
 };
 
-// Geometry of the images that tiles read or write.
+// Geometry of the source images that tiles read, or of the result images that tiles write.
 struct WinogradSide {
-  int64_t size;  // of a tile, along each axis
-  int64_t phases;  // along each axis
+  int64_t size;  // pixels of a tile along each axis
+  int64_t phases;  // phases along each axis
   int64_t channels;
   int64_t image;  // elements per image
-  int64_t depth_taps;  // slices that one result slice reads; 1 for the result itself
-  std::vector<int64_t> slices;  // [result slice][tap], element offsets; -1: outside
-  std::array<std::vector<int64_t>, 2> offsets;  // per axis: [tile][phase][pixel], element offsets; -1: outside
+  int64_t depth_taps;  // source slices that one result slice reads; 1 for the result itself
+  std::vector<int64_t> slices;  // element offsets by [result slice][depth tap]; -1: outside
+  std::array<std::vector<int64_t>, 2> offsets;  // per axis, element offsets by [tile][phase][pixel]; -1: outside
 
   int64_t phases_of_slice() const { return phases * phases; }
   int64_t all_phases() const { return depth_taps * phases_of_slice(); }
@@ -50,8 +50,8 @@ struct WinogradSide {
 
 struct WinogradPlan {
   const WinogradTransforms* transforms;
-  int64_t images, slices;  // of the result
-  std::array<int64_t, 2> tiles;  // per slice
+  int64_t images, slices;  // number of images, and slices of the result per image
+  std::array<int64_t, 2> tiles;  // tiles per slice, along height and width
   WinogradSide source, result;
   int64_t kernel_rows, row_taps;
 
@@ -62,14 +62,14 @@ struct WinogradPlan {
   int64_t points_of_weights() const { return transforms->all_points() * inputs() * outputs(); }
   int64_t products() const { return all_tiles() * points_of_weights(); }  // multiply-adds of the pointwise products
   // Return the tap index, in TapPlan order, of filter element (i, j) from a source phase to a result phase. Within each
-  // slice, one of the two sides has only one phase.
+  // slice, either the source or the result has only one phase.
   int64_t tap(int64_t of_source, int64_t of_result, int i, int j) const {
     const int64_t phases = std::max(source.phases, result.phases);
     const int64_t phase = source.phases > 1 ? of_source % source.phases_of_slice() : of_result;
     return (of_source / source.phases_of_slice() * kernel_rows + i * phases + phase / phases) * row_taps + j * phases +
            phase % phases;
   }
-  // Call f(number, tile) for tiles [begin, end) of all images.
+  // Call f(i - begin, tile) for tiles i in [begin, end), counted over all images.
   template <class F>
   void for_each_tile(int64_t begin, int64_t end, const F& f) const {
     for (int64_t i = begin; i < end; ++i) {
@@ -82,8 +82,8 @@ struct WinogradPlan {
 
 enum class ConvolutionPart { forward, data_gradient, weights_gradient };
 
-// Return a Winograd plan for this convolution or one of its gradients. Return nullopt if it is not possible, or not
-// faster than the per-tap matmuls of `taps`.
+// Return a Winograd plan for this convolution or one of its gradients. Return nullopt if Winograd does not support it,
+// or is not expected to be faster than the per-tap matmuls of `taps`.
 std::optional<WinogradPlan> winograd_plan(const ConvolutionPlan& p, const TapPlan& taps, ConvolutionPart part);
 
 // Build the float32 kernel for result = source (operand 0) x weights (operand 1).

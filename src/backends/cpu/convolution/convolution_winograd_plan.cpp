@@ -1,4 +1,5 @@
-// Winograd planning: which convolutions use it, with which tile size, and where their pixels are.
+// Decides which convolutions use Winograd and with which tile size, and computes the offsets of the pixels of each
+// tile.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_taps.h"
@@ -21,9 +22,9 @@ const WinogradTransforms* winograd_transforms(int results, int taps) {
 namespace {
 
 constexpr int largest_tile = 4;
-constexpr int64_t most_scratch = 1 << 26;  // elements of all threads, 256 MB
-constexpr int64_t cached_points = 1 << 18;  // weight points that fit in L2
-constexpr double worth_it = 0.9;  // maximum time relative to per-tap matmuls, as Winograd is less accurate
+constexpr int64_t most_scratch = 1 << 26;  // maximum scratch elements of all threads together, 256 MB
+constexpr int64_t cached_points = 1 << 18;  // transformed weights that fit in L2
+constexpr double worth_it = 0.9;  // maximum time relative to per-tap matmuls; below 1 because Winograd is less accurate
 
 // MPSGRAPH_WINOGRAD=0 disables Winograd convolution.
 bool wanted() {
@@ -31,35 +32,36 @@ bool wanted() {
   return answer;
 }
 
-// One spatial axis: which pixels a tile reads and writes.
+// Computes which pixels along one spatial axis a tile reads and writes.
 struct Axis {
   const ops::Window& window;
   bool of_data_gradient;
 
   int64_t phases() const { return window.stride; }
   int64_t taps() const { return window.kernel / window.stride; }
-  // Index of the first result. Pixel u of phase q of a source is pixel u * stride + q - begin, and result o reads it
-  // through tap u - o of that phase. The gradient of a source therefore has equally many pixels in each phase.
+  // Index of the first result. Pixel u of phase q of the source is source pixel u * stride + q - begin, and result o
+  // reads it through tap u - o of that phase. Tiles of the input gradient run over u, so all phases have the same
+  // number of pixels.
   int64_t first() const { return of_data_gradient ? window.begin / window.stride : 0; }
   int64_t last() const {
     return of_data_gradient ? (window.input - 1 + window.begin) / window.stride : window.output - 1;
   }
   int64_t tiles(int64_t size) const { return (last() - first() + size) / size; }
 
-  // Offsets of the source or its gradient, by phase.
+  // Return the element offsets of the source or its gradient by [tile][phase][pixel]; -1 if outside.
   std::vector<int64_t> phased(int64_t size, int64_t count, int64_t step) const {
     std::vector<int64_t> found;
     for (int64_t tile = 0; tile < tiles(size); ++tile)
       for (int64_t phase = 0; phase < phases(); ++phase)
         for (int64_t i = 0; i < count; ++i) {
-          // Gradients take the taps, and therefore the phases, in reverse order.
+          // The input gradient uses the taps, and therefore the phases, in reverse order.
           const int64_t q = of_data_gradient ? phases() - 1 - phase : phase;
           const int64_t pixel = (first() + tile * size + i) * window.stride + q - window.begin;
           found.push_back(pixel >= 0 && pixel < window.input ? pixel * step : -1);
         }
     return found;
   }
-  // Offsets of the result or the incoming gradient.
+  // Return the element offsets of the result or the incoming gradient by [tile][pixel]; -1 if outside.
   std::vector<int64_t> plain(int64_t size, int64_t count, int64_t step) const {
     std::vector<int64_t> found;
     for (int64_t tile = 0; tile < tiles(size); ++tile)
@@ -71,7 +73,7 @@ struct Axis {
   }
 };
 
-// Channels must come in whole vectors for the transforms.
+// Return the channels per vector, of which the transforms require a multiple.
 int64_t whole_channels() { return instruction_set() == "AVX-512" ? 16 : 8; }
 
 bool in_tiles(const ConvolutionPlan& p) {
@@ -81,7 +83,8 @@ bool in_tiles(const ConvolutionPlan& p) {
          p.outputs % whole_channels() == 0;
 }
 
-// Return which slices of one side those of the other side read, in TapPlan order; gradients take the taps in reverse.
+// Return the offsets of the source slices that each result slice reads, in TapPlan order; -1 if outside. For the input
+// gradient, the source is the incoming gradient, and the taps are in reverse order.
 std::vector<int64_t> depth_slices(const ConvolutionPlan& p, bool of_data_gradient) {
   const ops::Window& depth = p.windows[0];
   const ConvolutionImage &from = of_data_gradient ? p.y : p.x, &to = of_data_gradient ? p.x : p.y;
@@ -120,15 +123,15 @@ WinogradPlan make_plan(const ConvolutionPlan& p, const WinogradTransforms& trans
 }
 
 // Estimate the run time in units of a per-tap multiply-add. The constants were fitted to layers with 3 x 3 to 8 x 8
-// taps and 16 to 512 channels. Transforms do not use register blocking, and if there are many weight points, they make
-// a round trip to an outer cache.
+// taps and 16 to 512 channels. The transforms cost more per operation than a matmul because they do not use register
+// blocking. If there are many transformed weights, writing and reading them through an outer cache adds to the cost.
 double time_in_tiles(const WinogradPlan& plan) {
   const double t = plan.transforms->points(), m = plan.transforms->results;
   const auto inputs = static_cast<double>(plan.inputs()), outputs = static_cast<double>(plan.outputs()),
              tiles = static_cast<double>(plan.all_tiles());
   const double of_source = t * t * (1.5 * t + 4), of_result = 0.8 * (t * t + t * m) * m + 4 * t * t;
   const double of_point = plan.points_of_weights() > cached_points ? 50 : 12;
-  const double rows = std::max(tiles, 12.);  // per GEMM tile; fewer rows leave registers unused
+  const double rows = std::max(tiles, 12.);  // rows per GEMM tile; fewer rows leave registers unused
   return 1.1 * rows / tiles * static_cast<double>(plan.products()) +
          1.2 * tiles * (inputs * of_source + outputs * of_result) +
          of_point * static_cast<double>(plan.points_of_weights());
@@ -140,7 +143,7 @@ double time_by_taps(const TapPlan& taps, ConvolutionPart part) {
 // Return the maximum number of scratch elements that all threads need for blocks of tiles and, in the weight gradient,
 // for sums.
 int64_t scratch(const WinogradPlan& plan, ConvolutionPart part) {
-  constexpr int64_t cached_block = 1 << 18, far_block = 128;  // elements, tiles
+  constexpr int64_t cached_block = 1 << 18, far_block = 128;  // in elements and in tiles
   const int64_t points = plan.points_of_weights();
   const int64_t block = points > cached_points
                             ? far_block * plan.transforms->all_points() * (plan.inputs() + plan.outputs())

@@ -1,7 +1,8 @@
 // Winograd gradient with respect to the weights.
 //
-// The images are split into parts, by size alone. A thread accumulates the points of a part, one block of tiles after
-// another, and transforms the sums into taps, which are fewer. The parts are then added in order.
+// The tiles of all images are split into parts. For each part, a thread accumulates the products of the transformed
+// operands, one block of tiles after another, and transforms the sums into taps, which are fewer. The taps of all parts
+// are then added in order.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_winograd.h"
@@ -10,11 +11,12 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t gradient_block_elements = 1 << 18;  // points per block, next to the sums
-constexpr int64_t cached_sums = 1 << 18;     // elements that fit in L2 next to a block
-constexpr int64_t least_block = 12, most_block = 128;  // tiles; the maximum if sums come from an outer cache
+constexpr int64_t gradient_block_elements = 1 << 18;  // transformed elements per block, next to the sums
+constexpr int64_t cached_sums = 1 << 18;  // sums that fit in L2 next to a block
+// tiles per block; always the maximum if sums come from an outer cache
+constexpr int64_t least_block = 12, most_block = 128;
 constexpr int64_t parts_per_thread = 4;
-constexpr int64_t least_part = 24;  // minimum tiles for separate sums
+constexpr int64_t least_part = 24;  // minimum tiles per part
 
 class WinogradWeightsGradient final : public Kernel {
  public:
@@ -140,7 +142,7 @@ class WinogradWeightsGradient final : public Kernel {
   const WinogradTransforms& transforms_;
   const ConvolutionTiles<float, float>& tiles_;
   Slot incoming_, source_, result_, blocks_ = -1, sums_ = -1, taps_ = -1;
-  std::vector<float> outside_;  // zeros
+  std::vector<float> outside_;  // zeros, read in place of pixels outside the image
   int64_t inputs_, panels_, block_ = 0, parts_ = 1, source_stride_ = 0, incoming_stride_ = 0, sums_stride_ = 0;
   int threads_;
 };

@@ -1,12 +1,13 @@
-// 8-bit integer micro-kernels with AVX2, whose multiply instruction adds two products in 16 bits and saturates. The
-// results are exact int32 sums.
+// 8-bit integer micro-kernels with AVX2. Its multiply instruction adds two adjacent products in 16 bits and saturates,
+// but the results of these micro-kernels are exact int32 sums.
 //
-// If the magnitudes of two adjacent weights sum to at most 128, nothing saturates, because 255 * 128 fits in 16 bits.
-// Such narrow steps are marked in their runs. Longer runs of wide steps are computed with both operands widened to 16
-// bits, the rows once for all columns, and the weights as they are read. A vector then holds four columns, each as two
-// sums, one for the first two products of a step and one for the last two, which are combined at the end. This takes as
-// many multiplications as narrow steps do. Short wide runs, where widening would not pay off, split each byte of a row
-// into its highest bit and the rest, whose products never saturate.
+// A step multiplies four bytes of a row by four weights of each column. If the magnitudes of its adjacent weights sum
+// to at most 128 in pairs, nothing saturates, because 255 * 128 fits in 16 bits. Such steps are called narrow, and runs
+// of narrow steps are marked. Long runs of wide steps are computed with both operands widened to 16 bits: the rows are
+// widened once for all columns, and the weights as they are read. A vector then holds four columns with two sums each,
+// one for the first two products of a step and one for the last two. These sums are combined at the end, so wide steps
+// take as many multiplications as narrow ones. In short runs of wide steps, where widening would not pay off, each byte
+// of a row is split into its highest bit and the remaining seven bits, whose products never saturate.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ __m256i four_of_row(const uint8_t* from) {
 
 __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 
-// sums + four products per lane; the row's bytes must be below 128, or the weights narrow.
+// Return `sums` plus four products per lane. Either the row's bytes must be at most 128, or the weights must be narrow.
 __m256i add_products(__m256i sums, __m256i row, __m256i weights) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_maddubs_epi16(row, weights), _mm256_set1_epi16(1)));
 }
@@ -64,12 +65,12 @@ template <int R, int V, bool Turn, bool Narrow>
 
 // ---- wide steps
 
-constexpr int64_t least_steps = 16;  // for which widening pays off
+constexpr int64_t least_steps = 16;  // minimum steps of a run for which widening pays off
 
 bool is_widened(const TileRun& run) { return !run.narrow && run.steps >= least_steps; }
 
-constexpr int64_t steps_of_chunk = 256;  // whose widened rows fit in L1
-// not a multiple of a page, so that rows do not share cache sets
+constexpr int64_t steps_of_chunk = 256;  // steps whose widened rows fit in L1
+// elements of a widened row; not a multiple of a page, so that rows do not share cache sets
 constexpr int64_t wide_row = steps_of_chunk * group + 32;
 
 // A batch of wide steps: parts of runs, stored consecutively in the widened rows.
@@ -95,7 +96,7 @@ void widen(const uint8_t* from, int64_t bytes, int16_t* to) {
   for (; i < bytes; ++i) to[i] = static_cast<int16_t>(Turn ? from[i] ^ 0x80 : from[i]);
 }
 
-// sums[r][at + ...] += products of the chunk, for V vectors of columns.
+// Add the products of a chunk to sums[r][at + c], for each of R rows r and each column c of V vectors.
 template <int R, int V>
 [[gnu::always_inline]] inline void add_chunk(const int16_t (&rows)[R][wide_row], const Chunk& chunk,
                                              const int8_t* panel, int at, int32_t (&sums)[R][columns]) {
@@ -135,7 +136,7 @@ template <int R, int V>
     }
 }
 
-// sums += products of all widened runs.
+// Add the products of all widened runs to `sums`.
 template <int R, bool Turn>
 [[gnu::noinline]] void add_wide(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,
                                 int width, int32_t (&sums)[R][columns]) {

@@ -1,8 +1,9 @@
-// Convolution and its gradients with oneDNN, in the layout of the data.
+// Convolution and its gradients with oneDNN.
 //
-// Data with channels last keeps the user's layout. With channels first, only 1x1 convolutions are fast, because they
-// are matmuls; for others, the data is reordered into the layout oneDNN chooses, and back. Weights are reordered into
-// the layout of the primitive: once if they are a variable stored in that layout, otherwise before each run.
+// Data with channels last keeps the user's layout. With channels first, only 1x1 convolutions are fast in the user's
+// layout, because they are matmuls; for all others, the data is reordered into the layout that oneDNN chooses, and
+// back. Weights are reordered into the layout of the primitive: once if they are a variable stored in that layout,
+// otherwise before each run.
 #include "backends/cpu/convolution/convolution.h"
 #include "backends/cpu/convolution/convolution_depthwise.h"
 #include "backends/cpu/onednn_kernel.h"
@@ -16,7 +17,7 @@ using Forward = dnnl::convolution_forward::primitive_desc;
 using DataGradient = dnnl::convolution_backward_data::primitive_desc;
 using WeightsGradient = dnnl::convolution_backward_weights::primitive_desc;
 
-// Use the plain kernels, which support all kinds of convolutions, for what oneDNN does not support.
+// Lower to the plain kernel, which supports every convolution, for cases that oneDNN does not support.
 std::unique_ptr<Kernel> plain(std::string_view kind, Lowering& lowering) {
   return find_kernel(kind, Precedence::plain)(lowering);
 }
@@ -72,8 +73,8 @@ struct Geometry {
   }
 };
 
-// Return the number of threads. Small convolutions run on one thread, which waits for no other; oneDNN partitions
-// larger ones over its own threads.
+// Return the number of threads. Small convolutions run on one thread without synchronization; oneDNN divides larger
+// ones among its own threads.
 int threads_for(const Geometry& g) {
   constexpr int64_t least_products = 4 << 20;  // about 100 microseconds, twice the cost of waking a thread
   int64_t products = 1;
@@ -168,7 +169,7 @@ std::unique_ptr<Kernel> lower_onednn(Lowering& lowering) {
   return kernel;
 }
 
-// Return the forward primitive that the backward primitives need as a hint.
+// Return the forward primitive that oneDNN's gradient primitives need as a hint.
 std::optional<Forward> forward_hint(const Geometry& g, bool take_reference = false) {
   return try_primitive<Forward>(take_reference, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
                                 g.asked_source, g.any_weights, g.asked_result, g.strides, g.dilations, g.begin, g.end,

@@ -24,8 +24,9 @@ struct WinogradMatrix {
 
 inline constexpr double winograd_points[] = {0, -1, 1, 0.5, -2, 2};
 
-// Row [1, p, p², ...] for each point p, and the highest power for infinity; optionally divided by the product of the
-// point's distances to the other points.
+// Return the evaluation matrix: one row [1, p, p², ...] for each finite point p, and a row that selects the highest
+// power for the point at infinity. If `divided`, each row is divided by the product of the distances from its point to
+// the other points.
 template <int Points, int Powers>
 constexpr WinogradMatrix<Points, Powers> winograd_evaluation(bool divided) {
   WinogradMatrix<Points, Powers> made;
@@ -39,7 +40,8 @@ constexpr WinogradMatrix<Points, Powers> winograd_evaluation(bool divided) {
   return made;
 }
 
-// Coefficients of the product of (x - q) over all finite points q except the row's own.
+// Return the interpolation matrix, whose rows are the coefficients of the product of (x - q) over all finite points q
+// except the row's own point.
 template <int Points>
 constexpr WinogradMatrix<Points, Points> winograd_interpolation() {
   WinogradMatrix<Points, Points> made;
@@ -54,7 +56,7 @@ constexpr WinogradMatrix<Points, Points> winograd_interpolation() {
   return made;
 }
 
-// Named as in arXiv:1509.09308.
+// The matrices of F(m, r), named as in arXiv:1509.09308.
 template <int Results, int Taps>
 struct WinogradMatrices {
   static constexpr int points = Results + Taps - 1;

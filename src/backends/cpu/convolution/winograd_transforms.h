@@ -13,27 +13,28 @@
 namespace mpsgraph::cpu {
 
 struct WinogradTransforms {
-  // Transform the pixels at from[i] for `channels` channels into points, with to[point * point_stride] for the first
-  // channel. Panels of a tile's columns are panel_stride apart.
+  // Transform the pixels at from[i], for `channels` channels, into points. Point p of the first channel is stored at
+  // to[p * point_stride]. Consecutive panels of channels, each as wide as a GEMM tile, are panel_stride elements apart.
   using Spread = void (*)(const float* const* from, int64_t channels, float* to, int64_t point_stride,
                           int64_t panel_stride);
   // Transform t x t points into pixels at to[i], skipping null pointers. Bit i of `of_zeros` means that pixel i is a
   // sum of zeros only.
   using Collect = void (*)(const float* from, int64_t point_stride, int64_t channels, float* const* to,
                            uint32_t of_zeros, const TileEpilogue<float>& epilogue);
-  // Test the t x t pixels at at[i]: bit i of the result means that pixel i has a nonzero channel. If every window of r
-  // x r pixels contains such a pixel, all bits may be set.
+  // Return a bit mask of the t x t pixels at at[i], where bit i means that pixel i has a nonzero channel. If every
+  // window of r x r pixels contains a nonzero pixel, all bits may be set.
   using NotZero = uint64_t (*)(const float* const* at, const float* zeros, int64_t channels);
   int results, taps;  // per axis: m and r
-  Spread source, incoming, weights;  // t x t by B, m x m by A, r x r by G
-  Collect result, weights_gradient;  // to m x m by A, to r x r by G
+  // transforms of t x t source pixels with B, m x m incoming pixels with A, and r x r taps with G
+  Spread source, incoming, weights;
+  Collect result, weights_gradient;  // transforms to m x m results with A, and to r x r taps with G
   NotZero not_zero;
 
   int points() const { return results + taps - 1; }
   int all_points() const { return points() * points(); }
 };
 
-constexpr int most_winograd_points = 7;  // per axis
+constexpr int most_winograd_points = 7;  // maximum points per axis
 
 // Return the transforms for this processor, or null if there are none for this tile and filter size.
 const WinogradTransforms* winograd_transforms(int results, int taps);
