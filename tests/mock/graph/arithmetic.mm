@@ -20,13 +20,14 @@ void require(NSString* kind, const Value& value, Takes wanted) {
                     : wanted == Takes::floats   ? is_real(type)
                     : wanted == Takes::integers ? is_whole(type) && number
                                                 : !number;
-  if (!fits) misuse(@"%@ of %s", kind, type_name(type));
+  if (!fits) misuse(@"%@: %s is not supported", kind, type_name(type));
 }
 
 void require_same_type(NSString* kind, const Values& values, size_t from) {
   for (size_t i = from; i < values.size(); ++i)
     if (values[i].type != values[from].type)
-      misuse(@"%@ of %s and %s", kind, type_name(values[from].type), type_name(values[i].type));
+      misuse(@"%@: operands must have the same type, got %s and %s", kind, type_name(values[from].type),
+             type_name(values[i].type));
 }
 
 MPSGraphTensor* add_function(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,

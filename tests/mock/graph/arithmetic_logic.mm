@@ -132,10 +132,10 @@ BITS(bitwiseRightShift, shift_right(a, b, bits))
   return add_elementwise(self, @"select", name, {predicate, when_true, when_false},
                          [](Value& r, int64_t i, const Values& in) {
                            if (i == 0) {
-                             require(@"select's predicate", in[0], Takes::booleans);
+                             require(@"predicate of select", in[0], Takes::booleans);
                              require_same_type(@"select", in, 1);
                            }
-                           if (is_complex(in[1].type)) misuse(@"select of %s", type_name(in[1].type));
+                           if (is_complex(in[1].type)) misuse(@"select: %s is not supported", type_name(in[1].type));
                            r.copy(i, in[0].truth(i) ? in[1] : in[2], i);
                          });
 }

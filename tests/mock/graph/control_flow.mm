@@ -12,7 +12,7 @@ using namespace mock;
 namespace {
 
 void require_condition(NSString* kind, MPSGraphTensor* tensor) {
-  if (!tensor) misuse(@"%@ without a condition", kind);
+  if (!tensor) misuse(@"%@: the condition must not be nil", kind);
   if (tensor.dataType != MPSDataTypeBool || count_of(tensor->result.dims) != 1)
     misuse(@"%@: the condition must be one bool, got %s %@", kind, type_name(tensor.dataType),
            text_of(tensor->result.dims));
@@ -23,7 +23,7 @@ void require_bound(MPSGraphTensor* tensor) {
   if ((type != MPSDataTypeInt32 && type != MPSDataTypeInt64) || count_of(tensor->result.dims) != 1)
     misuse(@"for: a bound must be one int32 or int64, got %s %@", type_name(type), text_of(tensor->result.dims));
   if (!tensor->result.dims.empty())
-    misuse(@"for: all known callers give no dimension to a bound, got %@", text_of(tensor->result.dims));
+    misuse(@"for: a bound must have rank 0, as in all known callers, got shape %@", text_of(tensor->result.dims));
 }
 
 std::vector<ResultType> types_of(const std::vector<MPSGraphTensor*>& tensors) {

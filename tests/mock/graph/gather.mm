@@ -92,7 +92,7 @@ Value gathered(const Value& updates, const Value& indices, size_t axis, size_t b
     Dims expected = in[0].dims;
     expected[at] = in[1].rank() == in[0].rank() ? in[1].dims[at] : 0;
     if (at + 1 < expected.size() && expected.back() == 1)
-      misuse(@"gatherAlongAxis along axis %lu of %@ with a last axis of one aborts on a Mac", at, text_of(in[0].dims));
+      misuse(@"gatherAlongAxis: a last axis of size 1 aborts on a Mac, got axis %lu of %@", at, text_of(in[0].dims));
     if (in[1].dims != expected)
       misuse(@"gatherAlongAxis: indices of shape %@ do not match axis %lu of %@", text_of(in[1].dims), at,
              text_of(in[0].dims));

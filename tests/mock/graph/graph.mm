@@ -17,13 +17,13 @@ namespace {
 void require_size(NSString* kind, const ResultType& type) {
   double elements = 1;
   for (const int64_t size : type.dims) {
-    if (size > INT32_MAX) misuse(@"%@: a dimension above INT_MAX in shape %@", kind, text_of(type.dims));
+    if (size > INT32_MAX) misuse(@"%@: dimensions must not exceed INT_MAX, got shape %@", kind, text_of(type.dims));
     elements *= static_cast<double>(size);
   }
   if (elements > static_cast<double>(INT32_MAX))
-    misuse(@"%@: 2^31 elements or more in shape %@", kind, text_of(type.dims));
+    misuse(@"%@: a tensor must have fewer than 2^31 elements, got shape %@", kind, text_of(type.dims));
   if (elements * static_cast<double>(element_bytes(type.type)) > 4294967296.0)
-    misuse(@"%@: more than 2^32 bytes in shape %@", kind, text_of(type.dims));
+    misuse(@"%@: a tensor must not exceed 2^32 bytes, got shape %@", kind, text_of(type.dims));
 }
 
 }  // namespace

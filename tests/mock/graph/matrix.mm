@@ -11,7 +11,7 @@ namespace {
 
 void require_matrices(NSString* kind, const Value& value) {
   require(kind, value, Takes::floats);
-  if (value.rank() < 2) misuse(@"%@ of %@", kind, text_of(value.dims));
+  if (value.rank() < 2) misuse(@"%@: operands must have at least rank 2, got shape %@", kind, text_of(value.dims));
 }
 
 Dims batch_of(const Value& value) { return {value.dims.begin(), value.dims.end() - 2}; }
@@ -35,7 +35,8 @@ Value multiply(const Value& a, const Value& b) {
   if (a.rank() != b.rank())
     misuse(@"matrixMultiplication: operands must have the same rank, got %@ and %@", text_of(a.dims), text_of(b.dims));
   const int64_t rows = a.dims[a.rank() - 2], inner = a.dims.back(), columns = b.dims.back();
-  if (b.dims[b.rank() - 2] != inner) misuse(@"matrices %@ times %@", text_of(a.dims), text_of(b.dims));
+  if (b.dims[b.rank() - 2] != inner)
+    misuse(@"matrixMultiplication: inner dimensions of %@ and %@ do not match", text_of(a.dims), text_of(b.dims));
   Dims dims = broadcast_dims(batch_of(a), batch_of(b));
   const Dims batch = dims;
   dims.insert(dims.end(), {rows, columns});
@@ -134,7 +135,7 @@ bool is_attention(MPSGraphTensor* weights) {
   return add_one(self, @"inverse", name, {tensor}, [](const Values& in) {
     require_matrices(@"inverse", in[0]);
     const auto n = static_cast<size_t>(in[0].dims.back());
-    if (n > 1024) misuse(@"inverse: above 1024 rows a Mac aborts the process, got %@", text_of(in[0].dims));
+    if (n > 1024) misuse(@"inverse: more than 1024 rows abort the process on a Mac, got %@", text_of(in[0].dims));
     if (in[0].type != MPSDataTypeFloat32 || in[0].dims[in[0].rank() - 2] != in[0].dims.back())
       misuse(@"inverse: expected square float32 matrices, got %s %@", type_name(in[0].type), text_of(in[0].dims));
     Value result(in[0].type, in[0].dims);

@@ -131,7 +131,9 @@ Value variance_of(const Value& x, const Value& mean, NSArray<NSNumber*>* axes) {
                                                                 epsilon:(float)epsilon
                                                                    name:(NSString*)name {
   return add_one(self, @"normalizationGammaGradient", name, {incoming, source, mean, variance}, [=](const Values& in) {
-    if (in[0].dims != in[1].dims) misuse(@"a gradient %@ of %@", text_of(in[0].dims), text_of(in[1].dims));
+    if (in[0].dims != in[1].dims)
+      misuse(@"normalization: incoming gradient %@ does not match the source %@", text_of(in[0].dims),
+             text_of(in[1].dims));
     const Value centre = spread(in[2], in[1]), width = spread(in[3], in[1]);
     return Axes(axes, in[1]).sum(in[1], [&](int64_t i) {
       return in[0].real(i) * normal(in[1], centre, width, epsilon, i);
@@ -144,7 +146,9 @@ Value variance_of(const Value& x, const Value& mean, NSArray<NSNumber*>* axes) {
                                                          reductionAxes:(NSArray<NSNumber*>*)axes
                                                                   name:(NSString*)name {
   return add_one(self, @"normalizationBetaGradient", name, {incoming, source}, [=](const Values& in) {
-    if (in[0].dims != in[1].dims) misuse(@"a gradient %@ of %@", text_of(in[0].dims), text_of(in[1].dims));
+    if (in[0].dims != in[1].dims)
+      misuse(@"normalization: incoming gradient %@ does not match the source %@", text_of(in[0].dims),
+             text_of(in[1].dims));
     return Axes(axes, in[1]).sum(in[1], [&](int64_t i) { return in[0].real(i); });
   });
 }

@@ -22,7 +22,7 @@ double scalar(const Value& value) {
 void require_alike(const Values& in, size_t first) {
   require_same_type(@"an optimizer", in);
   for (size_t i = first; i < in.size(); ++i) {
-    require(@"an optimizer", in[i], Takes::floats);
+    require(@"optimizer", in[i], Takes::floats);
     if (in[i].dims != in[first].dims)
       misuse(@"optimizer: operands must have the same shape, got %@ and %@", text_of(in[first].dims),
              text_of(in[i].dims));

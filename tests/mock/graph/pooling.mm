@@ -183,7 +183,8 @@ int64_t index_of(const Pooling& p, const Dims& source, const Sample& sample) {
 }
 
 void require_real(const Value& value) {
-  if (!is_real(value.type)) misuse(@"a pooling of %s", type_name(value.type));
+  if (!is_real(value.type))
+    misuse(@"pooling: the source must be a floating-point tensor, got %s", type_name(value.type));
 }
 
 void require_incoming(const Pooling& p, const Value& incoming, MPSDataType type, const Dims& source) {
@@ -230,7 +231,8 @@ Value gradient_from_indices(const Pooling& p, const Value& incoming, const Value
   if (p.mode == MPSGraphPoolingReturnIndicesNone)
     misuse(@"pooling: the gradient from indices requires returnIndicesMode");
   if (indices.type != MPSDataTypeInt32 || indices.dims != incoming.dims)
-    misuse(@"indices %s %@ of %@", type_name(indices.type), text_of(indices.dims), text_of(incoming.dims));
+    misuse(@"pooling: indices must be int32 with the shape %@ of the incoming gradient, got %s %@",
+           text_of(incoming.dims), type_name(indices.type), text_of(indices.dims));
   std::vector<double> sums(static_cast<size_t>(count_of(source)));
   for_each_window(p, source, [&](int64_t window, const std::vector<Sample>& samples) {
     for (const Sample& sample : samples)

@@ -9,16 +9,19 @@ namespace {
 // `parts` is the number of groups along each axis of the tensor, all of equal size.
 Value dequantized(const Values& in, double zero_point, MPSDataType type, const Dims& parts) {
   const Value &x = in[0], &scale = in[1];
-  if (x.type != MPSDataTypeInt8 && x.type != MPSDataTypeUInt8) misuse(@"dequantize of %s", type_name(x.type));
+  if (x.type != MPSDataTypeInt8 && x.type != MPSDataTypeUInt8)
+    misuse(@"dequantize: the tensor must be int8 or uint8, got %s", type_name(x.type));
   if ((type != MPSDataTypeFloat32 && type != MPSDataTypeFloat16) || scale.type != type)
     misuse(@"dequantize: result and scale must both be float32 or float16, got %s and %s", type_name(type),
            type_name(scale.type));
   if (in.size() > 2 && (in[2].type != x.type || in[2].dims != scale.dims))
     misuse(@"dequantize: the zero point must have the tensor's type and the scale's shape");
   if (scale.count() != count_of(parts) || parts.size() != x.rank())
-    misuse(@"scales %@ of %@", text_of(scale.dims), text_of(x.dims));
+    misuse(@"dequantize: scales of shape %@ do not match shape %@", text_of(scale.dims), text_of(x.dims));
   for (size_t axis = 0; axis < parts.size(); ++axis)
-    if (x.dims[axis] % parts[axis]) misuse(@"groups %@ of %@", text_of(scale.dims), text_of(x.dims));
+    if (x.dims[axis] % parts[axis])
+      misuse(@"dequantize: scales of shape %@ do not divide shape %@ into equal groups", text_of(scale.dims),
+             text_of(x.dims));
   Value result(type, x.dims);
   const Dims strides = strides_of(parts);
   int64_t i = 0;

@@ -79,7 +79,7 @@ struct Layer {
 };
 
 void require(const char* what, const Value& value, const Dims& dims) {
-  if (value.dims != dims) misuse(@"%s: %@ instead of %@", what, text_of(value.dims), text_of(dims));
+  if (value.dims != dims) misuse(@"%s: expected shape %@, got %@", what, text_of(dims), text_of(value.dims));
 }
 
 // Inputs: source, weights, initial state[, initial cell]. Results: states[, cells].
@@ -90,8 +90,8 @@ Values run_layer(const Layer& layer, const Values& in) {
   const int64_t steps = source.dims[0], batch = source.dims[1], directions = layer.both_directions ? 2 : 1;
   const int64_t hidden = weights.dims.back(), gated = layer.gates * hidden, wide = directions * hidden;
   require("recurrent weights", weights, layer.both_directions ? Dims{2, gated, hidden} : Dims{gated, hidden});
-  require("source", source, {steps, batch, directions * gated});
-  for (size_t i = 2; i < in.size(); ++i) require("initial values", in[i], {batch, wide});
+  require("recurrent source", source, {steps, batch, directions * gated});
+  for (size_t i = 2; i < in.size(); ++i) require("recurrent initial values", in[i], {batch, wide});
   for (const Value& value : in)
     if (value.type != source.type || !is_real(value.type))
       misuse(@"recurrent: operands must be real and of the same type, got %s and %s", type_name(source.type),

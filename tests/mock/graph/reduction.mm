@@ -27,7 +27,7 @@ MPSGraphTensor* add_reduction(MPSGraph* graph, NSString* kind, NSString* name, M
     // The types that PyTorch's backend uses. For others, kernels may be missing, which aborts the process.
     const bool known = x.type == MPSDataTypeInt32 || x.type == MPSDataTypeInt64 || x.type == MPSDataTypeFloat16 ||
                        x.type == MPSDataTypeFloat32;
-    if (!known) misuse(@"%@: %s is a type for which no kernel is known", kind, type_name(x.type));
+    if (!known) misuse(@"%@: no kernel is known for type %s", kind, type_name(x.type));
     std::set<size_t> reduced;
     for (const int64_t axis : along)
       if (!reduced.insert(axis_of(axis, x.rank())).second)
@@ -58,7 +58,7 @@ MPSGraphTensor* add_total(MPSGraph* graph, NSString* kind, NSString* name, MPSGr
   return add_reduction(graph, kind, name, tensor, axes, Takes::numbers,
                        [=](Value& result, const Value& x, const auto& each) {
                          if (is_whole(x.type) && element_bytes(x.type) < 4)
-                           misuse(@"%@ of %s", kind, type_name(x.type));
+                           misuse(@"%@: integers must have at least 32 bits, got %s", kind, type_name(x.type));
                          std::vector<double> totals(static_cast<size_t>(result.count()), static_cast<double>(start));
                          for (int64_t at = 0; at < result.count(); ++at) result.set(at, start);
                          each([&](int64_t at, int64_t i, bool) {

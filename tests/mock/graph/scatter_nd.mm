@@ -113,7 +113,7 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
     Dims expected = in[0].dims;
     expected[at] = in[1].rank() == in[0].rank() ? in[1].dims[at] : 0;
     if (at + 1 < expected.size() && expected.back() == 1)
-      misuse(@"scatterAlongAxis along axis %lu of %@ with a last axis of one aborts on a Mac", at, text_of(in[0].dims));
+      misuse(@"scatterAlongAxis: a last axis of size 1 aborts on a Mac, got axis %lu of %@", at, text_of(in[0].dims));
     if (in[1].dims != expected || in[2].dims != expected)
       misuse(@"scatterAlongAxis: updates %@ and indices %@ do not match data %@", text_of(in[1].dims),
              text_of(in[2].dims), text_of(in[0].dims));

@@ -16,7 +16,7 @@ namespace {
 
 // Moving complex numbers is not documented.
 void require_movable(const Value& value) {
-  if (is_complex(value.type)) misuse(@"moving elements of %s is not known to work", type_name(value.type));
+  if (is_complex(value.type)) misuse(@"moving elements of type %s is not known to work", type_name(value.type));
 }
 
 // Return a value whose element at each position is that of the operand at source(position).
@@ -33,7 +33,9 @@ Value moved(const Value& from, const Dims& dims, Source source) {
 
 Value transposed(const Value& x, const Dims& permutation) {
   Dims dims, seen(x.rank(), 0);
-  if (permutation.size() != x.rank()) misuse(@"permutation %@ of %@", text_of(permutation), text_of(x.dims));
+  if (permutation.size() != x.rank())
+    misuse(@"transpose: permutation %@ must have one entry per axis of shape %@", text_of(permutation),
+           text_of(x.dims));
   for (const int64_t axis : permutation) {
     if (axis < 0 || axis >= static_cast<int64_t>(x.rank()) || seen[axis]++)
       misuse(@"transpose: %@ is not a permutation", text_of(permutation));
@@ -222,7 +224,8 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
   const Dims times = dims_of(multiplier);
   return add_one(self, @"tile", name, {tensor}, [times](const Values& in) {
     const Value& x = in[0];
-    if (times.size() != x.rank()) misuse(@"multiplier %@ of %@", text_of(times), text_of(x.dims));
+    if (times.size() != x.rank())
+      misuse(@"tile: multiplier %@ must have one entry per axis of shape %@", text_of(times), text_of(x.dims));
     Dims dims = x.dims;
     for (size_t axis = 0; axis < dims.size(); ++axis) dims[axis] *= times[axis];
     return moved(x, dims, [&](Dims position) {

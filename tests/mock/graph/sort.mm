@@ -16,7 +16,8 @@ using namespace mock;
   return add_one(self, @"arg_sort", name, {tensor}, [=](const Values& in) {
     const Value& x = in[0];
     const size_t at = axis_of(axis, x.rank());
-    if (x.rank() - at > 4) misuse(@"sort along axis %lu of %@: only the last four can be sorted", at, text_of(x.dims));
+    if (x.rank() - at > 4)
+      misuse(@"sort: only the last four axes can be sorted, got axis %lu of %@", at, text_of(x.dims));
     if (x.type == MPSDataTypeInt64 || x.type == MPSDataTypeUInt64 || x.type == MPSDataTypeBool || is_complex(x.type))
       misuse(@"sort: %s is not known to work", type_name(x.type));
     Value result(MPSDataTypeInt32, x.dims);

@@ -53,7 +53,9 @@ using namespace mock;
   return add_one(self, @"stencil", name, {source, weights}, [=](const Values& in) {
     const Value &x = in[0], &w = in[1];
     if (!is_real(x.type) || x.type != w.type || x.rank() < 4 || w.rank() != 4)
-      misuse(@"a stencil %s %@ of %s %@", type_name(w.type), text_of(w.dims), type_name(x.type), text_of(x.dims));
+      misuse(@"stencil: expected a source of rank 4 or more and weights of rank 4, both of the same floating-point "
+              "type, got %s %@ and %s %@",
+             type_name(x.type), text_of(x.dims), type_name(w.type), text_of(w.dims));
     const size_t lead = x.rank() - 4;
     Dims dims = x.dims;
     for (size_t i = 0; i < 4; ++i) {

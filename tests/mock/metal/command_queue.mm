@@ -184,8 +184,8 @@ uint64_t mock_committed_command_buffers(void) { return committed; }
 
 - (void)requireOpen:(const char*)what {
   std::lock_guard lock(_mutex);
-  if (_status != MTLCommandBufferStatusNotEnqueued) mock::misuse(@"%s after commit", what);
-  if (_has_open_encoder) mock::misuse(@"%s was called before endEncoding of the open encoder", what);
+  if (_status != MTLCommandBufferStatusNotEnqueued) mock::misuse(@"%s must not follow commit", what);
+  if (_has_open_encoder) mock::misuse(@"%s must not precede endEncoding of the open encoder", what);
 }
 
 - (id<MTLDevice>)device {
@@ -233,7 +233,7 @@ uint64_t mock_committed_command_buffers(void) { return committed; }
   _has_open_encoder = false;
 }
 - (void)addTemporary:(std::shared_ptr<mock::Temporary>)temporary {
-  [self requireOpen:"a temporary object"];
+  [self requireOpen:"creating a temporary object"];
   temporary->buffer = self;
   _temporaries.push_back(std::move(temporary));
 }
@@ -253,9 +253,8 @@ uint64_t mock_committed_command_buffers(void) { return committed; }
   [self requireOpen:"commit"];
   for (const auto& temporary : std::exchange(_temporaries, {}))
     if (temporary->reads != 0)
-      _leftover =
-          [NSString stringWithFormat:@"commit: a temporary %@ must have a readCount of 0, but has a readCount of %lu",
-                                     temporary->what, temporary->reads];
+      _leftover = [NSString
+          stringWithFormat:@"commit: the readCount of %@ must be 0, got %lu", temporary->what, temporary->reads];
   {
     std::lock_guard lock(_mutex);
     _status = MTLCommandBufferStatusCommitted;

@@ -265,7 +265,7 @@ MockPipeline* mock_pipeline(id<MTLFunction> function, NSError** error) {
 }
 
 - (void)endEncoding {
-  if (!_commands) misuse(@"endEncoding twice");
+  if (!_commands) misuse(@"endEncoding was called twice");
   _commands = nullptr;
   [_buffer encoderEnded];
 }

@@ -351,7 +351,7 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
   [self encode:[=] { [synchronized synchronize]; }];
 }
 - (void)endEncoding {
-  if (!_commands) misuse(@"endEncoding twice");
+  if (!_commands) misuse(@"endEncoding was called twice");
   _commands = nullptr;
   [_buffer encoderEnded];
 }

@@ -1,8 +1,9 @@
-// The gnustep-2.0 binary interface as clang emits it (lib/CodeGen/CGObjCGNU.cpp), and what this runtime hangs onto it.
+// The gnustep-2.0 binary interface as clang emits it (lib/CodeGen/CGObjCGNU.cpp), and the data that this runtime
+// attaches to it.
 //
-// A class, a method list or a selector is data in the program's image; __objc_load (runtime.cpp) receives each image's
-// tables once, makes the name of every selector unique, lays out instance variables, and builds a MethodTable a class.
-// Not ours to change: the order and the types of the members of everything above MethodTable.
+// Classes, method lists, and selectors are data in the program's image. __objc_load (runtime.cpp) receives the tables
+// of each image once, makes selector names unique, lays out instance variables, and builds a MethodTable for each
+// class. The ABI fixes the order and types of all members declared above MethodTable, so they must not change.
 #pragma once
 #include <objc/runtime.h>
 
@@ -40,7 +41,7 @@ struct Ivar {
   const char* type;
   int* offset;
   uint32_t size;
-  uint32_t flags;  // bits 0-1 ownership, bit 2 extended, from bit 3 log2 of the alignment
+  uint32_t flags;  // bits 0-1: ownership; bit 2: extended; bits 3 and up: log2 of the alignment
 };
 
 struct IvarList {
@@ -73,21 +74,21 @@ struct CategoryData {
   void* properties[2];
 };
 
-// How retain and release treat the instances of a class.
+// How retain and release treat instances of a class.
 enum class Lifetime : uint8_t {
-  counted,   // a header before the object counts (retain_count.cpp)
-  block,     // the block counts itself (blocks.cpp)
-  immortal,  // classes, string literals
+  counted,   // a header before the object holds the count (retain_count.cpp)
+  block,     // blocks are counted on the heap only (blocks.cpp)
+  immortal,  // classes and string literals
 };
 
 struct MethodTable {
   objc_class* cls = nullptr;
   bool is_meta = false;
   Lifetime lifetime = Lifetime::counted;
-  IMP construct = nullptr, destroy = nullptr;  // of this class's own C++ and strong instance variables
+  IMP construct = nullptr, destroy = nullptr;  // for C++ and strong instance variables of this class only
   std::unordered_map<const char*, Method> methods;
   std::vector<ProtocolList*> protocols;
-  std::atomic<int> initialize_state{0};  // 0 not yet, 1 running, 2 done
+  std::atomic<int> initialize_state{0};  // 0: not started, 1: running, 2: done
   std::atomic<long> live{0};
 };
 
@@ -115,7 +116,7 @@ struct objc_class {
 
 namespace mock {
 
-// The class of string literals of up to eight ASCII characters, which clang packs into the pointer (low bits 4).
+// Class of string literals with up to eight ASCII characters, which clang packs into the pointer (low bits 4).
 inline std::atomic<objc_class*> tiny_string_class{nullptr};
 
 inline bool is_tagged(id object) { return (reinterpret_cast<uintptr_t>(object) & 7) != 0; }
@@ -126,52 +127,55 @@ inline objc_class* class_of(id object) {
 
 inline Lifetime lifetime_of(id object) { return is_tagged(object) ? Lifetime::immortal : object->isa->table->lifetime; }
 
-// The selector of this name, made if it is new: its name can be compared as a pointer.
+// Return the unique selector with this name, creating it if needed. Names of unique selectors can be compared by
+// pointer.
 objc_selector* selector(const char* name);
 
-// The implementation that a message finds. Raises NSInvalidArgumentException through doesNotRecognizeSelector:.
+// Return the method that handles a message. Calls doesNotRecognizeSelector:, which raises NSInvalidArgumentException,
+// if there is none.
 IMP find_implementation(id receiver, objc_selector* selector);
 
-// The implementation that the class itself, without its superclasses, has; or null.
+// Return the method that a class itself implements, ignoring its superclasses, or null.
 IMP own_implementation(objc_class* cls, const char* interned_name);
 
-// Sends a message without arguments.
+// Send a message without arguments.
 inline id send(id receiver, objc_selector* sel) {
   return reinterpret_cast<id (*)(id, SEL)>(find_implementation(receiver, sel))(receiver, sel);
 }
 
-// Every class that is loaded, in no order.
+// Return all loaded classes in unspecified order.
 std::vector<objc_class*> loaded_classes();
 
 [[noreturn]] void fatal(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// The word pair before every object, heap block and heap __block variable.
+// Two words in front of each object, heap block, and __block variable on the heap.
 struct Header {
   std::atomic<bool> weakly_referenced;
   std::atomic<bool> has_associations;
-  std::atomic<int64_t> extra_references;  // one less than the references; far below zero once it is being deallocated
+  std::atomic<int64_t> extra_references;  // reference count minus 1; far below zero during deallocation
 };
 static_assert(sizeof(Header) == 16);
 
 inline Header& header_of(const void* object) { return const_cast<Header*>(static_cast<const Header*>(object))[-1]; }
 
-// Zeroed memory of this size behind a header with one reference; and its end.
+// Allocate zeroed memory with a header and one reference, or free it.
 void* allocate_counted(size_t size);
 void free_counted(void* object);
 
-// The same for anything that has a header. drop: whether this was the last reference; then the caller destroys.
+// Retain or release anything with a header. drop_counted returns whether it released the last reference; the caller
+// must then destroy the object.
 void retain_counted(const void* object);
 bool try_retain_counted(const void* object);
 bool drop_counted(const void* object);
 
-// blocks.cpp
+// Defined in blocks.cpp.
 bool is_heap_block(id block);
 long live_blocks();
 
-// weak.cpp: whatever points weakly at the object becomes nil, before its memory goes.
+// Set all weak references to an object to nil before its memory is freed (weak.cpp).
 void clear_weak_references(id object);
 
-// associations.cpp
+// Defined in properties.cpp.
 void remove_associations(id object);
 
 }  // namespace mock

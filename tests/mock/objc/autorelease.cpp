@@ -1,7 +1,7 @@
-// Autorelease pools, one stack of them a thread, and the ARC entry points that end in autorelease.
+// Autorelease pools, with one stack per thread, and the ARC functions that autorelease.
 //
-// An object autoreleased where no pool is open waits for the end of its thread, as on Apple's systems; that is counted,
-// because a worker thread without a pool is a leak in slow motion.
+// As on Apple's systems, an object that is autoreleased without an open pool lives until its thread ends. The mock
+// counts such objects, because a worker thread without a pool leaks memory gradually.
 #include <vector>
 
 #include "abi.h"
@@ -41,11 +41,12 @@ void* objc_autoreleasePoolPush(void) {
   return reinterpret_cast<void*>(mine.beginnings.size());
 }
 
-// Also ends the pools inside this one, which an exception has left open.
+// Popping a pool also pops the pools inside it, which an exception may have left open.
 void objc_autoreleasePoolPop(void* pool) {
   Pools& mine = pools();
   const size_t index = reinterpret_cast<size_t>(pool) - 1;
-  if (index >= mine.beginnings.size()) mock::fatal("an autorelease pool was popped twice or on another thread");
+  if (index >= mine.beginnings.size())
+    mock::fatal("an autorelease pool must be popped once, on the thread that pushed it");
   mine.drain_to(mine.beginnings[index]);
   mine.beginnings.resize(index);
 }

@@ -1,7 +1,7 @@
-// Blocks: copies from the stack to the heap, __block variables, and classes so that a block can receive messages.
+// Blocks: copies from the stack to the heap, __block variables, and classes that let blocks receive messages.
 //
-// The layout of a block and of a __block variable is clang's (docs/Block-ABI-Apple.rst). Copies on the heap carry the
-// same header with a reference count as objects do, instead of counting in their flags.
+// Blocks and __block variables have the layout that clang defines (docs/Block-ABI-Apple.rst). Copies on the heap have
+// the same reference-counting header as objects, instead of a count in their flags.
 #include <Block.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ enum FieldFlags : int { kFieldKind = 15, kFieldIsBlock = 7, kFieldIsByref = 8, k
 
 struct BlockDescriptor {
   unsigned long reserved, size;
-  void (*copy)(void* to, const void* from);  // present if kHasCopyDispose
+  void (*copy)(void* to, const void* from);  // present if kHasCopyDispose is set
   void (*dispose)(const void* block);
 };
 
@@ -31,16 +31,16 @@ struct Block {
 
 struct Byref {
   void* isa;
-  Byref* forwarding;  // itself, or its copy on the heap
+  Byref* forwarding;  // points to itself or to the copy on the heap
   int flags;
   int size;
-  void (*keep)(Byref* to, Byref* from);  // present if kHasCopyDispose
+  void (*keep)(Byref* to, Byref* from);  // present if kHasCopyDispose is set
   void (*destroy)(Byref* variable);
 };
 
 std::atomic<long> live{0};
 
-// A __block variable moves to the heap with the first block that captures it; later ones share that copy.
+// Move a __block variable to the heap when the first block that captures it is copied; later copies share it.
 Byref* copy_byref(Byref* variable) {
   Byref* const shared = variable->forwarding;
   if (shared->flags & kNeedsFree) {
@@ -53,7 +53,7 @@ Byref* copy_byref(Byref* variable) {
   copy->flags |= kNeedsFree;
   copy->forwarding = copy;
   variable->forwarding = copy;
-  retain_counted(copy);  // one for the block, one for the scope that declared it
+  retain_counted(copy);  // one reference for the block, one for the declaring scope
   if (variable->flags & kHasCopyDispose) variable->keep(copy, variable);
   return copy;
 }
@@ -77,7 +77,7 @@ using namespace mock;
 
 extern "C" {
 
-// Where the compiler points the isa of a block; classes once NSBlock is loaded.
+// Targets of the isa pointer that the compiler stores in blocks. They become classes when NSBlock is loaded.
 objc_class _NSConcreteStackBlock, _NSConcreteGlobalBlock, _NSConcreteMallocBlock;
 
 void mock_install_block_class(Class base) {
@@ -124,12 +124,12 @@ void _Block_release(const void* pointer) {
 
 id objc_retainBlock(id block) { return static_cast<id>(_Block_copy(block)); }
 
-// What copy and dispose helpers call for a captured object, block or __block variable.
+// Called by copy helpers for each captured object, block, or __block variable.
 void _Block_object_assign(void* to, const void* object, const int flags) {
   void* const captured = const_cast<void*>(object);
   void** const place = static_cast<void**>(to);
   if (flags & kByrefCaller)
-    *place = captured;  // inside a __block variable without ARC: not retained
+    *place = captured;  // objects in __block variables are not retained without ARC
   else if ((flags & kFieldKind) == kFieldIsByref)
     *place = copy_byref(static_cast<Byref*>(captured));
   else if ((flags & kFieldKind) == kFieldIsBlock)

@@ -1,7 +1,7 @@
-// Objective-C exceptions are C++ exceptions of one type, id, so that they unwind through frames of either language.
+// Objective-C exceptions are C++ exceptions of a single type, id, so that they unwind through frames of both languages.
 //
-// clang emits for @catch (Class* e) a type_info whose virtual table is the one below and whose name is the class's;
-// the C++ library asks it whether it catches. C++ code sees such an exception with catch (...).
+// For @catch (Class* e), clang emits a type_info with the virtual table defined below and the name of the class. The
+// C++ runtime calls it to decide whether the handler matches. C++ code catches such exceptions with catch (...).
 #include <cxxabi.h>
 #include <unwind.h>
 

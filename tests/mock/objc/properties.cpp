@@ -1,4 +1,4 @@
-// What synthesized accessors call, @synchronized, and associated objects: all that is kept beside an object.
+// Functions for synthesized accessors, @synchronized, and associated objects.
 #include <array>
 #include <cstring>
 #include <mutex>
@@ -10,7 +10,7 @@ namespace mock {
 
 namespace {
 
-// Atomic properties share these locks by address.
+// Locks of atomic properties, selected by address.
 std::mutex& property_lock(const void* address) {
   static std::array<std::mutex, 64> locks;
   return locks[(reinterpret_cast<uintptr_t>(address) >> 4) % locks.size()];
@@ -104,7 +104,7 @@ void objc_setProperty_nonatomic(id object, SEL, id value, ptrdiff_t offset) { se
 void objc_setProperty_atomic_copy(id object, SEL, id value, ptrdiff_t offset) { set(object, offset, value, true); }
 void objc_setProperty_nonatomic_copy(id object, SEL, id value, ptrdiff_t offset) { set(object, offset, value, true); }
 
-// The instance variable is the source of a get and the destination of a set.
+// Getters copy from the instance variable, and setters copy to it.
 void objc_getPropertyStruct(void* to, const void* from, ptrdiff_t size, BOOL, BOOL) {
   const std::lock_guard lock(property_lock(from));
   std::memcpy(to, from, static_cast<size_t>(size));
@@ -138,7 +138,7 @@ int objc_sync_exit(id object) {
   if (!object) return 0;
   const std::lock_guard lock(monitors().lock);
   const auto found = monitors().objects.find(object);
-  if (found == monitors().objects.end()) fatal("@synchronized ended where it had not begun");
+  if (found == monitors().objects.end()) fatal("@synchronized was exited without having been entered");
   found->second.mutex.unlock();
   if (--found->second.users == 0) monitors().objects.erase(found);
   return 0;
@@ -147,7 +147,7 @@ int objc_sync_exit(id object) {
 void objc_setAssociatedObject(id object, const void* key, id value, objc_AssociationPolicy policy) {
   if (!object) return;
   if (is_tagged(object) || lifetime_of(object) != Lifetime::counted) {
-    fatal("associated objects are for ordinary objects, not for a %s", object_getClassName(object));
+    fatal("a %s does not support associated objects; use a reference-counted object", object_getClassName(object));
   }
   const bool retained = (policy & OBJC_ASSOCIATION_RETAIN_NONATOMIC) != 0;
   const bool copies = (policy & OBJC_ASSOCIATION_COPY_NONATOMIC) == OBJC_ASSOCIATION_COPY_NONATOMIC;

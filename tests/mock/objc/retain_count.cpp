@@ -1,7 +1,7 @@
-// Instances and their reference counts: creation, retain, release, the end of an object, and the count of the living.
+// Instances and their reference counts: creation, retain, release, deallocation, and the number of live objects.
 //
-// A header before each object counts (abi.h). The last release moves the count far below zero, so that retains and
-// releases inside dealloc change nothing, and weak loads on other threads fail from that moment on.
+// A header in front of each object holds its count (abi.h). The last release sets the count far below zero, so that
+// retains and releases during dealloc have no effect and weak loads on other threads fail from then on.
 #include <Block.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ bool drop_counted(const void* object) {
   const int64_t before = extra.fetch_sub(1, std::memory_order_acq_rel);
   if (before > 0) return false;
   if (before < kDeallocating / 2) return false;
-  if (before < 0) fatal("the object %p was released more often than retained", object);
+  if (before < 0) fatal("object %p was released more often than it was retained", object);
   extra.fetch_add(kDeallocating, std::memory_order_relaxed);
   return true;
 }
@@ -69,7 +69,7 @@ id class_createInstance(Class cls, size_t extra_bytes) {
   return object;
 }
 
-// The end of dealloc: NSObject's.
+// Final part of NSObject's dealloc.
 void object_dispose(id object) {
   for (objc_class* cls = object->isa; cls; cls = cls->super) {
     if (cls->table->destroy) cls->table->destroy(object, nullptr);

@@ -1,7 +1,7 @@
-// Classes, selectors and the search for a method. What the compiler emits is described in abi.h.
+// Classes, selectors, and method lookup. See abi.h for the data that the compiler emits.
 //
-// Tables change only while an image loads, under a lock held exclusively. A message first looks into a cache that its
-// thread owns, so that the usual message takes no lock; loading an image counts generations, which makes caches stale.
+// Tables only change while an image is loaded, under an exclusive lock. A message first checks a thread-local cache, so
+// most messages take no lock. Loading an image increments a generation counter, which invalidates the caches.
 #include <array>
 #include <cstdarg>
 #include <cstdio>
@@ -23,12 +23,12 @@ struct Runtime {
   std::mutex selectors_lock;
   std::unordered_map<std::string, objc_selector*> selectors;
   std::unordered_map<std::string, objc_class*> classes;
-  std::recursive_mutex initialize;  // +initialize runs on one thread at a time; others wait for it here
+  std::recursive_mutex initialize;  // serializes +initialize; other threads wait for it
   std::atomic<unsigned> generation{1};
 };
 
 Runtime& runtime() {
-  static Runtime* const instance = new Runtime;  // never destroyed: threads may outlive main
+  static Runtime* const instance = new Runtime;  // never destroyed, because threads may outlive main
   return *instance;
 }
 
@@ -44,7 +44,7 @@ void add_methods(objc_class* cls, MethodList* list) {
   }
 }
 
-// Instance variables follow those of the superclass, whose size the compiler did not know for sure.
+// Place instance variables after those of the superclass, whose size the compiler cannot rely on.
 void lay_out(objc_class* cls) {
   if (cls->instance_size > 0) return;
   long next = cls->super ? cls->super->instance_size : 0;
@@ -56,7 +56,7 @@ void lay_out(objc_class* cls) {
   for (int i = 0; i < cls->ivars->count; ++i) {
     const Ivar& ivar = cls->ivars->ivars[i];
     const long declared = *ivar.offset, alignment = 1L << (ivar.flags >> 3);
-    if (declared == previous_declared) {  // bit fields of one unit share its offset
+    if (declared == previous_declared) {  // bit-fields of one unit share an offset
       *ivar.offset = static_cast<int>(previous);
     } else {
       previous = (next + alignment - 1) / alignment * alignment;
@@ -80,7 +80,7 @@ void resolve(objc_class* cls) {
   meta->table = new MethodTable;
   cls->table->cls = meta->table->cls = cls;
   meta->table->is_meta = true;
-  meta->table->lifetime = Lifetime::immortal;  // of the class object, which is the metaclass's instance
+  meta->table->lifetime = Lifetime::immortal;  // refers to the class object, which is an instance of the metaclass
   lay_out(cls);
   add_methods(cls, cls->methods);
   add_methods(meta, meta->methods);
@@ -92,13 +92,13 @@ void resolve(objc_class* cls) {
   };
   cls->table->construct = own(".cxx_construct");
   cls->table->destroy = own(".cxx_destruct");
-  if (!runtime().classes.emplace(cls->name, cls).second) fatal("class %s is defined twice", cls->name);
+  if (!runtime().classes.emplace(cls->name, cls).second) fatal("class %s is defined more than once", cls->name);
 }
 
 void add_category(const CategoryData& category) {
   const auto found = runtime().classes.find(category.class_name);
   if (found == runtime().classes.end()) {
-    fatal("category %s extends the class %s, which is not loaded", category.name, category.class_name);
+    fatal("category %s extends class %s, which is not loaded", category.name, category.class_name);
   }
   add_methods(found->second, category.instance_methods);
   add_methods(found->second->isa, category.class_methods);
@@ -117,14 +117,15 @@ void ensure_initialized(objc_class* cls) {
   std::atomic<int>& state = cls->table->initialize_state;
   if (state.load(std::memory_order_acquire) == 2) return;
   const std::lock_guard lock(runtime().initialize);
-  if (state.load(std::memory_order_relaxed) != 0) return;  // done meanwhile, or running on this very thread
+  if (state.load(std::memory_order_relaxed) != 0) return;  // done by another thread, or running on this one
   if (cls->super) ensure_initialized(cls->super);
   state.store(1, std::memory_order_relaxed);
   static objc_selector* const initialize = selector("initialize");
   IMP imp = nullptr;
   {
     const std::shared_lock tables(runtime().tables);
-    imp = find(cls->isa, initialize->name);  // an inherited one runs again for the subclass, as on Apple's systems
+    // an inherited +initialize runs again for a subclass, as on Apple's systems
+    imp = find(cls->isa, initialize->name);
   }
   if (imp) reinterpret_cast<void (*)(id, SEL)>(imp)(reinterpret_cast<id>(cls), initialize);
   state.store(2, std::memory_order_release);
@@ -157,7 +158,7 @@ CacheEntry& cache_entry(objc_class* cls, const char* name) {
 void fatal(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  std::fputs("mock for Apple's runtime: ", stderr);
+  std::fputs("mock of Apple's runtime: ", stderr);
   std::vfprintf(stderr, format, arguments);
   std::fputc('\n', stderr);
   va_end(arguments);
@@ -193,9 +194,9 @@ IMP find_implementation(id receiver, objc_selector* sel) {
     return imp;
   }
   static objc_selector* const unrecognized = selector("doesNotRecognizeSelector:");
-  if (sel->name == unrecognized->name) fatal("%s has no root class", cls->name);
+  if (sel->name == unrecognized->name) fatal("class %s does not derive from a root class", cls->name);
   reinterpret_cast<void (*)(id, SEL, SEL)>(find_implementation(receiver, unrecognized))(receiver, unrecognized, sel);
-  fatal("doesNotRecognizeSelector: returned");
+  fatal("doesNotRecognizeSelector: must not return");
 }
 
 std::vector<objc_class*> loaded_classes() {
@@ -211,7 +212,7 @@ using namespace mock;
 
 extern "C" {
 
-// The tables of one image, as the constructor that clang adds to it passes them: beginnings and ends of sections.
+// Tables of one image: the beginnings and ends of its sections, as passed by the constructor that clang adds to it.
 struct ImageTables {
   long version;
   objc_selector *selectors, *selectors_end;
@@ -253,7 +254,7 @@ void __objc_load(ImageTables* image) {
   }
 }
 
-// Classes whose instances the compiler writes into the image, without a header.
+// Mark classes whose instances the compiler emits into the image, without a header.
 void mock_make_instances_immortal(Class cls) {
   const std::unique_lock lock(runtime().tables);
   for (const auto& [name, other] : runtime().classes) {
@@ -265,12 +266,12 @@ void mock_make_instances_immortal(Class cls) {
 
 void mock_install_tiny_string_class(Class cls) { tiny_string_class = cls; }
 
-// Called by message_send.S with a receiver that is not nil.
+// Called by message_send.S; the receiver is never nil.
 IMP mock_lookup(id receiver, objc_selector* sel) { return find_implementation(receiver, sel); }
 
 struct objc_super {
   id receiver;
-  objc_class* cls;  // where the search begins
+  objc_class* cls;  // class where the lookup starts
 };
 
 static id answer_nil(id, SEL, ...) { return nullptr; }
@@ -305,7 +306,7 @@ IMP class_getMethodImplementation(Class cls, SEL sel) {
 
 BOOL class_respondsToSelector(Class cls, SEL sel) { return class_getMethodImplementation(cls, sel) != nullptr; }
 
-// Images carry copies of a protocol, so it is known by its name.
+// Each image has its own copy of a protocol, so protocols are compared by name.
 BOOL class_conformsToProtocol(Class cls, Protocol* protocol) {
   const std::shared_lock lock(runtime().tables);
   for (; cls; cls = cls->super) {
@@ -321,7 +322,7 @@ SEL sel_registerName(const char* name) { return selector(name); }
 const char* sel_getName(SEL sel) { return sel ? sel->name : "<null selector>"; }
 
 void objc_enumerationMutation(id collection) {
-  fatal("a %s was changed while it was enumerated", object_getClassName(collection));
+  fatal("%s was changed while it was enumerated", object_getClassName(collection));
 }
 
 }  // extern "C"

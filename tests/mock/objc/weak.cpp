@@ -1,8 +1,8 @@
-// Weak references: a table from each object to the places that point at it, under one lock.
+// Weak references: a table from each object to the variables that refer to it, protected by one lock.
 //
-// Every read and write of a weak variable is under that lock, and so is clearing, which happens before the object's
-// memory goes. A load therefore sees nil or an object whose header can still be read; retaining it fails once its last
-// strong reference is gone. String literals and classes never go away and stay out of the table.
+// All accesses to weak variables hold the lock, and so does clearing them, which happens before the object's memory is
+// freed. A load therefore finds either nil or an object whose header is still readable, and retaining the object fails
+// once its last strong reference is gone. String literals and classes are never deallocated and are not in the table.
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,7 +27,7 @@ bool is_counted(id object) {
   return lifetime_of(object) == Lifetime::counted || (lifetime_of(object) == Lifetime::block && is_heap_block(object));
 }
 
-// Both with the lock held.
+// Callers of forget and remember must hold the lock.
 void forget(id* place) {
   const auto found = *place ? table().places.find(*place) : table().places.end();
   if (found == table().places.end()) return;
@@ -60,7 +60,7 @@ extern "C" {
 
 id objc_storeWeak(id* place, id object) {
   if (object && is_counted(object) && header_of(object).extra_references.load(std::memory_order_relaxed) < 0) {
-    fatal("a weak reference to an instance of %s that is being deallocated", object_getClassName(object));
+    fatal("cannot form a weak reference to an instance of %s that is being deallocated", object_getClassName(object));
   }
   const std::lock_guard lock(table().lock);
   forget(place);
@@ -99,7 +99,7 @@ void objc_moveWeak(id* to, id* from) {
   const id object = *from;
   forget(from);
   *from = nullptr;
-  // An object on its way out is not followed: its places have been cleared or soon will be.
+  // Do not copy a reference to an object that is being deallocated: its references have been cleared or soon will be.
   const bool goes =
       object && is_counted(object) && header_of(object).extra_references.load(std::memory_order_relaxed) < 0;
   remember(to, goes ? nullptr : object);

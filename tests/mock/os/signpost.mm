@@ -1,4 +1,4 @@
-// Logs and signposts as a list of the newest records, which tests read through mock.h.
+// Logs and signposts, stored as a list of the newest records, which tests read through mock.h.
 #include <os/signpost.h>
 
 #include <atomic>
@@ -35,7 +35,7 @@ Records& records() {
 @end
 
 static void record(os_log_t log, uint64_t kind, uint64_t id, const char* name, const char* format, va_list arguments) {
-  if (!log) mock::fatal("a signpost or message without a log");
+  if (!log) mock::fatal("a signpost or log message requires a log, got nil");
   const MockLog* const to = static_cast<MockLog*>(log);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   mock_signpost made{};
@@ -77,10 +77,11 @@ void mock_os_log(os_log_t log, os_log_type_t, const char* format, ...) {
   va_end(arguments);
 }
 
-// An id of 0 or ~0 is a mistake, which Apple's system ignores in silence.
+// Apple's system silently ignores a signpost with the ID 0 or ~0; the mock aborts, because such an ID is a mistake.
 void mock_os_signpost(os_log_t log, os_signpost_type_t type, os_signpost_id_t id, const char* name, const char* format,
                       ...) {
-  if (id == OS_SIGNPOST_ID_NULL || id == OS_SIGNPOST_ID_INVALID) mock::fatal("the signpost %s has no id", name);
+  if (id == OS_SIGNPOST_ID_NULL || id == OS_SIGNPOST_ID_INVALID)
+    mock::fatal("signpost %s has no id; use os_signpost_id_generate", name);
   va_list arguments;
   va_start(arguments, format);
   record(log, type, id, name, format, arguments);

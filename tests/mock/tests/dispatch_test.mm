@@ -16,18 +16,19 @@ static void sleep_for(int milliseconds) { std::this_thread::sleep_for(std::chron
 
 // This test runs first, while the process has a single thread, because each of its checks forks.
 TEST(misuse_aborts_the_process) {
-  CHECK(dies_saying("dispatch_sync onto the queue here", [] {
+  CHECK(dies_saying("dispatch_sync on the serial queue here", [] {
     const dispatch_queue_t queue = dispatch_queue_create("here", DISPATCH_QUEUE_SERIAL);
     dispatch_sync(queue, ^{ dispatch_sync(queue, ^{}); });
   }));
-  CHECK(dies_saying("a semaphore went while in use", [] {
+  CHECK(dies_saying("a semaphore was released while in use", [] {
     @autoreleasepool {
       const dispatch_semaphore_t semaphore = dispatch_semaphore_create(1);
       dispatch_semaphore_wait(semaphore, DISPATCH_TIME_NOW);
     }
   }));
   CHECK(dies_saying("without dispatch_group_enter", [] { dispatch_group_leave(dispatch_group_create()); }));
-  CHECK(dies_saying("a group went while in use", [] { dispatch_group_enter(dispatch_group_create()); }));
+  CHECK(
+      dies_saying("a dispatch group was released while in use", [] { dispatch_group_enter(dispatch_group_create()); }));
   CHECK(dies_saying("nil queue", [] {
     dispatch_queue_t none = [NSMutableArray array].firstObject;
     dispatch_async(none, ^{});
@@ -256,7 +257,7 @@ TEST(signposts_are_recorded) {
   CHECK_EQUAL(mock_signpost_count(), 8192ul);
   mock_clear_signposts();
   CHECK_EQUAL(mock_signpost_count(), 0ul);
-  CHECK(dies_saying("the signpost bad has no id", [&] { os_signpost_event_emit(log, OS_SIGNPOST_ID_NULL, "bad"); }));
+  CHECK(dies_saying("signpost bad has no id", [&] { os_signpost_event_emit(log, OS_SIGNPOST_ID_NULL, "bad"); }));
 }
 
 int main() { return check::run_all(); }

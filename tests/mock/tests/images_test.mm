@@ -182,9 +182,9 @@ TEST(positive_read_count_at_commit_fails_the_command_buffer) {
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
                 [MPSTemporaryImage temporaryImageWithCommandBuffer:buffer imageDescriptor:descriptor];
               }),
-              std::string("commit: a MPSTemporaryImage has a readCount of 1"));
+              std::string("commit: the readCount of MPSTemporaryImage must be 0, got 1"));
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) { [MPSState temporaryStateWithCommandBuffer:buffer bufferSize:4]; }),
-              std::string("commit: a MPSState has a readCount of 1"));
+              std::string("commit: the readCount of MPSState must be 0, got 1"));
 }
 
 TEST(temporary_image_survives_commit_and_continue) {

@@ -195,7 +195,7 @@ TEST(objc_and_cplusplus_exceptions_cross_each_others_frames) {
 }
 
 TEST(uncaught_exception_is_reported_before_abort) {
-  CHECK(dies_saying("an NSRangeException ends the process: beyond 3",
+  CHECK(dies_saying("uncaught exception NSRangeException: beyond 3",
                     [] { [NSException raise:NSRangeException format:@"beyond %d", 3]; }));
 }
 

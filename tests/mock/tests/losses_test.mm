@@ -184,9 +184,9 @@ TEST(yolo_loss_assigns_boxes_to_the_best_matching_anchor) {
   const Numbers label = {0.5, 0.5, 1, 1, 1, 1, 0, 0.5, 0.5, 1, 1, 1, 1, 0};
   const Size size = {1, 1, 14};
   const Result result = of(node, size, Numbers(14, 0), size, label, false);
-  // Position and size are correct. The confidence of 1/2 contributes 100 * (1/2 - 1) = -50, and the classes contribute
-  // 2 * (1/2 - 1) = -1 and 2 * 1/2 = 1. The second anchor overlaps the box by only 1/16, so its confidence alone has a
-  // gradient: 5 * 1/2 = 2.5.
+  // Position and size are correct. The confidence of 1/2 contributes 100 (1/2 - 1) = -50, and the classes contribute 2
+  // (1/2 - 1) = -1 and 2 / 2 = 1. The second anchor overlaps the box by only 1/16, so only its confidence has a
+  // gradient: 5 / 2 = 2.5.
   CHECK(are(result.gradient, {0, 0, 0, 0, -50, -1, 1, 0, 0, 0, 0, 2.5, 0, 0}));
   CHECK(are(result.loss, {static_cast<float>(107 * std::log(2))}));
   Numbers moved(14, 0);

@@ -394,7 +394,7 @@ TEST(weight_matrices_are_zeroed_and_share_one_layout) {
                                                        dataType:MPSDataTypeFloat32
                                                   commandBuffer:buffer];
               }),
-              std::string("commit: a MPSTemporaryMatrix has a readCount of 1"));
+              std::string("commit: the readCount of MPSTemporaryMatrix must be 0, got 1"));
 }
 
 TEST(failing_data_source_gives_nil_layer) {

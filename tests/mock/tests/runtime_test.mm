@@ -329,7 +329,7 @@ TEST(weak_references_become_nil) {
                   CHECK(weak == animal);
                 }
                 CHECK(weak == nil);
-                __weak NSString* const literal = @"a literal lives for ever";
+                __weak NSString* const literal = @"a literal lives forever";
                 CHECK(literal != nil);
                 __weak id weak_block = nil;
                 @autoreleasepool {

@@ -453,7 +453,7 @@ MTLRegion whole(MPSImage* image) { return {{0, 0, 0}, {image.width, image.height
 namespace mock {
 
 Pixels pixels_of(MPSImage* image) {
-  if (!image) misuse(@"no image");
+  if (!image) misuse(@"an image must not be nil");
   return {static_cast<MockTexture*>(image.texture),   image.featureChannelFormat,
           static_cast<int64_t>(image.numberOfImages), static_cast<int64_t>(image.height),
           static_cast<int64_t>(image.width),          static_cast<int64_t>(image.featureChannels)};

@@ -20,7 +20,7 @@
   return YES;
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device {
-  if (!device) mock::misuse(@"%@ without a device", [self class]);
+  if (!device) mock::misuse(@"%@: the device must not be nil", [self class]);
   if ((self = [super init])) _device = device;
   return self;
 }
@@ -53,10 +53,11 @@ Reads reads_of(id object) {
 }
 
 void set_reads(const Reads& reads, NSUInteger count) {
-  if (reads->reads == 0) misuse(@"setReadCount: the temporary %@ has no reads left", reads->what);
+  if (reads->reads == 0) misuse(@"setReadCount: the %@ has no reads left", reads->what);
   if (!reads->buffer || reads->buffer.status != MTLCommandBufferStatusNotEnqueued)
-    misuse(@"setReadCount: the command buffer of the temporary %@ was already committed", reads->what);
-  if (count > NSUInteger{1} << 32) misuse(@"setReadCount: %lu", count);  // a negative value
+    misuse(@"setReadCount: the command buffer of the %@ was already committed", reads->what);
+  if (count > NSUInteger{1} << 32)
+    misuse(@"setReadCount: the count must not be negative, got %ld", static_cast<long>(count));  // a negative value
   reads->reads = count;
   if (count == 0 && reads->spoil) [reads->buffer encodeWork:reads->spoil];
 }
@@ -68,9 +69,9 @@ void encode(id<MTLCommandBuffer> buffer, NSString* who, NSArray* reads, NSArray*
   std::vector<Reads> counted;
   const auto require = [&](id object, NSString* use) -> Reads {
     const Reads left = reads_of(object);
-    if (left && left->reads == 0) misuse(@"%@ %@ a temporary %@ that has no reads left", who, use, left->what);
+    if (left && left->reads == 0) misuse(@"%@ %@ a %@ that has no reads left", who, use, left->what);
     if (left && left->buffer != commands)
-      misuse(@"%@ %@ a temporary %@ of another command buffer, or of one that was committed", who, use, left->what);
+      misuse(@"%@ %@ a %@ of another command buffer, or of one that was committed", who, use, left->what);
     return left;
   };
   for (id object in reads) {

@@ -26,7 +26,7 @@ MockBuffer* allocate(id<MTLDevice> device, size_t bytes, const Reads& reads) {
 }
 
 void require_room(NSString* what, id<MTLBuffer> buffer, NSUInteger offset, size_t bytes, MPSDataType type) {
-  if (!buffer) misuse(@"%@ without a buffer", what);
+  if (!buffer) misuse(@"%@: the buffer must not be nil", what);
   if (offset % element_bytes(type) != 0)
     misuse(@"%@: byte offset %lu must be a multiple of the element size", what, offset);
   if (offset > buffer.length || bytes > buffer.length - offset)

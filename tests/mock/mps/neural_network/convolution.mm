@@ -1,8 +1,9 @@
-// Convolution, transposed and fully connected nodes with their gradients: loops over windows, and the calls to a data
-// source. KernelWeights are [O][kH][kW][I/groups], of depthwise convolution [O][kH][kW].
+// Convolution, transposed convolution, and fully connected nodes with their gradients: loops over windows, and calls of
+// the data source's methods.
 //
-// A transposed convolution is a convolution of stride 1, weights not turned, over its source with stride - 1 zeros
-// between the pixels. Both are the same sum over pairs of a result's and a source's pixel.
+// Weights have the layout [O][kH][kW][I/groups], or [O][kH][kW] for depthwise convolution. A transposed convolution is
+// a convolution with stride 1 and unflipped weights over its source, with stride - 1 zeros inserted between the pixels.
+// Both kinds are the same sum over pairs of a result pixel and a source pixel.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +16,8 @@ using namespace mock;
 
 namespace {
 
-// What one graph's kernels hold of a data source. Commands read it on the queue's thread, updates by the CPU write it.
+// Weights that the kernels of one graph copied from a data source. Commands read them on the queue's thread, and CPU
+// updates write them.
 struct KernelWeights {
   std::mutex mutex;
   std::vector<double> weights, biases;
@@ -25,7 +27,7 @@ struct Convolution : LayerOf<Convolution> {
   id<MPSCNNConvolutionDataSource> source = nil;
   bool is_transposed = false, is_fully_connected = false;
   MPSNNConvolutionAccumulatorPrecisionOption accumulator = MPSNNConvolutionAccumulatorPrecisionOptionFloat;
-  // Of the descriptor, when it was loaded.
+  // Values of the descriptor at the time it was loaded.
   MPSCNNConvolutionDescriptor* descriptor = nil;
   Axis y, x;
   int64_t inputs = 0, outputs = 0, groups = 1;
@@ -41,7 +43,7 @@ struct Convolution : LayerOf<Convolution> {
 
   void read_descriptor() {
     descriptor = [source descriptor];
-    if (!descriptor) misuse(@"descriptor of %@ is nil", name());
+    if (!descriptor) misuse(@"%@: descriptor must not be nil", name());
     const auto number = [](NSUInteger n) { return static_cast<int64_t>(n); };
     y = {number(descriptor.kernelHeight), number(descriptor.strideInPixelsY), number(descriptor.dilationRateY), 0};
     x = {number(descriptor.kernelWidth), number(descriptor.strideInPixelsX), number(descriptor.dilationRateX), 0};
@@ -50,43 +52,46 @@ struct Convolution : LayerOf<Convolution> {
     groups = number(descriptor.groups);
     if (y.kernel < 1 || x.kernel < 1 || y.stride < 1 || x.stride < 1 || y.dilation < 1 || x.dilation < 1 ||
         inputs < 1 || outputs < 1 || groups < 1)
-      misuse(@"descriptor of %@: a size, stride, dilation or number of channels is 0", name());
+      misuse(@"%@: sizes, strides, dilations, and channel counts of the descriptor must be at least 1", name());
     if (is_depthwise(descriptor)) {
-      if (groups != 1) misuse(@"descriptor of %@: depthwise convolution has no groups", name());
-      if (outputs != inputs) misuse(@"descriptor of %@: depthwise convolution trains with multiplier 1", name());
+      if (groups != 1) misuse(@"%@: depthwise convolution requires groups = 1, got %ld", name(), groups);
+      if (outputs != inputs)
+        misuse(@"%@: training of depthwise convolution requires equal input and output channels, got %ld and %ld",
+               name(), inputs, outputs);
       groups = inputs;
     } else if (inputs % groups != 0 || outputs % groups != 0 || (groups > 1 && (inputs / groups) % 4 != 0)) {
-      misuse(@"descriptor of %@: %ld groups of %ld and %ld channels; a group has a multiple of four", name(), groups,
-             inputs, outputs);
+      misuse(@"%@: %ld groups must divide %ld input and %ld output channels into groups with a multiple of 4 inputs",
+             name(), groups, inputs, outputs);
     }
     if (is_fully_connected && (groups != 1 || y.stride != 1 || x.stride != 1 || y.dilation != 1 || x.dilation != 1))
-      misuse(@"descriptor of %@: a fully connected layer has no stride, groups or dilation", name());
+      misuse(@"%@: a fully connected layer requires groups, strides, and dilations of 1", name());
     neuron = neuron_of(descriptor.fusedNeuronDescriptor);
   }
 
   std::vector<double> read_weights() {
     const void* given = [source weights];
-    if (!given) misuse(@"weights of %@ is NULL after load", name());
+    if (!given) misuse(@"%@: weights must not be NULL after load", name());
     const size_t count = weight_count(descriptor);
     std::vector<double> result(count);
     const size_t each = count / static_cast<size_t>(outputs);
     const MPSDataType type = [source dataType];
     if (is_transposed && type != MPSDataTypeFloat32)
-      misuse(@"dataType of %@: a transposed convolution takes float32 weights", name());
+      misuse(@"%@: a transposed convolution requires float32 weights, got %s", name(), type_name(type));
     if (keeps_float32 && type != MPSDataTypeFloat32)
-      misuse(@"kernelWeightsDataType of %@: weights of another type than float32 are float16 in kernels", name());
+      misuse(@"%@: a kernelWeightsDataType of float32 requires float32 weights, got %s", name(), type_name(type));
     if (type == MPSDataTypeFloat32 || type == MPSDataTypeFloat16) {
       const Value numbers = Value::of(type, {static_cast<int64_t>(count)}, given);
       for (size_t i = 0; i < count; ++i) result[i] = numbers.real(static_cast<int64_t>(i));
       return result;
     }
-    if (type != MPSDataTypeUInt8) misuse(@"dataType of %@ is %s", name(), type_name(type));
+    if (type != MPSDataTypeUInt8)
+      misuse(@"%@: weights must be float32, float16, or uint8, got %s", name(), type_name(type));
     const auto* bytes = static_cast<const uint8_t*>(given);
     const MPSCNNWeightsQuantizationType kind = [source respondsToSelector:@selector(weightsQuantizationType)]
                                                    ? [source weightsQuantizationType]
                                                    : MPSCNNWeightsQuantizationTypeNone;
     if (kind == MPSCNNWeightsQuantizationTypeNone)
-      misuse(@"%@ has weights of uint8 and does not say what they mean", name());
+      misuse(@"%@: weights of uint8 require a weightsQuantizationType other than none", name());
     if (kind == MPSCNNWeightsQuantizationTypeLookupTable) {
       const float* table = [source lookupTableForUInt8Kernel];
       for (size_t i = 0; i < count; ++i) result[i] = table[bytes[i]];
@@ -100,7 +105,7 @@ struct Convolution : LayerOf<Convolution> {
     return result;
   }
 
-  // Kernels hold halves unless the data source says otherwise.
+  // Kernels store float16 weights unless the data source requests float32.
   void hold(std::vector<double> weights, std::vector<double> biases) {
     if (!keeps_float32)
       for (double& w : weights) w = rounded_to_half(w);
@@ -111,7 +116,8 @@ struct Convolution : LayerOf<Convolution> {
 
   bool load(id<MTLDevice>) override {
     if (!held) held = std::make_shared<KernelWeights>();
-    // A look at the descriptor alone: how often a source is loaded is not promised, only that purge follows.
+    // The first load only reads the descriptor. How often Apple loads a data source is not specified, only that each
+    // load is followed by purge.
     if (![source load]) return false;
     read_descriptor();
     [source purge];
@@ -119,11 +125,11 @@ struct Convolution : LayerOf<Convolution> {
     read_descriptor();
     if ([source respondsToSelector:@selector(weightsLayout)] &&
         [source weightsLayout] != MPSCNNConvolutionWeightsLayoutOHWI)
-      misuse(@"weightsLayout of %@ is not OHWI", name());
+      misuse(@"%@: weightsLayout must be OHWI", name());
     keeps_float32 = [source respondsToSelector:@selector(kernelWeightsDataType)] &&
                     [source kernelWeightsDataType] == MPSDataTypeFloat32;
     if (keeps_float32 && accumulator != MPSNNConvolutionAccumulatorPrecisionOptionFloat)
-      misuse(@"kernelWeightsDataType of %@: float32 weights need float accumulation", name());
+      misuse(@"%@: float32 kernel weights require float accumulation", name());
     hold(read_weights(), floats([source biasTerms], static_cast<size_t>(outputs), 0));
     [source purge];
     return true;
@@ -134,12 +140,12 @@ struct Convolution : LayerOf<Convolution> {
   Shape prepare(Call& call) override {
     const Shape from = call.shapes[0];
     if (from.channels != inputs)
-      misuse(@"%@ takes %ld feature channels and its source has %ld", call.filter.name, inputs, from.channels);
+      misuse(@"%@ expects %ld feature channels, but its source has %ld", call.filter.name, inputs, from.channels);
     call.windows = {y, x, MPSImageEdgeModeZero};
     if (is_fully_connected) {
       if (from.height != y.kernel || from.width != x.kernel)
-        misuse(@"%@ takes an image of %ld x %ld, the size of its kernel, and its source is %@", call.filter.name,
-               y.kernel, x.kernel, text_of(from));
+        misuse(@"%@ expects an image of the kernel size %ld x %ld, but its source is %@", call.filter.name, y.kernel,
+               x.kernel, text_of(from));
       return {1, 1, outputs};
     }
     if (!is_transposed) return apply_padding(call, from, outputs);
@@ -149,10 +155,10 @@ struct Convolution : LayerOf<Convolution> {
   Shape prepare_transposed(Call& call, const Shape& from) {
     const MPSNNPaddingMethod method = [call.filter->padding paddingMethod];
     if (method & MPSNNPaddingMethodCustom)
-      misuse(@"%@: the mock knows no custom padding of a transposed convolution", call.filter.name);
+      misuse(@"%@: the mock does not support custom padding of transposed convolutions", call.filter.name);
     Shape to = {reverse_size(from.height, y, method), reverse_size(from.width, x, method), outputs};
     Windows& w = call.windows;
-    if (call.partner) {  // each window of the convolution lies where it lay, seen from its result
+    if (call.partner) {  // keep the window positions of the convolution, relative to its result
       const Windows& of = call.partner->windows;
       to = {call.partner->shapes[0].height, call.partner->shapes[0].width, outputs};
       w.y.first = -of.y.first - (w.y.reach() - 1);
@@ -163,13 +169,13 @@ struct Convolution : LayerOf<Convolution> {
     const bool right = method & MPSNNPaddingMethodAddRemainderToTopRight;
     w.y.first = first_pixel((from.height - 1) * y.stride + 1, to.height, {y.kernel, 1, y.dilation, 0}, below);
     w.x.first = first_pixel((from.width - 1) * x.stride + 1, to.width, {x.kernel, 1, x.dilation, 0}, right);
-    if (to.count() <= 0) misuse(@"%@: nothing is left of %@", call.filter.name, text_of(from));
+    if (to.count() <= 0) misuse(@"%@: the result for a source of %@ is empty", call.filter.name, text_of(from));
     return to;
   }
 
   // --- numbers ---
 
-  // The source's place that weight k of the result's place p multiplies; -1: none.
+  // Return the source index that filter tap k multiplies for result index p, or -1 if there is none.
   int64_t place(const Axis& axis, int64_t p, int64_t k, int64_t size) const {
     if (!is_transposed) {
       const int64_t at = axis.first + p * axis.stride + k * axis.dilation;
@@ -179,7 +185,8 @@ struct Convolution : LayerOf<Convolution> {
     return at >= 0 && at % axis.stride == 0 && at / axis.stride < size ? at / axis.stride : -1;
   }
 
-  // Calls visit(index of the result's pixel, index of the source's pixel, number of the weight's place).
+  // Call visit(index of the result pixel, index of the source pixel, index of the filter tap) for each pair that a tap
+  // connects.
   template <class Visit>
   void for_each_pair(const Call& call, const Visit& visit) const {
     const Shape &from = call.shapes[0], &to = call.shape;
@@ -201,7 +208,8 @@ struct Convolution : LayerOf<Convolution> {
   Images run(Call& call) override {
     const std::lock_guard lock(held->mutex);
     const int64_t places = y.kernel * x.kernel, in = group_inputs(), out = group_outputs();
-    // [place][group][input][output of the group], so that the innermost loop runs over neighbours.
+    // Reorder the weights to [tap][group][input][output of the group], so that the innermost loop reads contiguous
+    // memory.
     std::vector<double> turned(held->weights.size());
     for (int64_t o = 0; o < outputs; ++o)
       for (int64_t k = 0; k < places; ++k)
@@ -277,7 +285,7 @@ struct Convolution : LayerOf<Convolution> {
     return of_source;
   }
 
-  // The buffers of the state that the forward filter made: the state itself belongs to whoever holds it.
+  // Buffers of the gradient state. Work captures these instead of the state, whose lifetime the application controls.
   struct Gradients {
     id<MTLBuffer> weights, biases;
   };
@@ -289,7 +297,7 @@ struct Convolution : LayerOf<Convolution> {
       return;
     }
     if (neuron.type != MPSCNNNeuronTypeNone)
-      misuse(@"%@ trains with a neuron in its descriptor: it belongs into a node of its own", call.filter.name);
+      misuse(@"%@ cannot train with a neuron in its descriptor; use a separate neuron node", call.filter.name);
     const bool by_gpu = style == MPSNNTrainingStyleUpdateDeviceGPU;
     MPSCNNConvolutionWeightsAndBiasesState* used =
         by_gpu ? [MPSCNNConvolutionWeightsAndBiasesState
@@ -317,13 +325,15 @@ struct Convolution : LayerOf<Convolution> {
     require_lowered(who, state, of_state);
     require_lowered(who, used, of_used);
     if (!changed) return;
-    // Whether sourceState may still be read, its count lowered, is told one way by a talk and another by its users.
-    if (changed == used) misuse(@"%@ returned its sourceState: return a state of its own", who);
+    // Apple's talks and the applications disagree about whether sourceState may still be read after its read count was
+    // decremented, so the mock refuses it as a result.
+    if (changed == used) misuse(@"%@ returned its sourceState; it must return another state", who);
     const size_t weight_number = weight_count(descriptor), bias_number = static_cast<size_t>(outputs);
     id<MTLBuffer> weight_buffer = changed.weights, bias_buffer = changed.biases;
     const NSUInteger weights_from = changed.weightsOffset, biases_from = changed.biasesOffset;
     if (weight_buffer.length < weights_from + weight_number * sizeof(float))
-      misuse(@"%@ returned %lu bytes for %lu weights", who, weight_buffer.length - weights_from, weight_number);
+      misuse(@"%@ must return a buffer of %lu weights, got %lu bytes", who, weight_number,
+             weight_buffer.length - weights_from);
     auto self = std::make_shared<Convolution>(*this);
     encode(buffer, call.filter.name, @[ changed ], @[], [=] {
       self->hold(load_floats(weight_buffer, weights_from, weight_number),
@@ -355,7 +365,7 @@ struct Convolution : LayerOf<Convolution> {
                        weights:(id<MPSCNNConvolutionDataSource>)weights
                          layer:(std::shared_ptr<Convolution>)layer
                          state:(Class)state {
-  if (!weights) misuse(@"%@ without weights", [self class]);
+  if (!weights) misuse(@"%@: the weights must not be nil", [self class]);
   layer->source = weights;
   if ((self = [super initWithLayer:layer sources:@[ source ] stateClass:state])) filter->label = [weights label];
   return self;
@@ -416,10 +426,10 @@ struct Convolution : LayerOf<Convolution> {
   return self;
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source weights:(id<MPSCNNConvolutionDataSource>)weights {
-  misuse(@"initWithSource:weights: of a transposed convolution: it is made with convolutionGradientState:");
+  misuse(@"a transposed convolution must be created with convolutionGradientState:, not with initWithSource:weights:");
 }
 - (MPSCNNConvolutionGradientStateNode*)convolutionGradientState {
-  misuse(@"convolutionGradientState of a transposed convolution: it is not available");
+  misuse(@"convolutionGradientState is not available for a transposed convolution");
 }
 + (Class)gradientNodeClass {
   return [MPSCNNConvolutionTransposeGradientNode class];
@@ -442,7 +452,7 @@ struct Convolution : LayerOf<Convolution> {
                                weights:(id<MPSCNNConvolutionDataSource>)weights {
   self = [self initWithGradient:gradient sourceImage:source state:state];
   if (self && weights && weights != layer_of<Convolution>(self).source)
-    misuse(@"%@: its weights are another data source's than its forward filter's", [self class]);
+    misuse(@"%@: the weights must be the data source of the forward filter", [self class]);
   return self;
 }
 - (MPSNNTrainingStyle)trainingStyle {

@@ -1,5 +1,7 @@
-// Dropout: an element is kept with the probability and divided by it. The mask is made by an encode and used again by
-// its gradient; of one seed the masks of successive encodes differ, for no formula is documented.
+// Dropout: each element is kept with the given probability and divided by it.
+//
+// Each encode draws a new mask, which its gradient reuses. Successive encodes with the same seed use different masks,
+// because Apple documents no formula.
 #include <cmath>
 
 #include "mps/neural_network/layer.h"
@@ -13,7 +15,7 @@ namespace {
 struct Dropout : SameSize<Dropout> {
   double keep = 0.5;
   NSUInteger seed = 0;
-  MTLSize stride = {1, 1, 1};  // 0: one decision for the whole dimension
+  MTLSize stride = {1, 1, 1};  // 0 shares one decision along a dimension
   std::shared_ptr<uint64_t> drawn = std::make_shared<uint64_t>(0);
 
   std::shared_ptr<Layer> copy() const override {
@@ -22,7 +24,7 @@ struct Dropout : SameSize<Dropout> {
     return made;
   }
 
-  double uniform() {  // splitmix64
+  double uniform() {  // splitmix64 generator
     uint64_t z = *drawn += 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
@@ -69,19 +71,19 @@ struct Dropout : SameSize<Dropout> {
   return [[self alloc] initWithSource:source keepProbability:keep seed:seed maskStrideInPixels:stride];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source {
-  misuse(@"initWithSource: of %@: what its parameters are is not documented, give them", [self class]);
+  misuse(@"initWithSource: of %@: default parameters are not documented; specify them explicitly", [self class]);
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source keepProbability:(float)keep {
-  misuse(@"initWithSource:keepProbability: of %@: what its other parameters are is not documented, give them",
+  misuse(@"initWithSource:keepProbability: of %@: other default parameters are not documented; specify them explicitly",
          [self class]);
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source
                keepProbability:(float)keep
                           seed:(NSUInteger)seed
             maskStrideInPixels:(MTLSize)stride {
-  if (!(keep > 0 && keep < 1)) misuse(@"keepProbability of %@ is %g and must be between 0 and 1", [self class], keep);
+  if (!(keep > 0 && keep < 1)) misuse(@"%@: keepProbability must be in (0, 1), got %g", [self class], keep);
   if (stride.width > 1 || stride.height > 1 || stride.depth > 1)
-    misuse(@"maskStrideInPixels of %@: each is 0 or 1", [self class]);
+    misuse(@"%@: maskStrideInPixels must be 0 or 1 along each dimension", [self class]);
   auto layer = std::make_shared<Dropout>();
   layer->keep = keep;
   layer->seed = seed;

@@ -1,4 +1,5 @@
-// How an MPSNNGraph is encoded: sizes, images, states and updates at once, numbers when the command buffer runs.
+// Encoding of an MPSNNGraph. Sizes, images, states, and updates are determined during the encode; values are computed
+// when the command buffer runs.
 #include <random>
 
 #include "mps/neural_network/graph.h"
@@ -13,13 +14,14 @@ namespace {
 struct Slot {
   Shape shape;
   MPSImageFeatureChannelFormat format = MPSImageFeatureChannelFormatNone;
-  std::shared_ptr<const Images> images;  // when it was computed
+  std::shared_ptr<const Images> images;  // null until computed
 };
 
-// One encode. Its work holds it, and it holds memory but neither images nor states, which belong to the application.
+// State of one encode, which its work captures. It holds memory, but neither images nor states, whose lifetime the
+// application controls.
 struct Encoded {
-  std::map<void*, Slot> slots;  // by image node
-  std::vector<Call> calls;  // one a stage
+  std::map<void*, Slot> slots;  // keyed by image node
+  std::vector<Call> calls;  // one for each stage
 
   Slot& slot(MPSNNImageNode* node) { return slots.at((__bridge void*)node); }
 };
@@ -71,7 +73,7 @@ MPSImageBatch* allocate(id<MPSImageAllocator> allocator, const Call& call, const
   const Pixels first = pixels_of(batch[0]);
   if (batch.count != count || first.format != slot.format || first.height != slot.shape.height ||
       first.width != slot.shape.width || first.channels != slot.shape.channels)
-    misuse(@"%@: its allocator made other images than were asked for", call.filter.name);
+    misuse(@"%@: the image allocator must create images with the requested number, format, and size", call.filter.name);
   return batch;
 }
 
@@ -99,20 +101,21 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
 
 - (MPSImageBatch*)encodeTo:(id<MTLCommandBuffer>)buffer who:(NSString*)who arguments:(const Arguments&)given {
   const std::unique_lock alone(encoding, std::try_to_lock);
-  if (!alone) misuse(@"%@: two threads encode one MPSNNGraph", who);
+  if (!alone) misuse(@"%@: two threads must not encode the same MPSNNGraph at the same time", who);
   if (given.images.count != inputs.count)
-    misuse(@"%@: %lu sources are given and the graph has %lu", who, given.images.count, inputs.count);
+    misuse(@"%@: the graph requires %lu source images, got %lu", who, inputs.count, given.images.count);
   if (given.states.count != state_inputs.count)
-    misuse(@"%@: %lu source states are given and the graph has %lu", who, given.states.count, state_inputs.count);
+    misuse(@"%@: the graph requires %lu source states, got %lu", who, state_inputs.count, given.states.count);
   const NSUInteger batch = given.images[0].count;
   auto encoded = std::make_shared<Encoded>();
   for (NSUInteger i = 0; i < inputs.count; ++i)
     [self encodeInput:i images:given.images[i] batch:batch to:buffer encoded:encoded.get() who:who];
   for (MPSStateBatch* states in given.states)
-    if (states.count != batch) misuse(@"%@: %lu states are given for %lu images", who, states.count, batch);
+    if (states.count != batch)
+      misuse(@"%@: each batch of states must match the %lu images, got %lu states", who, batch, states.count);
 
   encoded->calls.resize(stages.size());
-  NSMutableArray<MPSImageBatch*>* made = [NSMutableArray array];  // beside `nodes`
+  NSMutableArray<MPSImageBatch*>* made = [NSMutableArray array];  // parallel to `nodes`
   NSMutableArray<MPSNNImageNode*>* nodes = [NSMutableArray array];
   const auto work = [&](const std::function<void(Encoded&)>& run, NSArray* reads, NSArray* writes) {
     auto shared = encoded;
@@ -146,7 +149,7 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
     }
     const std::vector<Pixels> pixels = pixels_of_batch(images);
     const Stage* running = &stage;
-    MPSNNGraph* graph = self;  // the stages live as long as the work
+    MPSNNGraph* graph = self;  // keeps the stages alive until the work ends
     work(
         [graph, running, pixels](Encoded& e) {
           (void)graph;
@@ -155,7 +158,8 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
         @[], images ? images : @[]);
     if (images && stage.image.synchronizeResource) MPSImageBatchSynchronize(images, buffer);
     if (stage.forward) stage.layer->update(*call.forward, buffer);
-    // As Apple says: who encodes must not count on the command buffer staying uncommitted.
+    // Apple documents that callers must not rely on the command buffer staying uncommitted during an encode, so commit
+    // it at random.
     static thread_local std::minstd_rand random(std::random_device{}());
     if ([(id)buffer isKindOfClass:[MPSCommandBuffer class]] && random() % 8 == 0)
       [(MPSCommandBuffer*)buffer commitAndContinue];
@@ -181,8 +185,7 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
             encoded:(Encoded*)encoded
                 who:(NSString*)who {
   if (images.count != batch)
-    misuse(@"%@: %lu images are given for %@ and %lu for another input", who, images.count, input_name(inputs[number]),
-           batch);
+    misuse(@"%@: %@ has %lu images, but another input has %lu", who, input_name(inputs[number]), images.count, batch);
   require_alike([NSString stringWithFormat:@"%@: %@", who, input_name(inputs[number])], images);
   const Pixels first = pixels_of(images[0]);
   encoded->slots[(__bridge void*)inputs[number]] = {{first.height, first.width, first.channels}, first.format, nullptr};
@@ -196,8 +199,8 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
   if (stage.forward) {
     call.forward = &encoded.calls[stage.forward->number];
     if (!(call.shapes[0] == call.forward->shape))
-      misuse(@"%@: its gradient is %@ and its forward filter's result %@", stage.filter.name, text_of(call.shapes[0]),
-             text_of(call.forward->shape));
+      misuse(@"%@: the gradient must have the shape of the forward result %@, got %@", stage.filter.name,
+             text_of(call.forward->shape), text_of(call.shapes[0]));
     call.shape = call.forward->shapes[stage.filter->forward_source];
   } else {
     call.shape = stage.layer->prepare(call);
@@ -221,13 +224,13 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
                           intermediateImages:(NSMutableArray<MPSImageBatch*>*)intermediate
                            destinationStates:(NSMutableArray<MPSStateBatch*>*)destination {
   return [self encodeTo:buffer
-                    who:@"encodeBatchToCommandBuffer:"
+                    who:@"encodeBatchToCommandBuffer"
               arguments:{images, states, intermediate, destination}];
 }
 - (MPSImageBatch*)encodeBatchToCommandBuffer:(id<MTLCommandBuffer>)buffer
                                 sourceImages:(NSArray<MPSImageBatch*>*)images
                                 sourceStates:(NSArray<MPSStateBatch*>*)states {
-  return [self encodeTo:buffer who:@"encodeBatchToCommandBuffer:" arguments:{images, states, nil, nil}];
+  return [self encodeTo:buffer who:@"encodeBatchToCommandBuffer" arguments:{images, states, nil, nil}];
 }
 - (MPSImage*)encodeToCommandBuffer:(id<MTLCommandBuffer>)buffer
                       sourceImages:(NSArray<MPSImage*>*)images
@@ -241,7 +244,7 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
   for (MPSImage* image in images) [batches addObject:@[ image ]];
   for (MPSState* state in states) [state_batches addObject:@[ state ]];
   MPSImageBatch* result = [self encodeTo:buffer
-                                     who:@"encodeToCommandBuffer:"
+                                     who:@"encodeToCommandBuffer"
                                arguments:{batches, state_batches, intermediate_batches, destination_batches}];
   for (MPSImageBatch* batch in intermediate_batches) [intermediate addObject:batch[0]];
   for (MPSStateBatch* batch in destination_batches) [destination addObject:batch[0]];
@@ -256,7 +259,7 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
 }
 - (MPSImage*)executeAsyncWithSourceImages:(NSArray<MPSImage*>*)images
                         completionHandler:(MPSNNGraphCompletionHandler)handler {
-  if (!needed[0]) misuse(@"executeAsyncWithSourceImages: of a graph whose result is not needed");
+  if (!needed[0]) misuse(@"executeAsyncWithSourceImages: the first result of the graph must be needed");
   id<MTLCommandBuffer> buffer = [[self.device newCommandQueue] commandBuffer];
   MPSImage* result = [self encodeToCommandBuffer:buffer sourceImages:images];
   [result synchronizeOnCommandBuffer:buffer];

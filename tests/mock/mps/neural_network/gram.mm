@@ -1,4 +1,4 @@
-// Gram matrices: of every two feature channels the sum of products over the pixels, times alpha.
+// Gram matrices: for each pair of feature channels, the sum of their products over all pixels, times alpha.
 #include "mps/neural_network/layer.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -12,7 +12,7 @@ struct Gram : LayerOf<Gram> {
   double alpha = 1;
   id<MPSNNGramMatrixCallback> callback = nil;
 
-  // A callback is asked while work is encoded, with images of the sizes alone.
+  // The callback runs while work is encoded. Its images have the right sizes, but no contents.
   Shape prepare(Call& call) override {
     const Shape &from = call.shapes[0], result = {1, from.channels, from.channels};
     const auto image = [&](const Shape& shape) {
@@ -28,7 +28,8 @@ struct Gram : LayerOf<Gram> {
     call.kept = std::make_shared<double>(now);
     return result;
   }
-  // Calls visit(index of the result, index of one channel, index of the other) for each pixel and two channels.
+  // Call visit(index of the result, index of one channel, index of the other channel) for each pixel and pair of
+  // channels.
   template <class Visit>
   static void for_each(const Call& call, const Visit& visit) {
     const Images from(call.batch, call.shapes[0]), to(call.batch, call.shape);

@@ -1,4 +1,4 @@
-// What an MPSNNGraph of the mock is: the filters that its results need, in an order in which they can run.
+// MPSNNGraph in the mock: the filters that its results need, in an order in which they can run.
 #pragma once
 
 #include "mps/neural_network/layer.h"
@@ -7,16 +7,16 @@ namespace mock {
 
 struct Stage {
   MockFilter* filter = nil;
-  std::shared_ptr<Layer> layer;  // of a gradient filter: the forward filter's
+  std::shared_ptr<Layer> layer;  // the forward filter's layer for a gradient filter
   MPSNNImageNode* image = nil;
   MPSNNStateNode* state = nil;
   Stage *forward = nullptr, *partner = nullptr;
-  size_t number = 0;  // among the graph's stages
-  bool is_active = false;  // it runs
-  bool has_gradient = false;  // a filter of the graph is its gradient
+  size_t number = 0;  // index in the graph's stages
+  bool is_active = false;  // false if the stage is pruned
+  bool has_gradient = false;  // the graph contains a gradient of this filter
 };
 
-// What an encode is given and gives.
+// Arguments and outputs of an encode.
 struct Arguments {
   NSArray<MPSImageBatch*>* images;
   NSArray<MPSStateBatch*>* states;
@@ -32,11 +32,11 @@ struct Arguments {
   NSArray<MPSNNImageNode*>* inputs;
   NSArray<MPSNNStateNode*>* state_inputs;
   NSArray<MPSNNImageNode*>* results;
-  std::vector<bool> needed;  // the results
+  std::vector<bool> needed;  // one flag for each result
   NSArray<MPSNNImageNode*>* exports;
   NSArray<MPSNNStateNode*>* state_exports;
   std::mutex encoding;
 }
 - (MPSImageBatch*)encodeTo:(id<MTLCommandBuffer>)buffer who:(NSString*)who arguments:(const mock::Arguments&)arguments;
-- (void)rememberCommands:(id<MTLCommandBuffer>)buffer;  // their work must be over before data sources are read again
+- (void)rememberCommands:(id<MTLCommandBuffer>)buffer;  // their work must finish before data sources are reloaded
 @end

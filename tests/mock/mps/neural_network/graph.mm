@@ -1,7 +1,7 @@
-// MPSNNGraph: which filters it needs, its handles, and its data sources. encode.mm encodes it.
+// MPSNNGraph: pruning, handles, and data sources. See encode.mm for encoding.
 //
-// The order of handles is not documented, so it is the reverse of the obvious one. Several inputs without handles could
-// not be told apart, so they are refused.
+// Apple does not document the order of handles, so the mock reverses the obvious one. It refuses several inputs if any
+// of them has no handle, because callers could not distinguish them.
 #include "mps/neural_network/graph.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 using namespace mock;
 
-// In place of the handle of an input that has none.
+// Placeholder handle of an input that has none.
 @interface MockHandle : NSObject <MPSHandle>
 @end
 @implementation MockHandle
@@ -35,7 +35,7 @@ struct Commands {
   __weak MockCommandBuffer* buffer;
 };
 
-// Lists the stages, each after those that it reads.
+// Lists the stages of a graph, each after the stages that it depends on.
 class Walk {
  public:
   std::vector<std::unique_ptr<Stage>> stages;
@@ -45,14 +45,14 @@ class Walk {
   Stage* visit(MockFilter* filter) {
     void* const key = (__bridge void*)filter;
     if (const auto found = known_.find(key); found != known_.end()) {
-      if (!found->second) misuse(@"%@ leads to itself: the graph has a cycle", filter.name);
+      if (!found->second) misuse(@"the graph has a cycle through %@", filter.name);
       return found->second;
     }
     known_[key] = nullptr;
     auto stage = std::make_unique<Stage>();
     stage->filter = filter;
     stage->image = filter->image;
-    if (!stage->image) stage->image = [MPSNNImageNode nodeWithHandle:nil];  // nobody holds its node
+    if (!stage->image) stage->image = [MPSNNImageNode nodeWithHandle:nil];  // its node was released
     stage->state = filter->state;
     for (MPSNNImageNode* source in filter->sources) visit(source);
     for (MPSNNStateNode* state in filter->labels)
@@ -85,7 +85,7 @@ class Walk {
   std::map<void*, Stage*> known_;
 };
 
-// What nobody needs does not run: neither its image, nor an update, nor a loss.
+// Deactivate the stages that are not needed, including their updates and losses.
 void prune(Walk& walk, NSArray<MPSNNImageNode*>* results, const std::vector<bool>& needed) {
   for (NSUInteger i = 0; i < results.count; ++i)
     if (needed[i]) walk.producer(results[i])->is_active = true;
@@ -120,18 +120,18 @@ void prune(Walk& walk, NSArray<MPSNNImageNode*>* results, const std::vector<bool
   return [[self alloc] initWithDevice:device resultImages:given resultsAreNeeded:areNeeded];
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device {
-  misuse(@"initWithDevice: of an MPSNNGraph: it is made with its results");
+  misuse(@"initWithDevice: is not available for an MPSNNGraph; specify its result images");
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device
                    resultImage:(MPSNNImageNode*)result
            resultImageIsNeeded:(BOOL)isNeeded {
-  if (!result) misuse(@"initWithDevice:resultImage: without a result");
+  if (!result) misuse(@"initWithDevice:resultImage: the result must not be nil");
   return [self initWithDevice:device resultImages:@[ result ] resultsAreNeeded:&isNeeded];
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device
                   resultImages:(NSArray<MPSNNImageNode*>*)given
               resultsAreNeeded:(BOOL*)areNeeded {
-  if (given.count == 0) misuse(@"initWithDevice:resultImages: without results");
+  if (given.count == 0) misuse(@"initWithDevice:resultImages: at least one result is required");
   if (!(self = [super initWithDevice:device])) return nil;
   _format = MPSImageFeatureChannelFormatFloat16;
   _destinationImageAllocator = [MPSImage defaultAllocator];
@@ -139,7 +139,7 @@ void prune(Walk& walk, NSArray<MPSNNImageNode*>* results, const std::vector<bool
   for (NSUInteger i = 0; i < results.count; ++i) needed.push_back(!areNeeded || areNeeded[i]);
   Walk walk;
   for (MPSNNImageNode* result in results) {
-    if (!result->producer) misuse(@"a result of an MPSNNGraph is no result of a filter");
+    if (!result->producer) misuse(@"each result of an MPSNNGraph must be the result of a filter");
     walk.visit(result);
   }
   prune(walk, results, needed);
@@ -149,7 +149,8 @@ void prune(Walk& walk, NSArray<MPSNNImageNode*>* results, const std::vector<bool
   NSUInteger nameless = 0;
   for (MPSNNImageNode* input in inputs) nameless += input.handle == nil;
   if (inputs.count > 1 && nameless)
-    misuse(@"%lu inputs of %lu have no handle to tell them apart", nameless, inputs.count);
+    misuse(@"each input of a graph with several inputs requires a handle, got %lu of %lu without one", nameless,
+           inputs.count);
   NSMutableArray* images = [NSMutableArray array];
   NSMutableArray* states = [NSMutableArray array];
   for (const auto& stage : stages) {
@@ -162,7 +163,7 @@ void prune(Walk& walk, NSArray<MPSNNImageNode*>* results, const std::vector<bool
   return any && [self loadDataSources] ? self : nil;
 }
 
-// Forward and gradient kernels read a data source each for itself.
+// Forward and gradient kernels each read the data source.
 - (bool)loadDataSources {
   for (const auto& stage : stages)
     if (stage->is_active && !stage->layer->load(self.device)) return false;
@@ -180,10 +181,10 @@ void prune(Walk& walk, NSArray<MPSNNImageNode*>* results, const std::vector<bool
   for (const Commands& each : _commands) {
     MockCommandBuffer* buffer = each.buffer;
     if (buffer && buffer.status < MTLCommandBufferStatusCompleted)
-      misuse(@"reloadFromDataSources: work of the graph is not finished");
+      misuse(@"reloadFromDataSources: all work of the graph must be finished");
   }
   _commands.clear();
-  if (![self loadDataSources]) misuse(@"reloadFromDataSources: a data source did not load");
+  if (![self loadDataSources]) misuse(@"reloadFromDataSources: a data source failed to load");
 }
 
 - (NSArray<id<MPSHandle>>*)sourceImageHandles {
@@ -205,11 +206,13 @@ void prune(Walk& walk, NSArray<MPSNNImageNode*>* results, const std::vector<bool
   return needed[0];
 }
 - (NSUInteger)readCountForSourceImageAtIndex:(NSUInteger)index {
-  if (index >= inputs.count) misuse(@"readCountForSourceImageAtIndex: %lu of %lu", index, inputs.count);
+  if (index >= inputs.count)
+    misuse(@"readCountForSourceImageAtIndex: index %lu is out of range for %lu images", index, inputs.count);
   return 1;
 }
 - (NSUInteger)readCountForSourceStateAtIndex:(NSUInteger)index {
-  if (index >= state_inputs.count) misuse(@"readCountForSourceStateAtIndex: %lu of %lu", index, state_inputs.count);
+  if (index >= state_inputs.count)
+    misuse(@"readCountForSourceStateAtIndex: index %lu is out of range for %lu states", index, state_inputs.count);
   return 1;
 }
 @end

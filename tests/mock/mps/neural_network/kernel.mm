@@ -1,4 +1,5 @@
-// MPSCNNKernel: what a custom padding policy sees of a filter. Kernels that encode work by themselves derive from it.
+// MPSCNNKernel: the view of a filter that custom padding policies receive, and the base class of kernels that encode
+// their own work.
 #include "mps/neural_network/layer.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"

@@ -1,9 +1,9 @@
-// What a filter node computes: a layer, on batches of images in double precision.
+// Layers: the computations of filter nodes, on batches of images in double precision.
 //
-// A node describes a filter. An MPSNNGraph copies the layer of each node that it needs when it is made, as Apple's
-// makes kernels, and each encode of the graph makes one Call for each. Shapes are known while work is encoded; numbers
-// are computed when the command buffer runs. Layers follow the formulas of Apple's documentation and share no code with
-// the engine under test.
+// A node describes a filter. On creation, an MPSNNGraph copies the layer of each node it needs, as Apple's graph
+// creates kernels, and each encode of the graph creates one Call per layer. Shapes are known while work is encoded;
+// values are computed when the command buffer runs. Layers follow the formulas of Apple's documentation and share no
+// code with the engine under test.
 #pragma once
 
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>
@@ -30,7 +30,7 @@ struct Shape {
 };
 NSString* text_of(const Shape& shape);
 
-// A batch of images: batch, height, width and channels, the last fastest.
+// A batch of images in the order batch, height, width, channels, with channels contiguous.
 struct Images {
   int64_t batch = 0;
   Shape shape;
@@ -47,10 +47,10 @@ struct Images {
   bool inside(int64_t y, int64_t x) const { return y >= 0 && y < shape.height && x >= 0 && x < shape.width; }
 };
 
-// To what the format of an image can hold.
+// Round a value to the format of an image.
 double rounded(double value, MPSImageFeatureChannelFormat format);
 
-// Where the windows of a filter lie along one axis: output i looks at first + i * stride + k * dilation.
+// Positions of a filter's windows along one axis. Output i reads the pixels first + i * stride + k * dilation.
 struct Axis {
   int64_t kernel = 1, stride = 1, dilation = 1, first = 0;
   int64_t reach() const { return (kernel - 1) * dilation + 1; }
@@ -63,19 +63,19 @@ struct Windows {
 // One filter in one encode of a graph.
 struct Call {
   MockFilter* filter = nil;
-  __unsafe_unretained id<MTLCommandBuffer> buffer = nil;  // only while work is encoded
+  __unsafe_unretained id<MTLCommandBuffer> buffer = nil;  // only valid while work is encoded
   id<MTLDevice> device = nil;
   int64_t batch = 0;
-  std::vector<Shape> shapes;  // of the sources
-  std::vector<std::shared_ptr<const Images>> sources;  // when the work runs
+  std::vector<Shape> shapes;  // shapes of the sources
+  std::vector<std::shared_ptr<const Images>> sources;  // set when the work runs
   std::shared_ptr<const Images> result;
-  Shape shape;  // of the result
+  Shape shape;  // shape of the result
   Windows windows;
-  Call* forward = nullptr;  // of a gradient filter
-  Call* partner = nullptr;  // of a transposed convolution: the convolution whose size it restores
-  NSArray<MPSState*>* given = nil;  // labels, one state an image
-  NSArray<MPSState*>* states = nil;  // what the filter made for its gradient, one an image or one for the batch
-  std::shared_ptr<void> kept;  // what a layer keeps for its gradient
+  Call* forward = nullptr;  // forward call of a gradient filter
+  Call* partner = nullptr;  // for a transposed convolution, the convolution whose size it restores
+  NSArray<MPSState*>* given = nil;  // labels, one state per image
+  NSArray<MPSState*>* states = nil;  // states the filter made for its gradient, one per image or one per batch
+  std::shared_ptr<void> kept;  // data that a layer keeps for its gradient
 };
 
 class Layer {
@@ -83,18 +83,20 @@ class Layer {
   virtual ~Layer() = default;
   virtual std::shared_ptr<Layer> copy() const = 0;
 
-  virtual bool load(id<MTLDevice>) { return true; }  // when a graph is made or reloads; false: a data source refused
-  virtual bool trains() const { return false; }  // whether its gradient changes parameters
-  virtual bool reports() const { return false; }  // whether it runs although nobody needs its image
-  // Sets what depends on sizes, and gives the size of the result.
+  // called on creation and reload; false if a data source failed to load
+  virtual bool load(id<MTLDevice>) { return true; }
+  virtual bool trains() const { return false; }  // whether its gradient updates parameters
+  virtual bool reports() const { return false; }  // whether it runs even if its image is not needed
+  // Set the members of a call that depend on sizes, and return the shape of the result.
   virtual Shape prepare(Call& call) = 0;
-  // Makes call.states, what the filter remembers for its gradient and shows to data sources.
+  // Create call.states, which the filter keeps for its gradient and passes to data sources.
   virtual void remember(Call&, bool /*is_temporary*/) {}
   virtual Images run(Call& call) = 0;
-  // Of the source with this number, given the gradient of the result. Raises where Apple has no gradient.
+  // Return the gradient with respect to one source, given the gradient of the result. Raise if Apple provides none.
   virtual Images gradient(Call& call, const Images& of_result, size_t source);
-  virtual bool by_cpu() const { return style == MPSNNTrainingStyleUpdateDeviceCPU; }  // who updates
-  // After work of the gradient was encoded: the data source's update.
+  // whether the CPU updates the parameters
+  virtual bool by_cpu() const { return style == MPSNNTrainingStyleUpdateDeviceCPU; }
+  // Call the update method of the data source, after the work of the gradient was encoded.
   virtual void update(Call&, id<MTLCommandBuffer>) {}
 
   MPSNNTrainingStyle style = MPSNNTrainingStyleUpdateDeviceGPU;
@@ -106,7 +108,7 @@ class LayerOf : public Layer {
   std::shared_ptr<Layer> copy() const override { return std::make_shared<L>(static_cast<const L&>(*this)); }
 };
 
-// A layer that works on each element alone has a result of its source's size.
+// Element-wise layer, whose result has the shape of its source.
 template <class L>
 class SameSize : public LayerOf<L> {
  public:
@@ -117,9 +119,11 @@ class SameSize : public LayerOf<L> {
 
 int64_t forward_size(int64_t source, const Axis& axis, MPSNNPaddingMethod method);
 int64_t reverse_size(int64_t source, const Axis& axis, MPSNNPaddingMethod method);
-// First pixel of the first window of a forward filter, `after`: whether the odd pixel of padding follows the image.
+// Return the first pixel of the first window of a forward filter. `after` selects whether an odd pixel of padding
+// follows the image.
 int64_t first_pixel(int64_t source, int64_t result, const Axis& axis, bool after);
-// Sets call.windows' places and gives the result's size, by the filter's policy, a custom one included.
+// Set the window positions of a call and return the shape of its result, according to the filter's padding policy,
+// which may be a custom one.
 Shape apply_padding(Call& call, Shape source, int64_t channels);
 
 // --- states ----------------------------------------------------------------------------------------------------------
@@ -128,7 +132,7 @@ std::vector<double> floats(const float* values, size_t count, double otherwise);
 std::vector<double> load_floats(id<MTLBuffer> buffer, NSUInteger offset, size_t count);
 void store_floats(id<MTLBuffer> buffer, NSUInteger offset, const std::vector<double>& values);
 double rounded_to_half(double value);
-// Raises unless the count of a temporary object fell by one in an update that must lower it.
+// Raise unless an update has decremented the read count of a temporary object, as it must.
 void require_lowered(NSString* who, MPSState* state, NSUInteger before);
 
 }  // namespace mock
@@ -139,29 +143,29 @@ void require_lowered(NSString* who, MPSState* state, NSUInteger before);
 
 // --- nodes -----------------------------------------------------------------------------------------------------------
 
-// What an image node, a state node and a filter node share. A filter node may be dropped while its image is used, and
-// its image while it is; neither keeps the other alive through this.
+// Data that image, state, and filter nodes share. A filter node may be released while its image is in use, and vice
+// versa; this object keeps neither of them alive.
 @interface MockFilter : NSObject {
  @package
   NSArray<MPSNNImageNode*>* sources;
   NSArray<MPSNNStateNode*>* labels;  // states that are inputs of the graph
-  Class kind;  // of the filter node
+  Class kind;  // class of the filter node
   __weak MPSNNFilterNode* node;
   __weak MPSNNImageNode* image;
-  MPSNNStateNode* state;  // with its settings, though nobody may hold it
+  MPSNNStateNode* state;  // kept for its settings, even if the application released it
   id<MPSNNPadding> padding;
   NSString* label;
-  MockFilter* forward;  // of a gradient node
+  MockFilter* forward;  // forward filter of a gradient node
   NSUInteger forward_source;
   MockFilter* partner;
-  std::shared_ptr<mock::Layer> layer;  // none in a gradient node, which asks its forward filter's
+  std::shared_ptr<mock::Layer> layer;  // null for a gradient node, which uses the forward filter's layer
 }
-- (NSString*)name;  // for messages: the label or the class
+- (NSString*)name;  // label or class name, for messages
 @end
 
 @interface MPSNNImageNode () {
  @package
-  MockFilter* producer;  // nil: an input of the graph
+  MockFilter* producer;  // nil for an input of the graph
 }
 @end
 
@@ -179,14 +183,14 @@ void require_lowered(NSString* who, MPSState* state, NSUInteger before);
 }
 - (instancetype)initWithLayer:(std::shared_ptr<mock::Layer>)layer
                       sources:(NSArray<MPSNNImageNode*>*)sources
-                   stateClass:(Class)stateClass;  // Nil: the filter makes no state
+                   stateClass:(Class)stateClass;  // Nil if the filter makes no state
 - (instancetype)initGradientOf:(MockFilter*)forward gradient:(MPSNNImageNode*)gradient source:(NSUInteger)source;
-- (instancetype)initWithFilter:(MockFilter*)given image:(MPSNNImageNode*)result;  // in place of one that was dropped
-+ (Class)gradientNodeClass;  // Nil: there is no gradient
+- (instancetype)initWithFilter:(MockFilter*)given image:(MPSNNImageNode*)result;  // recreates a released node
++ (Class)gradientNodeClass;  // Nil if there is no gradient
 @end
 
 @interface MPSNNGradientFilterNode ()
-// As the long initializers have it: the state tells which filter it belongs to.
+// Implements the long initializers, whose state identifies the forward filter.
 - (instancetype)initWithGradient:(MPSNNImageNode*)gradient
                      sourceImage:(MPSNNImageNode*)source
                            state:(MPSNNStateNode*)state;
@@ -194,7 +198,7 @@ void require_lowered(NSString* who, MPSState* state, NSUInteger before);
 
 namespace mock {
 
-// The layer of a filter node, or of the filter that a gradient node belongs to.
+// Return the layer of a filter node, or of the forward filter of a gradient node.
 template <class L>
 L& layer_of(MPSNNFilterNode* node) {
   return static_cast<L&>(*(node->filter->forward ? node->filter->forward->layer : node->filter->layer));

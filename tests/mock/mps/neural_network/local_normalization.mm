@@ -1,5 +1,7 @@
-// Spatial, cross-channel and local contrast normalization: by the squares, or mean and variance, of a neighbourhood.
-// Outside the image is 0, which counts; the neighbourhood of an even size leans to the top left.
+// Spatial, cross-channel, and local contrast normalization, by the squares or by the mean and variance of a
+// neighborhood.
+//
+// Pixels outside the image count as 0. A neighborhood of even size extends further toward the top left.
 #include <cmath>
 
 #include "mps/neural_network/layer.h"
@@ -14,7 +16,7 @@ struct Neighbourhood {
   int64_t height = 1, width = 1, channels = 1;
   double count() const { return static_cast<double>(height * width * channels); }
 
-  // Calls visit(index) for what lies inside the image around this element.
+  // Call visit(index) for each element of the neighborhood that lies inside the image.
   template <class Visit>
   void for_each(const Images& images, int64_t n, int64_t y, int64_t x, int64_t c, const Visit& visit) const {
     for (int64_t j = y - height / 2; j < y - height / 2 + height; ++j)
@@ -36,10 +38,10 @@ struct LocalNormalization : SameSize<LocalNormalization> {
   Neighbourhood around;
   bool is_contrast = false;
   float alpha = 1, beta = 5, delta = 1;
-  float pm = 0, ps = 1, p0 = 1;  // of contrast
+  float pm = 0, ps = 1, p0 = 1;  // parameters of contrast normalization
 
   struct Sums {
-    double mean = 0, squares = 0;  // of the neighbourhood, both divided by its count
+    double mean = 0, squares = 0;  // of the neighborhood, both divided by its size
   };
   Sums sums(const Images& images, int64_t n, int64_t y, int64_t x, int64_t c) const {
     Sums result;
@@ -50,7 +52,7 @@ struct LocalNormalization : SameSize<LocalNormalization> {
     return result;
   }
   double base(const Sums& s) const { return delta + alpha * (is_contrast ? s.squares - s.mean * s.mean : s.squares); }
-  // What the source is compared with, and the factors around it: contrast's, or none.
+  // Return the value that is subtracted from the source, which is 0 except for contrast normalization.
   double centre(const Sums& s) const { return is_contrast ? p0 * s.mean : 0; }
 
   Images run(Call& call) override {
@@ -83,7 +85,7 @@ struct LocalNormalization : SameSize<LocalNormalization> {
 std::shared_ptr<LocalNormalization> normalization(Class kind, NSUInteger size) {
   auto layer = std::make_shared<LocalNormalization>();
   const auto reach = static_cast<int64_t>(size);
-  if (size < 1) misuse(@"%@ of kernel size 0", kind);
+  if (size < 1) misuse(@"%@: the kernel size must be at least 1, got 0", kind);
   if ([kind isSubclassOfClass:[MPSCNNCrossChannelNormalizationNode class]])
     layer->around.channels = reach;
   else
@@ -129,7 +131,7 @@ std::shared_ptr<LocalNormalization> normalization(Class kind, NSUInteger size) {
   return [[self alloc] initWithSource:source];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source {
-  misuse(@"initWithSource: of %@: what its kernel size is is not documented, give it", [self class]);
+  misuse(@"initWithSource: of %@: the default kernel size is not documented; specify it explicitly", [self class]);
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source kernelSize:(NSUInteger)size {
   return [super initWithLayer:normalization([self class], size)

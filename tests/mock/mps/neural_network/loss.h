@@ -1,4 +1,4 @@
-// Losses of MPSCNNLossType: values and gradients of elements, reductions, and the images that labels lie in.
+// The losses of MPSCNNLossType: values and gradients of elements, reductions, and the images that store labels.
 #pragma once
 
 #include "mps/neural_network/layer.h"
@@ -14,11 +14,11 @@ struct Loss {
 
   static Loss of(MPSCNNLossDescriptor* descriptor);
 
-  double label(double t) const;  // smoothed
-  // Of every element, times its weight: `weights` are null for the descriptor's own.
+  double label(double t) const;  // applies label smoothing
+  // Return the loss of each element, times its weight. If `weights` is null, the weight of the descriptor applies.
   Images values(const Images& y, const Images& labels, const Images* weights) const;
   Images gradients(const Images& y, const Images& labels, const Images* weights) const;
-  // What remains of each image after the reduction: all elements, or one number.
+  // Return the reduced loss of each image: all elements or a single number.
   std::vector<Images> reduced(const Images& values, const Images* weights) const;
   Images label_gradients(const Images& y, const Images& labels, const Images* weights) const;
 
@@ -26,13 +26,13 @@ struct Loss {
   double factor(const Images* weights, size_t i) const { return weights ? weights->v[i] : weight; }
 };
 
-// The memory of labels that an encode was given, for commands.
+// Memory of the labels passed to an encode, for use by commands.
 struct LabelMemory {
   std::vector<Pixels> labels, weights, losses;
 
-  static LabelMemory of(Call& call, bool needs_all_losses);  // raises where they do not fit the source
+  static LabelMemory of(Call& call, bool needs_all_losses);  // raises if the labels do not match the source
   Images load_labels(const Call& call) const;
-  std::unique_ptr<Images> load_weights(const Call& call) const;  // null: there are none
+  std::unique_ptr<Images> load_weights(const Call& call) const;  // null if there are no weights
   void store_losses(const std::vector<Images>& values) const;
 };
 

@@ -51,9 +51,10 @@ using namespace mock;
 + (MPSCNNLossDataDescriptor*)cnnLossDataDescriptorWithData:(NSData*)data
                                                     layout:(MPSDataLayout)layout
                                                       size:(MTLSize)size {
-  if (!data) misuse(@"cnnLossDataDescriptorWithData: without data");
+  if (!data) misuse(@"cnnLossDataDescriptorWithData: the data must not be nil");
   if (size.width < 1 || size.height < 1 || size.depth < 1)
-    misuse(@"cnnLossDataDescriptorWithData: a size of %lu x %lu x %lu", size.width, size.height, size.depth);
+    misuse(@"cnnLossDataDescriptorWithData: sizes must be at least 1, got %lu x %lu x %lu", size.width, size.height,
+           size.depth);
   MPSCNNLossDataDescriptor* made = [[self alloc] init];
   made->data = [data copy];
   made->_layout = layout;
@@ -80,7 +81,7 @@ using namespace mock;
   copy.bytesPerImage = _bytesPerImage;
   return copy;
 }
-// A float32 image of the data.
+// Return a float32 image of the data.
 - (MPSImage*)imageOnDevice:(id<MTLDevice>)device {
   MPSImage* made = [[MPSImage alloc]
        initWithDevice:device
@@ -96,7 +97,7 @@ using namespace mock;
       for (NSUInteger c = 0; c < _size.depth; ++c, ++to) {
         const NSUInteger at = interleaved ? y * _bytesPerRow + (x * _size.depth + c) * sizeof(float)
                                           : c * _bytesPerImage + y * _bytesPerRow + x * sizeof(float);
-        if (at + sizeof(float) > data.length) misuse(@"labels lie outside their data of %lu bytes", data.length);
+        if (at + sizeof(float) > data.length) misuse(@"the labels extend beyond their data of %lu bytes", data.length);
         std::memcpy(&numbers[to], static_cast<const char*>(data.bytes) + at, sizeof(float));
       }
   [made writeBytes:numbers.data() dataLayout:MPSDataLayoutHeightxWidthxFeatureChannels imageIndex:0];
@@ -114,7 +115,7 @@ using namespace mock;
                  lossImageSize:(MTLSize)size
               labelsDescriptor:(MPSCNNLossDataDescriptor*)labels
              weightsDescriptor:(MPSCNNLossDataDescriptor*)weights {
-  if (!labels) misuse(@"loss labels without labels");
+  if (!labels) misuse(@"MPSCNNLossLabels: the labels must not be nil");
   return [self initWithDevice:device
                 lossImageSize:size
                   labelsImage:[labels imageOnDevice:device]
@@ -124,7 +125,7 @@ using namespace mock;
                  lossImageSize:(MTLSize)size
                    labelsImage:(MPSImage*)labels
                   weightsImage:(MPSImage*)weights {
-  if (!device || !labels) misuse(@"loss labels without a device or labels");
+  if (!device || !labels) misuse(@"MPSCNNLossLabels: the device and the labels must not be nil");
   if (!(self = [self initForDevice:device recipes:@[]])) return nil;
   _labels = labels;
   _weights = weights;
@@ -152,7 +153,7 @@ using namespace mock;
 
 namespace mock {
 
-// A surplus of label channels, up to the next multiple of four, is allowed where its labels are 0.
+// Labels may have extra channels, up to the next multiple of four, if these are 0.
 static Images load_for(NSString* who, const std::vector<Pixels>& images, Shape shape) {
   Images result(static_cast<int64_t>(images.size()), shape);
   for (size_t n = 0; n < images.size(); ++n) {
@@ -164,7 +165,7 @@ static Images load_for(NSString* who, const std::vector<Pixels>& images, Shape s
         result.v[static_cast<size_t>((static_cast<int64_t>(n) * shape.height * shape.width + pixel) * shape.channels +
                                      c)] = value.real(i);
       else if (value.real(i) != 0)
-        misuse(@"%@: a label beyond its %ld feature channels is not 0", who, shape.channels);
+        misuse(@"%@: labels beyond the %ld feature channels must be 0", who, shape.channels);
     }
   }
   return result;
@@ -173,17 +174,17 @@ static Images load_for(NSString* who, const std::vector<Pixels>& images, Shape s
 LabelMemory LabelMemory::of(Call& call, bool needs_all_losses) {
   LabelMemory memory;
   const Shape shape = call.shapes[0];
-  if (!call.given) misuse(@"%@: no labels were given", call.filter.name);
+  if (!call.given) misuse(@"%@: labels are required", call.filter.name);
   for (MPSState* state in call.given) {
     if (![state isKindOfClass:[MPSCNNLossLabels class]])
-      misuse(@"%@: its source state is no MPSCNNLossLabels", call.filter.name);
+      misuse(@"%@: the source state must be an MPSCNNLossLabels, got %@", call.filter.name, [state class]);
     auto* labels = (MPSCNNLossLabels*)state;
     const auto take = [&](std::vector<Pixels>& to, MPSImage* image, NSString* what) {
       const Pixels pixels = pixels_of(image);
       if (pixels.height != shape.height || pixels.width != shape.width ||
           (pixels.channels != shape.channels && pixels.channels != (shape.channels + 3) / 4 * 4))
-        misuse(@"%@: %@ are %ld x %ld x %ld and its source is %@", call.filter.name, what, pixels.height, pixels.width,
-               pixels.channels, text_of(shape));
+        misuse(@"%@: the %@ must have the size %@ of the source, got %ld x %ld x %ld", call.filter.name, what,
+               text_of(shape), pixels.height, pixels.width, pixels.channels);
       to.push_back(pixels);
     };
     take(memory.labels, labels.labelsImage, @"labels");
@@ -191,12 +192,12 @@ LabelMemory LabelMemory::of(Call& call, bool needs_all_losses) {
     const Pixels loss = pixels_of(labels.lossImage);
     const Shape wanted = needs_all_losses ? shape : Shape{};
     if (loss.height != wanted.height || loss.width != wanted.width || loss.channels != wanted.channels)
-      misuse(@"%@: the loss image is %ld x %ld x %ld and must be %@", call.filter.name, loss.height, loss.width,
-             loss.channels, text_of(wanted));
+      misuse(@"%@: the loss image must have the size %@, got %ld x %ld x %ld", call.filter.name, text_of(wanted),
+             loss.height, loss.width, loss.channels);
     memory.losses.push_back(loss);
   }
   if (!memory.weights.empty() && memory.weights.size() != memory.labels.size())
-    misuse(@"%@: some labels have weights and some have none", call.filter.name);
+    misuse(@"%@: either all or none of the labels must have weights", call.filter.name);
   return memory;
 }
 
@@ -223,7 +224,7 @@ struct LossLayer : SameSize<LossLayer> {
   Shape prepare(Call& call) override {
     call.kept = std::make_shared<LabelMemory>(LabelMemory::of(call, loss.reduction == MPSCNNReductionTypeNone));
     if (!static_cast<LabelMemory*>(call.kept.get())->weights.empty() && loss.weight != 1)
-      misuse(@"%@: weights of elements beside the descriptor's weight are not documented", call.filter.name);
+      misuse(@"%@: combining weights of elements with a weight of the descriptor is not documented", call.filter.name);
     return call.shapes[0];
   }
   Images run(Call& call) override {
@@ -243,7 +244,7 @@ struct LossLayer : SameSize<LossLayer> {
   return [[self alloc] initWithSource:source lossDescriptor:descriptor];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source lossDescriptor:(MPSCNNLossDescriptor*)descriptor {
-  if (!descriptor) misuse(@"initWithSource:lossDescriptor: without a descriptor");
+  if (!descriptor) misuse(@"initWithSource:lossDescriptor: the descriptor must not be nil");
   auto layer = std::make_shared<LossLayer>();
   layer->loss = Loss::of(descriptor);
   if ((self = [super initWithLayer:layer sources:@[ source ] stateClass:Nil]))

@@ -1,4 +1,5 @@
-// Losses whose labels are images: the forward loss node, its gradient, and the image of ones that starts a gradient.
+// Losses whose labels are images: the forward loss node, its gradient, and the image of ones at which a gradient
+// starts.
 #include "mps/neural_network/loss.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -16,15 +17,16 @@ struct ForwardLoss : LayerOf<ForwardLoss> {
   Shape prepare(Call& call) override {
     for (const Shape& shape : call.shapes)
       if (!(shape == call.shapes[0]))
-        misuse(@"%@: logits, labels and weights differ in size: %@ and %@", call.filter.name, text_of(call.shapes[0]),
-               text_of(shape));
+        misuse(@"%@: logits, labels, and weights must have the same size, got %@ and %@", call.filter.name,
+               text_of(call.shapes[0]), text_of(shape));
     if (loss.across_batch)
-      misuse(@"%@: the mock does not know what images a loss node gives that reduces across a batch", call.filter.name);
+      misuse(@"%@: the mock does not support a reduction across the batch, whose result images are not documented",
+             call.filter.name);
     if (callback) call.kept = std::make_shared<double>(weight(call));
     return loss.reduction == MPSCNNReductionTypeNone ? call.shapes[0] : Shape{};
   }
 
-  // The callback is asked while work is encoded, with images of the sizes alone.
+  // The callback runs while work is encoded. Its images have the right sizes, but no contents.
   double weight(const Call& call) const {
     const auto image = [&](const Shape& shape) {
       return [[MPSImage alloc]
@@ -54,9 +56,9 @@ struct ForwardLoss : LayerOf<ForwardLoss> {
       for (double value : image.v) result.v[at++] = value;
     return result;
   }
-  // Times the gradient of the loss image: of the element, or of the image's one number.
+  // The loss gradient is multiplied by the gradient of the loss image, which has one value per element or per image.
   Images gradient(Call& call, const Images& of_result, size_t source) override {
-    if (source == 2) misuse(@"%@: its weights have no gradient", call.filter.name);
+    if (source == 2) misuse(@"%@: a gradient with respect to the weights is not available", call.filter.name);
     const Loss now = weighted(call);
     const Images &y = *call.sources[0], &labels = *call.sources[1];
     Images result =
@@ -68,7 +70,7 @@ struct ForwardLoss : LayerOf<ForwardLoss> {
   }
 };
 
-// Reads nothing of its source but the size.
+// Layer that returns ones in the size of its source, whose values it ignores.
 struct InitialGradient : SameSize<InitialGradient> {
   Images run(Call& call) override { return Images(call.batch, call.shape, 1); }
 };
@@ -135,7 +137,7 @@ struct InitialGradient : SameSize<InitialGradient> {
 }
 - (instancetype)initWithSources:(NSArray<MPSNNImageNode*>*)sources lossDescriptor:(MPSCNNLossDescriptor*)descriptor {
   if (!descriptor || sources.count < 2 || sources.count > 3)
-    misuse(@"initWithSources:lossDescriptor: takes logits, labels, weights or none, and a descriptor");
+    misuse(@"initWithSources:lossDescriptor: expected logits, labels, optional weights, and a descriptor");
   auto layer = std::make_shared<ForwardLoss>();
   layer->descriptor = [descriptor copy];
   layer->loss = Loss::of(descriptor);
@@ -144,7 +146,7 @@ struct InitialGradient : SameSize<InitialGradient> {
 + (Class)gradientNodeClass {
   return [MPSNNLossGradientNode class];
 }
-// Only the logits have a gradient here; that of the labels is asked for with isLabelsGradientFilter.
+// Only the gradient of the logits is returned. Callers request the gradient of the labels with isLabelsGradientFilter.
 - (NSArray<MPSNNGradientFilterNode*>*)gradientFiltersWithSource:(MPSNNImageNode*)gradient {
   return @[ [self gradientFilterWithSource:gradient] ];
 }
@@ -164,13 +166,13 @@ OF_DESCRIPTOR
                         lossDescriptor:descriptor
                 isLabelsGradientFilter:isLabels];
 }
-// Sources are the gradient, logits, labels and weights.
+// The sources are the gradient, the logits, the labels, and the weights.
 - (instancetype)initWithSources:(NSArray<MPSNNImageNode*>*)sources
                   gradientState:(MPSNNGradientStateNode*)state
                  lossDescriptor:(MPSCNNLossDescriptor*)descriptor
          isLabelsGradientFilter:(BOOL)isLabels {
   if (sources.count < 3 || sources.count > 4)
-    misuse(@"initWithSources:gradientState: takes a gradient, logits, labels, and weights or none");
+    misuse(@"initWithSources:gradientState: expected a gradient, logits, labels, and optional weights");
   MPSNNForwardLossNode* forward =
       [MPSNNForwardLossNode nodeWithSources:[sources subarrayWithRange:NSMakeRange(1, sources.count - 1)]
                              lossDescriptor:descriptor];

@@ -1,8 +1,9 @@
-// The formulas of losses, y the source and t its label.
+// The formulas of losses, where y is the source and t the label.
 //
-// Where the documentation contradicts itself: the hinge loss is the one whose derivative the documented gradient is,
-// max(1 + (1 - 2 t) y, 0); Huber's gradient has the sign of y - t beyond delta; and the gradient of Kullback-Leibler
-// divergence, for which text and derivative differ, is not a number. So is that of the absolute error at 0.
+// Where the documentation contradicts itself, the mock chooses as follows. The hinge loss is max(1 + (1 - 2 t) y, 0),
+// whose derivative is the documented gradient. Huber's gradient has the sign of y - t beyond delta. The gradient of the
+// Kullback-Leibler divergence is NaN, because the text and the derivative differ, and so is the gradient of the
+// absolute error at 0.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +13,7 @@ namespace mock {
 
 namespace {
 
-// Log-softmax over the channels of each pixel.
+// Return the log-softmax over the channels of each pixel.
 Images log_softmax(Images images) {
   const auto channels = static_cast<ptrdiff_t>(images.shape.channels);
   for (auto from = images.v.begin(); from != images.v.end(); from += channels) {
@@ -35,7 +36,7 @@ Loss Loss::of(MPSCNNLossDescriptor* d) {
   if (loss.reduction < 0 || loss.reduction >= MPSCNNReductionTypeCount)
     misuse(@"reduction type %d", static_cast<int>(loss.reduction));
   if (loss.type == MPSCNNLossTypeCosineDistance && loss.reduction != MPSCNNReductionTypeSum)
-    misuse(@"the cosine distance is reduced by a sum");
+    misuse(@"the cosine distance requires the sum reduction");
   return loss;
 }
 
@@ -92,7 +93,7 @@ Images Loss::gradients(const Images& y, const Images& labels, const Images* weig
   return result;
 }
 
-// Of the losses that have one to speak of: the others' is not documented.
+// Label gradients are only documented for the following losses.
 Images Loss::label_gradients(const Images& y, const Images& labels, const Images* weights) const {
   Images result = labels;
   for (size_t i = 0; i < result.v.size(); ++i) {
@@ -101,7 +102,7 @@ Images Loss::label_gradients(const Images& y, const Images& labels, const Images
       case MPSCNNLossTypeMeanAbsoluteError: result.v[i] = d / std::fabs(d); break;
       case MPSCNNLossTypeMeanSquaredError: result.v[i] = 2 * d; break;
       case MPSCNNLossTypeHuber: result.v[i] = std::fabs(d) > delta ? std::copysign(delta, d) : d; break;
-      default: misuse(@"the gradient of labels for loss type %u is not documented", static_cast<unsigned>(type));
+      default: misuse(@"the label gradient of loss type %u is not documented", static_cast<unsigned>(type));
     }
     result.v[i] *= factor(weights, i);
   }
@@ -137,7 +138,7 @@ std::vector<Images> Loss::reduced(const Images& values, const Images* weights) c
     if (reduction == MPSCNNReductionTypeSumByNonZeroWeights && sum != 0) sum /= nonzero;
     result.emplace_back(1, Shape{}, sum);
   }
-  if (across_batch) std::swap(result.front(), result.back());  // the first image has the sum, the others nothing
+  if (across_batch) std::swap(result.front(), result.back());  // the first image receives the sum, the others 0
   return result;
 }
 

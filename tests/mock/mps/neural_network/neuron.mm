@@ -1,4 +1,4 @@
-// MPSNNNeuronDescriptor, and what neurons compute.
+// MPSNNNeuronDescriptor, and the functions of neurons.
 #include "mps/neural_network/neuron.h"
 
 #include <cmath>

@@ -1,7 +1,6 @@
-// Nodes of neurons and their gradients. The gradient reads the forward filter's source.
+// Neuron nodes and their gradients, which read the source of the forward filter.
 //
-// What parameters a node has that was made without them is not documented, so a shorter initializer of a neuron with
-// parameters is refused.
+// The default parameters of neurons are not documented, so the mock refuses initializers that omit them.
 #include "mps/neural_network/layer.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -16,7 +15,8 @@ struct NeuronLayer : SameSize<NeuronLayer> {
 
   Images run(Call& call) override {
     if (neuron.type == MPSCNNNeuronTypePReLU && static_cast<int64_t>(neuron.slopes.size()) != call.shape.channels)
-      misuse(@"%@: %lu slopes for %ld channels", call.filter.name, neuron.slopes.size(), call.shape.channels);
+      misuse(@"%@: PReLU requires one slope for each of %ld channels, got %lu", call.filter.name, call.shape.channels,
+             neuron.slopes.size());
     const auto channels = static_cast<size_t>(call.shape.channels);
     Images result = *call.sources[0];
     for (size_t i = 0; i < result.v.size(); ++i) result.v[i] = neuron.value(result.v[i], i % channels);
@@ -50,7 +50,7 @@ struct NeuronLayer : SameSize<NeuronLayer> {
   return [[self alloc] initWithSource:source];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source {
-  misuse(@"initWithSource: of %@: what its parameters are is not documented, give them", [self class]);
+  misuse(@"initWithSource: of %@: default parameters are not documented; specify them explicitly", [self class]);
 }
 + (Class)gradientNodeClass {
   return [MPSCNNNeuronGradientNode class];

@@ -1,4 +1,4 @@
-// Image, state and filter nodes.
+// Image, state, and filter nodes.
 #include "mps/neural_network/layer.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -19,7 +19,7 @@ using namespace mock;
   return self;
 }
 - (instancetype)init {
-  misuse(@"init of an MPSNNImageNode: it has a handle, which may be nil");
+  misuse(@"init is not available for an MPSNNImageNode; use initWithHandle:, whose handle may be nil");
 }
 + (instancetype)nodeWithHandle:(NSObject<MPSHandle>*)handle {
   return [[self alloc] initWithHandle:handle];
@@ -58,7 +58,7 @@ using namespace mock;
 @implementation MPSNNFilterNode
 
 - (instancetype)init {
-  misuse(@"init of a filter node: %@ is made with its sources", [self class]);
+  misuse(@"init is not available for %@; a filter node is created with its sources", [self class]);
 }
 
 - (instancetype)initWithFilter:(MockFilter*)given image:(MPSNNImageNode*)result {
@@ -74,7 +74,7 @@ using namespace mock;
   filter->kind = [self class];
   filter->sources = [sources copy];
   filter->node = self;
-  // The default of kernels: see section "padding" of the facts in padding.mm.
+  // Kernels use this padding by default; see padding.mm.
   filter->padding = [MPSNNDefaultPadding paddingWithMethod:MPSNNPaddingMethodSizeSame];
   image = [MPSNNImageNode nodeWithHandle:nil];
   image.format = sources.count ? sources[0].format : MPSImageFeatureChannelFormatNone;
@@ -91,8 +91,9 @@ using namespace mock;
                       sources:(NSArray<MPSNNImageNode*>*)sources
                    stateClass:(Class)stateClass {
   for (MPSNNImageNode* source in sources)
-    if (![source isKindOfClass:[MPSNNImageNode class]]) misuse(@"%@: a source is no image node", [self class]);
-  if (sources.count == 0) misuse(@"%@ without a source", [self class]);
+    if (![source isKindOfClass:[MPSNNImageNode class]])
+      misuse(@"%@: each source must be an MPSNNImageNode, got %@", [self class], [source class]);
+  if (sources.count == 0) misuse(@"%@ requires at least one source", [self class]);
   if (!(self = [super init])) return nil;
   [self makeFilterOf:sources stateClass:stateClass];
   filter->layer = std::move(layer);
@@ -101,7 +102,7 @@ using namespace mock;
 
 - (instancetype)initGradientOf:(MockFilter*)forward gradient:(MPSNNImageNode*)gradient source:(NSUInteger)source {
   if (!(self = [super init])) return nil;
-  if (!gradient) misuse(@"%@ without a gradient", [self class]);
+  if (!gradient) misuse(@"%@: the gradient must not be nil", [self class]);
   [self makeFilterOf:[@[ gradient ] arrayByAddingObjectsFromArray:forward->sources] stateClass:Nil];
   filter->forward = forward;
   filter->forward_source = source;
@@ -138,17 +139,17 @@ using namespace mock;
 
 - (MPSNNGradientFilterNode*)gradientOfSource:(NSUInteger)source from:(MPSNNImageNode*)gradient {
   const Class made = [[self class] gradientNodeClass];
-  if (!made) misuse(@"gradientFilterWithSource: of %@, which has no gradient", filter.name);
+  if (!made) misuse(@"gradientFilterWithSource: %@ has no gradient", filter.name);
   return [[made alloc] initGradientOf:filter gradient:gradient source:source];
 }
 - (MPSNNGradientFilterNode*)gradientFilterWithSource:(MPSNNImageNode*)gradient {
   if (filter->sources.count != 1)
-    misuse(@"gradientFilterWithSource: of %@ with %lu sources: ask for gradientFiltersWithSource:", filter.name,
+    misuse(@"gradientFilterWithSource: %@ has %lu sources; call gradientFiltersWithSource: instead", filter.name,
            filter->sources.count);
   return [self gradientOfSource:0 from:gradient];
 }
 - (MPSNNGradientFilterNode*)gradientFilterWithSources:(NSArray<MPSNNImageNode*>*)gradients {
-  if (gradients.count != 1) misuse(@"gradientFilterWithSources: %lu gradients of one result", gradients.count);
+  if (gradients.count != 1) misuse(@"gradientFilterWithSources: expected one gradient, got %lu", gradients.count);
   return [self gradientFilterWithSource:gradients[0]];
 }
 - (NSArray<MPSNNGradientFilterNode*>*)gradientFiltersWithSource:(MPSNNImageNode*)gradient {
@@ -157,7 +158,7 @@ using namespace mock;
   return made;
 }
 - (NSArray<MPSNNGradientFilterNode*>*)gradientFiltersWithSources:(NSArray<MPSNNImageNode*>*)gradients {
-  if (gradients.count != 1) misuse(@"gradientFiltersWithSources: %lu gradients of one result", gradients.count);
+  if (gradients.count != 1) misuse(@"gradientFiltersWithSources: expected one gradient, got %lu", gradients.count);
   return [self gradientFiltersWithSource:gradients[0]];
 }
 
@@ -168,16 +169,16 @@ using namespace mock;
                      sourceImage:(MPSNNImageNode*)source
                            state:(MPSNNStateNode*)state {
   MockFilter* const forward = state ? state->producer : nil;
-  if (!forward) misuse(@"%@ without the state that its forward filter made", [self class]);
+  if (!forward) misuse(@"%@ requires the state that its forward filter made", [self class]);
   const NSUInteger index = [forward->sources indexOfObjectIdenticalTo:source];
-  if (index == NSNotFound) misuse(@"%@: the state belongs to a filter of another source", [self class]);
+  if (index == NSNotFound) misuse(@"%@: the state belongs to a filter with another source", [self class]);
   return [self initGradientOf:forward gradient:gradient source:index];
 }
 - (MPSNNGradientFilterNode*)gradientFilterWithSource:(MPSNNImageNode*)gradient {
-  misuse(@"gradientFilterWithSource: of %@: a gradient node has no gradient", filter.name);
+  misuse(@"gradientFilterWithSource: %@ is a gradient node, which has no gradient", filter.name);
 }
 - (NSArray<MPSNNGradientFilterNode*>*)gradientFiltersWithSource:(MPSNNImageNode*)gradient {
-  misuse(@"gradientFiltersWithSource: of %@: a gradient node has no gradient", filter.name);
+  misuse(@"gradientFiltersWithSource: %@ is a gradient node, which has no gradient", filter.name);
 }
 @end
 
@@ -187,6 +188,8 @@ NSString* text_of(const Shape& shape) {
   return [NSString stringWithFormat:@"%ld x %ld x %ld", shape.height, shape.width, shape.channels];
 }
 
-Images Layer::gradient(Call& call, const Images&, size_t) { misuse(@"%@ has no gradient", call.filter.name); }
+Images Layer::gradient(Call& call, const Images&, size_t) {
+  misuse(@"%@ does not support a gradient", call.filter.name);
+}
 
 }  // namespace mock

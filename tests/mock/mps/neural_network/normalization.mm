@@ -1,8 +1,8 @@
-// Batch, instance and group normalization: y = (x - mean) gamma / sqrt(variance + epsilon) + beta, with statistics of a
-// channel over the batch, of a channel of an image, or of a group of channels of an image.
+// Batch, instance, and group normalization: y = (x - mean) gamma / sqrt(variance + epsilon) + beta, with the statistics
+// of a channel over the batch, of a channel of an image, or of a group of channels of an image.
 //
-// The variance is over all numbers, not one fewer: which it is on a Mac is not documented. Of a source's two updates
-// either may come first.
+// The variance divides by the number of elements, not by one less; Apple does not document which applies. The two
+// updates of a data source may come in either order.
 #include <cfloat>
 #include <cmath>
 #include <random>
@@ -38,15 +38,15 @@ struct Parameters {
   std::vector<double> gamma, beta, mean, variance;
 };
 
-// The buffers of one state, for commands.
+// Buffers of one state, for use by commands.
 struct StateBuffers {
   id<MTLBuffer> gamma, beta, of_gamma, of_beta, mean, variance;
 };
 
 struct Kept {
   std::vector<StateBuffers> states;
-  std::vector<double> mean, variance;  // by group of numbers
-  bool is_of_batch = true;  // the statistics depend on the source
+  std::vector<double> mean, variance;  // one per group of elements with common statistics
+  bool is_of_batch = true;  // whether the statistics depend on the source
   std::vector<double> gamma;
 };
 
@@ -61,7 +61,7 @@ struct Normalization : SameSize<L> {
 
   void read(bool has_statistics) {
     channels = [source numberOfFeatureChannels];
-    if (channels == 0) misuse(@"numberOfFeatureChannels of %@ is 0", name());
+    if (channels == 0) misuse(@"%@: numberOfFeatureChannels must be at least 1, got 0", name());
     epsilon = [source respondsToSelector:@selector(epsilon)] ? [source epsilon] : FLT_MIN;
     const std::lock_guard lock(held->mutex);
     held->gamma = floats([source gamma], channels, 1);
@@ -75,11 +75,11 @@ struct Normalization : SameSize<L> {
 
   void require_channels(const Call& call) const {
     if (call.shapes[0].channels != static_cast<int64_t>(channels))
-      misuse(@"%@ normalizes %lu feature channels and its source has %ld", call.filter.name, channels,
+      misuse(@"%@ expects %lu feature channels, but its source has %ld", call.filter.name, channels,
              call.shapes[0].channels);
   }
 
-  // Calls visit(index, group of numbers with one mean, channel, image) for each element.
+  // Call visit(index, group with common statistics, channel, image) for each element.
   template <class Visit>
   void for_each(const Call& call, const Visit& visit) const {
     const auto pixels = static_cast<size_t>(call.shape.height * call.shape.width);
@@ -106,7 +106,7 @@ struct Normalization : SameSize<L> {
       for (size_t g = 0; g < groups; ++g) kept.variance[g] /= count[g];
     } else {
       if (held->mean.empty() || held->variance.empty())
-        misuse(@"%@: %@ has no mean and variance", call.filter.name, name());
+        misuse(@"%@: the data source %@ must provide a mean and a variance", call.filter.name, name());
       kept.mean = held->mean;
       kept.variance = held->variance;
     }
@@ -154,7 +154,7 @@ struct Normalization : SameSize<L> {
     return result;
   }
 
-  // Commands take gamma and beta, or mean and variance, from what an update returned.
+  // Encode the copy of gamma and beta, or of mean and variance, from the state that an update returned.
   void take(Call& call, id<MTLCommandBuffer> buffer, MPSState* changed, bool statistics) {
     if (!changed) return;
     id<MTLBuffer> first, second;
@@ -268,7 +268,7 @@ struct BatchNormalization : Normalization<BatchNormalization, id<MPSCNNBatchNorm
 
 // --- instance and group ----------------------------------------------------------------------------------------------
 
-// States are one an image, and an update is given all of them.
+// Instance and group normalization make one state per image, and an update receives all of them.
 template <class L, class Source>
 struct ImageNormalization : Normalization<L, Source> {
   using Base = Normalization<L, Source>;
@@ -276,7 +276,7 @@ struct ImageNormalization : Normalization<L, Source> {
 
   bool load(id<MTLDevice>) override {
     if (!Base::held) Base::held = std::make_shared<Parameters>();
-    id source = Base::source;  // load and purge are optional
+    id source = Base::source;  // its methods load and purge are optional
     if ([source respondsToSelector:@selector(load)] && ![(id<MPSCNNInstanceNormalizationDataSource>)source load])
       return false;
     Base::read(false);
@@ -359,7 +359,7 @@ struct GroupNormalization : ImageNormalization<GroupNormalization, id<MPSCNNGrou
   void read_more() {
     groups = source.numberOfGroups;
     if (groups == 0 || channels % groups != 0)
-      misuse(@"numberOfGroups of %@ is %lu, of %lu channels", name(), groups, channels);
+      misuse(@"%@: numberOfGroups must divide %lu channels, got %lu", name(), channels, groups);
   }
   MPSState* changed_by_gpu(id<MTLCommandBuffer> buffer, NSArray* states) {
     return [source updateGammaAndBetaWithCommandBuffer:buffer groupNormalizationStateBatch:states];
@@ -369,7 +369,7 @@ struct GroupNormalization : ImageNormalization<GroupNormalization, id<MPSCNNGrou
 
 template <class L, class Source>
 std::shared_ptr<L> normalization(Source source) {
-  if (!source) misuse(@"a normalization without a data source");
+  if (!source) misuse(@"a normalization node requires a data source");
   auto layer = std::make_shared<L>();
   layer->source = source;
   return layer;

@@ -1,4 +1,4 @@
-// What the rules of optimizers share.
+// Helpers that the optimizers share.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,12 @@
 
 namespace mock {
 
-// Sets the value and the running quantities of one element; the gradient is prepared.
+// Update rule of an optimizer: set the value and the running statistics of one element. The gradient has already been
+// clipped, scaled, and regularized.
 using Rule = std::function<void(double gradient, double& value, std::vector<double>& moments)>;
 
-// Arrays of running quantities: of the weights and, where they are to be updated too, of the biases.
+// Vectors of running statistics. Each array holds those of the weights and, if biases are updated too, those of the
+// biases.
 using Moments = std::vector<NSArray<MPSVector*>*>;
 
 void encode_vector(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer, MPSVector* gradient, MPSVector* values,

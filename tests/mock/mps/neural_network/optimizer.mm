@@ -1,7 +1,7 @@
-// MPSNNOptimizer: what is encoded for vectors, matrices and the states of layers, whatever the rule.
+// MPSNNOptimizer: encoding for vectors, matrices, and states of layers, with any update rule.
 //
-// The gradient is clipped, then scaled, then the regularization is added. Of L1 the documentation says that its scale
-// is added as it is, whatever the value's sign.
+// The gradient is clipped, then scaled, and then the regularization term is added. For L1 regularization, the
+// documentation says that the scale is added regardless of the sign of the value.
 #include <algorithm>
 
 #include "mps/neural_network/optimizer.h"
@@ -82,7 +82,7 @@ using namespace mock;
 
 @implementation MPSNNOptimizer
 - (instancetype)initForDevice:(id<MTLDevice>)device settings:(MPSNNOptimizerDescriptor*)given {
-  if (!given) misuse(@"%@ without a descriptor", [self class]);
+  if (!given) misuse(@"%@: the descriptor must not be nil", [self class]);
   if (!(self = [super initWithDevice:device])) return nil;
   settings = [[MPSNNOptimizerDescriptor alloc] initWithLearningRate:given.learningRate
                                                     gradientRescale:given.gradientRescale
@@ -130,7 +130,7 @@ using namespace mock;
 namespace mock {
 namespace {
 
-// One array that is updated, with its running quantities.
+// One array to update, with its running statistics.
 struct Part {
   Rows gradient, values, result;
   std::vector<Rows> moments;
@@ -161,8 +161,9 @@ void encode_rule(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer, const s
     all.insert(all.end(), {part.values, part.result});
     for (const Rows& rows : all)
       if (rows.rows != part.gradient.rows || rows.columns != part.gradient.columns || rows.type != part.values.type)
-        misuse(@"%@: a gradient of %ld x %ld and %ld x %ld of %s", who, part.gradient.rows, part.gradient.columns,
-               rows.rows, rows.columns, type_name(rows.type));
+        misuse(@"%@: expected arrays of %ld x %ld like the gradient and of type %s, got %ld x %ld of %s", who,
+               part.gradient.rows, part.gradient.columns, type_name(part.values.type), rows.rows, rows.columns,
+               type_name(rows.type));
   }
   const bool clips = optimizer.applyGradientClipping;
   const double most = optimizer.gradientClipMax, least = optimizer.gradientClipMin;
@@ -181,18 +182,21 @@ void encode_rule(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer, const s
 }
 
 Rows single(MPSVector* vector) {
-  if (vector.vectors != 1) misuse(@"an optimizer of several vectors in one");
+  if (vector.vectors != 1)
+    misuse(@"an optimizer requires MPSVector objects with a single vector, got %lu", vector.vectors);
   return rows_of(vector);
 }
 Rows single(MPSMatrix* matrix) {
-  if (matrix.matrices != 1) misuse(@"an optimizer of several matrices in one");
+  if (matrix.matrices != 1)
+    misuse(@"an optimizer requires MPSMatrix objects with a single matrix, got %lu", matrix.matrices);
   return rows_of(matrix);
 }
 
 template <class Array>
 void encode_array(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer, Array* gradient, Array* values,
                   const std::vector<Array*>& moments, Array* result, const Rule& rule) {
-  if (!gradient || !values || !result) misuse(@"%@ without a gradient, values or result", [optimizer class]);
+  if (!gradient || !values || !result)
+    misuse(@"%@: the gradient, the values, and the result must not be nil", [optimizer class]);
   Part part{single(gradient), single(values), single(result), {}};
   NSMutableArray* writes = [NSMutableArray array];
   for (Array* moment : moments) {
@@ -203,7 +207,8 @@ void encode_array(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer, Array*
   encode_rule(optimizer, buffer, {part}, @[ gradient, values ], writes, rule);
 }
 
-// The running quantities of the part with this number; false where the caller wants that part left alone.
+// Append the running statistics of the part with this index. Return false if the caller passed none, so that the part
+// is not updated.
 bool moments_at(size_t number, const Moments& moments, std::vector<Rows>& rows) {
   for (NSArray<MPSVector*>* vectors : moments) {
     if (vectors.count <= number) return false;
@@ -219,7 +224,7 @@ void encode_state(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer, std::v
   for (NSArray* vectors : moments) [writes addObjectsFromArray:vectors];
   for (size_t i = 0; i < parts.size(); ++i)
     if (moments_at(i, moments, parts[i].moments)) wanted.push_back(parts[i]);
-  if (wanted.empty()) misuse(@"%@: arrays of no vectors", [optimizer class]);
+  if (wanted.empty()) misuse(@"%@: the arrays of running statistics must not be empty", [optimizer class]);
   [writes addObject:result];
   encode_rule(optimizer, buffer, wanted, reads, writes, rule);
 }
@@ -238,7 +243,8 @@ void encode_matrix(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer, MPSMa
 void encode_convolution(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer,
                         MPSCNNConvolutionGradientState* gradient, MPSCNNConvolutionWeightsAndBiasesState* source,
                         const Moments& moments, MPSCNNConvolutionWeightsAndBiasesState* result, const Rule& rule) {
-  if (!gradient || !source || !result) misuse(@"%@ without a state", [optimizer class]);
+  if (!gradient || !source || !result)
+    misuse(@"%@: the gradient, source, and result states must not be nil", [optimizer class]);
   const NSUInteger weights = gradient.gradientForWeights.length / sizeof(float);
   const NSUInteger biases = gradient.gradientForBiases.length / sizeof(float);
   std::vector<Part> parts = {{floats_of(gradient.gradientForWeights, 0, weights),
@@ -256,7 +262,8 @@ void encode_convolution(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer,
 void encode_normalization(MPSNNOptimizer* optimizer, id<MTLCommandBuffer> buffer,
                           MPSCNNBatchNormalizationState* gradient, MPSCNNBatchNormalizationState* source,
                           const Moments& moments, MPSCNNNormalizationGammaAndBetaState* result, const Rule& rule) {
-  if (!gradient || !source || !result) misuse(@"%@ without a state", [optimizer class]);
+  if (!gradient || !source || !result)
+    misuse(@"%@: the gradient, source, and result states must not be nil", [optimizer class]);
   const NSUInteger count = gradient->channels;
   const std::vector<Part> parts = {{floats_of(gradient.gradientForGamma, 0, count),
                                     floats_of(source.gamma, 0, count),

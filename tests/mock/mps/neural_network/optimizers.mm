@@ -1,7 +1,7 @@
-// The rules of optimizers: stochastic gradient descent, RMSProp and Adam.
+// The update rules of stochastic gradient descent, RMSProp, and Adam.
 //
-// An epsilon stands outside its root, and Adam's is not corrected for time. The rate is part of plain momentum, not of
-// Nesterov's.
+// Epsilon is added outside the root, and Adam's epsilon is not corrected for the time step. Plain momentum includes the
+// learning rate; Nesterov momentum does not.
 #include <algorithm>
 #include <cmath>
 
@@ -22,10 +22,10 @@ std::vector<Array*> present(std::initializer_list<Array*> arrays) {
   return result;
 }
 
-// What a rule cannot do without.
+// Raise if an array that the update rule requires is nil.
 void require_all(MPSNNOptimizer* optimizer, std::initializer_list<id> arrays) {
   for (id array : arrays)
-    if (!array) misuse(@"%@ without what it keeps between steps", [optimizer class]);
+    if (!array) misuse(@"%@: the running statistics must not be nil", [optimizer class]);
 }
 
 MPSNNOptimizerDescriptor* with_rate(float rate) {
@@ -246,7 +246,7 @@ MPSNNOptimizerDescriptor* with_rate(float rate) {
   return _epsilon;
 }
 
-// Of the next step: each encode is one.
+// Return the rule of the next time step. Each encode is one time step.
 - (Rule)nextRule {
   ++_timeStep;
   const double t = static_cast<double>(_timeStep), beta1 = _beta1, beta2 = _beta2, epsilon = _epsilon;

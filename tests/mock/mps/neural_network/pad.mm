@@ -1,4 +1,6 @@
-// Pad and reshape nodes and their gradients. Reshape keeps the order height, width, channels: no other is documented.
+// Pad and reshape nodes, and their gradients.
+//
+// Reshape keeps the order height, width, channels, because no other order is documented.
 #include "mps/neural_network/layer.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -7,7 +9,7 @@ using namespace mock;
 
 namespace {
 
-// The place in 0 ... size - 1 that an edge mode shows at `at`; -1: none, the fill value.
+// Return the source index that an edge mode shows at index `at`, or -1 for the fill value.
 int64_t seen(int64_t at, int64_t size, MPSImageEdgeMode mode) {
   if (at >= 0 && at < size) return at;
   switch (mode) {
@@ -33,12 +35,14 @@ struct Pad : LayerOf<Pad> {
     const auto most = [](NSUInteger a, NSUInteger b) { return static_cast<int64_t>(a > b ? a : b); };
     if (mirrors && (most(before.y, after.y) > from.height - less || most(before.x, after.x) > from.width - less ||
                     most(before.channel, after.channel) > from.channels - less))
-      misuse(@"%@: more padding than %@ has to mirror", call.filter.name, text_of(from));
-    if (before.channel % 4 != 0) misuse(@"%@: channels before the image come in fours", call.filter.name);
+      misuse(@"%@: the padding is too large to mirror a source of %@", call.filter.name, text_of(from));
+    if (before.channel % 4 != 0)
+      misuse(@"%@: padding before the first channel must be a multiple of 4, got %lu", call.filter.name,
+             before.channel);
     return result;
   }
 
-  // Calls visit(index of the result, index of the source, or -1).
+  // Call visit(index of the result, index of the source or -1) for each element of the result.
   template <class Visit>
   void for_each(const Call& call, const Visit& visit) const {
     const Images from(call.batch, call.shapes[0]), to(call.batch, call.shape);

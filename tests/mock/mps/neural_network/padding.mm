@@ -1,9 +1,9 @@
-// Padding policies: sizes of results and places of windows.
+// Padding policies: sizes of results and positions of windows.
 //
-// Sizes, a dimension at a time, with K the reach of the dilated kernel and style -1, 0 or 1 for valid, same or full:
-// forward ceil((source + style (K - 1)) / stride), reverse (source - 1) stride + 1 + style (K - 1). The padding that a
-// size asks for lies around the image, its odd pixel where the method says. What alignment other than centered means
-// is not documented to the pixel, so it is refused.
+// Along each dimension, with the extent K of the dilated kernel and style -1, 0, or 1 for valid, same, or full, the
+// size is ceil((source + style (K - 1)) / stride) for forward filters and (source - 1) stride + 1 + style (K - 1) for
+// reverse filters. The padding that such a size requires surrounds the image, and the method selects the side of an odd
+// pixel. The mock refuses alignments other than centered, because their documentation does not specify pixel positions.
 #include <algorithm>
 
 #include "mps/neural_network/layer.h"
@@ -21,9 +21,10 @@ using namespace mock;
   return YES;
 }
 + (instancetype)paddingWithMethod:(MPSNNPaddingMethod)method {
-  if (method & MPSNNPaddingMethodCustom) misuse(@"paddingWithMethod: a custom method has a class of its own");
+  if (method & MPSNNPaddingMethodCustom)
+    misuse(@"paddingWithMethod: a custom method requires a class that implements MPSNNPadding");
   if ((method & MPSNNPaddingMethodAlignMask) == MPSNNPaddingMethodAlign_reserved)
-    misuse(@"paddingWithMethod: %lu is reserved", static_cast<NSUInteger>(method));
+    misuse(@"paddingWithMethod: method %lu has a reserved alignment", static_cast<NSUInteger>(method));
   MPSNNDefaultPadding* made = [[self alloc] init];
   made->_method = method;
   made->_label = @"MPSNNDefaultPadding";
@@ -51,13 +52,13 @@ namespace {
 
 int64_t style(MPSNNPaddingMethod method) {
   const auto size = method & (MPSNNPaddingMethodSizeSame | MPSNNPaddingMethodSizeFull);
-  if (size == MPSNNPaddingMethodSize_reserved) misuse(@"a padding method of reserved size");
+  if (size == MPSNNPaddingMethodSize_reserved) misuse(@"the padding method has a reserved size");
   return size == MPSNNPaddingMethodSizeValidOnly ? -1 : size == MPSNNPaddingMethodSizeSame ? 0 : 1;
 }
 
 int64_t floor_half(int64_t n) { return n >= 0 ? n / 2 : -((1 - n) / 2); }
 
-// Whether the remainder goes after the image: at the bottom, or at the right.
+// Return whether the odd pixel of padding follows the image, at the bottom or at the right.
 bool after_y(MPSNNPaddingMethod method) { return method & MPSNNPaddingMethodAddRemainderToBottomLeft; }
 bool after_x(MPSNNPaddingMethod method) { return method & MPSNNPaddingMethodAddRemainderToTopRight; }
 
@@ -88,28 +89,30 @@ Shape apply_padding(Call& call, Shape source, int64_t channels) {
   id<MPSNNPadding> policy = call.filter->padding;
   const MPSNNPaddingMethod method = [policy paddingMethod];
   if ((method & MPSNNPaddingMethodAlignMask) != MPSNNPaddingMethodAlignCentered)
-    misuse(@"%@: only centered padding is documented to the pixel", call.filter.name);
+    misuse(@"%@: only centered alignment has documented pixel positions", call.filter.name);
   Axis &y = call.windows.y, &x = call.windows.x;
   Shape result = {forward_size(source.height, y, method), forward_size(source.width, x, method), channels};
   const auto check = [&] {
     if (result.count() <= 0)
-      misuse(@"%@: windows of %ld x %ld do not fit into %@", call.filter.name, y.reach(), x.reach(), text_of(source));
+      misuse(@"%@: windows of %ld x %ld do not fit into a source of %@", call.filter.name, y.reach(), x.reach(),
+             text_of(source));
   };
   check();
   y.first = first_pixel(source.height, result.height, y, after_y(method));
   x.first = first_pixel(source.width, result.width, x, after_x(method));
   if (!(method & MPSNNPaddingMethodCustom)) return result;
-  // The window's centre lies on pixel `offset`: what a custom policy changes.
+  // Custom policies set the kernel's `offset`, which is the pixel under the center of the first window.
   MPSCNNKernel* kernel = [[MPSCNNKernel alloc] initForWindows:call.windows device:call.device];
   MPSImage* image = [[MPSImage alloc] initWithDevice:call.device imageDescriptor:descriptor_of(source)];
   MPSImageDescriptor* wanted = [policy destinationImageDescriptorForSourceImages:@[ image ]
                                                                     sourceStates:nil
                                                                        forKernel:kernel
                                                              suggestedDescriptor:descriptor_of(result)];
-  if (!wanted) misuse(@"%@: its custom padding gave no descriptor", call.filter.name);
+  if (!wanted) misuse(@"%@: the custom padding policy returned no descriptor", call.filter.name);
   result = {static_cast<int64_t>(wanted.height), static_cast<int64_t>(wanted.width), channels};
   if (static_cast<int64_t>(wanted.featureChannels) != channels)
-    misuse(@"%@: its custom padding changed the number of channels", call.filter.name);
+    misuse(@"%@: the custom padding policy must not change the number of channels from %ld to %lu", call.filter.name,
+           channels, wanted.featureChannels);
   check();
   y.first = kernel.offset.y - y.reach() / 2;
   x.first = kernel.offset.x - x.reach() / 2;

@@ -1,8 +1,8 @@
-// Pooling nodes and their gradients: maximum, also dilated, average and L2 norm.
+// Pooling nodes and their gradients: maximum, dilated maximum, average, and L2 norm.
 //
-// The edge mode of pooling nodes is clamp: windows shrink to the image, and an average is over the pixels inside.
-// A window that lies outside gives 0. Of several equal maxima one receives the gradient, and which is not promised:
-// here it is the last.
+// Pooling nodes use the clamp edge mode: windows shrink to the image, and an average only includes pixels inside it. A
+// window entirely outside gives 0. If a maximum occurs several times, one element receives the gradient. Apple does not
+// specify which; here it is the last.
 #include <cmath>
 
 #include "mps/neural_network/layer.h"
@@ -21,12 +21,12 @@ struct Pooling : LayerOf<Pooling> {
 
   Shape prepare(Call& call) override {
     if (y.kernel < 1 || x.kernel < 1 || y.stride < 1 || x.stride < 1 || y.dilation < 1 || x.dilation < 1)
-      misuse(@"%@: a size, stride or dilation is 0", call.filter.name);
+      misuse(@"%@: sizes, strides, and dilations must be at least 1", call.filter.name);
     call.windows = {y, x, MPSImageEdgeModeClamp};
     return apply_padding(call, call.shapes[0], call.shapes[0].channels);
   }
 
-  // Calls visit(index of the source) for the pixels of a window.
+  // Call visit(index of the source) for each pixel of a window.
   template <class Visit>
   void for_each_pixel(const Call& call, const Images& source, int64_t n, int64_t oy, int64_t ox, int64_t c,
                       const Visit& visit) const {
@@ -46,7 +46,7 @@ struct Pooling : LayerOf<Pooling> {
           for (int64_t c = 0; c < result.shape.channels; ++c) visit(n, oy, ox, c, result.index(n, oy, ox, c));
   }
 
-  // Outside the image a custom policy may have asked for zeros, which count.
+  // A custom policy may select zeros outside the image, which count toward the average.
   double divisor(const Call& call, size_t inside) const {
     return call.windows.edge == MPSImageEdgeModeZero ? static_cast<double>(y.kernel * x.kernel)
                                                      : static_cast<double>(inside);

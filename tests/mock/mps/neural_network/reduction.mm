@@ -1,5 +1,8 @@
-// Reductions over a row, a column, the feature channels or the pixels of an image; the mean of the pixels has a
-// gradient. Where an extreme is found twice, the last index is given: which one is not promised.
+// Reductions over a row, a column, the feature channels, or the pixels of an image. The mean over the pixels has a
+// gradient.
+//
+// If an extreme value occurs several times, the result is its last index, because Apple does not specify which one to
+// expect.
 #include <cmath>
 #include <map>
 
@@ -24,7 +27,7 @@ struct Reduction : LayerOf<Reduction> {
     if (clip.origin.x != 0 || clip.origin.y != 0 || clip.origin.z != 0 ||
         clip.size.width < static_cast<NSUInteger>(call.shapes[0].width) ||
         clip.size.height < static_cast<NSUInteger>(call.shapes[0].height))
-      misuse(@"%@: the mock knows no clipped reduction", call.filter.name);
+      misuse(@"%@: the mock does not support clipRectSource", call.filter.name);
     Shape result = call.shapes[0];
     if (over == Over::row || over == Over::pixels) result.width = 1;
     if (over == Over::column || over == Over::pixels) result.height = 1;
@@ -32,7 +35,7 @@ struct Reduction : LayerOf<Reduction> {
     return result;
   }
 
-  // Calls visit(index of the source, index of the result, number among what is reduced).
+  // Call visit(index of the source, index of the result, position within the reduction) for each element of the source.
   template <class Visit>
   static void for_each(const Call& call, const Visit& visit) {
     const Images from(call.batch, call.shapes[0]), to(call.batch, call.shape);
@@ -97,7 +100,8 @@ std::shared_ptr<Reduction> reduction(Class node) {
   return [[self alloc] initWithSource:source];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source {
-  if ([self isMemberOfClass:[MPSNNUnaryReductionNode class]]) misuse(@"a reduction node of no kind");
+  if ([self isMemberOfClass:[MPSNNUnaryReductionNode class]])
+    misuse(@"MPSNNUnaryReductionNode is abstract; use one of its subclasses");
   return [super initWithLayer:reduction([self class])
                       sources:@[ source ]
                    stateClass:[[self class] gradientNodeClass] ? [MPSNNGradientStateNode class] : Nil];

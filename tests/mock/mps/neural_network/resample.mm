@@ -1,7 +1,7 @@
-// Upsampling by whole factors with its gradients, and scaling to a size.
+// Upsampling by integer factors and its gradients, and scaling to a size.
 //
-// Bilinear upsampling without aligned corners reads place i / factor, as a test of an application has it, and repeats
-// the last pixel; how Apple's samples the border is not documented. Scaling reads between the centres of pixels.
+// Bilinear upsampling without aligned corners samples position i / factor, as an application's test expects, and
+// repeats the last pixel; Apple does not document how it samples the border. Scaling samples relative to pixel centers.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ namespace {
 
 enum class ResampleKind { nearest, bilinear, lanczos };
 
-using Taps = std::vector<std::pair<int64_t, double>>;  // places and weights
+using Taps = std::vector<std::pair<int64_t, double>>;  // indices and weights
 
 void add_tap(Taps& taps, int64_t at, int64_t size, double weight) {
   if (weight != 0) taps.emplace_back(std::clamp<int64_t>(at, 0, size - 1), weight);
@@ -44,7 +44,7 @@ Taps taps_at(double place, int64_t size, ResampleKind kind) {
   return taps;
 }
 
-// A layer whose result's rows and columns are each a sum of a few of the source's.
+// Layer whose result is a weighted sum of a few source rows and columns for each pixel.
 template <class L>
 struct Resampling : LayerOf<L> {
   template <class Visit>
@@ -104,10 +104,11 @@ struct Scaling : Resampling<Scaling> {
   MTLSize size = {1, 1, 1};
   id<MPSImageTransformProvider> provider = nil;
 
-  // A provider is asked while work is encoded, with an image of the source's size alone.
+  // The provider runs while work is encoded. Its image has the size of the source, but no contents.
   Shape prepare(Call& call) override {
     const Shape& from = call.shapes[0];
-    if (size.width < 1 || size.height < 1) misuse(@"%@: a size of nothing", call.filter.name);
+    if (size.width < 1 || size.height < 1)
+      misuse(@"%@: the result size must be at least 1, got %lu x %lu", call.filter.name, size.height, size.width);
     if (provider) {
       MPSImage* image = [[MPSImage alloc]
            initWithDevice:call.device

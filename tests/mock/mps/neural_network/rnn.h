@@ -1,4 +1,5 @@
-// Recurrent cells: what a descriptor says, and the equations of a time step and their derivatives, in double precision.
+// Recurrent cells: the settings of a descriptor, and the equations of a time step with their derivatives, in double
+// precision.
 #pragma once
 
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>
@@ -11,13 +12,14 @@
 namespace mock {
 
 using Vector = std::vector<double>;
-using Weights = std::map<MPSRNNMatrixId, Vector>;  // row by row; rows are outputs, columns inputs
+using Weights = std::map<MPSRNNMatrixId, Vector>;  // row-major; rows are outputs and columns are inputs
 
 struct MatrixSize {
   int64_t rows, columns;
 };
 
-// Of a gate: the numbers of its matrices. A cell has a matrix if it was given a data source, biases if that had some.
+// IDs of the matrices of a gate. A cell has a matrix only if it has a data source for it, and biases only if that
+// source has them.
 struct Gate {
   MPSRNNMatrixId input, recurrent, memory, bias;
 };
@@ -29,21 +31,21 @@ struct Cell {
   bool is_backward = false;  // in a bidirectional sequence
   double p_norm = 1;
   std::vector<Gate> gates;
-  std::vector<Neuron> neurons;  // one a gate
-  Neuron output_neuron;  // of an LSTM's memory
-  std::map<MPSRNNMatrixId, MatrixSize> shapes;  // of the matrices that there are
-  Weights weights;  // as the data sources gave them, rounded to the type of the weights
+  std::vector<Neuron> neurons;  // one per gate
+  Neuron output_neuron;  // applied to an LSTM's memory
+  std::map<MPSRNNMatrixId, MatrixSize> shapes;  // of the existing matrices
+  Weights weights;  // from the data sources, rounded to the weight type
   MPSDataType weight_type = MPSDataTypeFloat16;
 
   bool has_memory() const { return kind == Kind::lstm; }
 };
 
-// Reads the descriptor's data sources; nothing if one of them refused to load.
+// Build a cell from the descriptor's data sources. Return null if one of them fails to load.
 std::unique_ptr<Cell> cell_of(const MPSRNNDescriptor* descriptor, bool always_half);
 
-// One row of one time step.
+// One row of one time step, with intermediate values for the gradient.
 struct Step {
-  Vector x, h0, c0;  // what went in
+  Vector x, h0, c0;  // inputs of the step
   std::vector<Vector> sums, gates;  // before and after the neurons
   Vector scaled, memory_out;  // a GRU's h0 times its recurrent gate; an LSTM's memory after its neuron
   Vector c1, h1;
@@ -55,7 +57,7 @@ struct Gradient {
   Vector x, h0, c0;
 };
 
-// Of the gradients of h1 and c1; adds to those of the weights.
+// Return the gradients of the step's inputs, given those of h1 and c1, and add to the gradients of the weights.
 Gradient backward(const Cell& cell, const Weights& weights, const Step& step, const Vector& dh1, const Vector& dc1,
                   Weights& weight_gradients);
 

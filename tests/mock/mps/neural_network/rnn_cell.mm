@@ -13,7 +13,7 @@
 namespace mock {
 namespace {
 
-// The equations' terms with one matrix. A matrix that is not there is zero.
+// The terms of the equations that contain one matrix. A missing matrix counts as zero.
 struct Term {
   const Cell& cell;
   const Weights& weights;
@@ -115,7 +115,7 @@ void forward_gru(const Cell& cell, const Term& term, Step& step) {
   }
 }
 
-// The gradients of the gates' sums.
+// Return the gradients of the sums that enter the gates' neurons.
 std::vector<Vector> backward_lstm(const Cell& cell, const Term& term, const Step& step, const Vector& dh1,
                                   const Vector& dc1, Weights& weights, Gradient& gradient) {
   std::vector<Vector> sums(4);
@@ -148,7 +148,7 @@ std::vector<Vector> backward_gru(const Cell& cell, const Term& term, const Step&
   }
   std::vector<Vector> sums(3);
   sums[candidate] = times_slope(cell.neurons[candidate], step.sums[candidate], dh);
-  Vector of_reset(count), of_update(count);  // of r h0 and z h0
+  Vector of_reset(count), of_update(count);  // gradients of r h0 and z h0
   term.back(cell.gates[candidate].recurrent, step.scaled, sums[candidate], of_reset, weights);
   term.back(cell.gates[candidate].memory, product(step.gates[update_gate], step.h0), sums[candidate], of_update,
             weights);
@@ -161,7 +161,7 @@ std::vector<Vector> backward_gru(const Cell& cell, const Term& term, const Step&
   return sums;
 }
 
-// Whether the gate's sum has the term U h0; a GRU's candidate has U (r h0) in its place.
+// Return whether a gate's sum contains the term U h0. A GRU's candidate has U (r h0) instead.
 bool has_plain_recurrence(const Cell& cell, size_t gate) {
   return cell.kind != Cell::Kind::gru || gate != static_cast<size_t>(candidate);
 }

@@ -1,7 +1,8 @@
-// MPSRNNDescriptor and its kinds, and the cells that are made of them.
+// MPSRNNDescriptor, its subclasses, and the cells that they describe.
 //
-// A gate's neuron and biases are those of the data source of its input weights; the others give weights only. Without a
-// data source a matrix is zero, and without one for the input there are no biases and the neuron is the identity.
+// The neuron and the biases of a gate come from the data source of its input weights; the other sources only provide
+// weights. A matrix without a data source is zero. A gate without a source of input weights has no biases and the
+// identity as its neuron.
 #include <cstring>
 
 #include "mps/core/kernel.h"
@@ -21,7 +22,8 @@ namespace {
 
 template <class Descriptor>
 Descriptor* sized(Descriptor* descriptor, NSUInteger inputs, NSUInteger outputs) {
-  if (inputs < 1 || outputs < 1) misuse(@"a recurrent layer of %lu to %lu channels", inputs, outputs);
+  if (inputs < 1 || outputs < 1)
+    misuse(@"a recurrent layer requires at least 1 input and 1 output channel, got %lu and %lu", inputs, outputs);
   descriptor.inputFeatureChannels = inputs;
   descriptor.outputFeatureChannels = outputs;
   return descriptor;
@@ -95,7 +97,7 @@ struct Reader {
     cell.shapes[id] = shape;
   }
 
-  // The matrix of one data source; of an input's also the biases and the neuron, which is the result.
+  // Read the matrix of one data source. For input weights, also read the biases, and return the neuron.
   Neuron read(Source source, MPSRNNMatrixId id, MatrixSize shape, const MPSRNNMatrixId* bias) {
     if (!source || has_failed) return {};
     if (![source load]) {
@@ -108,11 +110,12 @@ struct Reader {
     const bool is_diagonal = shape.rows == 1 && outputs == shape.columns && (inputs == 1 || inputs == outputs);
     if (descriptor.kernelWidth != 1 || descriptor.kernelHeight != 1 ||
         (!is_diagonal && (inputs != shape.columns || outputs != shape.rows)))
-      misuse(@"weights of a recurrent layer of %lu x %lu, %ld to %ld channels where %ld to %ld are needed",
-             descriptor.kernelHeight, descriptor.kernelWidth, inputs, outputs, shape.columns, shape.rows);
+      misuse(@"weights of a recurrent layer must be 1 x 1 with %ld input and %ld output channels, got %lu x %lu with "
+              "%ld and %ld",
+             shape.columns, shape.rows, descriptor.kernelHeight, descriptor.kernelWidth, inputs, outputs);
     const MPSDataType type = [source dataType];
     if (type != MPSDataTypeFloat32 && type != MPSDataTypeFloat16)
-      misuse(@"weights of a recurrent layer of %s", type_name(type));
+      misuse(@"weights of a recurrent layer must be float32 or float16, got %s", type_name(type));
     if (!(bias && cell.input_is_identity)) add(id, shape, type, [source weights]);
     Neuron neuron;
     if (bias) {
@@ -128,7 +131,7 @@ struct Reader {
     const MatrixSize square = {cell.outputs, cell.outputs};
     cell.neurons.push_back(read(input, ids.input, {cell.outputs, cell.inputs}, &ids.bias));
     read(recurrent, ids.recurrent, square, nullptr);
-    // Of a diagonal matrix that there is one row of weights is presumed, not documented.
+    // A diagonal matrix is assumed to have one row of weights; Apple does not document its layout.
     read(memory, ids.memory, cell.memory_is_diagonal ? MatrixSize{1, cell.outputs} : square, nullptr);
   }
 };
@@ -184,9 +187,11 @@ std::unique_ptr<Cell> cell_of(const MPSRNNDescriptor* given, bool always_half) {
   cell->is_backward = descriptor.layerSequenceDirection == MPSRNNSequenceDirectionBackward;
   if (descriptor.useFloat32Weights && !always_half) cell->weight_type = MPSDataTypeFloat32;
   if (cell->inputs < 1 || cell->outputs < 1)
-    misuse(@"a recurrent layer of %ld to %ld channels", cell->inputs, cell->outputs);
+    misuse(@"a recurrent layer requires at least 1 input and 1 output channel, got %ld and %ld", cell->inputs,
+           cell->outputs);
   if (cell->input_is_identity && cell->inputs != cell->outputs)
-    misuse(@"the identity of %ld channels to %ld", cell->inputs, cell->outputs);
+    misuse(@"useLayerInputUnitTransformMode requires equal numbers of input and output channels, got %ld and %ld",
+           cell->inputs, cell->outputs);
   Reader reader{*cell};
   if ([descriptor isKindOfClass:[MPSRNNSingleGateDescriptor class]])
     read_single(reader, (MPSRNNSingleGateDescriptor*)descriptor);
@@ -195,7 +200,7 @@ std::unique_ptr<Cell> cell_of(const MPSRNNDescriptor* given, bool always_half) {
   else if ([descriptor isKindOfClass:[MPSGRUDescriptor class]])
     read_gru(reader, (MPSGRUDescriptor*)descriptor);
   else
-    misuse(@"%@ describes no recurrent layer", [descriptor class]);
+    misuse(@"%@ is not a supported descriptor of a recurrent layer", [descriptor class]);
   if (reader.has_failed) return nullptr;
   return cell;
 }

@@ -1,7 +1,8 @@
-// MPSRNNMatrixInferenceLayer and MPSRNNImageInferenceLayer: stacks of recurrent layers, in one direction or two.
+// MPSRNNMatrixInferenceLayer and MPSRNNImageInferenceLayer: stacks of recurrent layers, in one or two directions.
 //
-// In a bidirectional sequence a layer's source is the result of the layer below that runs in the same direction; else
-// all run forward. The sequences of images are of one pixel: what larger images mean is not documented.
+// In a bidirectional sequence, each layer reads the results of the layer below that runs in the same direction;
+// otherwise, all layers run forward. Images in a sequence must have one pixel, because the meaning of larger images is
+// not documented.
 #include <algorithm>
 
 #include "mps/core/image.h"
@@ -17,7 +18,7 @@ namespace {
 using Cells = std::vector<std::shared_ptr<const Cell>>;
 
 Cells cells_of(NSArray<const MPSRNNDescriptor*>* descriptors, bool always_half) {
-  if (descriptors.count == 0) misuse(@"a recurrent layer without a descriptor");
+  if (descriptors.count == 0) misuse(@"a recurrent layer requires at least one descriptor");
   Cells cells;
   for (const MPSRNNDescriptor* descriptor in descriptors) {
     std::shared_ptr<const Cell> cell = cell_of(descriptor, always_half);
@@ -33,15 +34,17 @@ std::vector<const Cell*> pointers(const Cells& cells) {
   return result;
 }
 
-// That each layer takes what the one below gives.
+// Raise unless the input channels of each layer match the output channels of the layer below.
 void require_stack(NSString* who, const Cells& cells) {
-  if (cells.empty()) misuse(@"%@: no layer runs in a direction", who);
+  if (cells.empty()) misuse(@"%@: each direction requires at least one layer", who);
   for (size_t i = 1; i < cells.size(); ++i)
     if (cells[i]->inputs != cells[i - 1]->outputs)
-      misuse(@"%@: a layer of %ld channels above one of %ld", who, cells[i]->inputs, cells[i - 1]->outputs);
+      misuse(@"%@: layer %lu must have the %ld output channels of the layer below as inputs, got %ld", who, i,
+             cells[i - 1]->outputs, cells[i]->inputs);
 }
 
-// The outputs of the last layer, step by step. `states` go in and out, one a layer; `after` is told each step's.
+// Return the outputs of the last layer at each time step. `states` has one entry per layer and is updated. `after` is
+// called with the index of each finished step.
 std::vector<Table> run(const Cells& cells, const std::vector<Table>& sources, std::vector<Tables>& states,
                        const std::function<void(size_t)>& after) {
   std::vector<Table> results;
@@ -70,7 +73,7 @@ std::vector<Tables> zeros(const Cells& cells, size_t rows) {
   return states;
 }
 
-// Both directions' results, in the order of time.
+// Results of both directions, in temporal order.
 struct Both {
   std::vector<Table> forward, backward;
 };
@@ -105,17 +108,19 @@ Cells in_direction(const Cells& cells, bool is_backward) {
   return result;
 }
 
-// The channels of a bidirectional sequence's results.
+// Return the number of result channels of a bidirectional sequence, and raise if the directions do not match.
 int64_t combined_outputs(NSString* who, MPSRNNBidirectionalCombineMode mode, const Cells& forward,
                          const Cells& backward, bool has_second) {
   require_stack(who, forward);
   require_stack(who, backward);
-  if (forward[0]->inputs != backward[0]->inputs) misuse(@"%@: directions of different inputs", who);
+  if (forward[0]->inputs != backward[0]->inputs)
+    misuse(@"%@: both directions must have the same input channels, got %ld and %ld", who, forward[0]->inputs,
+           backward[0]->inputs);
   if (has_second != (mode == MPSRNNBidirectionalCombineModeNone))
-    misuse(@"%@: both directions' results are given separately if they are not combined, and only then", who);
+    misuse(@"%@: the combine mode none requires a second list of results, and other modes must not have one", who);
   const int64_t first = forward.back()->outputs, second = backward.back()->outputs;
   if (mode == MPSRNNBidirectionalCombineModeAdd && first != second)
-    misuse(@"%@: %ld plus %ld channels", who, first, second);
+    misuse(@"%@: results with %ld and %ld channels cannot be added", who, first, second);
   return mode == MPSRNNBidirectionalCombineModeConcatenate ? first + second : first;
 }
 
@@ -131,7 +136,7 @@ int64_t combined_outputs(NSString* who, MPSRNNBidirectionalCombineMode mode, con
 @synthesize bidirectionalCombineMode = _bidirectionalCombineMode;
 
 - (instancetype)initWithDevice:(id<MTLDevice>)device {
-  misuse(@"initWithDevice: of a recurrent layer");
+  misuse(@"initWithDevice: is not available for a recurrent layer");
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device rnnDescriptor:(const MPSRNNDescriptor*)descriptor {
   return [self initWithDevice:device rnnDescriptors:@[ (MPSRNNDescriptor*)descriptor ]];
@@ -172,17 +177,21 @@ int64_t combined_outputs(NSString* who, MPSRNNBidirectionalCombineMode mode, con
                    destinationOffsets:(NSUInteger*)destinationOffsets
                   recurrentInputState:(MPSRNNRecurrentMatrixState*)inputState
                 recurrentOutputStates:(NSMutableArray<MPSRNNRecurrentMatrixState*>*)outputStates {
-  NSString* const who = @"encodeSequenceToCommandBuffer:";
+  NSString* const who = @"encodeSequenceToCommandBuffer";
   require_stack(who, _cells);
   const auto from = sequence_of(who, sources, sourceOffsets, _cells.front()->inputs);
   const auto to = sequence_of(who, destinations, destinationOffsets, _cells.back()->outputs);
   require_apart(who, from, to);
-  if (from.size() != to.size()) misuse(@"%@ %lu sources and %lu destinations", who, from.size(), to.size());
+  if (from.size() != to.size())
+    misuse(@"%@ requires as many destinations as sources, got %lu sources and %lu destinations", who, from.size(),
+           to.size());
   std::vector<Recurrent> before;
   for (size_t layer = 0; layer < _cells.size(); ++layer) before.push_back(recurrent_of(inputState, layer));
   std::vector<std::vector<Recurrent>> after(from.size());
   for (size_t t = 0; t < from.size(); ++t) {
-    if (from[t].rows != to[t].rows) misuse(@"%@ %ld rows become %ld", who, from[t].rows, to[t].rows);
+    if (from[t].rows != to[t].rows)
+      misuse(@"%@ requires as many result rows as source rows, got %ld source and %ld result rows", who, from[t].rows,
+             to[t].rows);
     if (!outputStates || (!_storeAllIntermediateStates && t + 1 < from.size())) continue;
     MPSRNNRecurrentMatrixState* state =
         recurrent_state(buffer, _recurrentOutputIsTemporary, pointers(_cells), static_cast<NSUInteger>(from[t].rows));
@@ -208,7 +217,7 @@ int64_t combined_outputs(NSString* who, MPSRNNBidirectionalCombineMode mode, con
                                     sourceSequence:(NSArray<MPSMatrix*>*)sources
                         destinationForwardMatrices:(NSArray<MPSMatrix*>*)firstResults
                        destinationBackwardMatrices:(NSArray<MPSMatrix*>*)secondResults {
-  NSString* const who = @"encodeBidirectionalSequenceToCommandBuffer:";
+  NSString* const who = @"encodeBidirectionalSequenceToCommandBuffer";
   const Cells forward = in_direction(_cells, false), backward = in_direction(_cells, true);
   const MPSRNNBidirectionalCombineMode mode = _bidirectionalCombineMode;
   const int64_t outputs = combined_outputs(who, mode, forward, backward, secondResults != nil);
@@ -217,9 +226,12 @@ int64_t combined_outputs(NSString* who, MPSRNNBidirectionalCombineMode mode, con
   std::vector<Rows> second;
   if (secondResults) second = sequence_of(who, secondResults, nullptr, backward.back()->outputs);
   for (const Rows& rows : from)
-    if (rows.rows != from[0].rows) misuse(@"%@ sequences of different lengths in one", who);
+    if (rows.rows != from[0].rows)
+      misuse(@"%@ requires sequences of the same length, so each step must have %ld rows, got %ld", who, from[0].rows,
+             rows.rows);
   if (to.size() != from.size() || (secondResults && second.size() != from.size()) || to[0].rows != from[0].rows)
-    misuse(@"%@ %lu sources and %lu destinations", who, from.size(), to.size());
+    misuse(@"%@ requires destinations that match the sources, got %lu sources and %lu destinations", who, from.size(),
+           to.size());
   NSArray* writes = secondResults ? [(NSArray*)firstResults arrayByAddingObjectsFromArray:secondResults] : firstResults;
   encode(buffer, who, sources, writes, [=] {
     std::vector<Table> given;
@@ -237,7 +249,7 @@ int64_t combined_outputs(NSString* who, MPSRNNBidirectionalCombineMode mode, con
 @interface MPSRNNRecurrentImageState () {
  @package
   NSArray<MPSImage*>* outputs;
-  NSArray* memories;  // NSNull for a layer that has none
+  NSArray* memories;  // NSNull for layers without a memory
 }
 @end
 
@@ -263,8 +275,8 @@ std::vector<Pixels> sequence_of_images(NSString* who, NSArray<MPSImage*>* images
   std::vector<Pixels> result;
   for (MPSImage* image in images) result.push_back(pixels_of(image));
   if (result[0].height != 1 || result[0].width != 1 || result[0].channels != channels)
-    misuse(@"%@ images of %ld x %ld x %ld where one pixel of %ld channels is needed", who, result[0].height,
-           result[0].width, result[0].channels, channels);
+    misuse(@"%@ requires images with one pixel of %ld channels, got %ld x %ld x %ld", who, channels, result[0].height,
+           result[0].width, result[0].channels);
   return result;
 }
 
@@ -304,7 +316,7 @@ MPSRNNRecurrentImageState* image_state(id<MTLCommandBuffer> buffer, bool is_temp
   return state;
 }
 
-// Output and memory of each layer; without a texture where there is none.
+// Output and memory images of a layer. Missing images have no texture.
 struct ImagePair {
   Pixels output, memory;
 };
@@ -328,7 +340,7 @@ std::vector<ImagePair> pairs_of(MPSRNNRecurrentImageState* state) {
 @synthesize bidirectionalCombineMode = _bidirectionalCombineMode;
 
 - (instancetype)initWithDevice:(id<MTLDevice>)device {
-  misuse(@"initWithDevice: of a recurrent layer");
+  misuse(@"initWithDevice: is not available for a recurrent layer");
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device rnnDescriptor:(const MPSRNNDescriptor*)descriptor {
   return [self initWithDevice:device rnnDescriptors:@[ (MPSRNNDescriptor*)descriptor ]];
@@ -353,11 +365,13 @@ std::vector<ImagePair> pairs_of(MPSRNNRecurrentImageState* state) {
                     destinationImages:(NSArray<MPSImage*>*)destinations
                   recurrentInputState:(MPSRNNRecurrentImageState*)inputState
                 recurrentOutputStates:(NSMutableArray<MPSRNNRecurrentImageState*>*)outputStates {
-  NSString* const who = @"encodeSequenceToCommandBuffer:";
+  NSString* const who = @"encodeSequenceToCommandBuffer";
   require_stack(who, _cells);
   const auto from = sequence_of_images(who, sources, _cells.front()->inputs);
   const auto to = sequence_of_images(who, destinations, _cells.back()->outputs);
-  if (from.size() != to.size()) misuse(@"%@ %lu sources and %lu destinations", who, from.size(), to.size());
+  if (from.size() != to.size())
+    misuse(@"%@ requires as many destinations as sources, got %lu sources and %lu destinations", who, from.size(),
+           to.size());
   std::vector<ImagePair> before;
   if (inputState) before = pairs_of(inputState);
   std::vector<std::vector<ImagePair>> after(from.size());
@@ -391,7 +405,7 @@ std::vector<ImagePair> pairs_of(MPSRNNRecurrentImageState* state) {
                                     sourceSequence:(NSArray<MPSImage*>*)sources
                           destinationForwardImages:(NSArray<MPSImage*>*)firstResults
                          destinationBackwardImages:(NSArray<MPSImage*>*)secondResults {
-  NSString* const who = @"encodeBidirectionalSequenceToCommandBuffer:";
+  NSString* const who = @"encodeBidirectionalSequenceToCommandBuffer";
   const Cells forward = in_direction(_cells, false), backward = in_direction(_cells, true);
   const MPSRNNBidirectionalCombineMode mode = _bidirectionalCombineMode;
   const int64_t outputs = combined_outputs(who, mode, forward, backward, secondResults != nil);
@@ -400,7 +414,8 @@ std::vector<ImagePair> pairs_of(MPSRNNRecurrentImageState* state) {
   std::vector<Pixels> second;
   if (secondResults) second = sequence_of_images(who, secondResults, backward.back()->outputs);
   if (to.size() != from.size() || (secondResults && second.size() != from.size()))
-    misuse(@"%@ %lu sources and %lu destinations", who, from.size(), to.size());
+    misuse(@"%@ requires as many destinations as sources, got %lu sources and %lu destinations", who, from.size(),
+           to.size());
   NSArray* writes = secondResults ? [(NSArray*)firstResults arrayByAddingObjectsFromArray:secondResults] : firstResults;
   encode(buffer, who, sources, writes, [=] {
     std::vector<Table> given;

@@ -41,19 +41,22 @@ void store_table(const Rows& rows, const Table& table) {
 
 std::vector<Rows> sequence_of(NSString* who, NSArray<MPSMatrix*>* matrices, const NSUInteger* offsets,
                               int64_t columns) {
-  if (matrices.count == 0) misuse(@"%@: a sequence of no matrices", who);
+  if (matrices.count == 0) misuse(@"%@: a sequence must have at least one matrix", who);
   std::vector<Rows> result;
   for (MPSMatrix* matrix in matrices) {
     Rows rows = rows_of(matrix);
     if (offsets) rows.start += offsets[result.size()];
     if (rows.columns != columns || !is_real(rows.type))
-      misuse(@"%@: %ld columns of %s where %ld are needed", who, rows.columns, type_name(rows.type), columns);
+      misuse(@"%@: each matrix of a sequence must have %ld floating-point columns, got %ld of %s", who, columns,
+             rows.columns, type_name(rows.type));
     const size_t element = element_bytes(rows.type);
     const size_t end = rows.start + static_cast<size_t>(rows.rows - 1) * rows.row_bytes + rows.columns * element;
     if (rows.start % element != 0 || end > rows.buffer.length)
-      misuse(@"%@: bytes %lu to %lu of a buffer of %lu", who, rows.start, end, rows.buffer.length);
+      misuse(@"%@: bytes %lu to %lu are misaligned or out of range for a buffer of %lu bytes", who, rows.start, end,
+             rows.buffer.length);
     if (!result.empty() && rows.rows > result.back().rows)
-      misuse(@"%@: %ld rows after %ld: the longest sequences come first", who, rows.rows, result.back().rows);
+      misuse(@"%@: a step of %ld rows must not follow one of %ld; place the longest sequences first", who, rows.rows,
+             result.back().rows);
     result.push_back(rows);
   }
   return result;
@@ -63,7 +66,7 @@ void require_apart(NSString* who, const std::vector<Rows>& sources, const std::v
   for (const Rows& source : sources)
     for (const Rows& result : results)
       if (source.buffer == result.buffer && source.start == result.start)
-        misuse(@"%@: a result lies where a source does", who);
+        misuse(@"%@: a result must not share memory with a source", who);
 }
 
 Tables load_recurrent(const Recurrent& recurrent, const Cell& cell, size_t rows) {
@@ -73,7 +76,7 @@ Tables load_recurrent(const Recurrent& recurrent, const Cell& cell, size_t rows)
                                                                                     ? load_table(recurrent.memory)
                                                                                     : zeros};
   if (tables.output.size() < rows || tables.memory.size() < rows)
-    misuse(@"a recurrent state of %lu rows for %lu", tables.output.size(), rows);
+    misuse(@"a recurrent state must have at least %lu rows, got %lu", rows, tables.output.size());
   return tables;
 }
 

@@ -1,8 +1,9 @@
 // MPSRNNMatrixTrainingLayer: forward and gradient sequences over weights that the application trains.
 //
-// The weights lie in two matrices of seven columns, every other one in each, from the last to the first: an order that
-// nobody who keeps to the documentation can rely on. Where that is silent, the layer refuses: a backward direction, an
-// array that is not empty where one is to be filled, an offset into a copied matrix, recurrent states of a gradient.
+// The mock stores the weights in two matrices of seven columns, alternating between them and starting with the last
+// weight, so that programs can only rely on what Apple documents. Where the documentation is silent, the layer raises:
+// for a backward direction, a non-empty array that a method is to fill, an offset into a copied matrix, and recurrent
+// states of a gradient.
 #include <cstring>
 
 #include "mps/neural_network/rnn_sequence.h"
@@ -20,7 +21,7 @@ constexpr int64_t columns = 7;
 
 struct Place {
   size_t matrix;
-  int64_t first;  // element of the matrix, without padding
+  int64_t first;  // element index in the matrix, ignoring padding
 };
 
 struct Packing {
@@ -66,10 +67,10 @@ void pack(const Packing& packing, const Weights& weights, const std::vector<Rows
 
 // --- training states -------------------------------------------------------------------------------------------------
 
-// What a time step leaves for its gradient.
+// Values of a time step that its gradient reads.
 @interface MPSRNNMatrixTrainingState () {
  @package
-  std::shared_ptr<std::vector<Step>> steps;  // one a row, there when the command has run
+  std::shared_ptr<std::vector<Step>> steps;  // one per row, filled when the command runs
 }
 @end
 
@@ -102,7 +103,7 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
 @synthesize accumulateWeightGradients = _accumulateWeightGradients;
 
 - (instancetype)initWithDevice:(id<MTLDevice>)device {
-  misuse(@"initWithDevice: of a recurrent layer");
+  misuse(@"initWithDevice: is not available for a recurrent layer");
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device
                  rnnDescriptor:(const MPSRNNDescriptor*)descriptor
@@ -110,8 +111,8 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
   if (!(self = [super initWithDevice:device])) return nil;
   _cell = cell_of(descriptor, false);
   if (!_cell) return nil;
-  if (_cell->is_backward) misuse(@"a training layer of a backward direction, which is not documented");
-  if (_cell->shapes.empty()) misuse(@"a training layer without weights");
+  if (_cell->is_backward) misuse(@"a backward direction of a training layer is not documented");
+  if (_cell->shapes.empty()) misuse(@"a training layer requires weights");
   _packing = packing_of(*_cell);
   [self createMatrices:weights dataType:_cell->weight_type];
   std::vector<Rows> rows;
@@ -128,7 +129,8 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
 }
 
 - (NSArray<MPSMatrixDescriptor*>*)descriptorsOfType:(MPSDataType)type {
-  if (type != MPSDataTypeFloat32 && type != MPSDataTypeFloat16) misuse(@"gradients of weights of %s", type_name(type));
+  if (type != MPSDataTypeFloat32 && type != MPSDataTypeFloat16)
+    misuse(@"gradients of weights must be float32 or float16, got %s", type_name(type));
   NSMutableArray<MPSMatrixDescriptor*>* result = [NSMutableArray array];
   for (const int64_t rows : _packing.rows)
     [result addObject:[MPSMatrixDescriptor matrixDescriptorWithRows:static_cast<NSUInteger>(rows)
@@ -139,7 +141,7 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
   return result;
 }
 - (void)createMatrices:(NSMutableArray<MPSMatrix*>*)matrices dataType:(MPSDataType)type {
-  if (!matrices || matrices.count != 0) misuse(@"matrices are appended to an array that is not empty");
+  if (!matrices || matrices.count != 0) misuse(@"createWeightMatrices: the array of matrices must be empty");
   for (MPSMatrixDescriptor* descriptor in [self descriptorsOfType:type]) {
     MPSMatrix* matrix = [[MPSMatrix alloc] initWithDevice:self.device descriptor:descriptor];
     const std::vector<char> zeros(matrix.data.length);
@@ -156,22 +158,23 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
 - (void)createTemporaryWeightGradientMatrices:(NSMutableArray<MPSMatrix*>*)matrices
                                      dataType:(MPSDataType)type
                                 commandBuffer:(id<MTLCommandBuffer>)buffer {
-  if (!matrices || matrices.count != 0) misuse(@"matrices are appended to an array that is not empty");
+  if (!matrices || matrices.count != 0)
+    misuse(@"createTemporaryWeightGradientMatrices: the array of matrices must be empty");
   for (MPSMatrixDescriptor* descriptor in [self descriptorsOfType:type])
     [matrices addObject:[MPSTemporaryMatrix temporaryMatrixWithCommandBuffer:buffer matrixDescriptor:descriptor]];
 }
 
-// The rows of weights, or of their gradients, raising if they are not of this layer.
+// Return the rows of weights or their gradients, and raise if the matrices do not match this layer.
 - (std::vector<Rows>)packed:(NSArray<MPSMatrix*>*)matrices areWeights:(BOOL)areWeights {
   if (matrices.count != _packing.rows.size())
-    misuse(@"%lu matrices of weights where there are %lu", matrices.count, _packing.rows.size());
+    misuse(@"the layer requires %lu matrices of weights, got %lu", _packing.rows.size(), matrices.count);
   std::vector<Rows> result;
   for (MPSMatrix* matrix in matrices) {
     const Rows rows = rows_of(matrix);
     const bool is_right_type = areWeights ? rows.type == _cell->weight_type : is_real(rows.type);
     if (rows.rows != _packing.rows[result.size()] || rows.columns != columns || !is_right_type)
-      misuse(@"a matrix of weights of %ld x %ld of %s is none of this layer", rows.rows, rows.columns,
-             type_name(rows.type));
+      misuse(@"a matrix of %ld x %ld of %s does not match the layer's weights of %ld x %ld", rows.rows, rows.columns,
+             type_name(rows.type), _packing.rows[result.size()], columns);
     result.push_back(rows);
   }
   return result;
@@ -184,19 +187,21 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
                  copyFromWeightsToMatrix:(BOOL)fromWeights
                             matrixOffset:(MTLOrigin)offset {
   const auto found = _cell->shapes.find(matrixId);
-  if (found == _cell->shapes.end()) misuse(@"the layer has no matrix %lu", static_cast<NSUInteger>(matrixId));
+  if (found == _cell->shapes.end()) misuse(@"the layer has no matrix with ID %lu", static_cast<NSUInteger>(matrixId));
   const MatrixSize shape = found->second;
   Rows part = rows_of(matrix);
-  if (offset.x != 0 || offset.y != 0 || offset.z != 0) misuse(@"a matrixOffset whose meaning is not documented");
+  if (offset.x != 0 || offset.y != 0 || offset.z != 0)
+    misuse(@"the meaning of a nonzero matrixOffset is not documented");
   if (shape.rows > part.rows || shape.columns > part.columns)
-    misuse(@"weights of %ld x %ld in a matrix of %ld x %ld", shape.rows, shape.columns, part.rows, part.columns);
+    misuse(@"weights of %ld x %ld do not fit into a matrix of %ld x %ld", shape.rows, shape.columns, part.rows,
+           part.columns);
   part.rows = shape.rows;
   part.columns = shape.columns;
   const auto cell = _cell;
   const Packing packing = _packing;
   const std::vector<Rows> rows = [self packed:weights areWeights:NO];
   NSArray* const one = @[ matrix ];
-  encode(buffer, @"encodeCopyWeightsToCommandBuffer:", fromWeights ? weights : one, fromWeights ? one : weights, [=] {
+  encode(buffer, @"encodeCopyWeightsToCommandBuffer", fromWeights ? weights : one, fromWeights ? one : weights, [=] {
     Weights all = unpack(*cell, packing, rows);
     if (fromWeights) {
       const Vector& numbers = all.at(matrixId);
@@ -238,13 +243,18 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
                          recurrentInputState:(MPSRNNRecurrentMatrixState*)inputState
                        recurrentOutputStates:(NSMutableArray<MPSRNNRecurrentMatrixState*>*)outputStates
                                      weights:(NSArray<MPSMatrix*>*)weights {
-  NSString* const who = @"encodeForwardSequenceToCommandBuffer:";
+  NSString* const who = @"encodeForwardSequenceToCommandBuffer";
   const auto from = sequence_of(who, sources, sourceOffsets, _cell->inputs);
   const auto to = sequence_of(who, destinations, destinationOffsets, _cell->outputs);
   require_apart(who, from, to);
-  if (!states || to.size() != from.size()) misuse(@"%@ %lu sources and %lu destinations", who, from.size(), to.size());
+  if (!states || to.size() != from.size())
+    misuse(@"%@ requires an array of training states and as many destinations as sources, got %lu sources and %lu "
+            "destinations",
+           who, from.size(), to.size());
   for (size_t t = 0; t < from.size(); ++t)
-    if (from[t].rows != to[t].rows) misuse(@"%@ %ld rows become %ld", who, from[t].rows, to[t].rows);
+    if (from[t].rows != to[t].rows)
+      misuse(@"%@ requires as many result rows as source rows, got %ld source and %ld result rows", who, from[t].rows,
+             to[t].rows);
   const auto rows = [self packed:weights areWeights:YES];
   const Recurrent before = recurrent_of(inputState, 0);
   std::vector<std::shared_ptr<std::vector<Step>>> records;
@@ -320,8 +330,8 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
                           recurrentInputState:(MPSRNNRecurrentMatrixState*)inputState
                         recurrentOutputStates:(NSMutableArray<MPSRNNRecurrentMatrixState*>*)outputStates
                                       weights:(NSArray<MPSMatrix*>*)weights {
-  NSString* const who = @"encodeGradientSequenceToCommandBuffer:";
-  if (inputState || outputStates) misuse(@"%@ with recurrent states, whose meaning is not documented", who);
+  NSString* const who = @"encodeGradientSequenceToCommandBuffer";
+  if (inputState || outputStates) misuse(@"%@: the meaning of recurrent states for a gradient is not documented", who);
   const auto sources = sequence_of(who, forwardSources, forwardSourceOffsets, _cell->inputs);
   const auto from = sequence_of(who, sourceGradients, sourceGradientOffsets, _cell->outputs);
   std::vector<Rows> to, gradients;
@@ -329,10 +339,11 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
   if (weightGradients) gradients = [self packed:weightGradients areWeights:NO];
   require_apart(who, from, to);
   if (sources.size() != from.size() || states.count != from.size() || (!to.empty() && to.size() != from.size()))
-    misuse(@"%@ %lu sources, %lu gradients and %lu training states", who, sources.size(), from.size(), states.count);
+    misuse(@"%@ requires one gradient and one training state for each of %lu sources, got %lu and %lu", who,
+           sources.size(), from.size(), states.count);
   for (size_t t = 0; t < from.size(); ++t)
     if (sources[t].rows != from[t].rows || (!to.empty() && to[t].rows != from[t].rows))
-      misuse(@"%@ gradients of %ld rows of sources of %ld", who, from[t].rows, sources[t].rows);
+      misuse(@"%@ requires gradients with the %ld rows of the sources, got %ld", who, sources[t].rows, from[t].rows);
   const auto rows = [self packed:weights areWeights:YES];
   std::vector<std::shared_ptr<std::vector<Step>>> records;
   for (MPSRNNMatrixTrainingState* state in states) records.push_back(state->steps);
@@ -348,10 +359,11 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
     Weights sums;
     for (const auto& [id, numbers] : trained) sums[id] = Vector(numbers.size());
     if (accumulates && !gradients.empty()) sums = unpack(*cell, packing, gradients);
-    Table dh, dc;  // of the states between the steps
+    Table dh, dc;  // gradients of the states between time steps
     for (size_t t = from.size(); t-- > 0;) {
       const Table given = load_table(from[t]);
-      if (records[t]->size() != given.size()) misuse(@"%@ training states that no forward sequence filled", who);
+      if (records[t]->size() != given.size())
+        misuse(@"%@: the training states must come from a forward sequence with the same rows", who);
       dh.resize(given.size(), Vector(static_cast<size_t>(cell->outputs)));
       dc.resize(given.size(), Vector(cell->has_memory() ? static_cast<size_t>(cell->outputs) : 0));
       Table dx;

@@ -1,4 +1,4 @@
-// Softmax and log-softmax over the channels of each pixel. Their gradients follow from the forward results.
+// Softmax and log-softmax over the channels of each pixel. Their gradients are computed from the forward results.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Descriptors of convolutions, and the states that hold weights, biases, statistics and their gradients.
+// Descriptors of convolutions, and states that hold weights, biases, statistics, and their gradients.
 #include "mps/neural_network/states.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -23,7 +23,8 @@ using namespace mock;
                                    inputFeatureChannels:(NSUInteger)inputs
                                   outputFeatureChannels:(NSUInteger)outputs {
   if (width < 1 || height < 1 || inputs < 1 || outputs < 1)
-    misuse(@"a convolution of %lu x %lu, %lu to %lu channels", height, width, inputs, outputs);
+    misuse(@"convolution sizes must be at least 1, got %lu x %lu with %lu input and %lu output channels", height, width,
+           inputs, outputs);
   MPSCNNConvolutionDescriptor* descriptor = [[self alloc] init];
   descriptor.kernelWidth = width;
   descriptor.kernelHeight = height;
@@ -78,7 +79,7 @@ NSArray* weight_recipes(MPSCNNConvolutionDescriptor* descriptor) {
 }
 
 NSArray* channel_recipes(NSUInteger channels, size_t buffers) {
-  if (channels < 1) misuse(@"a normalization of no channels");
+  if (channels < 1) misuse(@"a normalization requires at least one channel");
   NSMutableArray* sizes = [NSMutableArray array];
   for (size_t i = 0; i < buffers; ++i) [sizes addObject:@(channels * sizeof(float))];
   return sizes;
@@ -86,7 +87,7 @@ NSArray* channel_recipes(NSUInteger channels, size_t buffers) {
 
 NSArray* both(id<MTLBuffer> first, id<MTLBuffer> second) {
   if (!first || !second || first.length != second.length)
-    misuse(@"two buffers of one length are needed, not of %lu and %lu", first.length, second.length);
+    misuse(@"expected two buffers of the same length, got %lu and %lu bytes", first.length, second.length);
   return @[ first, second ];
 }
 
@@ -137,7 +138,7 @@ NSArray* both(id<MTLBuffer> first, id<MTLBuffer> second) {
 }
 
 - (instancetype)initWithWeights:(id<MTLBuffer>)weights biases:(id<MTLBuffer>)biases {
-  if (!weights) misuse(@"a weights state without weights");
+  if (!weights) misuse(@"initWithWeights:biases: the weights must not be nil");
   return [self initWithResources:biases ? @[ weights, biases ] : @[ weights ]];
 }
 - (instancetype)initWithWeights:(id<MTLBuffer>)weights
@@ -145,7 +146,7 @@ NSArray* both(id<MTLBuffer> first, id<MTLBuffer> second) {
                          biases:(id<MTLBuffer>)biases
                    biasesOffset:(NSUInteger)biasesOffset
        cnnConvolutionDescriptor:(MPSCNNConvolutionDescriptor*)descriptor {
-  floats_of(weights, weightsOffset, weight_count(descriptor));  // raises if they are too few
+  floats_of(weights, weightsOffset, weight_count(descriptor));  // raises if the buffer is too short
   if (biases) floats_of(biases, biasesOffset, descriptor.outputFeatureChannels);
   if (!(self = [self initWithWeights:weights biases:biases])) return nil;
   _weightsOffset = weightsOffset;
@@ -217,7 +218,7 @@ NSArray* both(id<MTLBuffer> first, id<MTLBuffer> second) {
   return self;
 }
 - (instancetype)initWithResource:(id<MTLResource>)resource {
-  misuse(@"initWithResource: of a batch normalization's state");
+  misuse(@"initWithResource: is not available for the state of a batch normalization");
 }
 - (id<MTLBuffer>)gamma {
   return [self bufferAtIndex:0];

@@ -1,5 +1,5 @@
-// How a filter node makes the backward part of a graph: gradient nodes against the order of the forward ones, and
-// addition nodes where one image feeds several filters.
+// Construction of the backward part of a graph from a filter node: gradient nodes in the reverse order of the forward
+// nodes, and addition nodes where several filters read the same image.
 #include "mps/neural_network/layer.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -13,7 +13,7 @@ MPSNNFilterNode* node_of(MockFilter* filter) {
   return [[filter->kind alloc] initWithFilter:filter image:filter->image];
 }
 
-// The filters that lead to this one, each after those that it reads.
+// List a filter and the filters that it depends on, each after its sources.
 void list_filters(MockFilter* filter, NSMutableArray<MockFilter*>* listed) {
   if (!filter || [listed indexOfObjectIdenticalTo:filter] != NSNotFound) return;
   for (MPSNNImageNode* source in filter->sources)
@@ -23,7 +23,7 @@ void list_filters(MockFilter* filter, NSMutableArray<MockFilter*>* listed) {
 
 using Gradients = std::map<void*, std::vector<MPSNNImageNode*>>;
 
-// The sum of the gradients of an image that several filters read, by addition nodes.
+// Return the sum of the gradients of an image that several filters read, inserting addition nodes as needed.
 MPSNNImageNode* summed(MPSNNImageNode* image, Gradients& gradients, MPSGradientNodeBlock handler) {
   std::vector<MPSNNImageNode*>& all = gradients[(__bridge void*)image];
   while (all.size() > 1) {
@@ -46,7 +46,7 @@ MPSNNImageNode* summed(MPSNNImageNode* image, Gradients& gradients, MPSGradientN
   list_filters(filter, listed);
   NSMutableArray<MPSNNFilterNode*>* termini = [NSMutableArray array];
   Gradients gradients;
-  const bool is_loss = gradient == nil;  // its own image is the gradient of its source
+  const bool is_loss = gradient == nil;  // a loss node's image is the gradient of its source
   if (!is_loss) gradients[(__bridge void*)image] = {gradient};
   const auto pass_on = [&](MockFilter* to, NSUInteger source, MPSNNImageNode* result, MPSNNFilterNode* from) {
     MPSNNImageNode* of = to->sources[source];

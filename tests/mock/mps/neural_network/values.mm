@@ -1,4 +1,4 @@
-// Rounding to the formats of images, and floats in the buffers of states.
+// Rounding to image formats, and transfers of floats to and from the buffers of states.
 #include <algorithm>
 #include <cmath>
 
@@ -6,7 +6,7 @@
 
 namespace mock {
 
-// To the nearest number of 11 significant bits, ties to even; 2^-24 apart near zero, infinite beyond 65504.
+// Round to float16: 11 significant bits with ties to even, steps of 2^-24 near zero, and infinity beyond 65504.
 double rounded_to_half(double value) {
   if (!std::isfinite(value) || value == 0) return value;
   int exponent = 0;
@@ -25,7 +25,7 @@ double rounded(double value, MPSImageFeatureChannelFormat format) {
     case MPSImageFeatureChannelFormatFloat16: return rounded_to_half(value);
     case MPSImageFeatureChannelFormatUnorm8: return normalized(255);
     case MPSImageFeatureChannelFormatUnorm16: return normalized(65535);
-    default: misuse(@"an image of channel format %lu", static_cast<NSUInteger>(format));
+    default: misuse(@"image channel format %lu is not supported by the mock", static_cast<NSUInteger>(format));
   }
 }
 
@@ -49,7 +49,7 @@ void store_floats(id<MTLBuffer> buffer, NSUInteger offset, const std::vector<dou
 
 void require_lowered(NSString* who, MPSState* state, NSUInteger before) {
   if (state.isTemporary && state.readCount + 1 != before)
-    misuse(@"%@ must lower the readCount of its %@ by one: it was %lu and is %lu", who, [state class], before,
+    misuse(@"%@ must decrement the readCount of its %@: expected %lu, got %lu", who, [state class], before - 1,
            state.readCount);
 }
 

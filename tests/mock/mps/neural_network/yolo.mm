@@ -1,10 +1,11 @@
-// The YOLO loss node: boxes of anchors in the cells of a grid.
+// The YOLO loss node, for anchor boxes in the cells of a grid.
 //
-// Channels of an anchor are x, y, width, height, confidence, and a score for each class. x and y go through a sigmoid;
-// width and height are compared, as they come, with the logarithms of label over anchor. Where the documentation is
-// silent about which anchor answers for a label, it is the one whose box meets it best, and every one above
-// minIOUForObjectPresence; one below maxIOUForObjectAbsence learns that there is nothing; between them nothing is
-// learned. The confidence that is rescored by the boxes' overlap counts as a constant in the gradient.
+// The channels of an anchor are x, y, width, height, confidence, and a score for each class. x and y pass through a
+// sigmoid; width and height are compared unchanged with the logarithm of label size over anchor size. The documentation
+// does not specify which anchors are responsible for a label. Here, it is the anchor with the largest overlap and every
+// anchor with an overlap of at least minIOUForObjectPresence. The confidence of an anchor with an overlap below
+// maxIOUForObjectAbsence is trained toward 0, and anchors in between are not trained. In the gradient, a confidence
+// label that was rescored by the overlap counts as a constant.
 #include <algorithm>
 #include <cmath>
 
@@ -32,7 +33,7 @@ using namespace mock;
                                                  anchorBoxes:(NSData*)boxes
                                          numberOfAnchorBoxes:(NSUInteger)count {
   if (count < 1 || boxes.length < count * 2 * sizeof(float))
-    misuse(@"%lu anchor boxes in %lu bytes", count, boxes.length);
+    misuse(@"%lu anchor boxes require two floats each and at least one box, got %lu bytes", count, boxes.length);
   MPSCNNYOLOLossDescriptor* made = [[self alloc] init];
   made.XYLossDescriptor = [MPSCNNLossDescriptor cnnLossDescriptorWithType:xy reductionType:reduction];
   made.WHLossDescriptor = [MPSCNNLossDescriptor cnnLossDescriptorWithType:wh reductionType:reduction];
@@ -96,21 +97,21 @@ double overlap(const Box& a, const Box& b) {
 struct Yolo : SameSize<Yolo> {
   MPSCNNYOLOLossDescriptor* descriptor = nil;
   Loss xy, wh, confidence, classes, total;
-  std::vector<float> anchors;  // width and height of each
+  std::vector<float> anchors;  // width and height of each anchor
 
   bool reports() const override { return true; }
   Shape prepare(Call& call) override {
     const auto count = static_cast<int64_t>(descriptor.numberOfAnchorBoxes);
     if (call.shapes[0].channels % count != 0 || call.shapes[0].channels / count < 6)
-      misuse(@"%@: %ld channels are not 5 and the classes of each of %ld anchors", call.filter.name,
-             call.shapes[0].channels, count);
+      misuse(@"%@: each of %ld anchors requires 5 channels and one per class, got %ld channels in total",
+             call.filter.name, count, call.shapes[0].channels);
     call.kept = std::make_shared<LabelMemory>(LabelMemory::of(call, total.reduction == MPSCNNReductionTypeNone));
     if (!static_cast<LabelMemory*>(call.kept.get())->weights.empty())
-      misuse(@"%@: weights of a YOLO loss are not documented", call.filter.name);
+      misuse(@"%@: label weights of a YOLO loss are not documented", call.filter.name);
     return call.shapes[0];
   }
 
-  // Adds value and gradient of some channels that one of the four losses compares.
+  // Add the values and gradients of the channels that one of the four partial losses covers.
   static void add(const Loss& loss, double scale, size_t first, std::vector<double> y, std::vector<double> t,
                   Images& values, Images& gradients) {
     Images source(1, {1, 1, static_cast<int64_t>(y.size())}), label = source;
@@ -172,7 +173,7 @@ struct Yolo : SameSize<Yolo> {
   return [[self alloc] initWithSource:source lossDescriptor:descriptor];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source lossDescriptor:(MPSCNNYOLOLossDescriptor*)descriptor {
-  if (!descriptor) misuse(@"initWithSource:lossDescriptor: without a descriptor");
+  if (!descriptor) misuse(@"initWithSource:lossDescriptor: the descriptor must not be nil");
   auto layer = std::make_shared<Yolo>();
   layer->descriptor = [descriptor copy];
   layer->xy = Loss::of(descriptor.XYLossDescriptor);
