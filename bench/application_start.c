@@ -1,6 +1,6 @@
-/* An application with a network for pictures: opens PACKAGE, compiles it for one picture of HEIGHT x WIDTH x CHANNELS and
- * runs it; the three sizes stand in the order of the network's axes. Prints the milliseconds from before the package is
- * opened to the first result, and the sum of the scores, by which the result is seen to be one. */
+/* An image classifier as an application would run it: opens PACKAGE, compiles it for one image of the three given sizes
+ * (in the network's axis order), and runs it. Prints the milliseconds from opening the package to the first result, and
+ * the sum of the scores, with which the caller checks the result. */
 #include <mpsgraph/mpsgraph.h>
 
 #include <stdio.h>

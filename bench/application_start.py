@@ -37,7 +37,7 @@ import onnxruntime as ort
 shape = 1, *map(int, sys.argv[3:])
 pixels = (np.arange(np.prod(shape)) % 7 / 7).astype(np.float32).reshape(shape)
 options = ort.SessionOptions()
-if sys.argv[2] == "optimized":  # by OPTIMIZE
+if sys.argv[2] == "optimized":  # OPTIMIZE has already optimized the file
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 begin = time.perf_counter()
 session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
@@ -49,7 +49,7 @@ import sys
 import onnxruntime as ort
 options = ort.SessionOptions()
 options.optimized_model_filepath = sys.argv[2]
-options.log_severity_level = 3  # the file is for this processor, as ours is
+options.log_severity_level = 3  # do not warn that the file is specific to this processor
 ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 """
 
@@ -128,7 +128,7 @@ def sides_of(network: Network, program: Path, options: Options, folder: Path) ->
         mg.prepare(prepared, dict.fromkeys(model.inputs, (1, *network.image)))
         commands[OURS, "C, prepared"] = program, prepared, *image
     except mg.UnsupportedError:
-        pass  # These kernels use all weights unchanged.
+        pass  # Every kernel uses its weights as they are, so there is nothing to prepare.
     peer = python_of("ONNX Runtime") if options.peers else None
     if peer and re.search(options.modes, "ONNX Runtime session"):
         if not file.exists():

@@ -1,5 +1,4 @@
-"""Lower bounds on the time of each workload, from its multiply-adds or bytes and the measured peak rates of the
-machine.
+"""Lower bounds on the time of each workload, from its multiply-adds or bytes and the machine's peak rates.
 
 Operations are those of convolutions and matmuls, two per multiply-add. Products with padding and all other computation
 are not counted. Bytes are those of weights, optimizer states, inputs, and outputs, each moved once. An engine that
@@ -25,8 +24,7 @@ from measuring.report import Row
 
 PRIMITIVES = {"W1": 10.7, "W2 float32": 55.0, "W8 batch 1": 1.1, "W8 batch 64": 20.1, "W8 int8 batch 64": 6.6}
 """Milliseconds of all convolutions and matmuls of a step with oneDNN's fastest primitives (layers with few pixels run
-as
-matmuls). Measured once, on two cores of a Zen 5 server in its fast state, with a program that is not in this
+as matmuls). Measured once, on two cores of a Zen 5 server in its fast state, with a program that is not in this
 repository.
 """
 
@@ -196,8 +194,7 @@ def adversarial() -> float:
     """Return the operations of a GAN training step.
 
     The discriminator runs on real and on generated images, and once more for the generator's loss. A transposed
-    convolution
-    takes as many products as the convolution that it transposes.
+    convolution takes as many products as the convolution that it transposes.
     """
     first, second = sizes.W4_CHANNELS
     half, kernel = sizes.W4_IMAGE // 2, sizes.W4_KERNEL

@@ -2,7 +2,7 @@
 
 Training and inference at batch 64 run in one process, in turns, and each ratio compares two runs of the same turn. A
 third mode keeps the branches until run time, as when an observer is set, and so shows the cost when the flag does not
-select a specialized program. The benchmark has no peers: it checks the "conditional performance penalty" that a talk
+select a specialized program. This measures only mpsgraph, to check the "conditional performance penalty" that a talk
 warns about. The network comes from examples/resnet50.py.
 """
 

@@ -87,7 +87,7 @@ NETWORKS: dict[str, Callable[[], Step]] = {
 }
 BUILDERS = NETWORKS | {f"{name}, 1 thread": partial(alone, build) for name, build in NETWORKS.items()}
 TITLES = {
-    "tabular": "perceptron 32-128-64-2 with Adam, a training step at batch 32",
+    "tabular": "MLP 32-128-64-2 with Adam, training step, batch 32",
     "digits": "W1, CNN digit classifier, training step, batch 64",
     "perceptron": "W6, MLP 784-512-512-10 with Adam, training step, batch 32",
     "mobile": "MobileNetV3 small without squeeze-and-excite, one image",
@@ -135,7 +135,7 @@ def measure(options: Options) -> list[Row]:
                     side.steps(40)
                 for count in BUSY:
                     with busy(count):
-                        rows += beside(running, f"{title}, beside {count} busy processes", options)
+                        rows += beside(running, f"{title}, next to {count} busy processes", options)
     return rows
 
 

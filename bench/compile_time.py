@@ -1,4 +1,4 @@
-"""How build and compile times grow from 100 to 10,000 operations; the goal is nearly linear. It has no peers.
+"""How mpsgraph's build and compile times grow from 100 to 10,000 operations; the goal is nearly linear growth.
 
 One graph is the training step of a deep residual perceptron, with forward pass, gradients, and updates. The other is a
 long chain of element-wise operations, which becomes a single fused element-wise kernel. The reported exponent is the

@@ -9,9 +9,12 @@ It needs Linux on x86-64 with 16 cores, nothing else running, and Python 3.10 or
 The batch of each process stays the same (weak scaling). Processes and their communication threads are pinned to
 separate cores. One launch measures three modes in turns: "shared" reduces gradients in shared memory, "messages"
 reduces them with MPI, and "apart" trains independent copies at the same time, which shows the cost of sharing memory,
-caches, and clock frequency without any communication. `efficiency` is the throughput of n processes divided by n times
-that of a single process. `hidden` is the share of communication time that no step waited for. The table also has CPU
-time over all threads of the process, page faults, and context switches per step.
+caches, and clock frequency without any communication.
+
+The columns of the table: `effic.` is the throughput of n processes divided by n times that of a single process,
+`/apart` the throughput relative to n independent copies, and `hidden` the share of communication time that no step
+waited for. For each step follow CPU time over all threads of the process, system time, page faults, and involuntary and
+voluntary context switches.
 
 Every launch first measures the machine itself in all processes at once: matmuls that fit in the cache, which follow the
 clock frequency, and 64 MB copies, which follow memory bandwidth. No program can recover what these lose as n grows.
@@ -273,7 +276,7 @@ def draw(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
             right.plot([r["processes"] for r in own], [r["hidden"] for r in own], style, color=colour, label=label)
     most = max(row["efficiency"] or 0 for row in rows)
     left.set(
-        ylabel="throughput / (n x throughput of one process)", title=f"efficiency, {options.cores} cores a process"
+        ylabel="throughput / (n x throughput of one process)", title=f"efficiency, {options.cores} cores per process"
     )
     right.set(ylabel="share", title="communication hidden behind computation")
     for axes in (left, right):
@@ -305,12 +308,14 @@ def machine() -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("build/bench/distributed"), help="folder for the results")
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4, 8], help="how many (default 1 2 4 8)")
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1, 2, 4, 8], help="process counts (default 1 2 4 8)"
+    )
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--cores", type=int, default=2, help="cores per process (default 2)")
     parser.add_argument("--seconds", type=float, default=6, help="seconds to measure each mode in a launch (default 6)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    parser.add_argument("--no-picture", action="store_true", help="without matplotlib")
+    parser.add_argument("--no-picture", action="store_true", help="do not draw charts; needs no matplotlib")
     parser.add_argument(
         "--batch", type=int, help="batch of each process (default 64 images, or 16 sequences of 128 tokens)"
     )

@@ -187,7 +187,7 @@ def _behind(rows: Sequence[Row]) -> list[str]:
     text = []
     for row in sorted(slower, key=lambda row: -row.ratio.median):
         peer, why = best_peer(rows, row), WHY.get(row.workload)
-        text.append(f"- {_name(row)}: {row.ratio.median:.2f} of {peer.side}" + (f"; {why}" if why else ""))
+        text.append(f"- {_name(row)}: {row.ratio.median:.2f} times {peer.side}" + (f"; {why}" if why else ""))
     if headlines(rows) and not slower:
         text.append("- No peer is faster in any of these workloads.")
     if short:
@@ -195,7 +195,7 @@ def _behind(rows: Sequence[Row]) -> list[str]:
         text.append(f"- Faster than every peer, but short of the target: {missed}.")
     if over:
         missed = ", ".join(f"{row.title} {_figure(row)} (limit {_limit(row)})" for row in over)
-        text.append(f"- Over its limit: {missed}.")
+        text.append(f"- Over the limit: {missed}.")
     return text
 
 
@@ -218,9 +218,9 @@ def machine(every: Sequence[Row]) -> list[str]:
     shown = set(map(id, rows))
     for name in _machines(every):
         if others := [row for row in every if row.machine == name and id(row) not in shown]:
-            text.append(f"- Versions of more recent measurements on another machine, {name}: {_versions(others)}.")
+            text.append(f"- Versions of older rows on {name}, since measured on another machine: {_versions(others)}.")
     days = sorted({row.measured for row in rows if row.measured})
-    text.append(f"- Measured from {days[0]} to {days[-1]}." if days else "- There are no measurements yet.")
+    text.append(f"- Measured from {days[0]} to {days[-1]}." if days else "- Nothing has been measured yet.")
     return text
 
 
@@ -251,9 +251,7 @@ def _packages(row: Row) -> dict[str, str]:
 
 
 def _where(rows: Sequence[Row], others: Sequence[Row]) -> str:
-    """Name what only these rows contain: benchmarks if they differ from those of the others, else workloads, else
-    titles.
-    """
+    """Name what only these rows contain: their benchmarks if no other row has them, else workloads or titles."""
     benchmarks, workloads = {row.benchmark for row in others}, {row.workload for row in others}
 
     def name(row: Row) -> str:

@@ -26,7 +26,7 @@ print(time.perf_counter() - begin)
 from importlib.metadata import version
 print(version({!r}))
 """
-IMPORT_LIMIT = 150.0  # In ms.
+IMPORT_LIMIT = 150.0  # Limit in ms.
 PACKAGES = {OURS: "mpsgraph", "PyTorch": "torch", "JAX": "jax"}
 
 
@@ -40,7 +40,7 @@ class Beginning:
 
     title: str
     sides: Sequence[Side]
-    limit: float  # In ms.
+    limit: float  # Limit in ms.
     workload: str  # The workload's name in the peer scripts.
 
 

@@ -1,4 +1,4 @@
-"""How our cost grows: step time with the batch size, and memory with the number of distinct batch sizes. No peers.
+"""How mpsgraph's cost grows: step time with the batch size, and memory with the number of distinct batch sizes.
 
 W1's step time for batches of 8 to 512 should lie on a line: a fixed cost for the weights and a cost per sample. Each
 new batch size is compiled separately, but memory after 1,000 sizes should not exceed memory after the first 100,
@@ -56,7 +56,7 @@ BUILDERS: dict[str, Callable[[], Step]] = {
 
 
 def off_line(batches: tuple[int, ...], times: list[float]) -> float:
-    """Return the largest relative deviation from the line with the best relative fit."""
+    """Return the largest relative deviation from the best-fitting line."""
     weights = 1 / np.array(times)
     columns = np.stack([np.ones(len(batches)), np.array(batches)], 1)
     line, *_ = np.linalg.lstsq(columns * weights[:, None], np.ones(len(batches)), rcond=None)

@@ -319,9 +319,7 @@ def torch_network(name: str, sizes: dict[str, Any]) -> Any:
 
 
 def give_weights(module: Any, told: dict[str, Any]) -> None:
-    """Copy our weights into a PyTorch module, transposed to its layout; both have the same parameters in the same
-    order.
-    """
+    """Copy our weights into a PyTorch module, in its layout; both have the same parameters in the same order."""
     import torch
 
     theirs = dict(module.named_parameters())
@@ -395,7 +393,7 @@ def side(folder: Path, arguments: list[str], seconds: float) -> dict[str, Any]:
         if line.startswith("{"):
             with contextlib.suppress(ValueError):
                 return json.loads(line)
-    return {"error": (ended.stderr.strip().splitlines() or ["it said nothing"])[-1][:300]}
+    return {"error": (ended.stderr.strip().splitlines() or ["no output"])[-1][:300]}
 
 
 def run(folder: Path, output: Path, seconds: float, only: list[str] | None = None) -> None:

@@ -3,8 +3,7 @@
     .venv-jax/bin/python bench/jax_programs.py [--rounds 10]      with mpsgraph importable, as in `make test-jax`
 
 The two sides run in separate processes and take turns. This is separate from the other benchmarks, whose environment
-for
-mpsgraph does not contain JAX, and its results are not part of the generated tables.
+for mpsgraph does not contain JAX, and its results are not part of the generated tables.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def serve(side: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=50, help="in each round")
+    parser.add_argument("--steps", type=int, default=50, help="steps per round (default 50)")
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:

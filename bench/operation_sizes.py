@@ -1,14 +1,14 @@
-"""The inputs of bench/operations.py, family by family: what ours and the peer must agree on. No framework here.
+"""Inputs of the operations in bench/operations.py, by family, shared by our side and the peer. Imports no framework.
 
-Sizes are those at which a training step or a preprocessing step meets an operation. A name that ends in `_gradient` is
-the operation with its derivatives by all its floating-point inputs, from an incoming gradient.
+The sizes are typical of training and preprocessing steps. A name that ends in `_gradient` stands for the operation and
+its gradients with respect to all floating-point inputs, given an incoming gradient.
 """
 
 from typing import NamedTuple
 
 
 class Input(NamedTuple):
-    """An array: floats between low and high, or integers from 0 to below high."""
+    """An input array: floats between low and high, or integers from 0 to high - 1."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -21,7 +21,7 @@ def integers(shape: tuple[int, ...], below: int, dtype: str = "int32") -> Input:
 
 
 def signed(*shape: int) -> Input:
-    """Floats on both sides of zero."""
+    """Return an input of floats on both sides of zero."""
     return Input(shape, low=-1.0, high=1.0)
 
 
@@ -35,13 +35,13 @@ INTEGERS = integers((1 << 20,), 1000)
 COMPLEX = Input((1 << 20,), "complex64")
 ROWS = Input((4096, 1000))
 MATRIX = Input((1024, 1024))
-IMAGES = Input((32, 56, 56, 64))  # NHWC
-PLANES = Input((32, 64, 56, 56))  # the same, NCHW
+IMAGES = Input((32, 56, 56, 64))  # NHWC.
+PLANES = Input((32, 64, 56, 56))  # The same in NCHW.
 VOLUMES = Input((4, 16, 28, 28, 32))
 DOUBLES = Input((1 << 20,), "float64")
 LONG = integers((1 << 20,), 1000, "int64")
 LONG_ROWS = integers((4096, 1000), 1 << 40, "int64")
-ALIGNED_ROWS = (1024, 1024)  # whose distance is a large power of two
+ALIGNED_ROWS = (1024, 1024)  # The distance between rows is a large power of two.
 TALL = Input((200_000, 5))
 WAVES = Input((256, 4096), "complex64")
 LSTM = [signed(20, 64, 256), signed(1024, 256), signed(1024, 256), signed(1024)]

@@ -1,8 +1,8 @@
-"""Single operations of every family, forward or with their gradient: ours and PyTorch's, each in one process.
+"""Single operations of every family, forward or with gradients, in mpsgraph and PyTorch, each in one process.
 
-A call takes between tenths of a millisecond and tens. None should be slower than 1.2 times PyTorch's; for one that is,
-REASONS says why. `--only REGEX` measures those whose family or name matches; `run.py operations` enters them into the
-results, and their table into docs/measurements.md.
+A call takes from tenths of a millisecond to tens of milliseconds. The goal is at most 1.2 times PyTorch's time; REASONS
+explains operations that exceed it. `--only REGEX` selects by family or name. `run.py operations` adds the rows to the
+results and updates the table in docs/measurements.md.
 """
 
 import argparse
@@ -25,74 +25,74 @@ from operation_sizes import FAMILIES, FAMILY_OF, OPERATIONS, Input
 
 TARGET = 1.2
 
-HAND_OVER = "a short call, of which feeding, fetching and the hand-over to the queue take 0.01 to 0.03 ms"
-OWN_ARRAYS = "PyTorch hands out the incoming gradient itself or views of it; ours writes arrays of their own"
-UNEXPLAINED = "not explained yet"
-FOR_COMPARISON = "a loop of a graph, beside PyTorch's operation; `lstm_small` is ours"
+HAND_OVER = "a short call, of which feeding, fetching, and passing the work to the queue take 0.01 to 0.03 ms"
+OWN_ARRAYS = "PyTorch returns the incoming gradient itself or views of it, while mpsgraph writes new arrays"
+UNEXPLAINED = "unexplained"
+FOR_COMPARISON = "a loop in the graph, compared with PyTorch's built-in LSTM; `lstm_small` measures ours"
 
 REASONS: dict[str, str] = {
-    "addition_of_bias_gradient": OWN_ARRAYS + ", a copy of 16 MB that is a quarter of its time",
-    "concatenate_gradient": OWN_ARRAYS + ", two copies of 4 MB that are half of its time",
-    "concatenate": "bound by memory, 1.1 to 1.5 from run to run",
+    "addition_of_bias_gradient": OWN_ARRAYS + ": a copy of 16 MB that takes a quarter of its time",
+    "concatenate_gradient": OWN_ARRAYS + ": two copies of 4 MB that take half of its time",
+    "concatenate": "memory-bound; 1.1 to 1.5 in different runs",
     "broadcast": HAND_OVER,
     "coordinate_along_axis": HAND_OVER,
     "cast_to_half": HAND_OVER,
     "cast_from_half": HAND_OVER,
     "cast_from_integers": HAND_OVER,
     "leaky_relu": HAND_OVER,
-    "maximum_of_rows": HAND_OVER + "; the rest is not explained",
-    "sum_of_columns": HAND_OVER + ", and blocks of rows are totalled in double",
-    "quantize": "divides by the scale, as ONNX says, where PyTorch multiplies by its reciprocal; 1.00 and 1.12 in two "
-    "other runs",
-    "matrix_multiplication_of_complex": "one product of real numbers, whose second factor is first written anew, twice "
-    "as large; 1.02 and 1.10 in two other runs",
-    "matrix_multiplication_of_bytes": "an eighth of its time packs the second factor, which is packed once where it "
-    "is a constant; 0.78 on two Intel cores with AMX since that is done in vectors",
-    "matrix_multiplication_of_halves": "the second factor is widened first, 590,000 numbers for 75 million products; "
-    "1.17 to 1.28 in four runs",
-    "convolution_in_groups": "all of its time is in oneDNN's kernels; why PyTorch's are faster is not explained",
-    "matrix_multiplication_small": "one product of 32 rows in tiles of our own, beside MKL with one thread; with two "
-    "threads they are equal",
-    "reverse_rows": "bound by memory, 1.25 in another run, 1.00 to 1.21 in three on two AMD cores",
+    "maximum_of_rows": HAND_OVER + "; the rest is unexplained",
+    "sum_of_columns": HAND_OVER + ", and blocks of rows are summed in double precision",
+    "quantize": "divides by the scale, as ONNX specifies, while PyTorch multiplies by its reciprocal; 1.00 and 1.12 in "
+    "two other runs",
+    "matrix_multiplication_of_complex": "one real matmul, for which the second operand is first rewritten at twice its "
+    "size; 1.02 and 1.10 in two other runs",
+    "matrix_multiplication_of_bytes": "packing the second operand takes an eighth of its time (constants are packed "
+    "only once); 0.78 on two Intel cores with AMX since packing is vectorized",
+    "matrix_multiplication_of_halves": "the second operand is first converted to float32, 590,000 numbers for 75 "
+    "million products; 1.17 to 1.28 in four runs",
+    "convolution_in_groups": "all of its time is in oneDNN's kernels; why PyTorch's are faster is unknown",
+    "matrix_multiplication_small": "one matmul of 32 rows with our own kernels, compared with MKL on one thread; with "
+    "two threads they are equally fast",
+    "reverse_rows": "memory-bound; 1.25 in another run, 1.00 to 1.21 in three runs on two AMD cores",
     "reverse_bytes": HAND_OVER,
-    "depth_to_space": "bound by memory, 1.07 to 1.41 in seven runs on two AMD cores",
-    "addition_of_bias": "bound by memory, 0.90 in another run on two AMD cores",
-    "gather_along_axis": "bound by memory, a fifth less time with prefetches; 1.05 to 1.41 in six runs on two AMD "
-    "cores",
-    "sine_of_doubles": "in vectors of our own beside MKL's; 1.10 to 1.30 in three runs, 0.36 on AMD",
-    "matrix_multiplication_of_doubles": "in tiles of our own beside MKL's: one thread runs at 73 GFLOP/s and MKL's at "
-    "78, two take 1.13 to 1.30 times as long from run to run; 0.48 on AMD",
-    "matrix_inverse_of_doubles": "products in the same tiles; 1.12 in another run, 0.62 on AMD",
-    "matrix_times_vector_of_doubles": "bound by memory, 1.10 in another run, 0.70 on AMD",
+    "depth_to_space": "memory-bound; 1.07 to 1.41 in seven runs on two AMD cores",
+    "addition_of_bias": "memory-bound; 0.90 in another run on two AMD cores",
+    "gather_along_axis": "memory-bound, a fifth faster with prefetching; 1.05 to 1.41 in six runs on two AMD cores",
+    "sine_of_doubles": "our own vectorized sine, compared with MKL's; 1.10 to 1.30 in three runs, 0.36 on AMD",
+    "matrix_multiplication_of_doubles": "our own kernels, compared with MKL's: 73 and 78 GFLOP/s on one thread; with "
+    "two threads 1.13 to 1.30 in different runs; 0.48 on AMD",
+    "matrix_inverse_of_doubles": "matmuls with the same kernels; 1.12 in another run, 0.62 on AMD",
+    "matrix_times_vector_of_doubles": "memory-bound; 1.10 in another run, 0.70 on AMD",
     "lstm_small_loop": FOR_COMPARISON,
     "lstm_small_loop_gradient": FOR_COMPARISON,
 }
-"""Why an operation is slower than TARGET times PyTorch's."""
+"""Why an operation takes more than TARGET times as long as in PyTorch."""
 
 WITHIN = {
     "max_pooling_derivative_from_indices": ("max_pooling_derivative_recomputed", 1.0),
     "lstm_small": ("lstm_small_loop", 0.2),
     "lstm_small_gradient": ("lstm_small_loop_gradient", 0.2),
 }
-"""Of ours: an operation, another way to compute the same, and the share of its time that may be taken."""
+"""Comparisons within mpsgraph: an operation, another way to compute the same, and the largest allowed ratio of times.
+"""
 
 Build = Callable[..., mg.Tensor | list[mg.Tensor] | mg.Operation | list[mg.Operation]]
-"""From a graph and its inputs to what is computed."""
+"""A function of a graph and its inputs that returns the outputs to compute."""
 
 
 def simple(name: str, **arguments: object) -> Build:
-    """A method of the graph with these keyword arguments."""
+    """Return a builder that calls the graph's method of this name with these keyword arguments."""
     return lambda g, *inputs: getattr(g, name)(*inputs, **arguments)
 
 
 def gate(x: mg.Tensor, index: int) -> mg.Tensor:
-    """One of the four gates that lie side by side."""
+    """Return one of the four gates that are stored next to each other."""
     size = x.shape[-1] // 4
     return x[:, index * size : (index + 1) * size]
 
 
 def lstm_loop(g: mg.Graph, x: mg.Tensor, recurrent: mg.Tensor, weights: mg.Tensor, bias: mg.Tensor) -> mg.Tensor:
-    """The last state of an LSTM, step by step in a loop."""
+    """Build an LSTM step by step in a loop and return its last state."""
     steps, batch, _ = x.shape
     size = recurrent.shape[1]
     zeros = g.constant(np.zeros((batch, size), np.float32))
@@ -385,7 +385,7 @@ def build(name: str) -> Step:
         made = from_indices(g, inputs, feeds)
     elif name in OURS:
         made = OURS[name](g, *inputs)
-    else:  # the operation and its derivatives, from an incoming gradient
+    else:  # The operation and its gradients, given an incoming gradient.
         forward: Any = OURS[name.removesuffix("_gradient")](g, *inputs)
         result = forward[0] if isinstance(forward, list) else forward
         start = g.placeholder(result.shape, result.dtype)
@@ -404,7 +404,7 @@ def build(name: str) -> Step:
 
 
 def from_indices(g: mg.Graph, inputs: list[mg.Tensor], feeds: dict[mg.Tensor, np.ndarray]) -> mg.Tensor:
-    """The gradient from indices that are computed beforehand and fed."""
+    """Build the pooling gradient from indices that are computed in advance and fed."""
     incoming, source = inputs
     mode: dict[str, Any] = {"return_indices_mode": "global_flatten_2d"}
     _, indices = g.max_pooling2d_return_indices(source, **mode, **HALF_WINDOW)
@@ -443,25 +443,25 @@ def measure(options: Options) -> list[Row]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Markdown: a line a family, then what is slower than the target and why, and what is compared within ours."""
+    """Return Markdown: a line per family, then slow operations with reasons, then comparisons within mpsgraph."""
     own = {row.workload: row for row in rows if row.side == OURS_NAME and row.workload in OPERATIONS and row.ratio}
     ratios = {name: row.ratio.median for name, row in own.items()}
-    text = ["| family | operations | median ratio | slowest of them |", "|---|---|---|---|"]
+    text = ["| family | operations | median ratio | slowest operations |", "|---|---|---|---|"]
     for family, members in FAMILIES.items():
         measured = sorted((ratios[name], name) for name in members if name in ratios)
         if measured:
             worst = ", ".join(f"`{name}` {ratio:.2f}" for ratio, name in reversed(measured[-2:]))
             middle = measured[len(measured) // 2][0]
             text.append(f"| {family} | {len(measured)} | {middle:.2f} | {worst} |")
-    text += ["", f"Slower than {TARGET} times PyTorch:", ""]
+    text += ["", f"More than {TARGET} times PyTorch's time:", ""]
     for name, ratio in sorted(ratios.items(), key=lambda item: -item[1]):
         if ratio > TARGET:
             text.append(f"- `{name}` {ratio:.2f}: {REASONS.get(name, UNEXPLAINED)}")
-    text += ["", "Within ours:", ""]
+    text += ["", "Comparisons within mpsgraph:", ""]
     for name, (other, share) in WITHIN.items():
         if name in own and other in own:
             text.append(
-                f"- `{name}` takes {own[name].value.median / own[other].value.median:.2f} of the time of `{other}` "
+                f"- `{name}` takes {own[name].value.median / own[other].value.median:.2f} times as long as `{other}` "
                 f"(target: at most {share:g})."
             )
     return text
@@ -470,7 +470,7 @@ def table(rows: Sequence[Row]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     Options.add_to(parser)
-    parser.add_argument("--serve", choices=["operations"], help="be the measured process")
+    parser.add_argument("--serve", choices=["operations"], help="act as the measured process")
     arguments = parser.parse_args()
     if arguments.serve:
         serve(build, OURS_NAME)
@@ -478,7 +478,11 @@ def main() -> None:
     rows = measure(Options.of(arguments))
     print_rows(rows)
     late = [row for row in rows if row.ratio and row.target and row.ratio.median > row.target]
-    print(f"\n{len(late)} of {len({row.workload for row in rows})} above {TARGET}:", file=sys.stderr)
+    print(
+        f"\n{len(late)} of {len({row.workload for row in rows})} operations take more than {TARGET} times "
+        "as long as in PyTorch:",
+        file=sys.stderr,
+    )
     for row in late:
         print(f"  {row.workload} {row.ratio.median:.2f}", file=sys.stderr)
 

@@ -1,7 +1,8 @@
-"""Nanoseconds of our own: what a step costs beside its arithmetic, and what each kernel adds. Ours alone.
+"""Overhead of mpsgraph: what a step costs in addition to its arithmetic, and what each further kernel costs.
 
-Per step: an executable with one kernel on one number, started in every way that Python offers. Per kernel: the slope
-of a step's time over chains of tiny kernels that cannot be merged; their own arithmetic is in it.
+For the cost of a step, an executable with one kernel on one number is started in every way that Python offers. For the
+cost of a kernel, it reports the slope of the step time over chains of tiny kernels that cannot be fused; this includes
+their arithmetic.
 """
 
 import statistics
@@ -22,7 +23,7 @@ KINDS: dict[str, Callable[[mg.Graph, mg.Tensor], mg.Tensor]] = {
 
 
 def per_call(function: Callable[[], object], options: Options, patience: Patience) -> list[tuple[float, float]]:
-    """For each round nanoseconds a call, and the share of the machine that others used."""
+    """Return for each round the nanoseconds per call and the share of the machine that other processes used."""
     for _ in range(50):
         function()
     begin = time.perf_counter()
@@ -39,7 +40,7 @@ def per_call(function: Callable[[], object], options: Options, patience: Patienc
 
 
 def steps() -> dict[str, Callable[[], object]]:
-    """The ways to run one tiny kernel, and a step of the smallest model."""
+    """Return the ways to run one tiny kernel, and a training step of the smallest model."""
     g = mg.Graph()
     x = g.placeholder((1,), name="x")
     y = x + 1
@@ -59,7 +60,7 @@ def steps() -> dict[str, Callable[[], object]]:
 
 
 def chain(kind: str, length: int) -> Callable[[], object]:
-    """A step of `length` kernels of a kind, each on the last one's result."""
+    """Return a step of `length` kernels of a kind, each applied to the previous result."""
     g = mg.Graph()
     x = g.placeholder((8, 8), name="x")
     y = x
@@ -68,7 +69,9 @@ def chain(kind: str, length: int) -> Callable[[], object]:
     executable = g.compile({x: (8, 8)}, [y])
     kernels = len(executable.kernel_names())
     if kernels != length:
-        raise RuntimeError(f"{length} times {kind} became {kernels} kernels: choose an operation that is not merged")
+        raise RuntimeError(
+            f"{length} x {kind} must compile to {length} kernels, got {kernels}: choose an operation that is not fused"
+        )
     inputs, results = [np.ones((8, 8), np.float32)], [np.empty((8, 8), np.float32)]
     return lambda: executable.run(inputs, results)
 

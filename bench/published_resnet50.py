@@ -1,7 +1,7 @@
-"""ResNet-50 as an ONNX file that comes from elsewhere: what torchvision's network is when PyTorch has exported it.
+"""An ONNX file of ResNet-50 as other tools publish it: torchvision's network as exported by PyTorch.
 
-Channels in front, strides in the 3 x 3 convolutions, batch normalization folded into weights and biases, an open number
-of images. Weights are drawn: a start does not depend on them.
+It has channels first, strides in the 3 x 3 convolutions, batch normalization folded into weights and biases, and a
+dynamic batch size. Weights are random, because they do not affect the start-up time.
 """
 
 from typing import Any
@@ -10,11 +10,12 @@ import numpy as np
 from onnx import TensorProto, checker, helper, numpy_helper
 
 OPSET, IR_VERSION, CLASSES = 17, 8, 1000
-STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # channels within, blocks, stride of the first
+# Inner channels, number of blocks, stride of the first block.
+STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 
 
 def published_resnet50(image: int) -> bytes:
-    """The file. Input "input" (N, 3, image, image), output "output" (N, 1000)."""
+    """Return the bytes of the file. Input "input" is (N, 3, image, image), output "output" (N, 1000)."""
     rng = np.random.default_rng(0)
     nodes: list[Any] = []
     initializers: list[Any] = []

@@ -1,9 +1,10 @@
-"""W3's recurrent part by the older interface: RNNMatrixTrainingLayer beside the same LSTM as a graph.
+"""W3's LSTM in the legacy MPSNNGraph API: RNNMatrixTrainingLayer compared with the same LSTM in a graph.
 
-Forward and all gradients of an LSTM of 200 units over 20 steps of 64 features at batch 64, in one process and in turns;
-the ratio is that of each turn, to the graph, and shall be 1.1 at most. The sequence lies as (batch, time, features), as
-the convolution before it leaves it, so that both turn it over. The layer's call encodes both passes, as people write
-it; the graph is one executable. The same with the time first, which nobody has to turn over. Ours alone.
+Both compute the forward pass and all gradients of an LSTM with 200 units over 20 steps of 64 features at batch 64, in
+one process and in turns. Each turn gives a ratio of the layer to the graph, which should be at most 1.1. The sequence
+is (batch, time, features), as the preceding convolution produces it, so both must transpose it; a second comparison has
+time first and needs no transposition. The layer encodes both passes into one command buffer; the graph is one
+executable. This measures only mpsgraph.
 """
 
 import statistics
@@ -25,7 +26,7 @@ GATES = ("input", "forget", "cell", "output")
 
 
 class Source:
-    """The weights of a gate: what a layer's descriptor takes."""
+    """The weights of a gate, as the layer's descriptor expects them."""
 
     kernel_width = kernel_height = 1
 
@@ -42,7 +43,7 @@ class Source:
 
 
 def arrays(batch_first: bool) -> dict[str, np.ndarray]:
-    """The sequence, the gradient of the result, and the weights of all gates behind each other."""
+    """Return the input sequence, the gradient of the output, and the concatenated weights of all gates."""
     rng = np.random.default_rng(0)
     sequence = (sizes.W3_BATCH, sizes.W3_STEPS) if batch_first else (sizes.W3_STEPS, sizes.W3_BATCH)
     shapes = {
@@ -56,7 +57,7 @@ def arrays(batch_first: bool) -> dict[str, np.ndarray]:
 
 
 def graph(batch_first: bool) -> Callable[[], np.ndarray]:
-    """A step of the graph. It returns the gradient of the recurrent weights."""
+    """Return a step of the graph that returns the gradient of the recurrent weights."""
     given = arrays(batch_first)
     g = mg.Graph()
     feeds = {name: g.placeholder(array.shape, name=name) for name, array in given.items()}
@@ -81,7 +82,7 @@ def graph(batch_first: bool) -> Callable[[], np.ndarray]:
 
 
 def layer(batch_first: bool) -> Callable[[], np.ndarray]:
-    """A step of the layer. It returns the gradient of the recurrent weights."""
+    """Return a step of the layer that returns the gradient of the recurrent weights."""
     given = arrays(batch_first)
     descriptor = nngraph.LSTMDescriptor(INPUTS, HIDDEN, use_float32_weights=True)
     for number, gate in enumerate(GATES):
@@ -117,7 +118,7 @@ def layer(batch_first: bool) -> Callable[[], np.ndarray]:
 
 
 def in_turn(functions: list[Callable[[], object]], steps: int) -> list[float]:
-    """Milliseconds of each one's middle step."""
+    """Run the functions in turns and return the median milliseconds of each."""
 
     def milliseconds(function: Callable[[], object]) -> float:
         begin = time.perf_counter()
@@ -136,7 +137,7 @@ def measure(options: Options) -> list[Row]:
             title = f"LSTM of {sizes.W3_STEPS} steps, both passes, {first} first"
             say(title)
             ways = {GRAPH: graph(batch_first), LAYER: layer(batch_first)}
-            one, other = (function() for function in ways.values())  # compiles
+            one, other = (function() for function in ways.values())  # The first calls compile.
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
             in_turn(list(ways.values()), 3)
             steps = max(3, int(options.turn_seconds / 0.05))

@@ -1,7 +1,7 @@
-"""All benchmarks, or those that are named: tables on the terminal, bench/results.csv, the pages of document.py.
+"""Run all benchmarks, or those named: print tables and update bench/results.csv and the pages of document.py.
 
-`make bench` runs it. `run.py w1_digits memory` measures two and enters them into the results beside the others;
-`--quick` shows in some minutes that everything works, and writes to build/bench/ instead.
+`make bench` runs this. `run.py w1_digits memory` measures two benchmarks and adds them to the results. `--quick` checks
+in a few minutes that everything works, and writes to build/bench/ instead.
 """
 
 import argparse
@@ -51,22 +51,22 @@ QUICK = BENCH.parent / "build" / "bench" / "quick.csv"
 
 
 def machine(at: Ceilings) -> list[Row]:
-    """What the numbers were measured on."""
+    """Return rows that describe the machine."""
     where = f"{processor()}, {THREADS} threads"
-    rates = {f"products, {name}": ("GFLOP/s", rate / 1e9) for name, rate in at.operations.items()}
+    rates = {f"matmul, {name}": ("GFLOP/s", rate / 1e9) for name, rate in at.operations.items()}
     rates["memory copy, read + write"] = ("GB/s", at.memory / 1e9)
     rates["cache read"] = ("GB/s", at.cache / 1e9)
     return [Row("machine", where, unit, OURS, mode, Spread.of([rate])) for mode, (unit, rate) in rates.items()]
 
 
 def version() -> str:
-    """Ours, with the commit where there is one."""
+    """Return our version, with the commit if this is a Git checkout."""
     found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=BENCH, capture_output=True, text=True)
     return f"{mg.__version__}+{found.stdout.strip()}" if found.returncode == 0 else mg.__version__
 
 
 def dated(rows: list[Row], benchmark: str, own: str) -> list[Row]:
-    """Rows with what is the same for all of a benchmark. Args: own, our version."""
+    """Return the rows with the benchmark, date, and machine filled in, and `own` as the version of our rows."""
     common: dict[str, Any] = {
         "benchmark": benchmark,
         "measured": datetime.date.today().isoformat(),
@@ -76,8 +76,8 @@ def dated(rows: list[Row], benchmark: str, own: str) -> list[Row]:
 
 
 def run(benchmarks: list[str], options: Options, path: Path) -> None:
-    """Measures one after the other and enters each when it is done, so that nothing is lost."""
-    own = version()  # of what is measured: others may commit meanwhile
+    """Run the benchmarks in order, storing the results of each as soon as it is done."""
+    own = version()  # Read it before measuring, because HEAD may change in the meantime.
     for name in benchmarks:
         at = ceilings()
         found = machine(at) + bounded(importlib.import_module(name).measure(options), at)
@@ -87,15 +87,17 @@ def run(benchmarks: list[str], options: Options, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("benchmarks", nargs="*", metavar="benchmark", help=f"of {', '.join(BENCHMARKS)}; none: all")
+    parser.add_argument(
+        "benchmarks", nargs="*", metavar="benchmark", help=f"benchmarks to run (default all): {', '.join(BENCHMARKS)}"
+    )
     Options.add_to(parser)
     arguments = parser.parse_args()
     if unknown := set(arguments.benchmarks) - set(BENCHMARKS):
-        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}: choose from {', '.join(BENCHMARKS)}")
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: choose from {', '.join(BENCHMARKS)}")
 
     load = os.getloadavg()[0]
     if load > 1:
-        print(f"The load average is {load:.1f}: others use this machine, and the numbers will be worth little.")
+        print(f"The load average is {load:.1f}: other processes use this machine, so results will be unreliable.")
     started = time.perf_counter()
     run(arguments.benchmarks or list(BENCHMARKS), Options.of(arguments), QUICK if arguments.quick else RESULTS)
     written = [] if arguments.quick else write()

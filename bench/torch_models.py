@@ -1,7 +1,7 @@
-"""PyTorch's programs for bench/torch_programs.py: six plain ones, and models of torchvision and transformers.
+"""PyTorch programs for bench/torch_programs.py: six plain ones, and models from torchvision and transformers.
 
-They have moderate sizes, random weights, float32 and no dropout. Wrappers that make tensors go in and a loss come out
-are those of tests/pytorch/models.py; a program whose package is not installed is left out.
+They have moderate sizes, random float32 weights, and no dropout. tests/pytorch/models.py has the wrappers that map
+tensors to a loss. Programs whose package is not installed are skipped.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 Made = tuple[Any, Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]
-"""A module, its loss (outputs, *labels), inputs and labels."""
+"""A module, its loss function (outputs, *labels), its inputs, and its labels."""
 
 PROGRAMS: dict[str, tuple[str, Callable[[], Made]]] = {}
-"""By name: the package that it needs, and what makes it."""
+"""By name: the package that a program needs, and the function that builds it."""
 
 
 def program(name: str, package: str = "torch") -> Callable[[Callable[[], Made]], Callable[[], Made]]:
@@ -33,14 +33,14 @@ def available() -> list[str]:
 
 
 def made(name: str) -> Made:
-    """Always with the same weights and the same batch."""
+    """Build a program, always with the same weights and the same batch."""
     import torch
 
     torch.manual_seed(0)
     return PROGRAMS[name][1]()
 
 
-# --- plain ------------------------------------------------------------------------------------------------------------
+# --- plain programs ---------------------------------------------------------------------------------------------------
 @program("perceptron")
 def perceptron() -> Made:
     import torch

@@ -1,13 +1,14 @@
-"""Training steps of PyTorch's programs by each way in, and by PyTorch itself: times of a step, and of the first one.
+"""Training steps of PyTorch programs on mpsgraph, with each way to run them, and on PyTorch itself.
 
-    .venv-conformance/bin/python bench/torch_programs.py             with mpsgraph on the path, as `make test-torch`
+    .venv-conformance/bin/python bench/torch_programs.py             with mpsgraph importable, as in `make test-torch`
     .venv-conformance/bin/python bench/torch_programs.py --quick     six programs in three rounds
     .venv-conformance/bin/python bench/torch_programs.py --models 'resnet|bert' --json part.json
 
-The ways in are Trainer, compile_step and the backend of torch.compile; beside them stand eager and Inductor (which
-needs a C++ compiler at hand, and gets an empty cache). Each side is a process of its own, with as many threads as the
-others, and they take turns; who waits sleeps. A side with other losses than eager's is not counted. How far it is goes
-to stderr, the table to stdout. It stands beside the other benchmarks, which run ours where PyTorch is not.
+It reports the times of a step and of the first step. The sides are Trainer, compile_step, and the torch.compile backend
+of mpsgraph, and PyTorch's eager mode and Inductor, which needs a C++ compiler and starts with an empty cache. Each side
+runs in a separate process with the same number of threads; they take turns, and waiting sides sleep. A side whose
+losses differ from those of eager mode is not counted. Progress goes to stderr, the table to stdout. This is separate
+from the other benchmarks, whose environment for mpsgraph does not contain PyTorch.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ SIDES = (*OURS, *PEERS)
 QUICK = ("perceptron", "convolutions", "transformer", "LSTM", "resnet18", "bert")
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 STEPS = 5
-"""Whose losses are compared, before anything is timed."""
+"""Steps whose losses are compared before anything is timed."""
 
 
 def stepping(side: str, made: torch_models.Made, fused: bool) -> Callable[[], float]:
-    """A function that makes a step and gives its loss. Args: fused, PyTorch's Adam in one loop over all parameters."""
+    """Return a function that runs a training step and returns its loss; fused selects PyTorch's fused Adam."""
     import torch
 
     module, loss, inputs, labels = made
@@ -72,14 +73,14 @@ def stepping(side: str, made: torch_models.Made, fused: bool) -> Callable[[], fl
 
 
 def serve(side: str, threads: int, clock: Callable[[], float], fused: bool) -> None:
-    """Answers lines of a program's name and a number of steps by their times and losses; has one program at a time."""
+    """Answer each line [program name, number of steps] with [times, losses], keeping one program at a time."""
     import torch
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what packages print is no answer
+    os.dup2(2, 1)  # Output of other packages must not mix with the answers.
     torch.set_num_threads(threads)
     first = torch.nn.Linear(3, 2), torch.nn.functional.cross_entropy, (torch.randn(4, 3),), (torch.arange(4) % 2,)
-    stepping(side, first, fused)()  # what is imported and set up once
+    stepping(side, first, fused)()  # Do imports and one-time setup now.
     name, step = "", None
     for line in sys.stdin:
         wanted, steps = json.loads(line)
@@ -91,7 +92,8 @@ def serve(side: str, threads: int, clock: Callable[[], float], fused: bool) -> N
                 made = torch_models.made(wanted)
                 name, began = wanted, time.perf_counter()
                 step = stepping(side, made, fused)
-                losses, times = [step()], [time.perf_counter() - began]  # compilers work in processes of their own
+                # Wall time, because compilers run in separate processes.
+                losses, times = [step()], [time.perf_counter() - began]
                 steps -= 1
             else:
                 losses, times = [], []
@@ -103,14 +105,14 @@ def serve(side: str, threads: int, clock: Callable[[], float], fused: bool) -> N
                 times.append(ended - began)
                 began = ended
             answer: Any = [times, losses]
-        except Exception as error:  # Inductor without a compiler, for one
+        except Exception as error:  # For example, Inductor without a compiler.
             cause = getattr(error, "inner_exception", error)
             answer, name, step = [None, f"{type(cause).__name__}: {cause}".splitlines()[0][:200]], "", None
         print(json.dumps(answer), file=answers, flush=True)
 
 
 class Sides:
-    """A process for each side."""
+    """The processes of all sides."""
 
     def __init__(self, names: list[str], threads: int, clock: str, fused: bool, cache: str) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": cache}
@@ -140,7 +142,7 @@ class Sides:
 
 
 def measured(sides: Sides, name: str, rounds: int, seconds: float) -> dict[str, Any]:
-    """Of a program, for each side that runs it: seconds of the first step, and of all steps that were timed."""
+    """Measure a program on each side: seconds of the first step and of all timed steps."""
     first, losses, times, failed = {}, {}, {}, {}
     for side in sides.processes:
         progress(f"{name}: first steps, {side}")
@@ -151,7 +153,7 @@ def measured(sides: Sides, name: str, rounds: int, seconds: float) -> dict[str, 
         first[side], losses[side], times[side] = found[0], said, [min(found[1:])]
     for side in losses:
         if "eager" in losses and not _equal(losses[side], losses["eager"]):
-            failed[side] = f"its losses are {losses[side]}, eager's {losses['eager']}"
+            failed[side] = f"its losses are {losses[side]}, those of eager mode {losses['eager']}"
             del times[side], first[side]
     counts = {side: max(2, min(30, round(seconds / found[0]))) for side, found in times.items()}
     times = {side: [] for side in times}
@@ -160,12 +162,12 @@ def measured(sides: Sides, name: str, rounds: int, seconds: float) -> dict[str, 
         for side in times:
             found, said = sides.ask(side, name, counts[side] + 1)
             assert found is not None, (name, side, said)
-            times[side] += found[1:]  # the first finds another side's numbers in the caches
+            times[side] += found[1:]  # The first step runs with the caches full of another side's data.
     return {"first": first, "times": times, "failed": failed}
 
 
 def _equal(found: list[float], expected: list[float]) -> bool:
-    """The first loss is the same; those after it, of float32's gradients, are near."""
+    """Return whether the first losses are equal and the later ones, after float32 updates, are close."""
     near = all(math.isclose(a, b, rel_tol=2e-2, abs_tol=1e-3) for a, b in zip(found, expected, strict=True))
     return near and math.isclose(found[0], expected[0], rel_tol=1e-3)
 
@@ -175,7 +177,7 @@ def progress(text: str) -> None:
 
 
 def told(results: dict[str, Any], names: list[str]) -> str:
-    """The table: ms a step as median and quartiles, beside the better of PyTorch's own; first steps; means."""
+    """Return the table: median ms per step with quartiles, ratio to PyTorch's better mode, first steps, and means."""
     lines = ["| | " + " | ".join(names) + " | first step, s |", "|---|" + "---|" * (len(names) + 1)]
     ratios: dict[str, list[float]] = {side: [] for side in OURS}
     begun: list[float] = []
@@ -210,17 +212,24 @@ def told(results: dict[str, Any], names: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default="", help="a regular expression of names")
-    parser.add_argument("--quick", action="store_true", help="six programs in three rounds")
-    parser.add_argument("--rounds", type=int, default=0, help="5, or 3 with --quick")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a side in a round, about")
+    parser.add_argument("--models", default="", help="run only programs whose name matches this regular expression")
+    parser.add_argument("--quick", action="store_true", help="run six programs in three rounds")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds (default 5, or 3 with --quick)")
+    parser.add_argument(
+        "--seconds", type=float, default=0.5, help="approximate seconds per side in a round (default 0.5)"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
-        "--clock", default="wall", choices=CLOCKS, help="processor: on a busy machine, with --threads 1"
+        "--clock",
+        default="wall",
+        choices=CLOCKS,
+        help="clock to use; on a busy machine, use processor together with --threads 1",
     )
-    parser.add_argument("--fused", action="store_true", help="Adam(fused=True) on all sides that leave it to PyTorch")
-    parser.add_argument("--without", nargs="*", default=[], choices=SIDES, help="sides that are left out")
-    parser.add_argument("--json", help="a file for all times, and what it holds from before is told as well")
+    parser.add_argument(
+        "--fused", action="store_true", help="use Adam(fused=True) on all sides that run PyTorch's optimizer"
+    )
+    parser.add_argument("--without", nargs="*", default=[], choices=SIDES, help="sides to skip")
+    parser.add_argument("--json", help="file for all times; its earlier contents are included in the table")
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:

@@ -1,8 +1,9 @@
-"""W10: one token that a GPT writes with a cache of keys and values, ours and the peers.
+"""W10: generating one token with a GPT and a key/value cache, in mpsgraph and its peers.
 
-Blocks of attention and of two dense layers, each behind a layer normalization. The keys and values of all tokens so far
-lie in variables of a fixed length; a step writes one row of each, at the position, and reads all of them. Position and
-token stay on the device; only the token is read. At the end of the cache the position starts again.
+Each block has attention and two dense layers, with layer normalization before each of the two parts. The keys and
+values of all earlier tokens are in variables of fixed length. A step writes one row of each at the current position and
+reads all rows. Token and position stay on the device, and only the token is read. At the end of the cache, the position
+wraps around to 0.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ from mpsgraph import nn
 
 WORKLOAD = Workload(
     "W10",
-    f"one token of a GPT, {sizes.W10_LAYERS} layers of {sizes.W10_WIDTH}, {sizes.W10_POSITIONS} positions cached",
+    f"GPT of {sizes.W10_LAYERS} layers of {sizes.W10_WIDTH}, one token, {sizes.W10_POSITIONS:,} cached positions",
     target=0.5,
     trains=False,
     peers={"PyTorch": ("eager",)},
@@ -27,8 +28,8 @@ WORKLOAD = Workload(
 
 
 def attention(x: mg.Tensor, start: mg.Tensor, seen: mg.Tensor) -> tuple[mg.Tensor, list[mg.Operation]]:
-    """What a token sees of those before it and of itself: (1, width), and the updates of the cache."""
-    g: Any = x.graph  # typed as the extension's graph, which lacks the operations' methods
+    """Return attention of a token to itself and earlier tokens, shape (1, width), and the updates of the cache."""
+    g: Any = x.graph  # Any, because x.graph is typed as the extension's graph, which lacks the operations.
     head = sizes.W10_WIDTH // sizes.W10_HEADS
     rows = (sizes.W10_HEADS, 1, head)
     q, k, v = (g.reshape(nn.Linear(sizes.W10_WIDTH)(x), rows) for _ in range(3))
@@ -44,7 +45,7 @@ def attention(x: mg.Tensor, start: mg.Tensor, seen: mg.Tensor) -> tuple[mg.Tenso
 
 
 def trained_model() -> mg.Model:
-    """Writes the token behind the one that its variables hold."""
+    """Build a model that generates the token after the one in its variables."""
     g = mg.Graph()
     token = g.variable(np.zeros(1, np.int32), name="token")
     position = g.variable(np.zeros(1, np.int32), name="position")

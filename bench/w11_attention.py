@@ -1,7 +1,8 @@
-"""W11: scaled dot-product attention, forward with all gradients, over 256 to 4,096 positions; ours and PyTorch's.
+"""W11: scaled dot-product attention, forward with all gradients, over 256 to 4,096 positions, in mpsgraph and PyTorch.
 
-Eight heads of 64 features; batches of 16, 4 and 1, so that all lengths have rows enough for the threads. PyTorch's is
-its tiled operation, which holds no scores either. Then the memory that the longest needs. Sizes are in workloads.py.
+Attention has eight heads of 64 features. Batches are 16, 4, and 1, so that every length has enough rows for the
+threads. PyTorch runs its tiled operation, which does not store the scores, either. Peak memory is measured for the
+longest sequence. Sizes are in workloads.py.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ LONGEST = "W11 4096"
 
 
 def operands(positions: int) -> list[np.ndarray]:
-    """Query, key, value, and the gradient of the result."""
+    """Return the query, key, value, and the gradient of the output."""
     rng = np.random.default_rng(0)
     shape = (sizes.W11_BATCHES[positions], sizes.W11_HEADS, positions, sizes.W11_FEATURES)
     return [rng.standard_normal(shape, np.float32) for _ in range(4)]
@@ -66,7 +67,7 @@ def workload(name: str) -> Workload:
 
 
 def memory(options: Options) -> list[Row]:
-    """Of the longest, in a process of its own each."""
+    """Measure the peak memory for the longest sequence, each side in a separate process."""
     sides = [ours(__file__, LONGEST, "graph"), *(peer("PyTorch", LONGEST, ("eager",)) if options.peers else [])]
     samples = {}
     with progress("memory") as say:

@@ -1,7 +1,8 @@
-"""W12: one training step of a language model at 32 sequences of 64 tokens, ours and PyTorch's.
+"""W12: one training step of a language model with 32 sequences of 64 tokens, in mpsgraph and PyTorch.
 
-An embedding, an LSTM and a dense layer tell which token follows; cross-entropy, Adam. Of 1,000 words with 512 units,
-and of 96 characters with 384. The tokens of a batch are drawn evenly. Sizes are in workloads.py.
+An embedding, an LSTM, and a dense layer predict the next token; the loss is cross-entropy and the optimizer Adam. One
+model has 1,000 words and 512 units, the other 96 characters and 384 units. Tokens are uniformly random. Sizes are in
+workloads.py.
 """
 
 from functools import partial

@@ -1,8 +1,9 @@
-"""W1: one training step of the digit network at batch 64, ours and the peers.
+"""W1: one training step of the digit network at batch 64, in mpsgraph and its peers.
 
-Two convolutions 5x5 with ReLU and pooling, dense 1024 with dropout, dense 10, cross-entropy, gradient descent. The
-batch lies in memory and the loss is read after each step. Ours comes three times: as a model under Trainer, as a graph
-that is compiled once and run, and as nodes of mpsgraph.nngraph, which may take 1.1 of the graph's time.
+The network has two 5x5 convolutions with ReLU and pooling, a dense layer of 1024 with dropout, and a dense layer of 10;
+it trains with cross-entropy and SGD. The batch is in memory, and the loss is read after each step. mpsgraph runs it in
+three ways: as a model with Trainer, as a compiled graph, and as nodes of mpsgraph.nngraph, which may take 1.1 times as
+long as the graph.
 """
 
 import mpsgraph as mg

@@ -1,8 +1,8 @@
-"""W2: one training step of ResNet-50 on images 32 x 32 at batch 64, in float32 and in bfloat16; ours and the peers.
+"""W2: one training step of ResNet-50 on 32 x 32 images at batch 64, in float32 and bfloat16, in mpsgraph and its peers.
 
-Keras's ResNet-50: a block's stride is its first convolution's. Batch normalization with moving averages, cross-entropy,
-gradient descent. In bfloat16 weights stay float32 on both sides. The network is W8's, too. The training step as a
-package, saved by one process and loaded by the next, is measured by first_step.py.
+As in Keras, the first convolution of a block has its stride. Training uses batch normalization with moving averages,
+cross-entropy, and SGD. In bfloat16, weights stay float32 on both sides. W8 uses the same network. first_step.py
+measures the training step as a package that one process saves and the next one loads.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ PACKAGE = BENCH.parent / "build" / "bench" / "resnet50.mpsgraph"
 
 
 def convolution(channels: int, kernel: int, strides: int = 1) -> list[nn.Module]:
-    """With the batch normalization that follows each."""
+    """Return a convolution followed by batch normalization."""
     padding = "TF_SAME" if kernel == 3 else "TF_VALID"
     return [
         nn.Conv2d(channels, kernel, strides=strides, padding=padding, bias=False),
@@ -42,7 +42,7 @@ def convolution(channels: int, kernel: int, strides: int = 1) -> list[nn.Module]
 
 
 class Block(nn.Module):
-    """Three convolutions; the input is added to their result, by a convolution where it has another shape."""
+    """A residual block of three convolutions, with a projection where the shape changes."""
 
     def __init__(self, within: int, behind: int, strides: int, projected: bool) -> None:
         self.convolutions = nn.Sequential(
@@ -55,7 +55,7 @@ class Block(nn.Module):
 
 
 def network() -> nn.Sequential:
-    """ResNet-50 for images (batch, 32, 32, 3); its outputs are the logits of ten classes."""
+    """Build ResNet-50 for images (batch, 32, 32, 3); its outputs are the logits of ten classes."""
     blocks = [
         Block(within, behind, strides if first else 1, first)
         for within, behind, count, strides in sizes.W2_STAGES
@@ -88,7 +88,7 @@ def trainer(**options: Any) -> Step:
 
 
 def save() -> Step:
-    """Writes the training step as a package: a loss that depends on the updates. Its step is none."""
+    """Save the training step as a package, whose loss depends on the updates; the returned step does nothing."""
     g = mg.Graph()
     inputs, labels = batch()
     x = g.placeholder((-1, *inputs.shape[1:]), name="images")

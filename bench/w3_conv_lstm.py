@@ -1,7 +1,8 @@
-"""W3: one training step of the activity classifier at batch 64, ours and the peers.
+"""W3: one training step of the activity classifier at batch 64, in mpsgraph and its peers.
 
-A convolution makes 20 steps of 64 features from 2,000 samples of 6 axes, an LSTM of 200 units reads them, two dense
-layers tell six classes apart; cross-entropy, Adam. Peers compute the LSTM as a layer or step by step, what is faster.
+A convolution turns 2,000 samples of 6 axes into 20 steps of 64 features, an LSTM with 200 units processes them, and two
+dense layers classify six activities. The loss is cross-entropy and the optimizer Adam. Peers compute the LSTM as a
+layer or step by step, whichever is faster.
 """
 
 import mpsgraph as mg

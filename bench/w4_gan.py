@@ -1,8 +1,8 @@
-"""W4: one step of two adversarial networks for images 28 x 28 at batch 64: both losses and both updates in one run.
+"""W4: one training step of a GAN for 28 x 28 images at batch 64, with both losses and both updates in one run.
 
-The generator makes images of 100 random numbers by transposed convolutions with batch normalization, the discriminator
-tells them from real ones by convolutions with dropout; binary cross-entropy, Adam for each. One forward pass of the
-generator, two of the discriminator.
+The generator makes images from 100 random numbers with transposed convolutions and batch normalization. The
+discriminator classifies images as real or generated with convolutions and dropout. Losses are binary cross-entropy, and
+each network has an Adam optimizer. A step has one forward pass of the generator and two of the discriminator.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""W5: GeLU of basic operations on 4096 x 4096 elements, forward, and forward with backward; ours and the peers.
+"""W5: GELU from basic operations on 4096 x 4096 elements, forward and with its gradient, in mpsgraph and its peers.
 
-y = x / 2 * (1 + erf(x / sqrt(2))); backward, the sum of y is differentiated. Bound by memory: a fused kernel reads x
-once and writes one array of 64 MB.
+y = x / 2 * (1 + erf(x / sqrt(2))); the gradient is that of sum(y). It is memory-bound: a fused kernel reads x once and
+writes one array of 64 MB.
 """
 
 import math
@@ -33,7 +33,7 @@ BACKWARD = Workload(
 
 
 def gelu() -> tuple[mg.Graph, mg.Tensor, mg.Tensor, np.ndarray]:
-    """The graph, its placeholder, its result, and what is fed."""
+    """Return the graph, its placeholder, its output, and the input array."""
     g = mg.Graph()
     x = g.placeholder((-1, -1), name="x")
     y = 0.5 * x * (1 + g.erf(x * (1 / math.sqrt(2))))

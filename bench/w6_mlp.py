@@ -1,7 +1,7 @@
-"""W6: one training step of a multilayer perceptron 784-512-512-10 with Adam at batch 32, ours and the peers.
+"""W6: one training step of the MLP 784-512-512-10 with Adam at batch 32, in mpsgraph and its peers.
 
-So small that what a framework does beside computing decides. The batch lies in memory and the loss is read after each
-step. Ours comes twice: as a model under Trainer, and as a graph that is compiled once and run.
+The network is so small that overhead matters more than arithmetic. The batch is in memory, and the loss is read after
+each step. mpsgraph runs it in two ways: as a model with Trainer, and as a compiled graph.
 """
 
 import mpsgraph as mg

@@ -1,8 +1,8 @@
-"""W7: one character of text that an LSTM of 1,024 units writes, ours and the peers.
+"""W7: generating one character with an LSTM of 1,024 units, in mpsgraph and its peers.
 
-Embedding, a step of the LSTM, dense layer, and a draw from the softmax at a temperature. The character and the states
-stay on the device, in variables that the step assigns; only the character is read. Weights are constants in the peers'
-engines; ours is made ready for inference likewise, and is also measured as it was trained.
+A step runs an embedding, one step of the LSTM, and a dense layer, and samples from the softmax with a temperature. The
+character and the states stay on the device, in variables that the step assigns; only the character is read. Weights are
+constants in the peers. mpsgraph is measured after optimizing for inference, and as trained.
 """
 
 import mpsgraph as mg
@@ -26,11 +26,11 @@ WORKLOAD = Workload(
         "ONNX Runtime": ("float32",),
     },
 )
-SMALLEST = 1e-9  # of the random numbers: their logarithm is finite
+SMALLEST = 1e-9  # Lower limit of the random numbers, so that their logarithm is finite.
 
 
 def trained_model() -> mg.Model:
-    """Draws a character from what the last one left in its variables, and leaves what the next one needs."""
+    """Build a model that draws a character given its variables and updates them for the next one."""
     g = mg.Graph()
     zeros = np.zeros((1, 1, sizes.W7_HIDDEN), np.float32)
     h, c = g.variable(zeros, name="h", trainable=False), g.variable(zeros, name="c", trainable=False)
@@ -43,7 +43,7 @@ def trained_model() -> mg.Model:
     uniform = g.random_uniform((1, sizes.W7_CHARACTERS), SMALLEST, 1.0)
     drawn = g.reduction_arg_maximum(
         logits - g.logarithm(-g.logarithm(uniform)), axis=-1
-    )  # Gumbel's way to draw from a softmax
+    )  # The Gumbel-max trick: samples from the softmax.
     updates = [
         g.assign(h, new_h),
         g.assign(c, new_c),

@@ -1,8 +1,8 @@
-"""W8: ResNet-50 in inference on images 32 x 32, batch 1 and 64, also in bfloat16, and 64 in int8; ours and the peers.
+"""W8: ResNet-50 inference on 32 x 32 images in float32, bfloat16, and int8, in mpsgraph and its peers.
 
-Batch normalization by moving averages that are not trivial. The engines fold it into the convolutions before they run,
-and so does ours when it is asked to; it is also measured as it was trained. In bfloat16 the weights that were trained
-are float32, and images and logits are.
+Batches are 1 and 64 in float32 and bfloat16, and 64 in int8. Batch normalization uses nontrivial moving averages. The
+peers fold it into the convolutions before running, as mpsgraph does when optimizing for inference; mpsgraph is also
+measured as trained. In bfloat16, the trained weights, the images, and the logits are float32.
 """
 
 from collections.abc import Callable
@@ -36,11 +36,11 @@ INT8 = Workload(
     trains=False,
     peers={"ONNX Runtime": ("int8",), "OpenVINO": ("int8",)},
 )
-CALIBRATION = 64  # images
+CALIBRATION = 64  # Number of images.
 
 
 def trained_model(precision: str = "float32") -> mg.Model:
-    """The network in inference mode, with moving averages as if it had been trained."""
+    """Return the network in inference mode, with random moving averages as if it had been trained."""
     g, network_ = mg.Graph(), network().eval()
     x = g.placeholder((-1, sizes.W2_IMAGE, sizes.W2_IMAGE, 3), name="images")
     with mg.autocast(precision):
@@ -72,7 +72,7 @@ def built(model: Callable[[], mg.Model], batch: int) -> Step:
 
 
 def quantized() -> mg.Model:
-    """By ranges seen on as many images as ONNX Runtime's tool is given."""
+    """Return the model quantized with as many calibration images as ONNX Runtime's tool gets."""
     return trained_model().quantize(images(CALIBRATION))
 
 

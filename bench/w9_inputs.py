@@ -1,4 +1,4 @@
-"""The arrays of W9's operations, by operation: what ours and every peer are given. Only numpy is imported here."""
+"""Input arrays of the operations of W9, shared by mpsgraph and all peers. Imports only numpy."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ def complexes(*shape: int) -> list[np.ndarray]:
 
 
 def images_and_places() -> list[np.ndarray]:
-    """Images (N, H, W, C), and where they are sampled: (N, H, W, 2) between -1 and 1, x before y."""
+    """Return images (N, H, W, C) and sampling coordinates (N, H, W, 2) between -1 and 1, x before y."""
     rng = _rng()
     places = rng.uniform(-1, 1, (*sizes.W9_IMAGES[:3], 2)).astype(np.float32)
     return [rng.standard_normal(sizes.W9_IMAGES, np.float32), places]
@@ -44,5 +44,5 @@ INPUTS: dict[str, Callable[[], list[np.ndarray]]] = {
 
 
 def operation(workload: str) -> str:
-    """The key of INPUTS in a workload's name."""
+    """Return the operation, a key of INPUTS, that a workload's name contains."""
     return workload.removeprefix("W9 ")

@@ -1,7 +1,7 @@
-"""W9: sorting, cumulative sum, Fourier transforms and sampling at places, one by one; ours and the peers.
+"""W9: sorting, cumulative sums, Fourier transforms, and grid sampling, one operation at a time, in mpsgraph and peers.
 
-A million numbers are sorted; sizes are in workloads.py, the arrays in w9_inputs.py. numpy sorts as it does by default,
-unstably; ours and JAX keep the order of equal elements. Single operations of every family are in operations.py.
+Sorts take a million numbers; sizes are in workloads.py, input arrays in w9_inputs.py. numpy runs its default sort,
+which is unstable, while mpsgraph and JAX sort stably. operations.py measures single operations of every family.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""What all benchmarks share: sides in processes of their own, interleaved rounds, a watch on other load, reports.
+"""Shared parts of all benchmarks: separate processes, interleaved rounds, detection of other load, and reports.
 
-Importing it fixes the number of threads, here and for every process started from here, before any library that counts
-processors is loaded. Everything reads /proc, so it measures on Linux.
+Importing this package sets the number of threads, for this process and all processes started from it, before any
+library that counts processors is loaded. It reads /proc, so measuring requires Linux.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Ours and the peers in one run: rounds in which ours and each peer take turns, so that both see the same machine.
+"""Compare mpsgraph with its peers in one run, taking turns so that all of them see the same machine state.
 
-A peer's modes are tried first, one process at a time; those near its best take part in the rounds. A turn is about
-half a second of steps. Turns that other processes disturbed are repeated, as long as patience lasts; those that stay
-disturbed do not count where there are enough others. Our ratio to a peer is that of turns that stood side by side.
+All modes of a peer are tried first, one process at a time; the fastest ones take part in the rounds. A turn is about
+half a second of steps. Turns that other processes disturbed are repeated while patience lasts. Turns that stay
+disturbed are ignored if there are enough others. The ratio to a peer compares adjacent turns.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from .report import OURS, Row, Spread
 from .sides import Running, Side, SideFailed, peer
 
 WARM_UP = 5
-PAUSE = 0.02  # seconds between turns, in which the last one's worker threads go to sleep
-ENOUGH = 3  # undisturbed turns
-TRIALS = 2  # turns by which a mode is tried
-NEAR, FINALISTS = 1.1, 2  # what a mode may take of its peer's best to take part, and how many of a peer do
+PAUSE = 0.02  # Seconds between turns, so that the previous side's worker threads go to sleep.
+ENOUGH = 3  # The number of undisturbed turns that suffices.
+TRIALS = 2  # Turns in which a mode is tried.
+NEAR, FINALISTS = 1.1, 2  # A mode takes part if it is within NEAR times its peer's best; at most FINALISTS do.
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is compared. Training workloads must have a loss that falls."""
+    """A workload to compare. The loss of a training workload must decrease."""
 
     name: str
     title: str
-    target: float | None  # the ratio to the best peer that we want to reach, where one has been set
+    target: float | None  # Target for the ratio to the best peer, or None.
     trains: bool = True
-    peers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # modes by peer
+    peers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # The modes of each peer.
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The seconds of its steps, and the share of the machine that others used."""
+    """The seconds of each step of a turn, and the share of the machine that other processes used."""
 
     seconds: list[float]
     disturbed: float
@@ -52,12 +52,12 @@ class Turn:
 
 @dataclass
 class Contender:
-    """A side that takes part: its process, its turns, and for each the turn of ours that stood beside it."""
+    """A side that takes part: its process, its turns, and for each turn the adjacent turn of mpsgraph."""
 
     running: Running
-    part: str = ""  # which of several workloads its process is to build
+    part: str = ""  # Name of the workload that its process builds, if it knows several.
     per_turn: int = 0
-    first_result: float = 0.0  # seconds that building and the first step took, imports done
+    first_result: float = 0.0  # Seconds to build the model and run the first step, without imports.
     first_value: float | None = None
     last_value: float | None = None
     turns: list[Turn] = field(default_factory=list)
@@ -69,17 +69,17 @@ class Contender:
 
     def prepare(self, turn_seconds: float) -> None:
         built = self.running.setup(self.part)
-        (first,), self.first_value = self.running.steps(1)  # compiles
+        (first,), self.first_value = self.running.steps(1)  # The first step compiles.
         self.first_result = built + first
         seconds, _ = self.running.steps(WARM_UP)
         self.per_turn = min(2000, max(3, math.ceil(turn_seconds / min(seconds))))
 
     def turn(self, patience: Patience) -> Turn:
-        """Takes a turn."""
+        """Take a turn and return it."""
 
         def steps() -> list[float]:
             time.sleep(PAUSE)
-            self.running.steps(2)  # caches and threads come back
+            self.running.steps(2)  # Warm up caches and threads again.
             seconds, self.last_value = self.running.steps(self.per_turn)
             return seconds
 
@@ -87,25 +87,26 @@ class Contender:
         return self.turns[-1]
 
     def seconds(self) -> list[float]:
-        """Of all steps that count."""
+        """Return the seconds of all steps in the turns that count."""
         quiet = [turn for turn in self.turns if turn.disturbed <= QUIET]
         return [second for turn in (quiet if len(quiet) >= ENOUGH else self.turns) for second in turn.seconds]
 
     def median(self) -> float:
-        """Of all steps that count, in seconds."""
+        """Return the median in seconds over all steps that count."""
         return statistics.median(self.seconds())
 
     def ratios(self) -> list[float]:
-        """Ours to this one, in the rounds that count."""
+        """Return the ratio of our time to this side's in each round that counts."""
         pairs = list(zip(self.beside, self.turns, strict=True))
         quiet = [pair for pair in pairs if max(turn.disturbed for turn in pair) <= QUIET]
         return [ours.median / its.median for ours, its in (quiet if len(quiet) >= ENOUGH else pairs)]
 
     def check(self, trains: bool) -> None:
-        """A side that computes nonsense is not measured."""
+        """Raise SideFailed if the loss of this side is not finite or does not decrease."""
         values = [value for value in (self.first_value, self.last_value) if value is not None]
         if not all(map(math.isfinite, values)) or (trains and not self.last_value < self.first_value):
-            raise SideFailed(f"{self.side.label} does not train: its loss went {' -> '.join(map(str, values))}")
+            expected = "be finite and decrease" if trains else "be finite"
+            raise SideFailed(f"the loss of {self.side.label} must {expected}, got {' -> '.join(map(str, values))}")
 
     def row(self, workload: Workload, ratios: Sequence[float], target: float | None = None) -> Row:
         return Row(
@@ -123,9 +124,9 @@ class Contender:
 
 
 def compare(workload: Workload, own: Sequence[Side], options: Options) -> list[Row]:
-    """Measures own[0] against our other sides and against the workload's peers. Result: a row for each side.
+    """Measure own[0] against our other sides and against the workload's peers; return a row for each side.
 
-    A peer that fails is left out with a word; ours must not fail. Errors: SideFailed.
+    A peer that fails is skipped with a message. If one of our own sides fails, raise SideFailed.
     """
     if not re.search(options.workloads, workload.name):
         return []
@@ -159,7 +160,7 @@ def compare(workload: Workload, own: Sequence[Side], options: Options) -> list[R
 
 
 def first_places(tried: Sequence[Contender], beaten: list[Contender]) -> list[Contender]:
-    """Those of one peer's modes that take part in the rounds; the others' processes end, and they join the beaten."""
+    """Return the modes of a peer that take part in the rounds; close the other processes and add them to beaten."""
     places = sorted(tried, key=Contender.median)
     staying = [one for one in places[:FINALISTS] if one.median() <= NEAR * places[0].median()]
     for contender in places[len(staying) :]:
@@ -169,7 +170,7 @@ def first_places(tried: Sequence[Contender], beaten: list[Contender]) -> list[Co
 
 
 def take_turns(contenders: Sequence[Contender], options: Options, say: Callable[[str], None]) -> None:
-    """The rounds, after everybody has prepared."""
+    """Run the rounds, after all contenders have been prepared."""
     headline, *others = contenders
     patience = Patience(options.patience)
     for number in range(options.rounds):
@@ -181,7 +182,7 @@ def take_turns(contenders: Sequence[Contender], options: Options, say: Callable[
 
 
 def rows_of(workload: Workload, contenders: Sequence[Contender]) -> list[Row]:
-    """A row for each. Errors: SideFailed for one that computes nonsense."""
+    """Return a row for each contender; raise SideFailed if a loss is not finite or does not decrease."""
     for contender in contenders:
         contender.check(workload.trains)
     headline, *others = contenders

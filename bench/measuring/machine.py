@@ -1,7 +1,7 @@
-"""The machine beneath the numbers: how much of it others use, and how fast it copies memory.
+"""Load and memory bandwidth of the machine that measures.
 
-A measurement that others disturbed by more than a few per cent is worthless; memory bandwidth tells apart the states
-that virtual machines are in for minutes at a time.
+A measurement is useless if other processes took more than a few percent of the machine. Memory bandwidth tells apart
+the states in which virtual machines stay for minutes at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-QUIET = 0.03  # of all processors: what others may use during a measurement
+QUIET = 0.03  # Share of all processors that other processes may use during a measurement.
 ATTEMPTS = 6
 
 Result = TypeVar("Result")
@@ -23,10 +23,12 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class OthersLoad:
-    """The share of all processors that went to other processes, or was stolen, since it was made.
+    """The share of all processors used by other processes, or stolen by the hypervisor, since construction.
 
-    Args: ids of running processes that are no others. Nor is this one, nor are children of it that have ended.
-    Resolution: a hundredth of a second.
+    This process and its ended children do not count as others. The resolution is 0.01 s.
+
+    Args:
+        *processes: IDs of running processes that do not count as others, either.
     """
 
     def __init__(self, *processes: int) -> None:
@@ -45,19 +47,22 @@ class OthersLoad:
 
 def _processor_seconds(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / _TICK  # user and system; the same of children that were waited for
+    # User and system time of the process and of the children it has waited for.
+    return sum(map(int, fields[11:15])) / _TICK
 
 
 class Patience:
-    """How many seconds a benchmark may spend, in all, on repeating what others disturbed."""
+    """The total seconds that a benchmark may spend on repeating disturbed measurements."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds
 
     def undisturbed(self, measure: Callable[[], Result], *processes: int) -> tuple[Result, float]:
-        """The result of the attempt that others disturbed least, and the share of the machine that they used.
+        """Return the result of the least disturbed attempt and the share of the machine that other processes used.
 
-        Args: processes, ids of those that are measured.
+        Args:
+            measure: Runs the measurement and returns its result.
+            *processes: IDs of the measured processes.
         """
         best: tuple[Result, float] | None = None
         for attempt in range(ATTEMPTS):
@@ -68,13 +73,13 @@ class Patience:
                 best = result, share
             if share <= QUIET or self._left <= 0:
                 break
-            time.sleep(attempt)  # they may be gone then
+            time.sleep(attempt)  # The other processes may have ended by then.
             self._left -= time.perf_counter() - begin
         return best
 
 
 def copy_bandwidth(threads: int, megabytes: int = 128, attempts: int = 5) -> float:
-    """GB/s, read and written together, of copies that do not fit a cache; the best of some attempts."""
+    """Return the best rate, in GB/s read plus written, of copies that exceed the caches."""
     pairs = [(np.ones(megabytes << 17), np.ones(megabytes << 17)) for _ in range(threads)]
 
     def attempt() -> float:
@@ -90,9 +95,12 @@ def copy_bandwidth(threads: int, megabytes: int = 128, attempts: int = 5) -> flo
 
 
 def processor(description: str | None = None) -> str:
-    """The processor's name, and how many of it. Virtual ones of one name may have bfloat16's instructions, AMX, or not.
+    """Return the number and name of the processors, with a suffix for AMX or missing bfloat16 instructions.
 
-    Args: description, as /proc/cpuinfo has it; by default what is there.
+    Virtual processors of the same name can differ in these.
+
+    Args:
+        description: Content of /proc/cpuinfo. Defaults to that of this machine.
     """
     lines = (Path("/proc/cpuinfo").read_text() if description is None else description).splitlines()
     told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}

@@ -1,4 +1,4 @@
-"""The command line of every benchmark, and the line on the terminal that says what is being done."""
+"""Command line options and progress output of all benchmarks."""
 
 from __future__ import annotations
 
@@ -15,31 +15,38 @@ from .report import OURS, Row, print_rows
 
 @dataclass(frozen=True)
 class Options:
-    """How long to measure."""
+    """What to measure, and for how long."""
 
     rounds: int = 9
     turn_seconds: float = 0.5
-    patience: float = 120.0  # seconds that a workload may spend on repeating what others disturbed
+    patience: float = 120.0  # Seconds that a workload may spend on repeating disturbed turns.
     peers: bool = True
-    modes: str = ""  # a regular expression: the peers' modes that take part
-    workloads: str = ""  # likewise, of the workloads that are compared
-    quick: bool = False  # of each peer one mode, and nothing that compiles for long
+    modes: str = ""  # Regular expression that selects the modes of the peers.
+    workloads: str = ""  # Regular expression that selects the workloads.
+    quick: bool = False  # One mode per peer, and none that takes long to compile.
 
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--rounds", type=int, default=cls.rounds, help="turns of each side (%(default)s)")
+        parser.add_argument("--rounds", type=int, default=cls.rounds, help="turns per side (%(default)s)")
         parser.add_argument(
             "--patience",
             type=float,
             default=cls.patience,
-            help="seconds a workload may spend on repeating (%(default)s)",
+            help="seconds per workload for repeating disturbed turns (%(default)s)",
         )
         parser.add_argument(
-            "--quick", action="store_true", help="two short rounds, one mode a peer: shows that it works"
+            "--quick", action="store_true", help="check that everything works: two short rounds and one mode per peer"
         )
-        parser.add_argument("--no-peers", action="store_true", help="ours alone")
-        parser.add_argument("--peers", default="", metavar="REGEX", help="only modes such as 'PyTorch eager, tcmalloc'")
-        parser.add_argument("--only", default="", metavar="REGEX", help="only workloads such as 'W8 batch 1'")
+        parser.add_argument("--no-peers", action="store_true", help="measure only mpsgraph")
+        parser.add_argument(
+            "--peers",
+            default="",
+            metavar="REGEX",
+            help="compare only with peer modes that match, such as 'PyTorch eager, tcmalloc'",
+        )
+        parser.add_argument(
+            "--only", default="", metavar="REGEX", help="run only workloads that match, such as 'W8 batch 1'"
+        )
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Options:
@@ -50,11 +57,11 @@ class Options:
 
 
 def main(measure: Callable[[Options], list[Row]], builders: Mapping[str, Callable[[], Step]] | None = None) -> None:
-    """What a benchmark does as a command: measure and print, or be the measured process."""
+    """Run a benchmark as a command: measure and print the rows or, with --serve, act as the measured process."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     Options.add_to(parser)
     if builders:
-        parser.add_argument("--serve", choices=list(builders), help="be the measured process of this side")
+        parser.add_argument("--serve", choices=list(builders), help="act as the measured process of this side")
     arguments = parser.parse_args()
     if builders and arguments.serve:
         serve(builders[arguments.serve], OURS)
@@ -63,7 +70,7 @@ def main(measure: Callable[[Options], list[Row]], builders: Mapping[str, Callabl
 
 
 class Progress:
-    """One line on a terminal that is written over; elsewhere a line a message that matters."""
+    """Progress output: a status line that is overwritten on a terminal; elsewhere only messages to keep are printed."""
 
     def __init__(self, title: str) -> None:
         self._title, self._terminal = title, sys.stderr.isatty()
@@ -84,7 +91,7 @@ class Progress:
 
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Progress]:
-    """Says what is being done, until the block ends."""
+    """Show progress messages under a title until the block ends."""
     line = Progress(title)
     try:
         yield line

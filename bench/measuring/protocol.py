@@ -1,11 +1,13 @@
-"""The measured end of a benchmark: a process that builds one workload and steps it when it is told to.
+"""The measured process of a benchmark, which builds a workload and runs its steps on request.
 
-It reads lines and answers each with one line of JSON; the first answer comes unasked, when everything is imported.
-    (start)  -> {"resident": MB after importing, "version": of the package, then of what else makes the mode}
-    setup    -> {"seconds": of building the model}; `setup NAME` where the process knows several
-    step N   -> {"seconds": [of each step], "value": what the last step returned, the loss}
-    memory   -> {"peak": MB, the most that was ever resident}
-End of input ends the process. Standard library only: peers run in environments of their own.
+It reads commands from standard input and answers each with one line of JSON. It sends the first answer without a
+command, once everything is imported.
+    (start)  -> {"resident": MB after importing, "version": of the package, then of other libraries of the mode}
+    setup    -> {"seconds": of building the model}; `setup NAME` if the process knows several workloads
+    step N   -> {"seconds": [of each step], "value": result of the last step, usually the loss}
+    memory   -> {"peak": peak resident MB}
+The process exits at the end of its input. This module imports only the standard library, because peers run in separate
+environments.
 """
 
 from __future__ import annotations
@@ -21,13 +23,19 @@ from pathlib import Path
 from typing import Any
 
 Step = Callable[[], float | None]
-"""One step, finished when it returns; the loss where there is one."""
+"""A function that runs one step to completion and returns the loss, if there is one."""
 
 
 def serve(build: Callable[..., Step], package: str, *libraries: str) -> None:
-    """Obeys standard input until it ends. Args: package, which is measured; libraries, packages that the mode names."""
+    """Execute commands from standard input until it ends.
+
+    Args:
+        build: Builds the step; called with the arguments of the `setup` command.
+        package: The measured package.
+        *libraries: Other packages whose version belongs to the mode.
+    """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever libraries print goes to standard error
+    os.dup2(2, 1)  # Redirect the output of libraries to standard error.
 
     def answer(values: dict[str, Any]) -> None:
         print(json.dumps(values), file=answers, flush=True)
@@ -46,11 +54,11 @@ def serve(build: Callable[..., Step], package: str, *libraries: str) -> None:
         elif command == "memory":
             answer({"peak": _memory("VmHWM")})
         else:
-            raise ValueError(f"there is no command {line!r} here")
+            raise ValueError(f"expected setup, step (after setup), or memory, got {line!r}")
 
 
 def version(package: str, *libraries: str) -> str:
-    """ "2.4.6, scipy 1.17.1, tcmalloc 2.10": the package's, those of libraries, and of tcmalloc where it is loaded."""
+    """Return the versions of the package, the libraries, and tcmalloc if loaded, as in "2.4.6, tcmalloc 2.10"."""
     named = [f"{name} {importlib.metadata.version(name)}" for name in libraries]
     return ", ".join([importlib.metadata.version(package), *named, *_allocator()])
 
@@ -73,7 +81,7 @@ def _timed(step: Step, count: int) -> dict[str, Any]:
 
 
 def _memory(field: str) -> float:
-    """A figure of this process in MB."""
+    """Return a memory field of /proc/self/status in MB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024

@@ -1,4 +1,4 @@
-"""The file of results: rows as CSV, read again, and entered in the place of what they measure anew."""
+"""The results file: reading rows from CSV and replacing those that were measured again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPREADS = ("value", "ratio")
 
 
 def read(path: Path) -> list[Row]:
-    """All rows of a file; none when there is no file."""
+    """Return all rows of a file, or an empty list if it does not exist."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -22,9 +22,12 @@ def read(path: Path) -> list[Row]:
 
 
 def enter(rows: Sequence[Row], path: Path, order: Sequence[str]) -> None:
-    """Writes rows instead of those of the same benchmark, workload, title and machine; the others stay.
+    """Write rows to a file, replacing those with the same benchmark, workload, title, and machine.
 
-    Args: order, of the benchmarks in the file.
+    Args:
+        rows: The new rows.
+        path: The file; created if missing.
+        order: Names of the benchmarks, in the order of the file.
     """
     anew = {row.measured_as for row in rows}
     whole = [row for row in read(path) if row.measured_as not in anew] + list(rows)
@@ -37,7 +40,7 @@ def enter(rows: Sequence[Row], path: Path, order: Sequence[str]) -> None:
 
 
 def latest(rows: Sequence[Row]) -> list[Row]:
-    """Of each workload the rows of the machine that measured it last, and what these machines can do."""
+    """Return, for each workload, the rows of the machine that measured it last, and the rates of these machines."""
 
     def what(row: Row) -> tuple[str, ...]:
         return row.benchmark, row.workload, row.title
@@ -53,7 +56,7 @@ def _columns() -> list[str]:
 
 
 def _record(row: Row) -> dict[str, str | int]:
-    """Spreads become columns of their own: median, ratio_median."""
+    """Return the columns of a row; spreads become separate columns such as median and ratio_median."""
     record: dict[str, str | int] = {}
     for name, value in asdict(row).items():
         if name in SPREADS:

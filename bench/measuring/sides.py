@@ -1,6 +1,7 @@
-"""Sides of a comparison: ours and the peers' modes, each a command that speaks the protocol, and its running process.
+"""Sides of a comparison, each with a command that speaks the protocol, and their running processes.
 
-A peer lives in a virtual environment of its own that `make bench` makes; where that is missing, ours is measured alone.
+A side is mpsgraph or a mode of a peer. `make bench` creates a virtual environment for each peer; without it, the peer
+is skipped.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ PEERS = {
     "OpenVINO": ("onnx", "peers.openvino_peer"),
     "numpy": ("numpy", "peers.numpy_peer"),
 }
-"""Of each peer its environment and the module that is measured there."""
+"""The environment of each peer, and the module that runs there."""
 
 
 class SideFailed(Exception):
-    """A side could not be started, or died; the message carries the end of what it wrote."""
+    """A side failed to start or ended; the message contains the end of its error output."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """Who is measured, in which mode, and the command that does it."""
+    """The library and mode to measure, and the command that does it."""
 
     name: str
     mode: str
@@ -53,14 +54,20 @@ class Side:
 
 
 def ours(script: str, build: str, mode: str | None = None) -> Side:
-    """Our side: a script of this folder that serves one of its builders."""
+    """Return our side: a script in this folder, run with the name of one of its builders."""
     return Side(OURS, mode or build, (sys.executable, script, "--serve", build))
 
 
 def peer(name: str, workload: str, modes: Iterable[str], compiled: Path = COMPILED_BY_TORCH) -> list[Side]:
-    """A peer in these modes, each with the system's allocator and, where it is installed, with tcmalloc.
+    """Return a peer in these modes, each with the system's allocator and, where it is installed, with tcmalloc.
 
-    Args: compiled, the folder of kernels that torch.compile has made, and makes. Result: none without its environment.
+    Args:
+        name: Name of the peer, a key of `PEERS`.
+        workload: Name of the workload in the peer's script.
+        modes: Names of the modes.
+        compiled: Cache folder for kernels compiled by torch.compile.
+    Returns:
+        A list of sides, empty if the peer's environment does not exist.
     """
     environment, module = PEERS[name]
     python = _python(name, environment)
@@ -78,14 +85,14 @@ def peer(name: str, workload: str, modes: Iterable[str], compiled: Path = COMPIL
 
 
 def torch_operations() -> list[Side]:
-    """PyTorch's single operations, eager, with its best allocator."""
+    """Return PyTorch's side for single operations: eager mode with the best available allocator."""
     suffix, preload = list(_allocators().items())[-1]
     python = _python("PyTorch", "torch")
     return [Side("PyTorch", "eager" + suffix, (str(python), "-m", "peers.torch_operations"), preload)] if python else []
 
 
 def python_of(name: str) -> Path | None:
-    """The interpreter of a peer's environment; None, with a word, where that is missing."""
+    """Return the interpreter of a peer's environment; if it does not exist, print a message and return None."""
     return _python(name, PEERS[name][0])
 
 
@@ -94,18 +101,18 @@ def _python(name: str, environment: str) -> Path | None:
     python = ENVIRONMENTS / environment / "bin" / "python"
     if python.exists():
         return python
-    print(f"{name} is left out: there is no {python}; `make bench` makes it", file=sys.stderr)
+    print(f"{name} is skipped because {python} does not exist; `make bench` creates it", file=sys.stderr)
     return None
 
 
 def _allocators() -> dict[str, dict[str, str]]:
-    """What is added to a mode's name, and the environment that it means."""
+    """Return, for each allocator, its environment variables by the suffix that it adds to a mode's name."""
     tcmalloc = ctypes.util.find_library("tcmalloc_minimal")
     return {"": {}} | ({", tcmalloc": {"LD_PRELOAD": tcmalloc}} if tcmalloc else {})
 
 
 class Running:
-    """A side's process. A context manager; leaving it ends the process."""
+    """The process of a side, as a context manager that ends it on exit."""
 
     def __init__(self, side: Side, timeout: float = 900.0) -> None:
         self.side, self._timeout = side, timeout
@@ -132,25 +139,25 @@ class Running:
         return self._process.pid
 
     def ask(self, command: str) -> Any:
-        """The answer to a command of the protocol. Errors: SideFailed."""
+        """Send a protocol command and return its answer; raise SideFailed if the process does not answer."""
         try:
             self._process.stdin.write(f"{command}\n".encode())
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # the answer says why
+            pass  # Reading the answer then reports why the process ended.
         return self._answer()
 
     def setup(self, name: str = "") -> float:
-        """Builds the workload, or the one of this name where the process knows several. Result: seconds."""
+        """Build the workload, selected by name if the process knows several, and return the seconds that it took."""
         return float(self.ask(f"setup {name}".strip())["seconds"])
 
     def steps(self, count: int) -> tuple[list[float], float | None]:
-        """Seconds of each step, and what the last one returned."""
+        """Run steps; return the seconds of each and the value of the last."""
         answer = self.ask(f"step {count}")
         return answer["seconds"], answer["value"]
 
     def peak_memory(self) -> float:
-        """MB, the most that was ever resident."""
+        """Return the peak resident memory in MB."""
         return float(self.ask("memory")["peak"])
 
     def _answer(self) -> Any:
@@ -161,11 +168,11 @@ class Running:
             self._process.wait()
             self._errors.seek(0)
             told = self._errors.read().decode(errors="replace").strip().splitlines()[-15:]
-            raise SideFailed("\n  ".join([f"{self.side.label} ended with code {self._process.returncode}:", *told]))
+            raise SideFailed("\n  ".join([f"{self.side.label} exited with code {self._process.returncode}:", *told]))
         return json.loads(line)
 
     def close(self) -> None:
-        """Ends the process; nothing when it has ended already."""
+        """End the process, if it is still running."""
         if self._errors.closed:
             return
         self._process.stdin.close()

@@ -1,7 +1,7 @@
-"""JAX as a measured side: `python -m peers.jax_peer WORKLOAD MODE`, in an environment of its own.
+"""JAX as a benchmark peer: `python -m peers.jax_peer WORKLOAD MODE`, run in a separate environment.
 
-A workload is one jitted function, its state donated. Modes: jit; jit unrolled (the LSTM's loop as one long function).
-Optimizers and layers are written out in jax.numpy.
+Each workload is one jitted function that donates its state. The modes are jit and jit unrolled, in which the LSTM's
+loop is unrolled into one long function. Optimizers and layers are written in jax.numpy.
 """
 
 import math
@@ -22,7 +22,7 @@ from w9_inputs import INPUTS
 
 Array = jax.Array
 Parameters = Any
-"""A tree of arrays."""
+"""A pytree of arrays."""
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 RNG = np.random.default_rng(0)
@@ -92,7 +92,7 @@ def adam(
 
 
 def trained(loss: Callable[..., Array], parameters: Parameters, rate: float) -> Step:
-    """Steps of Adam on a loss of the parameters."""
+    """Return an Adam training step for a loss of the parameters."""
 
     def update(parameters: Parameters, state: Parameters) -> tuple[Parameters, Array]:
         value, gradients = jax.value_and_grad(loss)(parameters)
@@ -102,7 +102,7 @@ def trained(loss: Callable[..., Array], parameters: Parameters, rate: float) -> 
 
 
 def stepped(function: Callable[..., tuple[Parameters, Array]], *state: Parameters) -> Step:
-    """function(*state) -> (new state, loss), compiled; the old state's memory is the new one's."""
+    """Return a step that calls the compiled function(*state) -> (new state, loss), donating the old state."""
     compiled = jax.jit(function, donate_argnums=tuple(range(len(state))))
 
     def step() -> float:
@@ -188,7 +188,7 @@ def w3(mode: str) -> Step:
 
 
 def normalized(p: Parameters, averages: Parameters, x: Array) -> tuple[Array, Parameters]:
-    """Batch normalization, and the moving averages after it."""
+    """Return x after batch normalization, and the updated moving averages."""
     axes = tuple(range(x.ndim - 1))
     mean = x.mean(axes)
     variance = jnp.square(x).mean(axes) - mean * mean
@@ -273,7 +273,7 @@ def w6(mode: str) -> Step:
     return trained(loss, parameters, sizes.W6_RATE)
 
 
-# --- functions, inference and single operations ----------------------------------------------------------------------
+# --- functions, inference, and single operations ----------------------------------------------------------------------
 
 
 def gelu(x: Array) -> Array:
@@ -320,7 +320,7 @@ def w7(mode: str) -> Step:
 
 
 def sampled(x: Array, places: Array) -> Array:
-    """Bilinear, zeros outside; the corners of the range are the images' outer edges."""
+    """Sample images bilinearly, with zeros outside; coordinates -1 and 1 are the outer edges of an image."""
     batch, height, width, _ = x.shape
     column, row = ((places[..., 0] + 1) * width - 1) / 2, ((places[..., 1] + 1) * height - 1) / 2
     left, top = jnp.floor(column), jnp.floor(row)

@@ -1,6 +1,6 @@
-"""MLX as a measured side: `python -m peers.mlx_peer WORKLOAD MODE`, in an environment of its own.
+"""MLX as a benchmark peer: `python -m peers.mlx_peer WORKLOAD MODE`, run in a separate environment.
 
-W2 only: its kernels for processors are many times slower than the others', but it needs less memory than most. The one
+It runs only W2: MLX's CPU kernels are many times slower than the others', but it needs less memory than most. The only
 mode is `compile`.
 """
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[nn.Module]:
-    """With the batch normalization that follows each."""
+    """Return a convolution followed by batch normalization."""
     return [
         nn.Conv2d(inputs, outputs, kernel, stride, padding=1 if kernel == 3 else 0, bias=False),
         nn.BatchNorm(outputs, eps=sizes.EPSILON, momentum=1 - sizes.MOMENTUM),
@@ -26,7 +26,7 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list
 
 
 class Block(nn.Module):
-    """Three convolutions; the input is added to their result, by a convolution where it has another shape."""
+    """A residual block of three convolutions, with a projection where the shape changes."""
 
     def __init__(self, inputs: int, within: int, behind: int, stride: int, projected: bool) -> None:
         super().__init__()

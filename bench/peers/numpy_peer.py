@@ -1,6 +1,6 @@
-"""numpy and scipy as measured sides of W9: `python -m peers.numpy_peer WORKLOAD MODE`, in an environment of their own.
+"""numpy and scipy as benchmark peers of W9: `python -m peers.numpy_peer WORKLOAD MODE`, run in a separate environment.
 
-Modes: numpy, and scipy.fft with as many workers as others have threads.
+The modes are numpy, and scipy.fft with as many workers as the other sides have threads.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""ONNX Runtime with a model file: `python -m peers.onnx_files_peer PATH FEEDS RESULTS THREADS`, see onnx_files.py."""
+"""ONNX Runtime as the peer of onnx_files.py: `python -m peers.onnx_files_peer PATH FEEDS RESULTS THREADS`."""
 
 import atexit
 import sys

@@ -1,6 +1,6 @@
-"""The workloads' networks as ONNX models, node by node, for the engines that read them; int8 by ONNX Runtime's tool.
+"""Networks of the workloads as ONNX models, built node by node, with int8 versions made by ONNX Runtime's quantizer.
 
-Models of ResNet-50 are kept in build/bench/onnx: other engines read what ONNX Runtime quantized.
+ResNet-50 models are saved to build/bench/onnx, because other engines also read the model that ONNX Runtime quantized.
 """
 
 import functools
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(0)
 
 
 class Nodes:
-    """A graph that grows node by node; results are names."""
+    """A graph built node by node. Methods that add a node return the names of its outputs."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -64,7 +64,7 @@ def images(batch: int) -> np.ndarray:
 
 
 def resnet50() -> bytes:
-    """W8: input "images" (N, 3, 32, 32), batch normalization not yet folded."""
+    """Build W8: input "images" (N, 3, 32, 32), with separate batch normalizations."""
     g = Nodes()
 
     def convolution(x: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> str:
@@ -93,7 +93,7 @@ def resnet50() -> bytes:
 
 
 def characters() -> bytes:
-    """W7: from (character, h, c) to (logits by temperature, h, c); the draw is left to the caller."""
+    """Build W7: (character, h, c) -> (logits / temperature, h, c). The caller draws the character."""
     g = Nodes()
     hidden, kind = sizes.W7_HIDDEN, TensorProto.FLOAT
     axis = g.constant(np.array([0], np.int64))
@@ -115,7 +115,7 @@ def characters() -> bytes:
 
 
 def gelu() -> bytes:
-    """W5 forward."""
+    """Build the forward pass of W5."""
     g = Nodes()
 
     def number(value: float) -> str:
@@ -128,7 +128,7 @@ def gelu() -> bytes:
 
 
 def mobile() -> bytes:
-    """MobileNetV3 small without squeeze-and-excite: input "x" (1, 3, 224, 224), batch normalization not yet folded."""
+    """Build MobileNetV3 small without squeeze-and-excite: input "x" (1, 3, 224, 224), separate batch normalizations."""
     g = Nodes()
 
     def convolution(x: str, inputs: int, outputs: int, kernel: int, stride: int, group: int = 1) -> str:
@@ -153,7 +153,7 @@ def mobile() -> bytes:
 
 
 def text() -> bytes:
-    """Transformer layers as in BERT, with ReLU: input "x" (1, words, width)."""
+    """Build transformer layers as in BERT, but with ReLU: input "x" (1, words, width)."""
     g = Nodes()
     words, width, heads = sizes.BUSY_WORDS, sizes.BUSY_WIDTH, sizes.BUSY_HEADS
     apart = g.constant(np.array([1, words, heads, width // heads], np.int64))
@@ -184,7 +184,7 @@ def text() -> bytes:
 
 @functools.cache
 def kept_resnet50(precision: str) -> Path:
-    """The file of the model in float32 or int8, written if it is not there."""
+    """Return the path of the model in float32 or int8, writing the file if it does not exist."""
     path = KEPT / f"resnet50_{precision}.onnx"
     if not path.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
@@ -196,7 +196,7 @@ def kept_resnet50(precision: str) -> Path:
 
 
 def _quantize(source: Path, path: Path) -> None:
-    """Static, weights symmetric per channel, activations unsigned; after batch normalization is folded."""
+    """Fold batch normalizations, then quantize statically: symmetric per-channel weights, unsigned activations."""
     import onnxruntime
     from onnxruntime import quantization
 

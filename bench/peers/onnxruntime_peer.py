@@ -1,6 +1,7 @@
-"""ONNX Runtime as a measured side: `python -m peers.onnxruntime_peer WORKLOAD MODE`, in an environment of its own.
+"""ONNX Runtime as a benchmark peer: `python -m peers.onnxruntime_peer WORKLOAD MODE`, run in a separate environment.
 
-Modes: float32 and int8, the precision of the model. Sessions with all optimizations and the same threads.
+The modes are float32 and int8, the precision of the model. Sessions use all optimizations and the same number of
+threads as mpsgraph.
 """
 
 import sys
@@ -21,7 +22,7 @@ def session(model: bytes | str) -> onnxruntime.InferenceSession:
 
 
 def w5_forward(mode: str) -> Step:
-    """Input and result stay in the engine's own memory."""
+    """Return a step whose input and output stay in ONNX Runtime's memory."""
     engine = session(gelu())
     binding = engine.io_binding()
     values = np.random.default_rng(0).standard_normal(sizes.W5_SHAPE, np.float32)
@@ -35,7 +36,7 @@ def w5_forward(mode: str) -> Step:
 
 
 def w7(mode: str) -> Step:
-    """The engine has no variables: states come and go, and numpy draws the character."""
+    """Return a step that passes its state in and out (there are no variables) and draws the character with numpy."""
     engine, rng = session(characters()), np.random.default_rng(0)
     zeros = np.zeros((1, 1, sizes.W7_HIDDEN), np.float32)
     state = {"character": np.zeros(1, np.int64), "h": zeros, "c": zeros}

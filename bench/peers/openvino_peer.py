@@ -1,7 +1,8 @@
-"""OpenVINO as a measured side: `python -m peers.openvino_peer WORKLOAD MODE`, in ONNX Runtime's environment.
+"""OpenVINO as a benchmark peer: `python -m peers.openvino_peer WORKLOAD MODE`, run in ONNX Runtime's environment.
 
-Modes: float32 and int8, the precision of the model; bfloat16, that of the first with the engine asked to compute so,
-which it does by itself where the processor has the instructions. One stream of the same threads.
+The modes float32 and int8 name the precision of the model. The mode bfloat16 computes the float32 model in bfloat16,
+which is OpenVINO's default if the processor has the instructions. It uses one stream with the same number of threads as
+mpsgraph.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The workloads' networks in PyTorch: modules only; steps, losses and modes are in torch_peer.py."""
+"""Networks of the workloads in PyTorch, without steps, losses, and modes, which are in torch_peer.py."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class DigitNetwork(nn.Module):
-    """W1."""
+    """The digit network of W1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class DigitNetwork(nn.Module):
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[nn.Module]:
-    """With its batch normalization."""
+    """Return a convolution followed by batch normalization."""
     return [
         nn.Conv2d(inputs, outputs, kernel, stride, padding=1 if kernel == 3 else 0, bias=False),
         nn.BatchNorm2d(outputs, sizes.EPSILON, 1 - sizes.MOMENTUM),
@@ -35,7 +35,7 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list
 
 
 class Block(nn.Module):
-    """Of ResNet-50, with its stride in the first convolution."""
+    """A residual block of ResNet-50 with the stride in its first convolution."""
 
     def __init__(self, inputs: int, within: int, behind: int, stride: int, projected: bool) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Block(nn.Module):
 
 
 def resnet50() -> nn.Module:
-    """W2 and W8."""
+    """Build ResNet-50 for W2 and W8."""
     blocks, inputs = [], sizes.W2_STEM
     for within, behind, count, stride in sizes.W2_STAGES:
         for first in [True] + [False] * (count - 1):
@@ -71,7 +71,7 @@ def resnet50() -> nn.Module:
 
 
 def mobile() -> nn.Module:
-    """MobileNetV3 small without squeeze-and-excite."""
+    """Build MobileNetV3 small without squeeze-and-excite."""
 
     def normalized(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
         layer = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
@@ -90,7 +90,7 @@ def mobile() -> nn.Module:
 
 
 class InBfloat16(nn.Module):
-    """Another module under autocast. Without the cache of casts, whose contents cannot be traced."""
+    """Run another module under autocast, without the cache of casts, which cannot be traced."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class InBfloat16(nn.Module):
 
 
 class LSTMCell(nn.Module):
-    """An LSTM step by step, which can be compiled; the inputs of all steps are multiplied at once."""
+    """An LSTM computed step by step, so that it can be compiled; the inputs of all steps share one matmul."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class LSTMCell(nn.Module):
         return torch.sigmoid(o) * torch.tanh(c), c
 
     def forward(self, x: Tensor) -> Tensor:
-        """The last state for (batch, time, inputs)."""
+        """Return the last hidden state for inputs (batch, time, features)."""
         gates = self.inputs(x)
         h = c = x.new_zeros(len(x), self.hidden)
         for time in range(x.shape[1]):
@@ -126,7 +126,7 @@ class LSTMCell(nn.Module):
 
 
 class ActivityClassifier(nn.Module):
-    """W3, with PyTorch's LSTM or with one of single steps."""
+    """The activity classifier of W3, with PyTorch's LSTM or with LSTMCell."""
 
     def __init__(self, by_steps: bool) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class ActivityClassifier(nn.Module):
 
 
 class Generator(nn.Module):
-    """W4."""
+    """The generator of W4."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """W4."""
+    """The discriminator of W4."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class Discriminator(nn.Module):
 
 
 class Characters(nn.Module):
-    """W7: from a character and the states to the next character and states."""
+    """The character model of W7: (character, h, c) -> (next character, h, c)."""
 
     def __init__(self, by_steps: bool) -> None:
         super().__init__()
@@ -198,12 +198,12 @@ class Characters(nn.Module):
         else:
             _, (h, c) = self.lstm(x, (h, c))
         p = torch.softmax(self.dense(h) / sizes.W7_TEMPERATURE, -1)
-        # What torch.multinomial does for one sample, in operations that can be compiled.
+        # Equivalent to torch.multinomial for one sample, in operations that can be compiled.
         return (p / torch.empty_like(p).exponential_(1.0)).argmax(-1), h, c
 
 
 class LanguageModel(nn.Module):
-    """W12: from tokens (batch, steps) to logits of those that follow."""
+    """The language model of W12: tokens (batch, steps) -> logits of the next tokens."""
 
     def __init__(self, tokens: int, embedding: int, hidden: int) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class LanguageModel(nn.Module):
 
 
 class CachedAttention(nn.Module):
-    """Of one token to those before it, whose keys and values are kept."""
+    """Attention of one token to all earlier tokens, whose keys and values are cached."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ class CachedAttention(nn.Module):
 
 
 class Gpt(nn.Module):
-    """W10: the token behind one at a position."""
+    """The GPT of W10: (token, position) -> next token."""
 
     def __init__(self) -> None:
         super().__init__()

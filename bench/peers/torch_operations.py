@@ -1,7 +1,8 @@
-"""PyTorch's side of bench/operations.py: `python -m peers.torch_operations`, then `setup NAME`.
+"""PyTorch's side of bench/operations.py: `python -m peers.torch_operations`, then `setup NAME` on its input.
 
-Forward in inference mode, gradients by plain autograd. Images that are NHWC for ours keep that order in memory: PyTorch
-sees them as channels-last tensors, its fastest format. What is prepared once, such as weights, is not measured.
+Forward operations run in inference mode, gradients with plain autograd. Images that are NHWC in mpsgraph have the same
+memory layout here: they are channels-last tensors, PyTorch's fastest format. Preparation that is needed only once, such
+as that of weights, is not measured.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ IMAGE_FAMILIES = ("Convolution", "Float64", "Pooling", "Resize and sample grid",
 
 
 def prepared(name: str, values: list[Tensor]) -> list[Tensor]:
-    """NHWC images as channels-last NCHW, HWIO weights as OIHW."""
+    """Return NHWC images as channels-last NCHW tensors, and HWIO weights as OIHW."""
     to_last = {4: torch.channels_last, 5: torch.channels_last_3d}
     if name in ("pad_reflecting", "depth_to_space"):
         return [values[0].permute(0, 3, 1, 2)]
@@ -38,7 +39,8 @@ def prepared(name: str, values: list[Tensor]) -> list[Tensor]:
     rank = values[0].dim()
     result = [values[0].movedim(-1, 1)]
     for x in values[1:]:
-        if x.dim() == rank and name.startswith("convolution_depthwise"):  # HWC1 is OIHW with one input channel
+        # HWC1 weights are OIHW with one input channel.
+        if x.dim() == rank and name.startswith("convolution_depthwise"):
             x = x.permute(2, 3, 0, 1).contiguous(memory_format=to_last[rank])
         elif x.dim() == rank:
             x = x.movedim((-1, -2), (0, 1)).contiguous(memory_format=to_last[rank])
@@ -47,7 +49,7 @@ def prepared(name: str, values: list[Tensor]) -> list[Tensor]:
 
 
 def recurrent(module: torch.nn.Module, name: str) -> Compute:
-    """A layer of torch.nn with weights that are fed: x, recurrent, input, bias."""
+    """Run a torch.nn layer with weights that are inputs: x, recurrent weights, input weights, bias."""
     module.flatten_parameters()
 
     def compute(*inputs: Tensor) -> Tensor:
@@ -67,7 +69,7 @@ def batch_normalization(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
 
 
 def suppressed(corners: Tensor, scores: Tensor) -> Tensor:
-    """PyTorch itself has none: the overlaps of all pairs, then a walk by falling score."""
+    """Suppress overlapping boxes, which PyTorch cannot: compute all overlaps, then visit boxes by falling score."""
     low = corners[0][scores[0, :, 0].argsort(descending=True)]
     high = low + 20.0
     sides = (torch.minimum(high[:, None], high) - torch.maximum(low[:, None], low)).clamp(min=0)
@@ -92,7 +94,7 @@ def sparse(values: Tensor, columns: Tensor, rows: Tensor, x: Tensor) -> Tensor:
 
 
 def depth_to_space(x: Tensor) -> Tensor:
-    """NHWC in memory, TensorFlow's order of channels."""
+    """Rearrange depth to space in TensorFlow's channel order, with NHWC memory layout."""
     n, c, h, w = x.shape
     blocks = x.permute(0, 2, 3, 1).reshape(n, h, w, 2, 2, c // 4)
     return blocks.permute(0, 1, 3, 2, 4, 5).reshape(n, 2 * h, 2 * w, c // 4)
@@ -362,7 +364,7 @@ TORCH: dict[str, Compute] = {
     "non_maximum_suppression": suppressed,
 }
 
-# What is prepared once from the inputs.
+# Operations that prepare something once from their inputs.
 PREPARED: dict[str, Callable[..., Compute]] = {
     "max_pooling_derivative_from_indices": from_indices,
     "quantize_channels": lambda x, scale: (

@@ -1,9 +1,14 @@
-"""PyTorch as a measured side: `python -m peers.torch_peer WORKLOAD MODE`, in an environment of its own.
+"""PyTorch as a benchmark peer: `python -m peers.torch_peer WORKLOAD MODE`, run in a separate environment.
 
-Modes of training: eager; compile (forward and optimizer each by torch.compile); compile cell (an LSTM step by step
-instead of PyTorch's layer); compile step (loss, gradients by torch.func and update as one compiled function). Of
-inference: script (traced, frozen, optimized for inference); freeze (compiled with frozen weights). "channels_last"
-behind a mode is the layout of images; "bfloat16" before it computes under autocast. Eager modes use fused optimizers.
+Training modes:
+    eager           with fused optimizers
+    compile         forward pass and optimizer, each compiled by torch.compile
+    compile cell    an LSTM computed step by step instead of PyTorch's layer
+    compile step    loss, gradients (torch.func), and update in one compiled function
+Inference modes:
+    script          traced, frozen, and optimized for inference
+    freeze          compiled with frozen weights
+The suffix "channels_last" sets the layout of images. The prefix "bfloat16" computes under autocast.
 """
 
 import math
@@ -32,9 +37,9 @@ from torch import Tensor, nn
 from w9_inputs import INPUTS
 
 Loss = Callable[[Callable[[Tensor], Tensor]], Tensor]
-"""The loss of a model on the workload's batch."""
+"""A function that returns the loss of a model on the workload's batch."""
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch.optim.Adam's defaults
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Defaults of torch.optim.Adam.
 
 
 def layout(mode: str) -> torch.memory_format:
@@ -115,7 +120,7 @@ def training_step(mode: str, model: nn.Module, loss_of: Loss, rate: float, adam:
 
 
 def whole_step(model: nn.Module, loss_of: Loss, rate: float, adam: bool) -> Step:
-    """Everything of a step in one function that is compiled."""
+    """Return a whole training step as one compiled function."""
     parameters = {name: value.detach().clone() for name, value in model.named_parameters()}
     momenta = {name: torch.zeros_like(value) for name, value in parameters.items()}
     velocities = {name: torch.zeros_like(value) for name, value in parameters.items()}
@@ -185,7 +190,10 @@ def w4(mode: str) -> Step:
 
     @torch.compile
     def both_losses() -> tuple[Tensor, Tensor]:
-        """A compiled function has one backward pass: of a sum whose gradients are those of both losses."""
+        """Return the generator's loss, and a sum whose gradients are those of both losses.
+
+        A compiled function has only one backward pass.
+        """
         made = fake()
         frozen = {name: value.detach() for name, value in tells.named_parameters()}
         makes_loss = loss(torch.func.functional_call(tells, frozen, made), yes)
