@@ -1,8 +1,8 @@
 """The importer, which translates the nodes of a model in order and adds operations to one graph.
 
 Names are resolved in nested scopes: the main graph, then subgraphs inside it. A function has an isolated scope. A name
-refers to a tensor, or to an initializer that becomes a variable or a constant on first use. All operators are looked up
-before anything is built, so that one error can list all unsupported ones.
+refers to a tensor, a sequence of tensors, or an initializer that becomes a variable or a constant on first use. All
+operators are looked up before the graph is built, so that one error can list all unsupported operators.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ._registry import InNode, Node, TensorSequence, lowered
 from ._weights import buffers_of, states_of, weights_in_constants
 from .export import written_kinds
 
-Assumptions: TypeAlias = "Callable[[int], bool | None]"  # Takes the number of the assumption, counted in node order.
+# The argument is the index of the assumption, counted in node order.
+Assumptions: TypeAlias = "Callable[[int], bool | None]"
 MOST_NODES = 300_000  # Maximum number of nodes to translate, including those of functions and repeated subgraphs.
 
 # Field names by attribute type. Looking up the enum members in the onnx package on each access is slow.
@@ -36,19 +37,22 @@ _TENSOR, _STRING, _STRINGS = AttributeProto.TENSOR, AttributeProto.STRING, Attri
 
 
 class Initialiser:
-    """A tensor in the file, read on first use, and the variable created from it."""
+    """A tensor stored in the file, whose elements are read on first use.
+
+    `variable` is the variable created from the tensor, if any.
+    """
 
     def __init__(
         self, proto: TensorProto, read: Callable[[TensorProto], tuple[np.ndarray, DType]], fixed: bool = False
     ) -> None:
-        self.proto, self._read, self.fixed = proto, read, fixed  # If fixed, it never becomes a variable.
+        self.proto, self._read, self.fixed = proto, read, fixed  # A fixed initializer never becomes a variable.
         self.name = proto.name
         self._elements: tuple[np.ndarray, DType] | None = None
         self.variable: Tensor | None = None
 
     @property
     def elements(self) -> tuple[np.ndarray, DType]:
-        """The array and its dtype."""
+        """The elements as an array, and their dtype."""
         if self._elements is None:
             self._elements = self._read(self.proto)
         return self._elements
@@ -59,7 +63,7 @@ Scope: TypeAlias = dict[str, Value]
 
 
 class Importer:
-    """A single import of a model, optionally with values or shapes for some inputs."""
+    """Imports a model once, optionally with values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -75,14 +79,15 @@ class Importer:
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.parameters: dict[str, Tensor] = {}
-        self.classes: dict[str, list[Any]] = {}  # By output name: labels of a classifier's columns or indices.
+        # Maps output names to the labels of a classifier's columns or class indices.
+        self.classes: dict[str, list[Any]] = {}
         self._classes_of: dict[Tensor, list[Any]] = {}
         self._model, self._tensors, self._functions = model, tensors, functions
         self._trains = chooser(trainable)
         self._values, self._shapes = dict(values or {}), dict(shapes or {})
-        self._scopes: list[Scope] = []  # Innermost last; a function's scope hides all outer ones.
+        self._scopes: list[Scope] = []  # The innermost scope is last. A function's scope hides all outer scopes.
         self._first_visible = [0]
-        self._references: list[dict[str, Any]] = [{}]  # Attributes of the functions being expanded.
+        self._references: list[dict[str, Any]] = [{}]  # Attributes of the functions being expanded, innermost last.
         self._opsets: list[Mapping[str, int]] = [functions.opsets]
         # Constants created from initializers and shapes, one dictionary per nested block.
         self._constants: list[dict[Initialiser | tuple[int, ...], Tensor]] = [{}]
@@ -95,7 +100,9 @@ class Importer:
         self.assumed = 0  # Number of axes assumed to have size 1.
 
     def run(self) -> None:
-        """Build the graph, raising DataDependent or the errors of individual nodes."""
+        """Build the graph. Raises DataDependent if its structure depends on input values, or the errors of individual
+        nodes.
+        """
         graph = self._model.graph
         scope: Scope = {}
         self._scopes.append(scope)
@@ -145,7 +152,7 @@ class Importer:
         self.outputs = rebuilt.outputs
 
     def _assign_states(self) -> None:
-        """Make every computation of an output also assign new values to the state variables."""
+        """Make every run that computes an output also assign new values to the state variables."""
         if not self._states:
             return
         g = self.graph
@@ -192,7 +199,7 @@ class Importer:
     def _single(self, name: str) -> Tensor | Initialiser:
         value = self.lookup(name)
         if isinstance(value, TensorSequence):
-            raise UnsupportedError(f"'{name}' is a sequence of tensors, where only a tensor is supported")
+            raise UnsupportedError(f"'{name}' must be a tensor here, got a sequence of tensors")
         return value
 
     def _materialise(self, initialiser: Initialiser, trainable: bool) -> Tensor:
@@ -239,18 +246,21 @@ class Importer:
         return self._known.value_of(tensor)
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor as if an axis of `source` had this size; return None if other unknowns affect it."""
+        """Evaluate a tensor under the assumption that an axis of `source` has the given size.
+
+        Returns None if the tensor also depends on other unknown values.
+        """
         return self._known.value_for_size(tensor, source, axis, size)
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
         return self._known.data_dependent_shape(tensor)
 
     def assume_one(self) -> bool | None:
-        """Return whether to assume that an axis has size 1 when a node squeezes it only in that case.
+        """Return the assumption to make for a node that squeezes an axis only if the axis has size 1.
 
-        None means that the choice must be made at run time. If an assumed axis has another size in a run, squeezing it
-        raises an error that names the node.
+        True assumes size 1, False assumes another size, and None leaves the choice to run time. If an axis that was
+        assumed to have size 1 has another size in a run, squeezing it raises an error that names the node.
         """
         self.assumed += 1
         return self._assumptions(self.assumed - 1)
@@ -261,8 +271,11 @@ class Importer:
         for proto in nodes:
             self._lowered += 1
             if self._lowered > MOST_NODES:
-                raise GraphError(f"[onnx] the model expands to more than {MOST_NODES} nodes")
-            # Read each field once because protobuf creates a new object per access.
+                raise GraphError(
+                    f"[onnx] the model must expand to at most {MOST_NODES} nodes, including functions and loops, "
+                    "but has more"
+                )
+            # Read each field once, because protobuf creates a new Python object for every access.
             op, outputs = proto.op_type, proto.output[:]
             place = described(op, proto.name, outputs)
             try:
@@ -281,7 +294,8 @@ class Importer:
             assert found.body is not None
             return self._expand(found.body, proto, attributes)
         if op == "Constant" and len(attributes) == 1 and isinstance(attributes.get("value"), Initialiser):
-            return [attributes["value"]]  # Shortcut for Constant, which can account for most nodes of a file.
+            # Translate Constant without looking it up, because most nodes of a file can be Constants.
+            return [attributes["value"]]
         node = Node(self, op, found.version, proto.input[:], outputs, attributes)
         results = lowered(found.lower, node, found.attributes)
         return [results] if isinstance(results, (Tensor, Initialiser, TensorSequence)) else results
@@ -293,7 +307,9 @@ class Importer:
                 continue
             result = results[i] if i < len(results) else None
             if result is None:
-                raise UnsupportedError(f"result {i}, '{name}', of this operator is not supported")
+                raise UnsupportedError(
+                    f"result {i}, '{name}', of {op} is not supported: export the model without this result"
+                )
             if name in scope:
                 raise GraphError(f"result names must be unique, got '{name}' twice")
             if op == "Constant" and isinstance(result, Initialiser):
@@ -303,7 +319,8 @@ class Importer:
 
     def _attributes(self, proto: NodeProto) -> dict[str, Any]:
         result = {}
-        # Copied to a list because iterating past the end of a protobuf container raises its own error.
+        # Copy the attributes to a list, because iterating past the end of a protobuf container raises protobuf's own
+        # error.
         for attribute in proto.attribute[:]:
             referred = attribute.ref_attr_name
             if not referred:
@@ -369,7 +386,7 @@ class Importer:
             self._first_visible.pop()
 
     def sizes(self, sizes: tuple[int, ...]) -> Tensor:
-        """Return a shape as an int64 constant, shared within a block."""
+        """Return an int64 constant that holds a shape, reusing the constant of an equal shape in the same block."""
         for made in self._constants:
             if sizes in made:
                 return made[sizes]
@@ -378,7 +395,7 @@ class Importer:
 
     @contextmanager
     def block(self) -> Any:
-        """Return a context for building a block; constants created in it are not visible outside."""
+        """Return a context manager for building a block. Constants created in the block are not visible outside."""
         self._constants.append({})
         try:
             yield
@@ -399,12 +416,12 @@ def build(importer: Importer) -> Importer:
 
 
 def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
-    """Run an import that assumes size 1 for axes that nodes squeeze conditionally, if no other choice is valid.
+    """Run an import with as many assumptions as are safe that conditionally squeezed axes have size 1.
 
     An exported torch `squeeze` tests at run time whether an axis has size 1, so the rank of everything after it depends
-    on that test. Usually only one rank is compatible with the nodes that follow. To find out, the import is tried with
-    and without each assumption. `importer` creates an Importer for a set of assumptions, which are numbered in node
-    order.
+    on that test. Usually only one of the two ranks is compatible with the nodes that follow. To find out, the import is
+    tried with all assumptions, and once without each of them. `importer` creates an Importer for a function that maps
+    the index of an assumption, in node order, to its choice.
 
     Raises DataDependent if the model is also valid when such an axis is kept, and the errors of individual nodes.
     """
@@ -426,7 +443,7 @@ def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
 
 
 def _is_nonsense(failure: BaseException | None) -> bool:
-    """Return whether a failure is a shape error, or a data-dependence caused by one."""
+    """Return whether a failure is a ShapeError, or a DataDependent exception caused by one."""
     while failure is not None:
         if isinstance(failure, ShapeError) or (isinstance(failure, InNode) and isinstance(failure.error, ShapeError)):
             return True
@@ -435,5 +452,5 @@ def _is_nonsense(failure: BaseException | None) -> bool:
 
 
 def described(op: str, name: str, outputs: Sequence[str]) -> str:
-    """Return a node's operator and its name, or its first result if it has no name, for messages."""
+    """Describe a node for messages by its operator and its name, or its first result if it has no name."""
     return f"{op} '{name or next((o for o in outputs if o), '')}'"

@@ -13,7 +13,7 @@ from ...errors import ShapeError
 from .._registry import Node
 
 NARROW = ("float16", "bfloat16")
-MOST_WHILE_READ = 2**28  # Maximum size of an array whose size is determined by numbers in the file.
+MOST_WHILE_READ = 2**28  # Maximum number of elements of an array whose size is determined by numbers in the file.
 
 
 def cast(node: Node, x: Tensor, dtype: DType) -> Tensor:
@@ -22,29 +22,32 @@ def cast(node: Node, x: Tensor, dtype: DType) -> Tensor:
 
 
 def in_float32(node: Node, x: Tensor) -> Tensor:
-    """Convert float16 and bfloat16 to float32, and return other tensors unchanged."""
+    """Convert a float16 or bfloat16 tensor to float32, and return other tensors unchanged."""
     return cast(node, x, float32) if str(x.dtype) in NARROW else x
 
 
 def widely(node: Node, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a function, computing it in float32 for float16 and bfloat16 inputs."""
+    """Apply a function to x. For float16 and bfloat16, the function is computed in float32 and the result converted
+    back.
+    """
     return cast(node, function(in_float32(node, x)), x.dtype)
 
 
 def in_dtype(node: Node, dtype: DType, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a function in another dtype and convert the result back."""
+    """Convert x to a dtype, apply a function, and convert the result back to the dtype of x."""
     return cast(node, function(cast(node, x, dtype)), x.dtype)
 
 
 def folded(tensors: Sequence[Tensor], function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Fold a binary function over operands from the left."""
+    """Combine operands from left to right with a binary function."""
     return reduce(function, tensors)
 
 
 def require_few(count: int) -> None:
-    """Raise ShapeError if an array determined by the file would be unreasonably large.
+    """Raise ShapeError if the file requires an array of more than MOST_WHILE_READ elements.
 
-    Checking before allocation matters on systems that overcommit memory and later kill the process.
+    The check precedes the allocation, because systems that overcommit memory would kill the process later instead of
+    raising an error.
     """
     if count > MOST_WHILE_READ:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""A node with some operands replaced, for delegating to the translation of another operator."""
+"""A view of a node with other operands, for calling the translation function of another operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ class WithOperands(Node):
     """A view of a node with `count` operands, some replaced by tensors, and optionally another operator name."""
 
     def __init__(self, node: Node, given: Mapping[int, Tensor], count: int, op: str | None = None) -> None:
-        self.__dict__.update(node.__dict__)  # Shares the record of attributes that were read.
+        # Copying __dict__ shares the set of attributes that were read, so the check for unread attributes covers both
+        # views.
+        self.__dict__.update(node.__dict__)
         self._given = dict(given)
         self.inputs = [*node.inputs, *[""] * count][:count]
         self.op = op or node.op

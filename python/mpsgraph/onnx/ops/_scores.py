@@ -27,7 +27,7 @@ def transform_of(node: Node) -> str:
 
 
 def transformed(node: Node, x: Tensor, transform: str) -> Tensor:
-    """Apply a transform to scores of shape (n, classes)."""
+    """Apply a post_transform to scores of shape (n, classes)."""
     functions: dict[str, Callable[[Tensor], Tensor]] = {
         "NONE": lambda x: x,
         "SOFTMAX": lambda x: node.g.softmax(x, 1),
@@ -39,7 +39,7 @@ def transformed(node: Node, x: Tensor, transform: str) -> Tensor:
 
 
 def _softmax_of_what_is_not_zero(node: Node, x: Tensor) -> Tensor:
-    """Softmax that leaves zeros out of the sum, and multiplies them by exp(-max) instead."""
+    """Return a softmax that leaves zero scores out of the sum, and multiplies them by exp(-max) instead."""
     g = node.g
     top = g.reduction_maximum(x, 1)
     power = g.exponent(g.subtraction(x, top))
@@ -63,10 +63,10 @@ def _probit(node: Node, x: Tensor) -> Tensor:
 
 
 def with_other_class(node: Node, score: Tensor, transform: str, complements: bool) -> Tensor:
-    """Return scores (n, 2) from scores (n, 1) of the second of two classes.
+    """Return scores of shape (n, 2) from scores of shape (n, 1) that belong to the second of two classes.
 
-    The first class gets 1 - score if scores are probabilities (`complements`), and -score otherwise. Softmax is not
-    applied to such a pair.
+    The score of the first class is 1 - score if scores are probabilities (`complements`), and -score otherwise. Softmax
+    is not applied to such a pair.
     """
     g = node.g
     if transform == "LOGISTIC":
@@ -77,7 +77,7 @@ def with_other_class(node: Node, score: Tensor, transform: str, complements: boo
 
 
 def labels_of(node: Node, numbers: str) -> tuple[list[int] | None, list[str] | None]:
-    """Return the class labels as numbers and as strings, with None for those not given."""
+    """Return the class labels as integers and as strings, with None for whichever the node lacks."""
     return node.attribute(numbers, None), node.attribute("classlabels_strings", None)
 
 

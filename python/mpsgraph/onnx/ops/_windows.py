@@ -1,7 +1,7 @@
 """Strides, dilations, padding, and output sizes of the windows in Conv and pooling operators.
 
 ONNX's layout is batch, channels, then any number of spatial axes. MPSGraph's windows have two or three spatial axes, so
-an axis of size 1 is added to 1-D inputs.
+1-D inputs get an additional spatial axis of size 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .._registry import Node
 
 @dataclass
 class Window:
-    """Window parameters, one entry per spatial axis."""
+    """Parameters of a sliding window. Each list has one entry per spatial axis."""
 
     kernel: list[int]
     strides: list[int]
@@ -28,13 +28,14 @@ class Window:
 
     @property
     def reach(self) -> list[int]:
-        """The number of elements from the first to the last one in the window, per axis."""
+        """The number of elements that the dilated window spans, per axis."""
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
     def sizes(self, inputs: Sequence[int], ceil_mode: bool = False) -> list[int]:
         """Return the output sizes.
 
-        With ceil_mode, the last window may extend past the end, but must not begin in the trailing padding.
+        With ceil_mode, the last window may extend past the end of the input, but must not begin in the trailing
+        padding.
         """
         result = []
         for n, r, s, b, a in zip(inputs, self.reach, self.strides, self.before, self.after, strict=True):
@@ -54,7 +55,10 @@ def window_of(node: Node, x: Tensor, kernel: Sequence[int]) -> Window:
     """Return the window specified by the node's attributes, or raise ShapeError if they are inconsistent."""
     count = node.rank(x) - 2
     if count < 1 or len(kernel) != count:
-        raise ShapeError(f"kernel must have {count} axes for an operand of shape {x.shape}, got {len(kernel)}")
+        raise ShapeError(
+            f"the operand must have one batch, one channel, and one spatial axis per entry of the kernel shape, got "
+            f"shape {x.shape} and kernel shape {list(kernel)}"
+        )
     strides = node.attribute("strides", [1] * count)
     dilations = node.attribute("dilations", [1] * count)
     pads = node.attribute("pads", [0] * (2 * count))
@@ -90,17 +94,17 @@ def planar(node: Node, x: Tensor) -> Tensor:
 
 
 def like_before(node: Node, y: Tensor, window: Window) -> Tensor:
-    """Remove the axis that `planar` added."""
+    """Remove the spatial axis that `planar` added."""
     return node.g.squeeze(y, [2]) if len(window.kernel) == 1 else y
 
 
 def pair(values: Sequence[int], missing: int) -> list[int]:
-    """Return values for at least two spatial axes, with `missing` in front for an added axis."""
+    """Return values for at least two spatial axes, with `missing` as the first value if `planar` added an axis."""
     return [missing, *values] if len(values) == 1 else list(values)
 
 
 def padding_of(window: Window, leading: int = 0) -> Any:
-    """Return the padding argument for Graph methods, with `leading` unpadded axes in front."""
+    """Return the padding argument for Graph methods, with zeros for `leading` axes in front of the spatial axes."""
     if window.style:
         return window.style
     pairs = zip(pair(window.before, 0), pair(window.after, 0), strict=True)

@@ -28,7 +28,7 @@ def parametric_relu(node: Node) -> Results:
     g = node.g
     if node.version >= 7:
         x, slope = pair(node)
-    else:  # One slope per channel, along axis 1.
+    else:  # Before version 7, the slopes have one element per channel, which is axis 1.
         x, slope = node.tensor(0), node.tensor(1)
         if node.rank(x) > 2 and slope.shape != (1,):
             slope = g.expand_dims(slope, list(range(1, node.rank(x) - 1)))
@@ -173,7 +173,10 @@ def shrink(node: Node) -> Results:
 
 # --- along an axis --------------------------------------------------------------------------------------------------
 def _over_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Apply a function along one axis, or before version 13 along all axes from that one on, flattened."""
+    """Apply a function along one axis.
+
+    Before version 13, the attribute names the first of several axes, which are flattened into one.
+    """
     g, x = node.g, node.tensor(0)
     if node.version >= 13:
         return function(x, node.axis(x, node.attribute("axis", -1)))

@@ -16,12 +16,12 @@ from .._registry import Node, Results, operator
 from ._compose import cast, in_float32
 
 PREVIEW = "ai.onnx.preview"
-MOST_STEPS = 4096  # Maximum number of steps to unroll a recurrence.
+MOST_STEPS = 4096  # Maximum number of time steps of an unrolled recurrence.
 
 
 # --- heads ----------------------------------------------------------------------------------------------------------
 def _of_heads(node: Node, x: Tensor, heads: int) -> Tensor:
-    """Reshape (batch, steps, heads x size) to (batch, heads, steps, size); a tensor of rank 4 is returned unchanged."""
+    """Reshape (batch, steps, heads * size) to (batch, heads, steps, size). A tensor of rank 4 is returned unchanged."""
     if node.rank(x) == 4:
         return x
     if node.rank(x) != 3 or heads < 1 or node.size(x, 2) % heads:
@@ -33,14 +33,14 @@ def _of_heads(node: Node, x: Tensor, heads: int) -> Tensor:
 
 
 def _side_by_side(node: Node, x: Tensor) -> Tensor:
-    """Reshape (batch, heads, steps, size) to (batch, steps, heads x size)."""
+    """Reshape (batch, heads, steps, size) to (batch, steps, heads * size)."""
     turned = node.g.transpose(x, [0, 2, 1, 3])
     sizes = [node.dim(turned, 0), node.dim(turned, 1), node.product([node.dim(turned, 2), node.dim(turned, 3)])]
     return node.reshape(turned, sizes)
 
 
 def _product(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """Return a @ b per head, where consecutive groups of heads in a share a head of b."""
+    """Return a @ b per head. Consecutive groups of heads in a use the same head of b."""
     g, heads, shared = node.g, node.size(a, 1), node.size(b, 1)
     if heads == shared:
         return g.matrix_multiplication(a, b)
@@ -64,13 +64,13 @@ def _weights(node: Node, scores: Tensor, masked: bool) -> Tensor:
 
 
 def _wide(node: Node, *tensors: Tensor) -> DType:
-    """Return the dtype for scores: float64 if an operand or softmax_precision has it, and float32 otherwise."""
+    """Return the dtype for scores: float64 if an operand or softmax_precision is float64, and float32 otherwise."""
     stated = node.dtype_attribute("softmax_precision") if node.has_attribute("softmax_precision") else float32
     return float64 if float64 in (stated, *(x.dtype for x in tensors)) else float32
 
 
 def _scaled_product(node: Node, q: Tensor, k: Tensor) -> Tensor:
-    """Return q k^T scaled, with the square root of the scale applied to each operand."""
+    """Return scale * q k^T, where q and k are each multiplied by the square root of the scale."""
     g, scale = node.g, node.attribute("scale", 0.0) or 1 / math.sqrt(node.size(q, 3))
     root = math.sqrt(abs(scale))
     left, right = g.multiplication(q, root), g.multiplication(k, math.copysign(root, scale))
@@ -80,9 +80,9 @@ def _scaled_product(node: Node, q: Tensor, k: Tensor) -> Tensor:
 # --- attention ------------------------------------------------------------------------------------------------------
 @operator("Attention", upto=25)
 def attention(node: Node) -> Results:
-    """Translate Attention: softmax(cap(q k^T scale) + bias) v.
+    """Translate Attention: softmax(cap(scale * q k^T) + bias) v.
 
-    Returns y, all keys, all values, and the scores at the requested stage.
+    Returns y, all keys, all values, and the scores at the stage that qk_matmul_output_mode selects.
     """
     g = node.g
     given = [node.tensor(i) for i in range(3)]
@@ -108,7 +108,10 @@ def attention(node: Node) -> Results:
 
 
 def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, bool]:
-    """Apply masks and limits to scores, with -inf for excluded keys; also return whether any were applied."""
+    """Apply the mask, causality, windows, and key lengths to scores, with -inf for excluded keys.
+
+    Returns the scores and whether any of these limits were applied.
+    """
     g, masked = node.g, False
     if node.has(3):
         mask, masked = node.tensor(3), True
@@ -120,7 +123,7 @@ def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, b
     lengths = None
     if node.has(6):
         if node.has(4):
-            raise GraphError("nonpad_kv_seqlen cannot be combined with past_key")
+            raise GraphError("nonpad_kv_seqlen and past_key must not be given together, but both are: omit one of them")
         lengths = g.reshape(g.cast(node.tensor(6), int64), [-1, 1, 1, 1])
     if not causal and left < 0 and right < 0 and lengths is None:
         return scores, masked
@@ -143,7 +146,9 @@ def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, b
 
 
 def _offset(node: Node, lengths: Tensor | None, rows: int | Tensor) -> Tensor | None:
-    """Return the number of keys before the first query, or None if there are none."""
+    """Return the number of keys that precede the key at the first query's position, or None if this number is always
+    zero.
+    """
     g = node.g
     if lengths is not None:
         return g.subtraction(lengths, rows)
@@ -154,12 +159,12 @@ def _offset(node: Node, lengths: Tensor | None, rows: int | Tensor) -> Tensor | 
 
 
 def _as_long(node: Node, mask: Tensor, k: Tensor) -> Tensor:
-    """Extend a mask to the number of keys, excluding the keys past its end."""
+    """Extend a mask along its last axis to the number of keys. The keys that it did not cover are excluded."""
     g, have, wanted = node.g, node.dims(mask)[-1] if node.rank(mask) else 1, node.dims(k)[2]
     if have == 1 or have == wanted:
         return mask
     if have < 0 or wanted < 0:
-        if not node.has(6):  # Only externally managed caches can have keys past the end of the mask.
+        if not node.has(6):  # Only externally managed caches can have more keys than the mask covers.
             return mask
         have, wanted = node.size(mask, -1), node.size(k, 2)
     if have > wanted:
@@ -175,9 +180,9 @@ def _as_long(node: Node, mask: Tensor, k: Tensor) -> Tensor:
 
 @operator("FlexAttention", upto=1, domain=PREVIEW)
 def flex_attention(node: Node) -> Results:
-    """Translate FlexAttention, whose subgraphs modify scores and weights.
+    """Translate FlexAttention, in which subgraphs modify the scores and the attention weights.
 
-    The subgraphs themselves must handle queries whose keys are all masked.
+    Queries whose keys are all masked must be handled in these subgraphs.
     """
     q, k, v = (node.tensor(i) for i in range(3))
     if any(node.rank(x) != 4 for x in (q, k, v)):
@@ -240,7 +245,8 @@ def rotary_embedding(node: Node) -> Results:
 def linear_attention(node: Node) -> Results:
     """Translate LinearAttention.
 
-    Each step decays, corrects, and adds to a state of keys times values, which the step's query then reads.
+    Each time step decays the state (a matrix of keys times values), optionally corrects it, and adds the product of the
+    step's key and value. The output is the product of the step's query and the state.
     """
     g, rule = node.g, node.attribute("update_rule", "gated_delta")
     if rule not in ("linear", "gated", "delta", "gated_delta"):
@@ -275,21 +281,22 @@ def linear_attention(node: Node) -> Results:
 
 
 def _rates(node: Node, heads: int) -> Tensor:
-    """Return beta with shape (batch, heads or 1, steps, 1)."""
+    """Return beta with shape (batch, heads, steps, 1), or (batch, 1, steps, 1) if all heads share one beta."""
     beta = in_float32(node, node.tensor(5))
     return _of_heads(node, beta, heads if node.size(beta, 2) == heads else 1)
 
 
 def _steps(node: Node, count: int) -> Callable[[Tensor | None], list[Any]]:
-    """Return a function that splits (batch, heads, steps, size) into steps."""
+    """Return a function that splits a tensor of shape (batch, heads, steps, size) into a list of time steps."""
     return lambda x: [None] * count if x is None else node.g.split(x, [1] * count, 2)
 
 
 @operator("CausalConvWithState", upto=27)
 def causal_convolution(node: Node) -> Results:
-    """Translate CausalConvWithState, which filters each channel with its own kernel.
+    """Translate CausalConvWithState, which convolves each channel with its own filter.
 
-    The last filter tap is applied to the current element. Elements before the first are the state, or zero.
+    The last filter tap is applied to the current element. The elements before the first one come from the state
+    operand, or are zero without it.
     """
     g, given, w = node.g, node.tensor(0), in_float32(node, node.tensor(1))
     x, taps, channels = in_float32(node, given), node.size(w, 2), node.size(w, 0)

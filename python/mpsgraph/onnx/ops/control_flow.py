@@ -1,7 +1,7 @@
 """Translations of If, Loop, and Scan.
 
-Whatever is known while the graph is being built is decided then: a known condition selects its branch, and a loop with
-a known number of iterations is unrolled. Everything else becomes `if` and `while` operations in the graph.
+What is known while the graph is being built is decided then: a known condition selects its branch, and a loop with a
+known number of iterations is unrolled. All other branches and loops become `if` and `while` operations in the graph.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .._registry import InNode, Node, Results, operator
 from ._compose import cast
 from .reductions import reversed_along
 
-MOST_REPEATED = 100_000  # Maximum number of nodes in an unrolled loop.
+MOST_REPEATED = 100_000  # Maximum number of nodes after unrolling a loop.
 MOST_ASKED = 300  # Maximum number of iterations to unroll if the condition must be evaluated after each.
 
 
@@ -43,7 +43,8 @@ def if_(node: Node) -> Results:
     try:
         return g.if_(g.reshape(condition, ()), lambda: branch(branches[0]), lambda: branch(branches[1]))
     except (ShapeError, InNode) as error:
-        # The branches have different shapes, or one is invalid for the operands, so the condition must be known.
+        # The branches have different shapes, or one of them is invalid for the operands. The condition is therefore
+        # needed while the graph is being built.
         if isinstance(error, InNode) and not isinstance(error.error, ShapeError):
             raise
         if _is_squeeze(node, branches[0], branches[1]):
@@ -77,7 +78,9 @@ def _is_squeeze(node: Node, then: Any, otherwise: Any) -> bool:
 
 
 def _is_of_condition(node: Node) -> bool:
-    """Return whether the condition itself is unknown."""
+    """Return whether the import failed because the condition of an If is unknown, and not because of a node inside a
+    branch.
+    """
     try:
         node.value(0)
     except (DataDependent, ValueOfLoop):
@@ -100,20 +103,22 @@ def loop(node: Node) -> Results:
     if not known and (scans == 0 or to_the_end):
         try:
             return _counted_loop(node, carried) if to_the_end else _while(node, carried)
-        except (ShapeError, InNode) as error:  # If the values change shape, the number of iterations must be known.
+        # If carried values change shape, the loop must be unrolled, which needs the number of iterations.
+        except (ShapeError, InNode) as error:
             if isinstance(error, InNode) and not isinstance(error.error, ShapeError):
                 raise
     return _unrolled(node, carried, scans, known)
 
 
 def _goes_on(node: Node) -> bool:
-    """Return whether the loop condition is ignored, or is true initially and never changes."""
+    """Return whether a loop never ends early: its condition is absent, or is true initially and never changes."""
     body = node.attribute("body")
     begins = node.known_ints(1) if node.has(1) else [1]
     if begins is None:
         return False
     source = body.output[0].name
-    for inner in reversed(body.node):  # Follow identities back to the condition passed in.
+    # Follow Identity nodes back from the body's output condition to its input condition.
+    for inner in reversed(body.node):
         if source in inner.output and inner.op_type == "Identity":
             source = inner.input[0]
     constants = {n.output[0]: a.t for n in body.node if n.op_type == "Constant" for a in n.attribute}
@@ -124,7 +129,7 @@ def _goes_on(node: Node) -> bool:
 
 
 def _counted_loop(node: Node, carried: list[Tensor]) -> Results:
-    """Build a loop that ends after a count known only at run time."""
+    """Build a loop whose number of iterations is known only at run time."""
     g, importer = node.g, node.importer
     count = g.maximum(g.reshape(cast(node, node.tensor(0), int64), (1,)), 0)
     if node.has(1):  # An initially false condition means no iterations.
@@ -149,13 +154,13 @@ def _kept(
     unknown.
     """
     g = node.g
-    # Built only to determine the types, and never used.
+    # This iteration is built only to determine the types of the results, and is never run.
     for_types = iteration(g.constant(0, dtype=int32), carried)[len(carried) :]
     shapes = [[node.dim(one, axis) for axis in range(node.rank(one))] for one in for_types]
     rooms = []
     for one, shape in zip(for_types, shapes, strict=True):
         zero = g.constant(False) if one.dtype == bool_ else g.cast(g.constant(0), one.dtype)
-        # The graph requires non-empty buffers even if the body never runs.
+        # The loop needs non-empty buffers even if its body never runs.
         rooms.append(g.broadcast_to(zero, node.joined([g.maximum(count, 1), *shape])))
 
     def body(number: Tensor, *values: Tensor) -> list[Tensor]:
@@ -261,9 +266,10 @@ def scan(node: Node) -> Results:
 def _scanned(
     node: Node, states: list[Tensor], sources: list[Tensor], axes: Sequence[int], backwards: Sequence[int]
 ) -> tuple[list[Tensor], Sequence[list[Tensor] | Tensor]]:
-    """Apply the body to each slice of the sources and return the final states and the results of all steps.
+    """Apply the body to each slice of the sources.
 
-    The results of each output are a list, or one stacked tensor if the number of steps is known only at run time.
+    Returns the final states, and for each output the results of all steps: a list, or one stacked tensor if the number
+    of steps is known only at run time.
     """
     g, body = node.g, node.attribute("body")
     lengths = {node.dims(x)[a] for x, a in zip(sources, axes, strict=True)} - {-1}
@@ -292,7 +298,7 @@ def _scanned(
 def _scanned_to_the_end(
     node: Node, states: list[Tensor], sources: list[Tensor], axes: Sequence[int], backwards: Sequence[int]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Build a scan whose length is known only at run time."""
+    """Build a scan whose number of steps is known only at run time."""
     g = node.g
     count = node.dim(sources[0], axes[0])
     assert isinstance(count, Tensor)
@@ -310,8 +316,9 @@ def _scanned_to_the_end(
 
 
 def _batched_scan(node: Node) -> Results:
-    """Translate Scan-8, in which operand 0 holds lengths and all other operands have a batch axis that is scanned
-    separately.
+    """Translate Scan-8, which scans each batch entry separately.
+
+    Operand 0 holds the sequence lengths, and all other operands have a leading batch axis.
     """
     g, count = node.g, node.attribute("num_scan_inputs")
     if node.has(0):

@@ -29,12 +29,15 @@ def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
 
 
 def _of_axes(node: Node, window: Window, plane: Method, space: Method) -> tuple[Method, dict[str, Any]]:
-    """Return the Graph method for the number of spatial axes, and its layout arguments."""
+    """raise UnsupportedError(
+        "Scan-8 with sequence_lens is not supported: omit sequence_lens and use sequences of the same length"
+    )
+    """
     if len(window.kernel) <= 2:
         return plane, {"data_layout": "NCHW", "weights_layout": "OIHW"}
     if len(window.kernel) == 3:
         return space, {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
-    raise UnsupportedError(f"convolution over {len(window.kernel)} spatial axes is not supported; at most 3 are")
+    raise UnsupportedError(f"convolution supports at most 3 spatial axes, got {len(window.kernel)}")
 
 
 def _steps(window: Window) -> dict[str, Any]:
@@ -59,28 +62,29 @@ def conv(node: Node) -> Results:
 
 @operator("ConvTranspose", upto=22)
 def conv_transpose(node: Node) -> Results:
-    """Translate ConvTranspose to the gradient of a convolution with respect to its source."""
+    """Translate ConvTranspose to the gradient of a convolution with respect to the convolution's input."""
     g, x, w = node.g, node.tensor(0), node.tensor(1)
     groups, count = node.attribute("group", 1), node.rank(x) - 2
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
-    window.style = None  # The padding applies to the result, so it follows from the result's size.
+    window.style = None  # The padding applies to the result, so it is computed below from the size of the result.
     extra = node.attribute("output_padding", [0] * count)
     sizes = [node.dim(x, 2 + i) for i in range(count)]
-    # `spans` and `growths` are how much the union of all windows and the result exceed size * stride, along each axis.
+    # Along each axis, all windows together cover size * stride + span elements, and the result has size * stride +
+    # growth elements.
     spans = [r - s for r, s in zip(window.reach, window.strides, strict=True)]
     growths = _growths(node, window, sizes, [span + e for span, e in zip(spans, extra, strict=True)])
     results = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, growths, strict=True)]
     if min((size for size in results if isinstance(size, int)), default=1) < 1:
         raise ShapeError(f"the result must not be empty, but its spatial sizes would be {results}")
-    # The gradient covers the source of the convolution; parts of the result that no window reaches are padded with
-    # zeros.
+    # The gradient operation computes only elements that windows reach. Elements of the result that no window reaches
+    # are appended as zeros.
     after = [span - b - more for span, b, more in zip(spans, window.before, growths, strict=True)]
-    # Limited to the elements that windows reach.
+    # Growths limited to the elements that windows reach.
     reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]
     made = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, reached, strict=True)]
     window.after = [max(0, a) for a in after]
     method, layouts = _of_axes(node, window, g.convolution2d_data_gradient, g.convolution3d_data_gradient)
-    lead: list[int | Tensor] = [1] if count == 1 else []  # The axis that `planar` adds.
+    lead: list[int | Tensor] = [1] if count == 1 else []  # The size of the axis that `planar` adds.
     shape = node.joined([node.dim(x, 0), node.size(w, 1) * groups, *lead, *made])
     y = method(planar(node, x), planar(node, w), shape, **layouts, **_steps(window), groups=groups)
     behind = [more - part for more, part in zip(growths, reached, strict=True)]
@@ -90,9 +94,10 @@ def conv_transpose(node: Node) -> Results:
 
 
 def _growths(node: Node, window: Window, sizes: list[int | Tensor], full: list[int]) -> list[int]:
-    """Return how much the result of a transposed convolution exceeds size * stride along each axis.
+    """Return, for each axis, the size of a transposed convolution's result minus size * stride.
 
-    `full` is that excess without padding. The padding implied by auto_pad or output_shape is stored in `window`.
+    `full` is this difference without padding. If auto_pad or output_shape determines the padding, the function also
+    stores it in `window`.
     """
     auto, count = node.attribute("auto_pad", "NOTSET"), len(sizes)
     wanted = node.attribute("output_shape", None)
@@ -105,14 +110,14 @@ def _growths(node: Node, window: Window, sizes: list[int | Tensor], full: list[i
         return [f - b - a for f, b, a in zip(full, window.before, window.after, strict=True)]
     for i, (f, more) in enumerate(zip(full, growths, strict=True)):
         total = max(0, f - more)
-        # An odd total puts the extra element in front, unless auto_pad is SAME_UPPER.
+        # If the total padding is odd, the extra element is in front, unless auto_pad is SAME_UPPER.
         half, rest = total // 2, total - total // 2
         window.before[i], window.after[i] = (half, rest) if auto == "SAME_UPPER" else (rest, half)
     return growths
 
 
 def _grown(node: Node, size: int | Tensor, stride: int, more: int) -> int | Tensor:
-    """Return size * stride + more."""
+    """Return size * stride + more as an int, or as a tensor if the size is dynamic."""
     if isinstance(size, int):
         return size * stride + more
     return node.g.addition(node.g.multiplication(size, stride), more)
@@ -125,9 +130,9 @@ def conv_integer(node: Node) -> Results:
 
 
 def convolution_of_integers(node: Node, x: Tensor, x_zero: Tensor | None, w: Tensor, w_zero: Tensor | None) -> Tensor:
-    """Convolve 8-bit integers, minus their zero points, exactly to int32.
+    """Convolve 8-bit integers minus their zero points, with exact int32 results.
 
-    The channels are split into blocks whose sums float32 represents exactly.
+    The channels are split into blocks whose sums are exact in float32.
     """
     g, size, groups = node.g, node.shape(w), node.attribute("group", 1)
     taps, most = math.prod(size[2:]), block_size(BYTES)
@@ -148,7 +153,10 @@ def convolution_of_integers(node: Node, x: Tensor, x_zero: Tensor | None, w: Ten
 
 
 def per_channel(node: Node, parameter: Tensor, w: Tensor) -> Tensor:
-    """Reshape a scalar, or a vector along w's first axis, to broadcast against w, and convert it to w's dtype."""
+    """Convert a parameter to w's dtype and reshape it to broadcast against w.
+
+    The parameter is a scalar, or a vector with one element per entry of w's first axis.
+    """
     parameter = cast(node, parameter, w.dtype)
     if node.rank(parameter) == 0 or parameter.shape == (1,):
         return node.g.reshape(parameter, ())

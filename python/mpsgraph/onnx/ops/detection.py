@@ -8,7 +8,7 @@ from ..._core import Tensor, int32, int64
 from .._registry import Node, Results, operator
 from ._compose import cast
 
-LARGEST = 2**31 - 1  # Upper bound for counts.
+LARGEST = 2**31 - 1  # Maximum number of boxes to keep per class.
 
 
 @operator("NonMaxSuppression", upto=11)
@@ -19,7 +19,7 @@ def non_max_suppression(node: Node) -> Results:
     most: int | Tensor = 0
     if node.has(2):
         known = node.known_ints(2)
-        if known is not None:  # Exporters use the largest integer to mean all boxes.
+        if known is not None:  # Exporters write the largest int64 to keep all boxes.
             most = min(known[0], LARGEST)
         else:
             most = g.reshape(g.cast(g.minimum(cast(node, node.tensor(2), int64), LARGEST), int32), ())
@@ -38,7 +38,10 @@ def non_max_suppression(node: Node) -> Results:
 
 
 def _first_of_each_class(node: Node, kept: Tensor, most: int | Tensor, scores: Tensor) -> Tensor:
-    """Keep the first `most` rows of each image and class, from rows of (image, class, box) grouped by class."""
+    """Keep the first `most` rows of each image and class.
+
+    The rows of `kept` are (image, class, box), grouped by image and class.
+    """
     g, classes = node.g, node.dim(scores, 2)
     image, kind = (g.squeeze(g.slice_axis(kept, 1, i, 1), [1]) for i in (0, 1))
     per_image = classes if isinstance(classes, int) else g.reshape(g.cast(classes, int32), ())

@@ -19,7 +19,7 @@ Unary = Callable[[Graph, Tensor], Tensor]
 Binary = Callable[[Graph, Tensor, Tensor], Tensor]
 
 # --- one operand ----------------------------------------------------------------------------------------------------
-_UNARY: dict[str, tuple[int, Unary]] = {  # Newest supported version and Graph method.
+_UNARY: dict[str, tuple[int, Unary]] = {  # Maps each operator to its newest supported version and a Graph method.
     "Acos": (22, Graph.acos),
     "Acosh": (22, Graph.acosh),
     "Asin": (22, Graph.asin),
@@ -116,7 +116,8 @@ def identity(node: Node) -> Results:
 def pair(node: Node, one_dtype: bool = True) -> tuple[Tensor, Tensor]:
     """Return both operands, aligned for broadcasting.
 
-    Before version 7, B's axes are aligned with A's from attribute `axis` on, and broadcasting is optional.
+    Before version 7, broadcasting is optional, and attribute `axis` is the axis of A that B's first axis corresponds
+    to.
     """
     g, a, b = node.g, node.tensor(0), node.tensor(1)
     if one_dtype and a.dtype != b.dtype:
@@ -127,7 +128,8 @@ def pair(node: Node, one_dtype: bool = True) -> tuple[Tensor, Tensor]:
     behind = node.rank(a) - node.axis(a, node.attribute("axis")) - node.rank(b)
     if behind < 0:
         raise GraphError(
-            f"B of shape {b.shape} does not fit into A of shape {a.shape} at axis {node.attribute('axis')}"
+            f"B has too many axes to be aligned with A from axis {node.attribute('axis')} on: got shapes {b.shape} and "
+            f"{a.shape}"
         )
     return a, g.expand_dims(b, [node.rank(b) + i for i in range(behind)]) if behind else b
 
@@ -163,7 +165,10 @@ for _name, (_upto, _two) in _BINARY.items():
 
 @operator("BitShift", upto=28)
 def bit_shift(node: Node) -> Results:
-    """Translate BitShift, for which negative counts and counts beyond the bit width shift out all bits but the sign."""
+    """Translate BitShift.
+
+    Negative counts and counts beyond the bit width shift out all bits but the sign.
+    """
     g, (x, count) = node.g, pair(node)
     directions = {"LEFT": g.bitwise_left_shift, "RIGHT": g.bitwise_right_shift}
     direction, bits = node.attribute("direction"), 8 * x.dtype.itemsize
@@ -183,7 +188,7 @@ def modulo(node: Node) -> Results:
     if node.attribute("fmod", 0):
         return node.g.modulo(a, b)
     if a.dtype.is_float and node.version < 28:
-        raise DTypeError(f"Mod of {a.dtype} operands needs attribute fmod=1")
+        raise DTypeError(f"Mod supports {a.dtype} only with fmod=1, got fmod=0: set fmod or use integer operands")
     result = node.g.floor_modulo(a, b)
     if not a.dtype.is_float:
         return result
@@ -194,7 +199,10 @@ def modulo(node: Node) -> Results:
 
 @operator("Pow", upto=15)
 def power(node: Node) -> Results:
-    """Translate Pow in the dtype of the base; a power of an integer with a real exponent is rounded toward zero."""
+    """Translate Pow in the dtype of the base.
+
+    A power of an integer with a floating-point exponent is rounded toward zero.
+    """
     g, (base, exponent) = node.g, pair(node, one_dtype=False)
     if base.dtype == exponent.dtype:
         return g.power(base, exponent)
@@ -206,7 +214,7 @@ def power(node: Node) -> Results:
         return g.cast(g.power(g.cast(base, wide), g.cast(exponent, wide)), base.dtype)
     if not base.dtype.is_float:
         return g.power(base, g.cast(exponent, base.dtype))
-    try:  # In float32, integer exponents of 2^24 and above would lose their parity.
+    try:  # Converting integer exponents of 2^24 and above to float32 would lose their parity.
         large = exponent.dtype.itemsize >= 4 and bool((np.abs(node.value(1).astype(np.float64)) >= 2**24).any())
     except DataDependent:
         large = False
@@ -215,7 +223,7 @@ def power(node: Node) -> Results:
 
 
 def _whole_exponent(node: Node, dtype: DType) -> Tensor | None:
-    """Return a constant real exponent as integers of the given dtype, or None if it is not integer-valued."""
+    """Return a constant exponent as integers of the given dtype, or None unless all its elements are integers."""
     try:
         value = node.value(1)
     except DataDependent:
@@ -277,9 +285,10 @@ def clip(node: Node) -> Results:
 
 @operator("Cast", upto=28)
 def cast_to(node: Node) -> Results:
-    node.without_effect("saturate", "round_mode")  # These apply only to 8-bit floats, which are rejected.
+    # These attributes affect only 8-bit floats, which the importer rejects.
+    node.without_effect("saturate", "round_mode")
     to = node.attribute("to")
-    if isinstance(to, str):  # In version 1 the type is given by name.
+    if isinstance(to, str):  # Version 1 gives the type by name.
         return _cast(node, dtype_of(TensorProto.DataType.Value(to), "'to'"))
     return _cast(node, node.dtype_attribute("to"))
 

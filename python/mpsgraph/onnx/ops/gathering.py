@@ -16,10 +16,10 @@ from ._compose import as_vectors, cast
 
 
 def wrapped(node: Node, index: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
-    """Convert negative indices, which count from the end, to non-negative ones.
+    """Convert negative indices, which count from the end, to non-negative indices.
 
-    `sizes` has one entry for all indices, or one for each component of the index vectors along the last axis. Raises
-    OutOfRangeError if a constant index is out of range.
+    `sizes` has one entry that applies to all indices, or one entry for each component of the index vectors along the
+    last axis. Raises OutOfRangeError if a constant index is out of range.
     """
     g = node.g
     if index.operation.kind == "constant" and all(isinstance(size, int) for size in sizes):
@@ -98,7 +98,7 @@ def gather_elements(node: Node) -> Results:
 
 
 def cut_to(node: Node, x: Tensor, other: Tensor, axis: int) -> Tensor:
-    """Crop x to the size of another tensor along every axis except one."""
+    """Crop x along every axis except one to the size that the other tensor has along this axis."""
     g, have, wanted = node.g, node.dims(x), node.dims(other)
     if len(have) != len(wanted):
         raise ShapeError(f"indices must have the same rank as the data, got shapes {other.shape} and {x.shape}")

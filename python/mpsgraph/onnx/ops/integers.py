@@ -12,17 +12,20 @@ from ..._core import Tensor, int32
 from .._registry import Node
 from ._compose import folded
 
-WHOLE = 2**24  # Up to here, float32 represents every integer.
-BYTES = (255, 255)  # Maximum absolute values of two 8-bit operands minus their zero points.
+WHOLE = 2**24  # float32 represents every integer up to this limit exactly.
+BYTES = (255, 255)  # Maximum absolute values of the two operands, 8-bit integers minus their zero points.
 
 
 def block_size(limits: tuple[int, int]) -> int:
-    """Return the number of products, with operands up to these limits, that float32 sums exactly."""
+    """Return how many products float32 can sum exactly if the absolute values of the operands are at most `limits`."""
     return WHOLE // (limits[0] * limits[1])
 
 
 def in_blocks(node: Node, count: int, block: int, product: Callable[[int, int], Tensor]) -> Tensor:
-    """Sum product(start, length) over blocks of `count` terms as int32, where each block is an exact sum in float32."""
+    """Return the sum of `count` products as int32, computed in blocks of at most `block` products.
+
+    `product(start, length)` returns the sum of one block, which float32 represents exactly.
+    """
     blocks = max(1, -(-count // block))
     edges = [count * i // blocks for i in range(blocks + 1)]
     parts = [node.g.cast(product(a, b - a), int32) for a, b in zip(edges, edges[1:], strict=False)]

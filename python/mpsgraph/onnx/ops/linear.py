@@ -8,16 +8,16 @@ from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 
-MOST_ROWS = 1024  # Maximum number of rows of a matrix for determinants.
+MOST_ROWS = 1024  # Maximum number of rows of a matrix whose determinant is computed.
 
 
 def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """Multiply a and b like numpy.matmul, treating operands of rank 1 as a row or a column."""
+    """Multiply a and b like numpy.matmul: a vector a is treated as a row, and a vector b as a column."""
     return _as_matrices(node, a, b, node.g.matrix_multiplication)
 
 
 def matmul_of_bytes(node: Node, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
-    """Multiply 8-bit integers minus zero points to int32.
+    """Multiply 8-bit integers minus their zero points, with exact int32 results.
 
     A zero point is a scalar, or has one element per row of a or per column of b.
     """
@@ -49,7 +49,10 @@ def matrix_multiplication(node: Node) -> Results:
 
 
 def matrices(node: Node) -> tuple[Tensor, Tensor]:
-    """Return operands 0 and 1, or raise ShapeError if one is not a matrix, because Gemm does not support batches."""
+    """Return operands 0 and 1.
+
+    Raises ShapeError if one of them is not a matrix, because Gemm does not support batches.
+    """
     a, b = node.tensor(0), node.tensor(1)
     for x in (a, b):
         if x.shape is not None and len(x.shape) != 2:
@@ -61,7 +64,7 @@ def matrices(node: Node) -> tuple[Tensor, Tensor]:
 def general_product(node: Node) -> Results:
     g, (a, b) = node.g, matrices(node)
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
-    node.without_effect("broadcast")  # The attribute exists before version 7, but C always broadcasts here.
+    node.without_effect("broadcast")  # Before version 7, Gemm has this attribute, but mpsgraph always broadcasts C.
     if node.attribute("transA", 0):
         a = g.swap_axes(a, 0, 1)
     if node.attribute("transB", 0):
@@ -81,7 +84,7 @@ def _scaled(node: Node, x: Tensor, factor: float) -> Tensor:
 
 @operator("Einsum", upto=28)
 def einsum(node: Node) -> Results:
-    """Translate Einsum by contracting operands pairwise and summing over letters missing in the result."""
+    """Translate Einsum by contracting operands pairwise and summing over the letters that the result lacks."""
     tensors = node.tensors()
     terms, output = _einsum_terms(node, tensors)
     g = node.g
@@ -98,12 +101,15 @@ def einsum(node: Node) -> Results:
 
 
 def _einsum_terms(node: Node, tensors: list[Tensor]) -> tuple[list[list[str]], list[str]]:
-    """Return the equation's terms as lists of letters, with "..." expanded to numbers counted from its end."""
+    """Return the equation's terms as lists of letters.
+
+    The axes of "..." are represented by numbers, counted from the end of the ellipsis.
+    """
     equation = node.attribute("equation", "").replace(" ", "")
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
     if len(texts) != len(tensors):
-        raise GraphError(f"equation {equation!r} has {len(texts)} terms, got {len(tensors)} operands")
+        raise GraphError(f"equation {equation!r} needs {len(texts)} operands, one per term, got {len(tensors)}")
     dots, terms = 0, []
     for text, tensor in zip(texts, tensors, strict=True):
         before, ellipsis, behind = text.partition("...")
@@ -126,7 +132,10 @@ def _einsum_terms(node: Node, tensors: list[Tensor]) -> tuple[list[list[str]], l
 
 
 def _with_unique_letters(node: Node, x: Tensor, term: list[str]) -> tuple[Tensor, list[str]]:
-    """Take the diagonal of x along axes that share a letter."""
+    """Take the diagonal of x along axes with the same letter.
+
+    Returns the tensor and its term with unique letters.
+    """
     g = node.g
     letters = list(term)
     for letter in dict.fromkeys(term):
@@ -146,7 +155,10 @@ def _with_unique_letters(node: Node, x: Tensor, term: list[str]) -> tuple[Tensor
 def _contracted(
     node: Node, a: Tensor, left: list[str], b: Tensor, right: list[str], needed: set[str]
 ) -> tuple[Tensor, list[str]]:
-    """Contract two operands over letters not needed elsewhere, with one batched matmul."""
+    """Contract two operands over the letters that are not in `needed`, with one batched matmul.
+
+    Returns the product and its letters.
+    """
     g = node.g
     a, left = _summed(node, a, left, needed | set(right))
     b, right = _summed(node, b, right, needed | set(left))
@@ -178,7 +190,10 @@ def _summed(node: Node, x: Tensor, letters: list[str], needed: set[str]) -> tupl
 def _multiplied(
     node: Node, a: Tensor, left: list[str], b: Tensor, right: list[str], inner: list[str]
 ) -> tuple[Tensor, list[str]]:
-    """Contract two operands by broadcasting, multiplying, and summing, for axes of size 1 that meet longer ones."""
+    """Contract two operands by broadcasting, multiplying, and summing.
+
+    Unlike a matmul, this supports letters for which one operand has size 1 and the other a larger size.
+    """
     g = node.g
     letters = [*left, *(v for v in right if v not in left)]
     a = g.expand_dims(a, list(range(len(left), len(letters)))) if len(left) < len(letters) else a
@@ -196,7 +211,7 @@ def matmul_integer(node: Node) -> Results:
 
 @operator("Det", upto=22)
 def determinant(node: Node) -> Results:
-    """Translate Det by Gaussian elimination with partial pivoting, as the product of the pivots."""
+    """Translate Det: eliminate by Gauss with partial pivoting, and multiply the pivots."""
     g, x = node.g, node.tensor(0)
     n = node.size(x, -1)
     if node.size(x, -2) != n:
@@ -212,7 +227,7 @@ def determinant(node: Node) -> Results:
         pivot = g.slice_axis(pivot_row, -1, 0, 1)
         signed = g.multiplication(pivot, g.subtraction(g.multiplication(g.slice_axis(chosen, -2, 0, 1), 2.0), 1.0))
         result = signed if result is None else g.multiplication(result, signed)
-        if left > 1:  # Move the first row to the pivot's position, and drop the pivot row.
+        if left > 1:  # Overwrite the pivot row with the first row, and drop the first row.
             first = g.slice_axis(x, -2, 0, 1)
             x = g.addition(x, g.multiplication(chosen, g.subtraction(first, pivot_row)))
             rest = g.slice_axis(x, -2, 1, left - 1)

@@ -9,10 +9,10 @@ from ._compose import cast, in_float32, widely
 
 
 def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
-    """Return -w[label] score[label], optionally summed or averaged with weights w[label]."""
+    """Return -w[label] * score[label] for each label, or the sum or weighted mean of these losses."""
     g, weights = node.g, None if weights is None else in_float32(node, weights)
     ignored = node.attribute("ignore_index", None)
-    # Other out-of-range labels are errors.
+    # Replace ignored labels with class 0; their losses are masked later. Other out-of-range labels raise an error.
     classes = labels if ignored is None else g.select(g.equal(labels, ignored), 0, labels)
     taken = g.gather_along_axis(1, scores, g.expand_dims(classes, 1), out_of_range="error")
     losses = g.negative(g.squeeze(taken, [1]))

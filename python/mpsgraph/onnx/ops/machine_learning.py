@@ -1,7 +1,7 @@
 """Translations of ai.onnx.ml operators: linear models, feature preprocessing, and labels. Trees are in trees.py.
 
-Tensors cannot hold strings. A classifier with string labels therefore returns class indices, whose labels are listed in
-the loaded model's `classes`. ZipMap returns scores with one column per class instead of dictionaries.
+Tensors cannot hold strings. A classifier with string labels therefore returns class indices, and the loaded model's
+`classes` lists their labels. ZipMap returns scores with one column per class instead of dictionaries.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ._compose import cast
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed, with_other_class
 from .linear import matmul
 
-MOST_KEYS = 100_000  # Maximum number of keys of an encoder, which compares each element with each key.
+MOST_KEYS = 100_000  # Maximum number of keys of an encoder. Each element is compared with each key.
 
 
 # --- linear models --------------------------------------------------------------------------------------------------
 def _linear(node: Node, results: int) -> Tensor:
-    """Multiply rows by the coefficients and add intercepts if present."""
+    """Multiply rows of features by the coefficients, and add the intercepts if the node has any."""
     g, x = node.g, cast(node, rows_of(node), float32)
     coefficients = np.array(node.attribute("coefficients"), np.float32)
     if results < 1 or coefficients.size % results:
@@ -40,7 +40,7 @@ def linear_regressor(node: Node) -> Results:
 @operator("LinearClassifier", upto=1, domain=ML)
 def linear_classifier(node: Node) -> Results:
     g, transform = node.g, transform_of(node)
-    node.attribute("multi_class", 0)  # Describes how the model was trained, without effect on inference.
+    node.attribute("multi_class", 0)  # multi_class describes how the model was trained, and has no effect on inference.
     numbers, names = labels_of(node, "classlabels_ints")
     labels = len(names or numbers or ())
     intercepts = node.attribute("intercepts", None)
@@ -80,7 +80,8 @@ def normalizer(node: Node) -> Results:
     elif norm == "L1":
         size = g.reduction_sum(g.absolute(x), axis)
     elif norm == "L2":
-        largest = g.reduction_maximum(g.absolute(x), axis)  # Factored out so that squares do not overflow or underflow.
+        # Divide by the largest element first, so that squares do not overflow or underflow.
+        largest = g.reduction_maximum(g.absolute(x), axis)
         safe = g.select(g.equal(largest, 0.0), 1.0, largest)
         size = g.multiplication(g.square_root(g.reduction_sum(g.square(g.division(x, safe)), axis)), safe)
     else:
@@ -107,7 +108,9 @@ def array_feature_extractor(node: Node) -> Results:
 
 @operator("FeatureVectorizer", upto=1, domain=ML)
 def feature_vectorizer(node: Node) -> Results:
-    """Translate FeatureVectorizer, which concatenates features, cropped or padded to inputdimensions."""
+    """Translate FeatureVectorizer, which concatenates features after cropping or zero-padding each to its
+    inputdimensions.
+    """
     g, parts = node.g, []
     sizes = node.attribute("inputdimensions", None)
     for i in range(len(node.inputs)):
@@ -122,7 +125,9 @@ def feature_vectorizer(node: Node) -> Results:
 
 @operator("Imputer", upto=1, domain=ML)
 def imputer(node: Node) -> Results:
-    """Translate Imputer, which replaces a given value or NaN with one value for all columns or one per column."""
+    """Translate Imputer, which replaces NaN or a given value with one value for all columns, or with one value per
+    column.
+    """
     g, x = node.g, node.tensor(0)
     suffix = "floats" if x.dtype.is_float else "int64s"
     given = np.array(node.attribute(f"imputed_value_{suffix}"), x.dtype.numpy)
@@ -147,7 +152,7 @@ def one_hot_encoder(node: Node) -> Results:
 
 # --- labels ---------------------------------------------------------------------------------------------------------
 def _entries(node: Node, what: str) -> np.ndarray:
-    """Return the keys or values of an encoder from whichever attribute holds them."""
+    """Return the keys or values of an encoder from the attribute of whichever type the node has."""
     if node.attribute(f"{what}_strings", None) is not None:
         raise UnsupportedError(
             f"{what}_strings is not supported: encode labels as integers before the model and decode them after it"
@@ -162,7 +167,7 @@ def _entries(node: Node, what: str) -> np.ndarray:
 
 @operator("LabelEncoder", upto=4, domain=ML)
 def label_encoder(node: Node) -> Results:
-    """Translate LabelEncoder, which maps each key to its value and others to a default.
+    """Translate LabelEncoder, which maps each key to its value and all other elements to a default.
 
     From version 4 on, NaN can be a key.
     """
@@ -174,7 +179,7 @@ def label_encoder(node: Node) -> Results:
         raise ShapeError(
             f"keys and values must have the same length, between 1 and {MOST_KEYS}, got {len(keys)} and {len(values)}"
         )
-    node.attribute("default_string", "")  # Values are numeric, so this default is unused.
+    node.attribute("default_string", "")  # default_string is unused because the values are numeric.
     default: Any = (
         node.attribute("default_float", 0.0) if values.dtype.kind == "f" else node.attribute("default_int64", -1)
     )
@@ -187,7 +192,7 @@ def label_encoder(node: Node) -> Results:
         same = g.logical_or(same, g.logical_and(g.is_nan(beside), g.constant(np.isnan(keys))))
     last = node.rank(x)
     hits = g.cast(same, float32)
-    place = g.squeeze(g.reduction_arg_maximum(hits, last), [last])  # Index of the first matching key.
+    place = g.squeeze(g.reduction_arg_maximum(hits, last), [last])  # The index of the first matching key.
     found = g.squeeze(g.greater_than(g.reduction_maximum(hits, last), 0.0), [last])
     return g.select(found, g.gather(g.constant(values), place, 0), g.constant(default, dtype=DType(str(values.dtype))))
 

@@ -1,7 +1,7 @@
 """Translations of com.microsoft operators, which ONNX Runtime's optimizer creates by fusing ONNX operators.
 
-They are expanded again, and mpsgraph's compiler applies its own fusion. Attention and 8-bit operators are in
-microsoft_attention.py and microsoft_quantized.py.
+Each fused operator is expanded again, and mpsgraph's compiler applies its own fusion. Attention and 8-bit operators are
+in microsoft_attention.py and microsoft_quantized.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .normalizations import normalized
 
 # --- activations ----------------------------------------------------------------------------------------------------
 def _gelu(node: Node, x: Tensor, by_tanh: bool = False) -> Tensor:
-    """Return GELU of x, exactly by erf or approximately by tanh."""
+    """Return GELU of x, computed exactly with erf, or approximately with tanh."""
     g = node.g
     if by_tanh:
         cube = g.multiplication(g.square(x), x)
@@ -49,7 +49,7 @@ def quick_gelu(node: Node) -> Results:
 
 @operator("BiasSplitGelu", upto=1, domain=MICROSOFT)
 def bias_split_gelu(node: Node) -> Results:
-    """Translate BiasSplitGelu: the first half of the channels times GELU of the second half."""
+    """Translate BiasSplitGelu: add the bias, and multiply the first half of the channels by GELU of the second half."""
     x = _sum(node, 0, 1)
     left, right = node.g.split(x, 2, node.rank(x) - 1)
     return node.g.multiplication(left, _gelu(node, right))
@@ -139,7 +139,7 @@ def fused_gemm(node: Node) -> Results:
 
 @operator("FusedConv", upto=1, domain=MICROSOFT)
 def fused_convolution(node: Node) -> Results:
-    """Translate FusedConv: a convolution with bias, an addition, and an activation."""
+    """Translate FusedConv: convolve, add the bias, add the last operand, and apply the activation."""
     y = with_bias(node, convolution(node, node.tensor(0), node.tensor(1)), 2)
     y = node.g.addition(y, node.tensor(3)) if node.has(3) else y
     return activated(node, y, node.attribute("activation", ""), node.attribute("activation_params", []))
@@ -147,9 +147,10 @@ def fused_convolution(node: Node) -> Results:
 
 # --- normalizations -------------------------------------------------------------------------------------------------
 def _layer_normalized(node: Node, x: Tensor, gamma: int, beta: int | None, simplified: bool) -> list[Tensor]:
-    """Normalize x over its last axis in float32. Return the result, mean, and inverse standard deviation.
+    """Normalize x over its last axis in float32.
 
-    The simplified normalization has no mean, and returns the inverse in its place.
+    Returns the result, the mean, and the inverse standard deviation. The simplified normalization does not subtract a
+    mean, and returns the inverse root mean square in place of both statistics.
     """
     g, wide, axes = node.g, in_float32(node, x), [node.rank(x) - 1]
     epsilon = node.attribute("epsilon", 1e-12)
@@ -176,12 +177,15 @@ def skip_simplified_layer_normalization(node: Node) -> Results:
     return [*_layer_normalized(node, x, 2, None, True), x]
 
 
-@operator("SimplifiedLayerNormalization", upto=1)  # ONNX Runtime adds this one to the standard ONNX domain.
+# ONNX Runtime adds this operator to the standard ONNX domain, without com.microsoft.
+@operator("SimplifiedLayerNormalization", upto=1)
 @operator("SimplifiedLayerNormalization", upto=1, domain=MICROSOFT)
 def simplified_layer_normalization(node: Node) -> Results:
     x = node.tensor(0)
     if node.axis(x, node.attribute("axis", -1)) != node.rank(x) - 1:
-        raise UnsupportedError("axis: SimplifiedLayerNormalization is supported only over the last axis")
+        raise UnsupportedError(
+            f"SimplifiedLayerNormalization is supported only over the last axis, got axis={node.attribute('axis', -1)}"
+        )
     node.attribute("stash_type", 1)
     node.attribute("epsilon", 1e-5)
     y, _, inverse = _layer_normalized(node, x, 1, None, True)
@@ -190,9 +194,9 @@ def simplified_layer_normalization(node: Node) -> Results:
 
 @operator("EmbedLayerNormalization", upto=1, domain=MICROSOFT)
 def embed_layer_normalization(node: Node) -> Results:
-    """Translate EmbedLayerNormalization: normalized sum of word, position, and segment embeddings.
+    """Translate EmbedLayerNormalization, which normalizes the sum of word, position, and segment embeddings.
 
-    Also returns the number of unmasked words per row, and the sum before normalization.
+    The other results are the number of unmasked words per row and the sum before normalization.
     """
     g, ids = node.g, node.tensor(0)
     x = g.gather(node.tensor(2), ids, 0, out_of_range="error")

@@ -38,7 +38,10 @@ def _added(node: Node, allowed: Tensor, like: Tensor) -> Tensor:
 
 
 def _causal(node: Node, q: Tensor, k: Tensor) -> Tensor:
-    """Return an additive mask that hides keys after the query's position, aligning the last query with the last key."""
+    """Return an additive mask that hides keys after the query's position.
+
+    The last query is at the position of the last key.
+    """
     g = node.g
     before = g.subtraction(_length(node, k), _length(node, q))
     rows = g.addition(g.expand_dims(_places(node, q, 2), 1), before)
@@ -48,13 +51,13 @@ def _causal(node: Node, q: Tensor, k: Tensor) -> Tensor:
 
 
 def _length(node: Node, x: Tensor) -> Tensor:
-    """Return the number of steps as an int32 scalar."""
+    """Return the number of time steps of x as an int32 scalar."""
     size, g = node.dim(x, 2), node.g
     return g.reshape(g.cast(size, int32), ()) if isinstance(size, Tensor) else g.constant(size, dtype=int32)
 
 
 def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
-    """Return operand i, a mask in any of its forms, as an additive mask (batch, heads, queries, keys)."""
+    """Return operand i, a mask of rank 1, 2, or 3, as an additive mask (batch, heads, queries, keys)."""
     if not node.has(i):
         return None
     g, mask = node.g, node.tensor(i)
@@ -63,9 +66,10 @@ def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
         mask = cast(node, mask, int32)
         keys = g.expand_dims(_places(node, k, 2), 0)
         length = node.dims(mask)[0]
-        if length == batch or length < 0 or batch < 0:  # The number of keys per row.
+        if length == batch or length < 0 or batch < 0:  # The mask holds the number of keys per row.
             allowed = g.less_than(keys, g.expand_dims(mask, 1))
-        elif length == 2 * batch:  # The ends and the starts of the keys per row.
+        # The mask holds the end of the keys of each row, followed by the start of the keys of each row.
+        elif length == 2 * batch:
             ends, starts = (g.expand_dims(part, 1) for part in g.split(mask, 2, 0))
             allowed = g.logical_and(g.less_than(keys, ends), g.greater_than_or_equal_to(keys, starts))
         else:
@@ -81,7 +85,7 @@ def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
 
 
 def _attended(node: Node, q: Tensor, k: Tensor, v: Tensor, masks: list[Tensor | None]) -> Tensor:
-    """Return the attention of shape (batch, queries, heads * size)."""
+    """Return the attention output of shape (batch, queries, heads * size)."""
     given = [cast(node, m, q.dtype) for m in masks if m is not None]
     if node.attribute("unidirectional", 0):
         given.append(_causal(node, q, k))
@@ -92,8 +96,9 @@ def _attended(node: Node, q: Tensor, k: Tensor, v: Tensor, masks: list[Tensor | 
 
 @operator("Attention", upto=1, domain=MICROSOFT)
 def attention(node: Node) -> Results:
-    """Translate Attention, which computes queries, keys, and values with one matmul and appends keys and values to the
-    past.
+    """Translate Attention, which computes queries, keys, and values with one matmul.
+
+    The keys and values are appended to those of the past.
     """
     g, x, weights, heads = node.g, node.tensor(0), node.tensor(1), node.attribute("num_heads")
     if node.attribute("do_rotary", 0) or node.attribute("past_present_share_buffer", 0):
@@ -118,15 +123,16 @@ def multi_head_attention(node: Node) -> Results:
     for i in (8, 9):
         if node.has(i):
             raise UnsupportedError("MultiHeadAttention with past_sequence_length or cache_indirection is not supported")
-    if node.rank(x) == 5:  # Shape (batch, steps, heads, 3, size).
+    if node.rank(x) == 5:  # The operand holds queries, keys, and values, with shape (batch, steps, heads, 3, size).
         q, k, v = (g.transpose(g.squeeze(part, [3]), [0, 2, 1, 3]) for part in g.split(x, 3, 3))
-    elif node.has(1) and node.rank(node.tensor(1)) == 5:  # Shape (batch, steps, heads, 2, size).
+    # Operand 1 holds keys and values, with shape (batch, steps, heads, 2, size).
+    elif node.has(1) and node.rank(node.tensor(1)) == 5:
         q = _heads(node, x, heads)
         k, v = (g.transpose(g.squeeze(part, [3]), [0, 2, 1, 3]) for part in g.split(node.tensor(1), 2, 3))
     elif node.has(1) and node.has(2):
         q, k, v = (t if node.rank(t) == 4 else _heads(node, t, heads) for t in (x, node.tensor(1), node.tensor(2)))
     else:
-        raise GraphError("key and value are required unless they are packed into the query")
+        raise GraphError("key and value are missing: pass both, or pack them into the query or the key")
     if node.has(3):
         sizes = [node.size(t, 1) * node.size(t, 3) for t in (q, k, v)]
         bias = [g.transpose(g.reshape(part, (1, 1, heads, -1)), [0, 2, 1, 3])
@@ -153,7 +159,8 @@ def rotary_embedding(node: Node) -> Results:
         heads = heads or node.size(x, 2) // (part or 2 * node.size(cosines, 1))
         x = _heads(node, x, heads)
     part = part or node.size(x, 3)
-    if node.dims(positions) == (1,) or node.rank(positions) == 1:  # The position of the first step.
+    # The operand holds the position of the first time step.
+    if node.dims(positions) == (1,) or node.rank(positions) == 1:
         first = g.reshape(cast(node, positions, int32), ())
         positions = g.expand_dims(g.addition(_places(node, x, 2), first), 0)
     cosine, sine = (g.expand_dims(g.gather(t, positions, 0, out_of_range="error"), 1) for t in (cosines, sines))

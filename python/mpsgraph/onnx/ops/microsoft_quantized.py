@@ -1,7 +1,7 @@
-"""Translations of com.microsoft operators on 8-bit integers, as written by ONNX Runtime's quantizer.
+"""Translations of com.microsoft operators on 8-bit integers, which ONNX Runtime's quantizer writes.
 
-Integer products are summed exactly and scaled once. Everything else is computed in float32 between dequantization and
-quantization, which the compiler fuses into integer kernels where possible.
+Products of integers are summed exactly and multiplied by the scale once. All other operations are computed in float32
+between dequantization and quantization, which the compiler fuses into integer kernels where possible.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from .recurrent_integers import LayersOfIntegers
 
 
 def _real(node: Node, x: Tensor, scale: int, zero: int) -> Tensor:
-    """Dequantize x with the scalar operands at indices `scale` and `zero`."""
+    """Dequantize x. The operands at indices `scale` and `zero` are scalars."""
     g = node.g
     point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
     return g.dequantize(x, g.reshape(node.tensor(scale), ()), point)
 
 
 def _integers(node: Node, x: Tensor, scale: int, zero: int, dtype: DType) -> Tensor:
-    """Quantize x with rounding to even and saturation, with the scalar operands at indices `scale` and `zero`."""
+    """Quantize x, rounding ties to even and saturating. The operands at indices `scale` and `zero` are scalars."""
     g = node.g
     point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
     return g.quantize(cast(node, x, float32), g.reshape(node.tensor(scale), ()), point, dtype=dtype)
 
 
 def _with_one(node: Node, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a function to dequantized operand 0 (scale 1, zero point 2) and quantize the result (scale 3, zero point
-    4).
+    """Apply a function to the dequantized operand 0 and quantize the result.
+
+    Operands 1 and 2 are the scale and zero point of operand 0, and operands 3 and 4 those of the result.
     """
     x = node.tensor(0)
     return _integers(node, function(_real(node, x, 1, 2)), 3, 4, x.dtype)
@@ -56,7 +57,7 @@ def quantized_leaky_relu(node: Node) -> Results:
 def quantized_softmax(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.axis(x, node.attribute("axis", -1))
-    # Before opset 13, softmax covers all axes from this one on.
+    # Before opset 13, softmax covers the axes from `axis` to the last one.
     if node.attribute("opset", 13) < 13 and axis != node.rank(x) - 1:
         shape = [node.dim(x, a) for a in range(node.rank(x))]
         flat = g.softmax(g.flatten2d(_real(node, x, 1, 2), axis), 1)
@@ -116,7 +117,7 @@ def quantized_where(node: Node) -> Results:
 
 @operator("QLinearConcat", upto=1, domain=MICROSOFT)
 def quantized_concat(node: Node) -> Results:
-    """Translate QLinearConcat, whose operands from index 2 on are triples of tensor, scale, and zero point."""
+    """Translate QLinearConcat. From index 2 on, its operands are triples of a tensor, its scale, and its zero point."""
     places = range(2, len(node.inputs), 3)
     parts = [_real(node, node.tensor(i), i + 1, i + 2) for i in places]
     joined = node.g.concat(parts, node.axis(parts[0], node.attribute("axis")))
@@ -150,9 +151,9 @@ def _one_or_columns(node: Node, x: Tensor) -> Tensor:
 
 @operator("QGemm", upto=1, domain=MICROSOFT)
 def quantized_gemm(node: Node) -> Results:
-    """Translate QGemm: alpha A B + C, with C in units of the product of both scales.
+    """Translate QGemm: alpha A B + C, where C is an integer multiple of alpha times both scales.
 
-    Without an output scale, the result is real.
+    Without an output scale, the result is float32.
     """
     g = node.g
     a, b = node.tensor(0), node.tensor(3)
@@ -177,7 +178,9 @@ def integer_product_to_real(node: Node) -> Results:
 
 @operator("DynamicQuantizeMatMul", upto=1, domain=MICROSOFT)
 def dynamically_quantized_product(node: Node) -> Results:
-    """Translate DynamicQuantizeMatMul, which quantizes A to uint8 by its range like DynamicQuantizeLinear."""
+    """Translate DynamicQuantizeMatMul, which quantizes A to uint8 like DynamicQuantizeLinear, by the range of its
+    values.
+    """
     g = node.g
     quantize = function_of("", "DynamicQuantizeLinear", 11)
     if quantize is None:
@@ -194,8 +197,8 @@ def dynamically_quantized_product(node: Node) -> Results:
 def dynamically_quantized_lstm(node: Node) -> Results:
     """Translate DynamicQuantizeLSTM, an LSTM with 8-bit weights.
 
-    It is computed on integers if the graph's LSTM supports its gates. With peepholes, clipping, coupled gates, or other
-    activations, the weights are dequantized and everything is computed in float32.
+    If the graph's integer LSTM supports the node, the products are computed on integers. With peepholes, clipping,
+    coupled gates, or other activations, the weights are dequantized and everything is computed in float32.
     """
     g = node.g
     of_lstm = WithOperands(node, {}, 8, "LSTM")
@@ -213,5 +216,5 @@ def dynamically_quantized_lstm(node: Node) -> Results:
         if node.has(scale + 1):
             whole = g.subtraction(whole, g.reshape(cast(node, node.tensor(scale + 1), int32), wide))
         real = g.multiplication(g.cast(whole, float32), g.reshape(node.tensor(scale), wide))
-        weights[i] = g.swap_axes(real, 1, 2)  # LSTM expects the gates first.
+        weights[i] = g.swap_axes(real, 1, 2)  # LSTM expects the gates on the first axis after the directions.
     return lstm(WithOperands(node, weights, 8, "LSTM"))

@@ -1,4 +1,4 @@
-"""Translations of normalizations: batch, layer, group, local response, and by norms."""
+"""Translations of normalizations: batch, layer, group, and local response normalization, and division by norms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .reductions import norm2
 
 
 def _wide(node: Node, x: Tensor, stash: DType) -> Tensor:
-    """Convert x to the dtype used for computation, at least float32."""
+    """Convert x to the dtype of the computation, which is at least float32."""
     x = in_float32(node, x)
     return cast(node, x, stash) if x.dtype.itemsize < stash.itemsize else x
 
@@ -37,7 +37,7 @@ def batch_normalization(node: Node) -> Results:
         training = len([o for o in node.outputs if o]) > 1 or (node.version < 7 and not tested)
     epsilon, momentum = node.attribute("epsilon", 1e-5), node.attribute("momentum", 0.9)
     if not node.attribute("spatial", 1):
-        raise ShapeError("spatial=0, with separate statistics per position, is not supported")
+        raise ShapeError("spatial=0, with separate statistics per position, is not supported: use spatial=1")
     results: list[Tensor | None] = []
     if training:
         axes = [i for i in range(node.rank(x)) if i != 1]
@@ -47,7 +47,8 @@ def batch_normalization(node: Node) -> Results:
         for old, new in ((g.read(mean) if mean.operation.kind == "variable" else mean, now), (variance, spread)):
             moved = g.addition(g.multiplication(in_float32(node, old), momentum), g.multiplication(new, 1 - momentum))
             results.append(cast(node, moved, old.dtype))
-        # Saved statistics for a backward pass, which mpsgraph's automatic differentiation does not need.
+        # These results are statistics saved for a backward pass, which mpsgraph's automatic differentiation does not
+        # need.
         if node.version < 14:
             results += [cast(node, now, mean.dtype), cast(node, spread, variance.dtype)]
         mean, variance = now, spread
@@ -101,7 +102,7 @@ def group_normalization(node: Node) -> Results:
     wide = _wide(node, node.reshape(x, [shape[0], groups, -1]), node.dtype_attribute("stash_type", 1))
     y, _, _ = normalized(node, wide, [2], node.attribute("epsilon", 1e-5))
     scale, bias = (cast(node, node.tensor(i), wide.dtype) for i in (1, 2))
-    if node.version < 21:  # One scale and bias per group.
+    if node.version < 21:  # Before version 21, there is one scale and bias per group instead of per channel.
         y = g.addition(g.multiplication(y, g.reshape(scale, [1, -1, 1])), g.reshape(bias, [1, -1, 1]))
         return cast(node, node.reshape(y, shape), x.dtype)
     y = node.reshape(y, shape)
@@ -111,7 +112,7 @@ def group_normalization(node: Node) -> Results:
 
 @operator("LRN", upto=13)
 def local_response_normalization(node: Node) -> Results:
-    """Translate LRN: x / (bias + alpha / size * sum of squares over neighboring channels) ^ beta."""
+    """Translate LRN: x / (bias + alpha / size * s)^beta, where s is the sum of squares over neighboring channels."""
     return widely(node, node.tensor(0), lambda x: _with_neighbours(node, x))
 
 
@@ -142,7 +143,7 @@ def mean_variance_normalization(node: Node) -> Results:
 
 @operator("LpNormalization", upto=22)
 def lp_normalization(node: Node) -> Results:
-    """Translate LpNormalization: x divided by its norm along an axis, or zeros where the norm is zero."""
+    """Translate LpNormalization, which divides x by its norm along an axis, or returns zeros for a zero norm."""
     g, axes, p = node.g, [node.axis(node.tensor(0), node.attribute("axis", -1))], node.attribute("p", 2)
     if p not in (1, 2):
         raise GraphError(f"p must be 1 or 2, got {p}")

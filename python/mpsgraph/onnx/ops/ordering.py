@@ -7,7 +7,7 @@ from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import as_vectors, cast
 
-MOST_KEYS = 10_000  # Maximum number of elements of a slice by which unique slices are sorted.
+MOST_KEYS = 10_000  # Maximum number of elements of a slice in Unique, which sorts slices by each of their elements.
 
 
 @operator("TopK", upto=24)
@@ -15,7 +15,7 @@ def top_k(node: Node) -> Results:
     g = node.g
     (x,) = as_vectors(node, node.tensor(0))
     axis = node.axis(x, node.attribute("axis", -1))
-    node.without_effect("sorted")  # Without sorting, any order is allowed.
+    node.without_effect("sorted")  # If sorted=0, any order is allowed.
     k: int | Tensor = node.attribute("k") if node.version < 10 else _one(node, 1)
     method = g.top_k if node.attribute("largest", 1) else g.bottom_k
     values, indices = method(x, k, axis)
@@ -25,11 +25,12 @@ def top_k(node: Node) -> Results:
 
 
 def _one(node: Node, i: int) -> int | Tensor:
-    """Return operand i with one element, as an int if it is known and as a scalar tensor otherwise."""
+    """Return operand i, which has one element, as an int if it is known and as a scalar tensor otherwise."""
     g, known = node.g, node.known_ints(i)
     if known:
         return known[0]
-    bounded = g.clamp(cast(node, node.tensor(i), int64), -(2**31), 2**31 - 1)  # Out-of-range values saturate.
+    # Values beyond the range of int32 saturate.
+    bounded = g.clamp(cast(node, node.tensor(i), int64), -(2**31), 2**31 - 1)
     return g.reshape(g.cast(bounded, int32), ())
 
 
@@ -47,7 +48,8 @@ def cumulative(node: Node) -> Results:
 def unique(node: Node) -> Results:
     """Translate Unique by marking each element that differs from its predecessor in sorted order.
 
-    Stable sorting puts the first occurrence in front. Slices are sorted by their elements from the last to the first.
+    The sort is stable, so the first occurrence of equal elements comes first. Slices are sorted by each of their
+    elements in turn, from the last element to the first.
     """
     g, x = node.g, node.tensor(0)
     axis = node.attribute("axis", None)
@@ -59,7 +61,7 @@ def unique(node: Node) -> Results:
     count = node.dim(flat, 0)
     if node.size(flat, 1) > MOST_KEYS:
         raise UnsupportedError(
-            f"unique slices are supported for at most {MOST_KEYS} elements per slice, got {node.size(flat, 1)}"
+            f"Unique supports slices of at most {MOST_KEYS} elements along the axis, got {node.size(flat, 1)}"
         )
     order = g.coordinate_along_axis(0, [count] if isinstance(count, int) else count)
     for column in range(node.size(flat, 1) - 1, -1, -1):
@@ -71,12 +73,12 @@ def unique(node: Node) -> Results:
     before, behind = g.slice(ordered, [0, 0], [-1, 0], end_mask=2), g.slice(ordered, [1, 0], [0, 0], end_mask=3)
     differs = g.squeeze(g.reduction_or(g.not_equal(before, behind), 1), [1])
     new = g.slice(g.concat([g.constant([True]), differs], 0), [0], node.joined([count]))
-    leaders = g.squeeze(g.non_zero_indices(new), [1])  # Positions in sorted order.
+    leaders = g.squeeze(g.non_zero_indices(new), [1])  # Positions of the first occurrences in sorted order.
     first = g.gather(order, leaders, 0)
     group = g.subtraction(g.cumulative_sum(g.cast(new, int32), 0), 1)
     edges = g.concat([leaders, g.shape_of(order)], 0)
     counts = g.subtraction(g.slice(edges, [1], [0], end_mask=1), g.slice(edges, [0], [-1]))
-    if not node.attribute("sorted", 1):  # In order of first occurrence.
+    if not node.attribute("sorted", 1):  # If sorted=0, the results are in the order of first occurrence.
         by_place = g.arg_sort(first, 0)
         first, counts = g.gather(first, by_place, 0), g.gather(counts, by_place, 0)
         group = g.gather(g.arg_sort(by_place, 0), group, 0)

@@ -18,7 +18,7 @@ Pool = Callable[..., Any]
 
 
 def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
-    """Extend the trailing padding to cover the last window if ceil_mode is set."""
+    """If ceil_mode is set, extend the trailing padding so that it covers the last window."""
     if node.attribute("ceil_mode", 0) and window.style is None:
         if _is_ceil_of_open_sizes(node, x, window):
             window.after = [a + s - 1 for a, s in zip(window.after, window.strides, strict=True)]
@@ -32,22 +32,22 @@ def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
 
 
 def _is_ceil_of_open_sizes(node: Node, x: Tensor, window: Window) -> bool:
-    """Return whether padding by stride - 1 implements ceil_mode for dynamic sizes.
+    """Return whether additional trailing padding of stride - 1 implements ceil_mode for dynamic sizes.
 
-    It does if no window can begin in the trailing padding.
+    This is the case if no window can begin in the trailing padding.
     """
     sides = zip(window.after, window.strides, window.reach, strict=True)
     return min(node.dims(x)[2:]) < 0 and all(a + s <= r for a, s, r in sides)
 
 
 def _pooled(node: Node, x: Tensor, window: Window, plane: Pool, space: Pool, **more: Any) -> Any:
-    """Apply a pooling method over a plane or, with more axes, over the last four axes."""
+    """Apply a pooling method to two spatial axes or, if there are more, to the last four axes."""
     steps: dict[str, Any] = {"dilations": pair(window.dilations, 1), **more}
     if len(window.kernel) <= 2:
         layout = {"padding": padding_of(window), "data_layout": "NCHW"}
         return plane(planar(node, x), pair(window.kernel, 1), pair(window.strides, 1), **steps, **layout)
     if len(window.kernel) > 4:
-        raise UnsupportedError(f"pooling over {len(window.kernel)} spatial axes is not supported; at most 4 are")
+        raise UnsupportedError(f"pooling supports at most 4 spatial axes, got {len(window.kernel)}")
     lead = [1] * (4 - len(window.kernel))
     steps["dilations"] = [*lead, *window.dilations]
     padding = padding_of(window, len(lead))
@@ -55,7 +55,7 @@ def _pooled(node: Node, x: Tensor, window: Window, plane: Pool, space: Pool, **m
 
 
 def sum_of_windows(node: Node, x: Tensor, window: Window) -> Tensor:
-    """Return the sum of each window, with zeros for padding."""
+    """Return the sum of each window, counting padding as zeros."""
     total = _mean(node, x, window, True)
     return node.g.multiplication(total, float(math.prod(window.kernel)))
 
@@ -70,7 +70,7 @@ def _mean(node: Node, x: Tensor, window: Window, include: bool) -> Tensor:
 def max_pool(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     window = _with_ceil(node, x, window_of(node, x, node.attribute("kernel_shape")))
-    node.without_effect("storage_order")  # The attribute matters only for indices.
+    node.without_effect("storage_order")  # storage_order affects only the indices, which are unused here.
 
     def pool(x: Tensor) -> Tensor:
         return like_before(node, _pooled(node, x, window, g.max_pooling2d, g.max_pooling4d), window)
@@ -134,7 +134,7 @@ def _average(node: Node, x: Tensor) -> Tensor:
     include = bool(node.attribute("count_include_pad", 0))
     if not node.attribute("ceil_mode", 0):
         return _mean(node, x, window, include)
-    # Then only elements of the operand count and, with `include`, explicit padding.
+    # With ceil_mode, a window averages only over elements of the operand and, with `include`, explicit padding.
     if _is_ceil_of_open_sizes(node, x, window):
         if include:
             none = [0] * 2
@@ -150,8 +150,9 @@ def _average(node: Node, x: Tensor) -> Tensor:
 
 
 def _counts(window: Window, inputs: list[int], after: list[int], include: bool) -> np.ndarray:
-    """Return the number of elements that count in each window: those of the operand and, with `include`, explicit
-    padding.
+    """Return the number of elements that each window averages over.
+
+    Only elements of the operand and, with `include`, of the explicit padding count.
     """
     result = np.ones((), np.int64)
     for i, n in enumerate(inputs):

@@ -15,7 +15,7 @@ from .linear import matmul_of_bytes
 def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
     """Reshape operand i, a scale or zero point, to broadcast against x.
 
-    It is a scalar, or has one element per entry of an axis or per block of entries.
+    The operand is a scalar, or has one element per index of an axis or per block of indices.
     """
     g = node.g
     rank = node.rank(x)
@@ -32,7 +32,7 @@ def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
 
 
 def _operands(node: Node, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | int, int | None] | None:
-    """Return the scale, zero point, and axis for Graph.quantize, or None if scales are per block."""
+    """Return the scale, zero point, and axis for Graph.quantize, or None if there is one scale per block."""
     g = node.g
     if node.attribute("block_size", 0) or node.rank(scale) > 1:
         return None
@@ -61,7 +61,7 @@ def _quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype:
 
 @operator("QuantizeLinear", upto=28)
 def quantize_linear(node: Node) -> Results:
-    # saturate applies only to 8-bit floats, which are rejected; axis is unused with a single scale.
+    # saturate applies only to 8-bit floats, which the importer rejects; axis is unused with a scalar scale.
     node.without_effect("saturate", "axis")
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
@@ -78,7 +78,7 @@ def quantize_linear(node: Node) -> Results:
 
 @operator("DequantizeLinear", upto=28)
 def dequantize_linear(node: Node) -> Results:
-    node.without_effect("axis")  # Unused with a single scale.
+    node.without_effect("axis")  # axis is unused with a scalar scale.
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
     result = dtype_of(number, "'output_dtype'") if number else scale.dtype
@@ -102,15 +102,19 @@ def dynamic_quantize_linear(node: Node) -> Results:
 
 
 def _requantized(node: Node, sums: Tensor, factor: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-    """Convert sums of integer products, in units of `factor`, to integers of a dtype in units of `scale`."""
+    """Convert sums of integer products to quantized integers.
+
+    A sum stands for the real number sum * factor, and is quantized with `scale` and the zero point `zero`.
+    """
     g = node.g
     real = g.multiplication(g.cast(sums, float32), g.division(factor, in_float32(node, scale)))
     return saturated(node, g.addition(g.rint(real), cast(node, zero, float32)), zero.dtype)
 
 
 def _rows(node: Node, parameter: Tensor, x: Tensor) -> Tensor:
-    """Reshape a parameter with one element per row of x (its second-to-last axis) for broadcasting; return scalars
-    unchanged.
+    """Reshape a parameter with one element per row of x for broadcasting against x. Scalars are returned unchanged.
+
+    The rows are indexed by x's second-to-last axis.
     """
     return node.g.expand_dims(parameter, 1) if node.rank(parameter) == 1 and parameter.shape != (1,) else parameter
 

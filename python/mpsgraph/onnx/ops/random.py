@@ -16,10 +16,10 @@ from ._compose import cast, sizes
 
 
 def _drawn(node: Node, like: ShapeLike | Tensor, dtype: DType, **distribution: Any) -> Tensor:
-    """Return random numbers from a hidden generator state.
+    """Return random numbers drawn from a hidden generator state.
 
-    If the node has attribute seed, they are constants equal to those of ONNX's reference implementation in every run.
-    `like` is a shape, or a tensor of the desired shape.
+    If the node has attribute seed, return constants instead, equal to those of ONNX's reference implementation. `like`
+    is a shape, or a tensor of the desired shape.
     """
     g = node.g
     if node.has_attribute("seed"):

@@ -1,7 +1,8 @@
 """Translations of RNN, GRU, and LSTM to the graph's own recurrent operations where possible.
 
-A layer is built step by step instead if it has clipping, coupled gates, peepholes (MPSGraph's use the previous cell
-state, even for the output gate), or activations that MPSGraph lacks.
+Layers that these operations do not support are unrolled into one group of operations per time step: layers with
+clipping, coupled gates, peepholes (in MPSGraph, peepholes use the previous cell state, even for the output gate), or
+activations that MPSGraph lacks.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ._compose import cast
 
 Operands = dict[str, Any]
 Layer = Callable[[Tensor, Operands], "list[Tensor]"]
-_ACTIVATIONS = ("tanh", "sigmoid", "relu")  # ONNX and MPSGraph use the same names for these.
+_ACTIVATIONS = ("tanh", "sigmoid", "relu")  # Activations that ONNX and MPSGraph both have, under the same names.
 
 
 def known_activations(node: Node) -> list[str] | None:
-    """Return the activations common to all directions, or None if the node needs to be built step by step."""
+    """Return the activations common to all directions, or None if the layer must be unrolled."""
     # activation_alpha and activation_beta apply only to other activations.
     node.without_effect("output_sequence", "activation_alpha", "activation_beta")
     defaults, direction = by_steps.DEFAULTS[node.op], node.attribute("direction", "forward")
@@ -36,12 +37,14 @@ def known_activations(node: Node) -> list[str] | None:
 
 
 class Layers:
-    """A node with its operands in MPSGraph's conventions: time first, and directions concatenated."""
+    """A recurrent node with its operands in MPSGraph's conventions: time is the first axis, and directions are
+    concatenated.
+    """
 
-    gates_axis = 1  # Axis of the weights.
+    gates_axis = 1  # The axis of the weights that contains the gates.
 
     def __init__(self, node: Node, order: Sequence[int]) -> None:
-        self.node, self.g, self.order = node, node.g, order  # The ONNX gate index of each MPSGraph gate.
+        self.node, self.g, self.order = node, node.g, order  # `order` lists the ONNX gate index of each MPSGraph gate.
         self.batch_first = bool(node.attribute("layout", 0))
         self.direction = node.attribute("direction", "forward")
         self.directions = 2 if self.direction == "bidirectional" else 1
@@ -56,7 +59,10 @@ class Layers:
         self.x = self.g.swap_axes(node.tensor(0), 0, 1) if self.batch_first else node.tensor(0)
 
     def run(self, layer: Layer, states: int) -> list[Tensor]:
-        """Return all outputs, where `layer` computes the states after each step (steps, batch, directions x hidden)."""
+        """Compute the layer and return all outputs of the node.
+
+        `layer` returns the states after each time step, with shape (steps, batch, directions * hidden).
+        """
         g, lengths = self.g, self._lengths()
         if lengths is None:
             flags = {"reverse": self.direction == "reverse", "bidirectional": self.directions == 2}
@@ -72,7 +78,7 @@ class Layers:
         return [y, *finals]
 
     def _lengths(self) -> Tensor | None:
-        """Return the number of steps of each batch entry, or None if all have the full length."""
+        """Return the number of time steps of each batch entry, or None if all entries have the full length."""
         if not self.node.has(4):
             return None
         lengths, steps = self.node.known_ints(4), self.node.dims(self.x)[0]
@@ -97,14 +103,17 @@ class Layers:
         g, axis = self.g, self.node.rank(theirs) - 1
         if self.node.op != "GRU" or not self.node.attribute("linear_before_reset", 0):
             return {"bias": self._flat(g.addition(ours, theirs))}
-        # The reset gate multiplies the last one, so its biases cannot be added.
+        # The reset gate multiplies the candidate's recurrent bias, so the two biases of the candidate cannot be added.
         *gates, candidate = g.split(theirs, 3, axis)
         summed = [g.addition(a, b) for a, b in zip(g.split(ours, 3, axis), gates, strict=False)]
         bias = g.concat([*summed, g.slice_axis(ours, axis, 2 * self.hidden, self.hidden)], axis)
         return {"bias": self._flat(bias), "secondary_bias": self._flat(candidate)}
 
     def _part(self, operand: int, i: int | None) -> Tensor:
-        """Return an operand for direction i, or for all if i is None; a single direction has no direction axis."""
+        """Return the part of an operand for direction i, or for all directions if i is None.
+
+        The direction axis is removed if the part has one direction only.
+        """
         x = self.node.tensor(operand)
         if i is None and self.directions == 2:
             return x
@@ -123,7 +132,7 @@ class Layers:
         return self.g.reshape(x, (-1, *behind)) if self.node.rank(x) > 1 + len(behind) else x
 
     def _state(self, operand: int, i: int | None) -> Tensor:
-        """Return a state of shape (batch, hidden), or (batch, 2 hidden) for two directions."""
+        """Return an initial state of shape (batch, hidden), or (batch, 2 * hidden) for two directions."""
         g, x = self.g, self.node.tensor(operand)
         x = x if self.batch_first else g.swap_axes(x, 0, 1)
         if i is None and self.directions == 2:
@@ -136,8 +145,9 @@ class Layers:
         return self.direction == "reverse" or i == 1
 
     def _last(self, history: Tensor) -> Tensor:
-        """Return the state after the last step (directions, batch, hidden), which is at index 0 for a reverse
-        direction.
+        """Return the state after the last time step, with shape (directions, batch, hidden).
+
+        For a reverse direction, this state is at index 0.
         """
         g, lasts = self.g, []
         for i in range(self.directions):
@@ -149,7 +159,7 @@ class Layers:
     def _with_lengths(self, layer: Layer, i: int, states: int, lengths: Tensor) -> list[Tensor]:
         """Run one direction on batch entries of different lengths.
 
-        Return the outputs, with zeros past the end of each entry, and the states at each entry's end.
+        Returns the outputs, which are zero past the end of each entry, and the states at each entry's end.
         """
         g, node = self.g, self.node
         x = by_steps.turned(node, self.x, lengths) if self._backwards(i) else self.x

@@ -1,8 +1,8 @@
 """Translation of com.microsoft's DynamicQuantizeLSTM, an LSTM with 8-bit integer weights.
 
-The other operands of the products are quantized to uint8 like DynamicQuantizeLinear: the inputs once for all steps, and
-the states of the whole batch in each step. Products are exact in int32. Inputs are multiplied by their weights before
-the steps, which run in one operation, quantized_lstm_sequence.
+The weights are multiplied by inputs and states quantized to uint8 like DynamicQuantizeLinear: the inputs once for all
+time steps, and the states of the whole batch in each step. Products are exact in int32. Products of the inputs and
+weights are computed before the loop over time steps, which is one operation, quantized_lstm_sequence.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from ._compose import cast
 from ._operands import WithOperands
 from .recurrent import Layers, Operands
 
-_ACTIVATIONS = {"relu": 1, "tanh": 2, "sigmoid": 3}  # MPSGraph's numbering.
-_PLACES = [0, 2, 3, 1]  # Indices of the input, forget, cell, and output gates in ONNX's order.
+_ACTIVATIONS = {"relu": 1, "tanh": 2, "sigmoid": 3}  # Activations by their numbers in MPSGraph.
+_PLACES = [0, 2, 3, 1]  # The positions of the input, forget, cell, and output gates in ONNX's order.
 
 
 class LayersOfIntegers(Layers):
-    """A DynamicQuantizeLSTM with weights (directions, inputs, 4 hidden), followed by scales and zero points."""
+    """A DynamicQuantizeLSTM node with its operands in a form that the graph's integer LSTM accepts.
+
+    The weights have shape (directions, inputs, 4 * hidden). Their scales and zero points are operands 8 to 11.
+    """
 
     gates_axis = 2
 
@@ -34,7 +37,7 @@ class LayersOfIntegers(Layers):
         return self.run(self._layer, 2)
 
     def _operands(self, i: int | None, states: int) -> Operands:
-        """Return the direction, and its initial state and cell."""
+        """Return the direction, its initial hidden state, and its initial cell state."""
         return {"direction": i, "first": [self._first(5 + k, i) for k in range(states)]}
 
     def _first(self, operand: int, i: int | None) -> Tensor:
@@ -44,7 +47,7 @@ class LayersOfIntegers(Layers):
         return self.g.broadcast_to(self.g.constant(0.0), self.node.joined([self.node.dim(self.x, 1), wide]))
 
     def _layer(self, x: Tensor, given: Operands) -> list[Tensor]:
-        """Return the states and cells of all steps, for one direction or both."""
+        """Return the hidden states and cells of all time steps, for one direction or both."""
         i: int | None = given["direction"]
         g, node = self.g, self.node
         weights, scale, zero = self._of(node.tensor(2), i), self._columns(10, i), self._zeros(11, i)
@@ -56,7 +59,10 @@ class LayersOfIntegers(Layers):
         return list(g.create("quantized_lstm_sequence", operands, how).outputs)
 
     def _projected(self, x: Tensor, i: int | None) -> Tensor:
-        """Return the inputs of all steps times their weights plus biases (directions, steps, batch, 4 hidden)."""
+        """Return the products of inputs and weights plus biases for all time steps.
+
+        The shape is (directions, steps, batch, 4 * hidden).
+        """
         g, node = self.g, self.node
         quantize = function_of("", "DynamicQuantizeLinear", 11)
         if quantize is None:
@@ -69,7 +75,9 @@ class LayersOfIntegers(Layers):
         zero = self._zeros(9, i)
         if zero is None:
             sums = g.integer_matrix_multiplication(q, weights, point)
-        else:  # The integer kernels take zero points as one row of columns, so each direction is multiplied separately.
+        # The integer kernels take zero points as one row with an element per column, so each direction is multiplied
+        # separately.
+        else:
             parts = zip(g.split(weights, directions, 0), g.split(zero, directions, 0), strict=True)
             sums = g.concat([g.integer_matrix_multiplication(q, w, point, z) for w, z in parts], 0)
         factor = g.multiplication(step, g.expand_dims(self._columns(8, i), 1))
@@ -84,7 +92,7 @@ class LayersOfIntegers(Layers):
         return x if i is None or self.directions == 1 else self.g.slice_axis(x, 0, i, 1)
 
     def _columns(self, operand: int, i: int | None) -> Tensor:
-        """Return scales or zero points broadcast to one per column (directions, 4 hidden)."""
+        """Return scales or zero points broadcast to (directions, 4 * hidden), one per column of the weights."""
         g, node, wide = self.g, self.node, 4 * self.hidden
         x = node.tensor(operand)
         if node.shape(x) not in ((self.directions,), (self.directions, 1), (self.directions, wide)):

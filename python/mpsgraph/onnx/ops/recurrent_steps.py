@@ -1,7 +1,7 @@
-"""Step-by-step translation of recurrent layers with ONNX features that MPSGraph's recurrent operations lack.
+"""Unrolled translation of recurrent layers with ONNX features that MPSGraph's recurrent operations lack.
 
-Everything independent of the state is computed for all steps at once. Each step consists of ordinary graph operations,
-so gradients of any order work.
+Everything independent of the state is computed for all time steps at once. Each step consists of ordinary graph
+operations, so gradients of any order work.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def _activation(node: Node, name: str, alpha: float, beta: float) -> Activation:
 
 
 def _activations(node: Node, directions: int) -> list[list[Activation]]:
-    """Return the activation functions per direction, taking parameters from activation_alpha and activation_beta in
-    order.
+    """Return the activation functions of each direction.
+
+    Activations with parameters take them from activation_alpha and activation_beta in order.
     """
     names = [n.lower() for n in node.attribute("activations", DEFAULTS[node.op] * directions)]
     if len(names) != len(DEFAULTS[node.op]) * directions:
@@ -73,7 +74,7 @@ def require_known_weights(node: Node) -> None:
 
 @dataclass
 class Layer:
-    """One direction of a layer, with weights whose first axis holds the gates."""
+    """The parameters of one direction of a recurrent layer. The first axis of the weights contains the gates."""
 
     functions: list[Activation]
     weights: Tensor
@@ -85,7 +86,7 @@ class Layer:
 
 
 class Recurrence:
-    """A node with its operands in a common form, with time first."""
+    """A recurrent node with its operands converted to one convention for all operators, with time as the first axis."""
 
     def __init__(self, node: Node, gates: int, states: int) -> None:
         self.node, self.g = node, node.g
@@ -97,7 +98,8 @@ class Recurrence:
         self.steps, self.batch = node.size(self.x, 0), node.dim(self.x, 1)
         if self.steps > MOST_STEPS:
             raise UnsupportedError(
-                f"a recurrent layer built step by step can have at most {MOST_STEPS} steps, got {self.steps}"
+                f"{node.op} with these attributes is unrolled and supports at most {MOST_STEPS} time steps, "
+                f"got {self.steps}"
             )
         self.direction = node.attribute("direction", "forward")
         self.directions = 2 if self.direction == "bidirectional" else 1
@@ -137,13 +139,15 @@ class Recurrence:
         return self.g.clamp(x, -self.clip, self.clip) if self.clip else x
 
     def times(self, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-        """Return x weights^T + bias."""
+        """Return x times the transposed weights plus the bias, if there is one."""
         g = self.g
         y = g.matrix_multiplication(x, g.transpose(weights, [1, 0]))
         return y if bias is None else g.addition(y, bias)
 
     def run(self, step: Callable[[Layer, Tensor, list[Tensor]], list[Tensor]]) -> list[Tensor | None]:
-        """Return all outputs: the states of each step, followed by the final states."""
+        """Unroll the layer with the function `step`. Return all outputs: the states of each step, then the final
+        states.
+        """
         g = self.g
         outputs, last = [], []
         for i, layer in enumerate(self.layers):
@@ -168,7 +172,7 @@ class Recurrence:
         for t, gate in enumerate(gates):
             new = step(layer, g.squeeze(gate, [0]), states)
             y = new[0]
-            if self.lengths is not None:  # Past an entry's end, the state is kept and the output is zero.
+            if self.lengths is not None:  # Past the end of a batch entry, the state is kept and the output is zero.
                 going = g.expand_dims(g.greater_than(self.lengths, t), 1)
                 new = [g.select(going, a, b) for a, b in zip(new, states, strict=True)]
                 y = g.select(going, y, 0.0)
@@ -179,7 +183,7 @@ class Recurrence:
 
 
 def turned(node: Node, x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Reverse the steps of each batch entry, leaving steps past its end in place."""
+    """Reverse the time steps of each batch entry, leaving the steps past the entry's end in place."""
     if lengths is None:
         return reversed_along(node, x, [0])
     g = node.g
@@ -189,7 +193,7 @@ def turned(node: Node, x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def steps_of(node: Node, x: Tensor) -> Tensor:
-    """Return the step indices of x."""
+    """Return the time step indices of x."""
     count = node.dim(x, 0)
     return node.g.coordinate_along_axis(0, [count] if isinstance(count, int) else count)
 
@@ -205,9 +209,9 @@ def rnn(node: Node) -> Results:
 
 
 def gru(node: Node) -> Results:
-    """Build a GRU with update gate z and reset gate r.
+    """Build an unrolled GRU with update gate z and reset gate r.
 
-    The reset gate multiplies the state before its matmul, or the product after it if linear_before_reset is set.
+    The reset gate multiplies the state before the recurrent matmul or, with linear_before_reset, the product after it.
     """
     g, layers = node.g, Recurrence(node, 3, 1)
     after = bool(node.attribute("linear_before_reset", 0))

@@ -15,9 +15,9 @@ Reduce = Callable[[Tensor, list[int]], Tensor]
 
 
 def _reduced(node: Node, x: Tensor, reduce: Reduce, each: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """Apply a reduction that keeps axes, and drop them unless the node has keepdims.
+    """Apply a reduction that keeps the reduced axes with size 1, and drop these axes unless keepdims is set.
 
-    If the node reduces over no axes, `each` is applied to every element instead.
+    If the node reduces over no axes, apply `each` to every element instead.
     """
     g = node.g
     in_operand = node.version >= (13 if node.op == "ReduceSum" else 18)
@@ -45,9 +45,9 @@ def _enter(
     each: Callable[[Node, Tensor], Tensor] = _unchanged,
     real: bool = False,
 ) -> None:
-    """Register a reduction, computed in float32 for float16 and bfloat16.
+    """Register a reduction, which is computed in float32 for float16 and bfloat16.
 
-    With `real`, integers are computed in float64 and the result is rounded toward zero.
+    With `real`, integers are converted to float64 first, and the result is rounded toward zero.
     """
 
     @operator(name, upto=upto)
@@ -64,7 +64,7 @@ def _sum(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def _mean(node: Node, x: Tensor, axes: list[int]) -> Tensor:
-    """Return the mean; for integers, sum in 64 bits, divide by the count, and round toward zero."""
+    """Return the mean. For integers, sum in int64, divide by the count, and round toward zero."""
     g = node.g
     if x.dtype.is_float:
         return g.mean(x, axes)
@@ -123,7 +123,7 @@ def _extreme(name: str, upto: int) -> None:
             return _reduced(node, x, g.reduction_or if largest else g.reduction_and)
 
         def reduce(x: Tensor, axes: list[int]) -> Tensor:
-            if any(node.dims(x)[a] == 0 for a in axes):  # The result of an empty reduction is the neutral element.
+            if any(node.dims(x)[a] == 0 for a in axes):  # An empty reduction yields the neutral element.
                 return _filled(node, x, axes, _lowest(x.dtype) if largest else _highest(x.dtype))
             return (g.reduction_maximum_propagate_nan if largest else g.reduction_minimum_propagate_nan)(x, axes)
 
@@ -152,7 +152,7 @@ def arg_extreme(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.axis(x, node.attribute("axis", 0))
     method = g.reduction_arg_maximum if node.op == "ArgMax" else g.reduction_arg_minimum
-    if node.attribute("select_last_index", 0):  # The first one in reverse order.
+    if node.attribute("select_last_index", 0):  # The last maximum is the first one in reverse order.
         size = node.dim(x, axis)
         last = size - 1 if isinstance(size, int) else g.cast(g.reshape(g.subtraction(size, 1), ()), int32)
         index = g.subtraction(last, method(reversed_along(node, x, [axis]), axis))

@@ -1,7 +1,7 @@
 """Translations of RoiAlign and DeformConv, which sample images at fractional positions.
 
-Samples are interpolated bilinearly from the four surrounding pixels, each fetched with a gather from the flattened
-image.
+Samples are interpolated bilinearly from the four surrounding pixels. Each of these pixels is fetched from the flattened
+image with a gather.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .convolutions import with_bias
 
 
 def _number(node: Node, size: int | Tensor, dtype: DType) -> float | Tensor:
-    """Return a size as an arithmetic operand of the given dtype."""
+    """Return an image size as an operand for arithmetic in the given dtype."""
     if not isinstance(size, Tensor):
         return float(size) if dtype.is_float else size
     return node.g.reshape(node.g.cast(size, dtype), ())
@@ -33,10 +33,10 @@ def _elements(node: Node, height: int | Tensor, width: int | Tensor) -> float | 
 def roi_align(node: Node) -> Results:
     """Translate RoiAlign, which divides each region into bins and reduces each bin's regularly spaced samples.
 
-    The number of samples per bin is fixed or, with sampling_ratio 0, depends on the size of the region. In the latter
-    case all bins get the number needed by the largest region, known only at run time, and surplus samples are ignored.
-    In mode max, the maximum is over weighted pixels rather than interpolated samples, as in ONNX Runtime and the
-    reference implementation.
+    The number of samples per bin is fixed or, if sampling_ratio is 0, depends on the size of the region. If it depends
+    on the size, all bins get the number needed by the largest region, which is known only at run time, and surplus
+    samples are ignored. In mode max, the maximum is over weighted pixels rather than interpolated samples, as in ONNX
+    Runtime and the reference implementation.
     """
     g, x, regions = node.g, in_float32(node, node.tensor(0)), in_float32(node, node.tensor(1))
     height, width = (node.dim(x, axis) for axis in (2, 3))
@@ -80,7 +80,7 @@ def roi_align(node: Node) -> Results:
 
 
 class _Samples:
-    """Sampling positions of all regions along one axis (regions, bins * samples)."""
+    """The sampling positions of all regions along one axis, with shape (regions, bins * samples)."""
 
     def __init__(
         self, node: Node, first: Tensor, last: Tensor, bins: int, size: int | Tensor, ratio: int, aligned: bool
@@ -91,7 +91,8 @@ class _Samples:
         each = g.division(span, float(bins))
         self.samples: int | Tensor = ratio
         if ratio > 0:
-            self.number = g.addition(g.multiplication(each, 0.0), float(ratio))  # Samples per bin, shape (regions, 1).
+            # The number of samples per bin, with shape (regions, 1).
+            self.number = g.addition(g.multiplication(each, 0.0), float(ratio))
         else:
             self.number = g.ceil(each)
             most = g.maximum(g.reduction_maximum(self.number, [0, 1]), 1.0)
@@ -107,10 +108,10 @@ class _Samples:
 
 
 def _neighbours(node: Node, place: Tensor, size: int | Tensor, clamped: bool) -> list[tuple[Tensor, Tensor]]:
-    """Return indices and weights of the elements before and after fractional positions.
+    """Return the indices and weights of the two elements around each fractional position.
 
-    With `clamped`, positions up to one element outside the image are moved to its edge and those farther away have
-    weight zero. Otherwise all elements outside the image count as zeros.
+    With `clamped`, positions up to one element outside the image are moved to its edge, and positions farther away have
+    weight zero. Without `clamped`, all elements outside the image count as zeros.
     """
     g, end = node.g, _number(node, size, float32)
     last = g.subtraction(end, 1.0) if isinstance(end, Tensor) else end - 1.0

@@ -1,13 +1,15 @@
 """Translations of Resize and Upsample.
 
-Where possible, images are resized by MPSGraph's nearest and linear resize operations. Everything else is separable:
+Where possible, images are resized by MPSGraph's nearest and linear resize operations. All other cases are separable:
 along each axis, every output element is a weighted sum of a few input elements. Indices and weights are computed at
 import time if sizes are known, and by graph operations otherwise.
 
 With align_corners and tf_crop_and_resize, coordinates follow from the integer output size, as in PyTorch and ONNX
 Runtime. The reference implementation in the onnx package uses the unrounded scale * size, so that resizing length 3 by
-2.5 would not align the last element with the corner. Also as in PyTorch and ONNX Runtime, nearest and linear resizing
-without a change of size returns the operand, even for a scale of 1.2 whose output size is rounded down.
+2.5 would not align the last element with the corner.
+
+Nearest and linear resizing without a change of size return the operand, even for a scale of 1.2 whose output size is
+rounded down. PyTorch and ONNX Runtime do the same.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from .._registry import Node, Results, operator
 from ._compose import cast, counted, folded
 
 LONGEST = 2**24  # Maximum size of an axis whose coordinates are computed at import time.
-MOST_TAPS = 4  # With more taps, a matmul is used.
+MOST_TAPS = 4  # With more filter taps than this, the weighted sums are computed by a matmul.
 _ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 @dataclass
 class Rule:
-    """The attributes that determine coordinates and weights."""
+    """Attributes of Resize that determine coordinates and weights."""
 
     mode: str = "nearest"
     coordinates: str = "half_pixel"
@@ -49,14 +51,15 @@ def _coordinates(
     roi: tuple[float, float],
     kind: type[np.floating[Any]] = np.float64,
 ) -> np.ndarray:
-    """Return the input coordinate of each output element, computed in a floating-point type."""
+    """Return the input coordinate of each output element, computed in the floating-point type `kind`."""
     i: Any = counted(result, kind)
     step, half, one = kind(scale), kind(0.5), kind(1)
     places: np.ndarray
     match rule.coordinates:
         case "half_pixel":
             places = (i + half) / step - half
-        case "half_pixel_symmetric":  # Keeps equal distances from both borders even if the size was rounded.
+        # This mode keeps equal distances from both borders even if the output size was rounded.
+        case "half_pixel_symmetric":
             places = kind(size) * half * (one - result / (step * size)) + (i + half) / step - half
         case "pytorch_half_pixel":
             places = (i + half) / step - half if result > 1 else np.zeros(1, kind)
@@ -64,7 +67,7 @@ def _coordinates(
             places = (i + half) / step
         case "asymmetric":
             places = i / step
-        case "align_corners":  # Uses the output size like PyTorch, rather than the scale it was computed from.
+        case "align_corners":  # Like PyTorch, use the output size instead of the scale that it was computed from.
             places = i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros(1, kind)
         case "tf_crop_and_resize":
             start, end = (kind(place) for place in roi)
@@ -73,7 +76,7 @@ def _coordinates(
             else:
                 places = start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
         case _:
-            raise GraphError(f"unknown coordinate_transformation_mode {rule.coordinates!r}")
+            raise GraphError(f"coordinate_transformation_mode {rule.coordinates!r} is not an ONNX mode")
     return places
 
 
@@ -90,12 +93,12 @@ def _nearest(rule: Rule, x: np.ndarray) -> np.ndarray:
 
 
 def _nearest_places(rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
-    """Return the nearest elements' indices, with ties decided by float32 rounding as in PyTorch and ONNX Runtime."""
+    """Return the indices of the nearest elements. As in PyTorch and ONNX Runtime, float32 rounding decides ties."""
     return _nearest(rule, _coordinates(rule, size, result, scale, roi, np.float32))
 
 
 def _kernel(rule: Rule, distance: np.ndarray) -> np.ndarray:
-    """Return the interpolation weights for distances."""
+    """Return the interpolation weights of input elements at the given distances from an output element's coordinate."""
     d, a = np.abs(distance), rule.cubic
     tent: np.ndarray = np.clip(1 - d, 0, 1)
     near = ((a + 2) * d - (a + 3)) * d**2 + 1
@@ -107,9 +110,9 @@ def _kernel(rule: Rule, distance: np.ndarray) -> np.ndarray:
 def places_and_weights(
     rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float] = (0, 1)
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the input indices and weights of each output element, as two arrays (result, taps)."""
+    """Return the input indices and weights of each output element, as two arrays of shape (result, taps)."""
     if result > LONGEST:
-        raise ShapeError(f"an axis can be resized to at most {LONGEST} elements, got {result}")
+        raise ShapeError(f"Resize supports at most {LONGEST} elements along an axis, got {result}")
     x = _coordinates(rule, size, result, scale, roi)
     if rule.mode == "nearest":
         place = _nearest_places(rule, size, result, scale, roi)[:, None]
@@ -128,7 +131,7 @@ def places_and_weights(
 
 
 def resized_along(node: Node, x: Tensor, axis: int, places: np.ndarray, weights: np.ndarray) -> Tensor:
-    """Replace an axis of x by weighted sums of its elements."""
+    """Replace each element along an axis of x with a weighted sum of elements at the given places."""
     g = node.g
     if places.shape[1] == 1 and (weights == 1).all():
         return g.gather(x, g.constant(places[:, 0].astype(np.int32)), axis)
@@ -152,23 +155,23 @@ def resized_along(node: Node, x: Tensor, axis: int, places: np.ndarray, weights:
 
 @dataclass
 class Change:
-    """The size change of one axis."""
+    """The change of one axis's size: the old size, the scale, and the new size."""
 
-    size: int | None  # None if known only at run time.
-    scale: float | None  # None if implied by the sizes.
-    result: int | Tensor  # The new size, as a tensor if known only at run time.
+    size: int | None  # None if the size is known only at run time.
+    scale: float | None  # None if the old and new sizes determine the scale.
+    result: int | Tensor  # The new size, as a tensor if it is known only at run time.
     region: tuple[float, float] = (0.0, 1.0)
 
     @property
     def exact(self) -> bool:
-        """Whether the scale equals the ratio of the sizes."""
+        """Whether the scale equals the ratio of the new and old sizes."""
         if self.scale is None or (self.size is None and self.scale.is_integer()):
             return True
         return self.size is not None and isinstance(self.result, int) and self.scale * self.size == self.result
 
     @property
     def same(self) -> bool:
-        """Whether both sizes are known and equal."""
+        """Whether the old and new sizes are known and equal."""
         return self.size is not None and isinstance(self.result, int) and self.size == self.result
 
     @property
@@ -192,7 +195,7 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
 
 
 def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> Tensor | None:
-    """Resize the last two axes with the graph's own operation, or return None if it is not equivalent."""
+    """Resize the last two axes with the graph's own operation, or return None if the operation is not equivalent."""
     g, rank = node.g, len(changes)
     placements = {"half_pixel": (True, False), "asymmetric": (False, False), "align_corners": (False, True)}
     fits = rank in (3, 4) and rule.mode in ("nearest", "linear") and not (rule.antialias or rule.exclude_outside)
@@ -203,13 +206,13 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
     if not all(c.nothing or (c.size is None and c.scale is None) for c in changes[:2]):
         return None
     center, aligned = placements[rule.coordinates]
-    exact = exact or aligned  # With aligned corners, coordinates depend only on sizes.
+    exact = exact or aligned  # With align_corners, coordinates depend only on sizes, so the scale does not matter.
     if not exact and any(c.scale is None for c in last):
         return None
     if rule.mode == "nearest" and not all(_agrees_on_nearest(rule, c) for c in last):
         return None
     how: dict[str, Any] = {"center_result": center, "align_corners": aligned, "layout": "NCHW"}
-    if not exact:  # Sizes are rounded, but coordinates use the exact scales.
+    if not exact:  # The output sizes were rounded, but coordinates use the exact scales.
         scales = [float(c.scale or 1.0) for c in last]
         how |= {"scale": scales, "offset": [s / 2 - 0.5 if center else 0.0 for s in scales]}
     size = node.joined(c.result for c in last)
@@ -221,14 +224,15 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
     y = y if rank == 4 else g.squeeze(y, [2])
     if all(c.nothing for c in changes[:2]):
         return y
-    # Fails at run time if the sizes operand differs from x along the other axes.
+    # This reshape fails at run time if the sizes operand changes an axis other than the last two.
     return node.reshape(y, (c.result for c in changes))
 
 
 def _agrees_on_nearest(rule: Rule, change: Change) -> bool:
-    """Return whether nearest neighbors agree between exact arithmetic, as used by the graph, and float32."""
+    """Return whether exact arithmetic, which the graph uses, and float32 find the same nearest neighbors."""
     if change.size is None or isinstance(change.result, Tensor) or change.result > LONGEST:
-        return change.scale is None or change.scale.is_integer()  # Otherwise agreement cannot be determined.
+        # For other scales, agreement cannot be determined without the size.
+        return change.scale is None or change.scale.is_integer()
     scale = change.result / change.size if change.scale is None else change.scale
     case = rule, change.size, change.result, scale, change.region
     return bool((_nearest(rule, _coordinates(*case)) == _nearest_places(*case)).all())
@@ -243,7 +247,7 @@ def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fil
         result = change.result
         if change.size is None or isinstance(result, Tensor):
             if change.size is None and change.scale is None and axis < len(changes) - 2:
-                told = True  # A sizes operand includes the batch and channel axes, which must keep their sizes.
+                told = True  # A sizes operand includes the batch and channel axes, whose sizes must not change.
             else:
                 y = _as_told(node, y, axis, rule, change)
             continue
@@ -254,7 +258,8 @@ def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fil
             x_at = _coordinates(rule, size, result, scale, change.region)
             outside = ((x_at < 0) | (x_at > size - 1)).reshape(-1, *[1] * (len(changes) - 1 - axis))
             y = g.select(g.constant(outside), g.constant(fill, dtype=y.dtype), y)
-    return node.reshape(y, (c.result for c in changes)) if told else y  # Fails at run time if the sizes differ.
+    # This reshape fails at run time if the sizes differ.
+    return node.reshape(y, (c.result for c in changes)) if told else y
 
 
 def _as_told(node: Node, x: Tensor, axis: int, rule: Rule, change: Change) -> Tensor:
@@ -318,13 +323,16 @@ def _nearest_as_told(node: Node, rule: Rule, place: Tensor) -> Tensor:
 
 
 def _weight(node: Node, rule: Rule, distance: Tensor, near: bool) -> Tensor:
-    """Return the weight of a tap like `_kernel`, for distances up to one (`near`) or from one to two."""
+    """Return the weight of a filter tap as a tensor, like `_kernel`.
+
+    The distances are at most one if `near` is set, and between one and two otherwise.
+    """
     g, a = node.g, rule.cubic
     if rule.mode == "linear":
         return g.subtraction(1.0, distance)
     coefficients = (a + 2, -(a + 3), 0.0, 1.0) if near else (a, -5 * a, 8 * a, -4 * a)
     value: Tensor | None = None
-    for coefficient in coefficients:  # Horner's method.
+    for coefficient in coefficients:  # Evaluate the polynomial by Horner's method.
         value = g.constant(coefficient) if value is None else g.addition(g.multiplication(value, distance), coefficient)
     assert value is not None
     return value
@@ -350,7 +358,7 @@ def resize_(node: Node) -> Results:
     elif node.has(first + 1):
         changes = _by_sizes(node, x, axes, first + 1)
     else:
-        raise ShapeError("Resize needs scales or sizes")
+        raise ShapeError("Resize needs scales or sizes, but both are missing")
     if rule.coordinates == "tf_crop_and_resize" and node.has(1):
         _enter_regions(changes, axes, [float(v) for v in node.value(1)])
     return resize(node, x, rule, changes, node.attribute("extrapolation_value", 0.0))
@@ -361,7 +369,7 @@ def _as_they_are(node: Node, x: Tensor) -> list[Change]:
 
 
 def _by_scales(node: Node, x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Change]:
-    """Return size changes for scales, rounding sizes down."""
+    """Return the size changes that scales cause, with new sizes rounded down."""
     g, changes = node.g, _as_they_are(node, x)
     if len(scales) != len(axes):
         raise ShapeError(f"scales must have {len(axes)} elements, one per axis, got {len(scales)}")
@@ -394,7 +402,7 @@ def _by_sizes(node: Node, x: Tensor, axes: Sequence[int], operand: int) -> list[
 
 
 def _enter_regions(changes: Sequence[Change], axes: Sequence[int], regions: Sequence[float]) -> None:
-    """Store the regions, given as the starts of all axes followed by the ends."""
+    """Store a region in each size change. `regions` lists the starts of all axes, followed by the ends."""
     if len(regions) == 2 * len(axes):
         for i, axis in enumerate(axes):
             changes[axis].region = (regions[i], regions[len(axes) + i])

@@ -14,12 +14,13 @@ from ._compose import cast, counted, folded, in_float32, require_few
 
 CUBIC = -0.75
 _SAMPLING = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}
-Tap = tuple[Tensor, "Tensor | None"]  # Indices as integer-valued floats, and weights.
+# The positions of a filter tap as integer-valued floats, and its weights, or None for weights of 1.
+Tap = tuple[Tensor, "Tensor | None"]
 
 
 @operator("GridSample", upto=22)
 def grid_sample(node: Node) -> Results:
-    """Translate GridSample, which interpolates elements around each grid position."""
+    """Translate GridSample, which interpolates between the elements around each grid position."""
     g, source, grid = node.g, node.tensor(0), node.tensor(1)
     if node.rank(source) == 4 and node.attribute("mode", "linear") in _SAMPLING:
         return _sampled_plane(node, source, grid)
@@ -61,7 +62,7 @@ def grid_sample(node: Node) -> Results:
 
 
 def _sampled_plane(node: Node, source: Tensor, grid: Tensor) -> Tensor:
-    """Sample a plane with the graph's own operation."""
+    """Sample images with two spatial axes, using the graph's own operation."""
     padding, aligned = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
     modes = {"zeros": "zero", "border": "clamp_to_edge", "reflection": "reflect" if aligned else "symmetric"}
     if padding not in modes:
@@ -82,8 +83,8 @@ def _sampled_plane(node: Node, source: Tensor, grid: Tensor) -> Tensor:
 def _in_elements(node: Node, unit: Tensor, size: int, aligned: bool) -> Tensor:
     """Convert coordinates in [-1, 1] to element positions.
 
-    The range extends between the centers of the first and last elements if `aligned`, and between the borders
-    otherwise.
+    The interval extends from the center of the first element to the center of the last if `aligned`, and between the
+    outer borders of these elements otherwise.
     """
     g = node.g
     up = g.addition(unit, 1.0)
@@ -102,14 +103,15 @@ def _padded(node: Node, place: Tensor, size: int, padding: str, aligned: bool) -
         span = high - low
         if span == 0:
             place = g.multiplication(place, 0.0)
-        else:  # Fold positions into a period of two spans, the second of which is reversed.
+        # Reflection has a period of twice the span. Map positions in the second half of the period back to the first.
+        else:
             d = g.floor_modulo(g.subtraction(place, low), 2 * span)
             place = g.addition(g.minimum(d, g.subtraction(2 * span, d)), low)
     return g.clamp(place, 0.0, size - 1.0)
 
 
 def _taps(node: Node, place: Tensor, mode: str) -> list[Tap]:
-    """Return the integer positions around fractional ones, and their weights."""
+    """Return the integer positions around fractional positions, with interpolation weights."""
     g = node.g
     if mode == "nearest":
         return [(g.rint(place), None)]
@@ -136,7 +138,7 @@ def _taps(node: Node, place: Tensor, mode: str) -> list[Tap]:
 
 
 def _placed(node: Node, tap: Tap, size: int, padding: str, aligned: bool) -> Tap:
-    """Convert integer positions to valid indices, setting weights outside the range to 0 for zero padding."""
+    """Convert integer positions to valid indices. With zero padding, positions out of range get weight 0."""
     g, (place, weight) = node.g, tap
     if padding == "zeros":
         inside = g.logical_and(g.greater_than_or_equal_to(place, 0.0), g.less_than(place, float(size)))

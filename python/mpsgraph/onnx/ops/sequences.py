@@ -12,11 +12,11 @@ from ..._core import Tensor
 from ...errors import GraphError
 from .._registry import Node, Results, TensorSequence, operator
 
-MOST_PARTS = 10_000  # Maximum number of tensors from splitting one tensor.
+MOST_PARTS = 10_000  # Maximum number of tensors that one tensor can be split into.
 
 
 def _place(node: Node, i: int, length: int, default: int) -> int:
-    """Return operand i as a non-negative index into a sequence of the given length."""
+    """Return operand i, an index into a sequence of the given length, as a non-negative int."""
     place = int(node.scalar(i, default))
     if not -length <= place < length:
         raise GraphError(f"index {place} is out of range for a sequence of length {length}")
@@ -47,7 +47,11 @@ def length(node: Node) -> Results:
 
 @operator("SequenceInsert", upto=11)
 def insert(node: Node) -> Results:
-    """Translate SequenceInsert, which inserts before an index; the length itself means the end, but -1 does not."""
+    """Translate SequenceInsert, which inserts a tensor before the one at an index.
+
+    An index equal to the length inserts at the end. A negative index counts from the end, so -1 inserts before the last
+    tensor.
+    """
     tensors = list(node.sequence(0))
     place = int(node.scalar(2, len(tensors)))
     if not -len(tensors) <= place <= len(tensors):
@@ -77,7 +81,9 @@ def concat(node: Node) -> Results:
 
 @operator("SplitToSequence", upto=24)
 def split(node: Node) -> Results:
-    """Translate SplitToSequence: by sizes, into equal parts with a smaller last one, or into single slices."""
+    """Translate SplitToSequence, which splits by sizes, into equal parts with a smaller last part, or into single
+    slices.
+    """
     g, x = node.g, node.tensor(0)
     axis, keeps = node.axis(x, node.attribute("axis", 0)), node.attribute("keepdims", 1)
     size = node.size(x, axis)
@@ -101,7 +107,8 @@ def split(node: Node) -> Results:
 def mapped(node: Node) -> Results:
     """Translate SequenceMap, which applies the body to each tensor of the first sequence.
 
-    Other sequences contribute their tensor at the same index, and plain tensors are passed to every call.
+    Each call also receives the tensor at the same index of every other sequence, and all operands that are single
+    tensors.
     """
     body, importer = node.attribute("body"), node.importer
     first = node.sequence(0)

@@ -13,17 +13,21 @@ from .._registry import Node, Results, operator
 def reshape(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     shape = list(node.attribute("shape")) if node.version < 5 else node.known_ints(1)
-    copies = not node.attribute("allowzero", 0)  # A 0 means the operand's own size.
+    # A 0 in the shape copies the size of the operand's axis at the same index.
+    copies = not node.attribute("allowzero", 0)
     if shape is None:
         return g.reshape(x, _with_own_sizes(node, x) if copies else node.tensor(1))
     if copies and 0 in shape:
         if any(size == 0 and i >= node.rank(x) for i, size in enumerate(shape)):
             raise ShapeError(
-                f"each 0 in shape {tuple(shape)} copies a size from the operand, which has only shape {x.shape}"
+                f"each 0 in shape {tuple(shape)} must have an axis of the operand to copy the size from, got operand "
+                f"shape {x.shape}"
             )
         wanted = [node.dim(x, i) if size == 0 else size for i, size in enumerate(shape)]
         sizes = [size for size in wanted if isinstance(size, int)]
-        if -1 in sizes and 0 in sizes:  # Infer -1 from the sizes other than the zeros common to both shapes.
+        # Zeros that both shapes have at the same index are left out when -1 is inferred, because they would make the
+        # number of elements 0.
+        if -1 in sizes and 0 in sizes:
             kept = [size for i, size in enumerate(node.dims(x)) if not (i < len(shape) and shape[i] == 0 == size)]
             others = math.prod(size for size in sizes if size > 0)
             rest = math.prod(kept) // others if min(kept, default=0) >= 0 else 0
@@ -33,7 +37,7 @@ def reshape(node: Node) -> Results:
 
 
 def _with_own_sizes(node: Node, x: Tensor) -> Tensor:
-    """Return the shape operand with its zeros replaced by x's own sizes."""
+    """Return the shape operand with each 0 replaced with x's size along the axis at the same index."""
     g, shape = node.g, node.tensor(1)
     length, rank = node.size(shape, 0), node.rank(x)
     own = g.cast(g.shape_of(x), shape.dtype)
@@ -72,7 +76,8 @@ def squeeze(node: Node) -> Results:
     axes = node.ints_attribute_or_operand("axes", 1)
     if axes is None:
         if x.shape is None or min(x.shape, default=0) < 0:
-            return g.squeeze(x)  # The rank of the result is unknown.
+            # Without axes, squeeze removes all axes of size 1, so the rank of the result is unknown.
+            return g.squeeze(x)
         axes = [i for i, size in enumerate(x.shape) if size == 1]
     return g.squeeze(x, node.axes(x, axes)) if axes else g.identity(x)
 
@@ -82,7 +87,7 @@ def unsqueeze(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axes = node.ints_attribute_or_operand("axes", 1)
     if axes is None:
-        raise GraphError("Unsqueeze needs axes")
+        raise GraphError("Unsqueeze needs axes, but the attribute or operand is missing")
     rank = node.rank(x) + len(axes)
     if any(not -rank <= a < rank for a in axes) or len({a % rank for a in axes}) < len(axes):
         raise ShapeError(f"axes must be distinct and between {-rank} and {rank - 1}, got {tuple(axes)}")
@@ -109,7 +114,7 @@ def split(node: Node) -> Results:
         if count != len(node.outputs):
             raise GraphError(f"num_outputs must equal the number of outputs, {len(node.outputs)}, got {count}")
         total = node.dim(x, axis)
-        if isinstance(total, Tensor):  # Known only at run time.
+        if isinstance(total, Tensor):  # The size of the axis is known only at run time.
             part = g.division(g.addition(total, count - 1), count)
             left = [g.subtraction(total, g.multiplication(part, i)) for i in range(count)]
             return g.split(x, g.concat([g.clamp(more, 0, part) for more in left], 0), axis)
@@ -136,7 +141,7 @@ def slice_(node: Node) -> Results:
         return g.identity(x)
     mask = ((1 << rank) - 1) & ~sum(1 << axis for axis in axes)
     unsure = _limit_starts(ranges, [node.dims(x)[axis] for axis in axes])
-    if unsure or any(r is None for r in ranges):  # Known only at run time.
+    if unsure or any(r is None for r in ranges):  # Some bounds are known only at run time.
         told = [
             _spread(node, node.optional(i), known, axes, rank, default)
             for (i, default), known in zip(((1, 0), (2, 0), (4, 1)), ranges, strict=True)
@@ -152,9 +157,9 @@ def slice_(node: Node) -> Results:
 
 
 def _limit_starts(ranges: list[list[int] | None], sizes: list[int]) -> bool:
-    """Clamp starts before the beginning of an axis for negative steps.
+    """Clamp starts that lie before the beginning of an axis and have a negative step.
 
-    Return whether this cannot be decided until run time.
+    Returns True if only the run-time size of an axis can decide whether its start must be clamped.
     """
     starts, _, steps = ranges
     if starts is None or steps is None:
@@ -175,7 +180,7 @@ def _bounded(value: int) -> int:
 def _spread(
     node: Node, values: Tensor | None, known: list[int] | None, axes: list[int], rank: int, default: int
 ) -> Tensor:
-    """Return one value per axis of the operand, given values for some axes."""
+    """Return values for all axes of the operand, given values for some axes and a default for the others."""
     g = node.g
     if known is not None:
         told = dict(zip(axes, known, strict=False))
@@ -190,7 +195,7 @@ def _spread(
 
 @operator("Expand", upto=13)
 def expand(node: Node) -> Results:
-    """Translate Expand, which broadcasts x, keeping its size where the shape has 1."""
+    """Translate Expand, which broadcasts x to a shape. Where the shape has 1, the size of x is kept."""
     g, x = node.g, node.tensor(0)
     own, shape = list(node.dims(x)), node.known_ints(1)
     if shape is None or min(own, default=0) < 0:
@@ -218,7 +223,7 @@ def tile(node: Node) -> Results:
         repeats = node.known_ints(1)
     if repeats is not None:
         return g.tile(x, repeats)
-    # Put an axis for the count in front of each axis, broadcast, and merge the pairs.
+    # Insert an axis for the count in front of each axis, broadcast, and merge each pair of axes.
     rank, counts = node.rank(x), g.cast(node.tensor(1), int64)
     sizes = g.cast(g.shape_of(x), int64)
     beside = g.expand_dims(x, list(range(0, 2 * rank, 2)))
@@ -258,9 +263,9 @@ def pad(node: Node) -> Results:
 
     if min((*before, *after), default=0) >= 0:
         return padded(node, x, *more, _PAD_MODES[mode], value)
-    if mode == "wrap":  # Elements that are cropped are not wrapped around.
+    if mode == "wrap":  # Cropped elements must not be repeated by wrapping around, so crop first.
         return padded(node, cut(x), *more, _PAD_MODES[mode])
-    # Negative pads crop after padding, so they can remove padded elements.
+    # Crop negative pads after padding, so that they can remove padded elements.
     return cut(padded(node, x, *more, _PAD_MODES[mode], value))
 
 
@@ -281,7 +286,7 @@ def _padded_as_told(node: Node, x: Tensor) -> Tensor:
 def _continued_as_told(node: Node, x: Tensor, mode: str) -> Tensor:
     """Pad by amounts known only at run time in modes edge, reflect, and wrap, with one gather per axis.
 
-    Negative pads crop, including padded elements, as with constant pads.
+    Negative pads crop, and can remove padded elements, as in mode constant.
     """
     g, rank, known = node.g, node.rank(x), node.partly_known_ints(1)
     pads = g.cast(node.tensor(1), int64)
@@ -290,7 +295,7 @@ def _continued_as_told(node: Node, x: Tensor, mode: str) -> Tensor:
             continue
         before, after = (g.slice(pads, [i], [i + 1]) for i in (axis, rank + axis))
         size = g.cast(g.slice(g.shape_of(x), [axis], [axis + 1]), int64)
-        if mode == "wrap":  # Elements that are cropped are not wrapped around.
+        if mode == "wrap":  # Cropped elements must not be repeated by wrapping around.
             cut = g.minimum(before, 0), g.minimum(after, 0)
             kept = g.addition(g.addition(size, cut[0]), cut[1])
         else:
@@ -299,7 +304,7 @@ def _continued_as_told(node: Node, x: Tensor, mode: str) -> Tensor:
         place = g.subtraction(g.cast(g.coordinate_along_axis(0, count), int64), before)
         if mode == "edge":
             index = g.minimum(g.maximum(place, 0), g.subtraction(size, 1))
-        elif mode == "reflect":  # Forward and back.
+        elif mode == "reflect":  # Reflected positions run forward and backward with a period of 2 * (size - 1).
             turn = g.subtraction(size, 1)
             place = g.floor_modulo(place, g.maximum(g.multiplication(turn, 2), 1))
             index = g.minimum(place, g.subtraction(g.multiplication(turn, 2), place))
@@ -329,8 +334,10 @@ def space_to_depth(node: Node) -> Results:
 
 
 def _channels_first(node: Node) -> bool:
-    """Return whether elements of a block are adjacent within each channel (CRD) rather than interleaved with channels
-    (DCR).
+    """Return whether DepthToSpace or SpaceToDepth stores the elements of a block next to each other within each
+    channel.
+
+    That is mode CRD. In mode DCR, they are interleaved with the channels.
     """
     mode = node.attribute("mode", "DCR")
     if mode not in ("DCR", "CRD"):
@@ -359,7 +366,7 @@ def center_crop_pad(node: Node) -> Results:
 def triangle(node: Node) -> Results:
     g, x, upper = node.g, node.tensor(0), bool(node.attribute("upper", 1))
     known = node.known_ints(1) if node.has(1) else [0]
-    if known and (known[0] <= 0 if upper else known[0] >= 0):  # The diagonal is kept.
+    if known and (known[0] <= 0 if upper else known[0] >= 0):  # The diagonal is inside the kept triangle.
         return g.band_part(x, -known[0] if upper else -1, -1 if upper else known[0])
     shape = node.joined([node.dim(x, -2), node.dim(x, -1)])
     row, column = (g.cast(g.coordinate_along_axis(axis, shape), int64) for axis in (0, 1))

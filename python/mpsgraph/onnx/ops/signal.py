@@ -13,7 +13,7 @@ from .._registry import Node, Results, operator
 from ._compose import cast, counted
 from .shapes import padded
 
-_WINDOWS = {  # Coefficients a of a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N).
+_WINDOWS = {  # Coefficients a of the window a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N), where n is the index.
     "HannWindow": (0.5, 0.5),
     "HammingWindow": (25 / 46, 21 / 46),
     "BlackmanWindow": (0.42, 0.5, 0.08),
@@ -30,15 +30,17 @@ def window(node: Node) -> Results:
 
 
 def _transform(node: Node, x: Tensor, axis: int, length: int | None, inverse: bool, onesided: bool) -> Tensor:
-    """Return the discrete Fourier transform of x (..., 1 or 2), whose last axis holds real and imaginary parts.
+    """Return the discrete Fourier transform of x along an axis.
 
-    A `length` of None means the length of x.
+    The last axis of x has size 1 for real numbers, or size 2 for the real and imaginary parts. A `length` of None means
+    the length of x.
     """
     g, dtype, rank = node.g, x.dtype, node.rank(x)
     if axis == rank - 1:
         raise ShapeError("axis must not be the last axis, which holds real and imaginary parts")
     x = cast(node, x, float64)
-    x = x if length is None else _of_length(node, x, axis, length)  # float64 keeps values that cancel close to zero.
+    # Compute in float64, because values that cancel then stay close to zero.
+    x = x if length is None else _of_length(node, x, axis, length)
     parts = [g.squeeze(part, [rank - 1]) for part in g.split(x, node.size(x, rank - 1), rank - 1)]
     scaling: Literal["none", "size"] = "size" if inverse else "none"
     if onesided and len(parts) == 1:
@@ -65,14 +67,14 @@ def fourier_transform(node: Node) -> Results:
     axis = node.attribute("axis", 1) if node.version < 20 else int(node.scalar(2, -2))
     axis = node.axis(x, axis)
     inverse, onesided = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
-    if inverse and onesided:  # The missing half is the complex conjugate of the given half.
+    if inverse and onesided:  # The missing half of the spectrum is the complex conjugate of the given half.
         return _from_half(node, x, axis, int(node.scalar(1, 2 * (node.size(x, axis) - 1))))
     length = int(node.scalar(1, 0)) if node.has(1) else None
     return _transform(node, x, axis, length, inverse, onesided)
 
 
 def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
-    """Return the inverse of a one-sided transform, which is real."""
+    """Return the inverse of a one-sided transform, whose result is real."""
     g, rank = node.g, node.rank(x)
     half = _of_length(node, cast(node, x, float64), axis, length // 2 + 1)
     real, imaginary = (g.squeeze(part, [rank - 1]) for part in g.split(half, 2, rank - 1))
@@ -83,7 +85,7 @@ def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
 
 @operator("STFT", upto=17)
 def short_time_transform(node: Node) -> Results:
-    """Translate STFT, which transforms windowed frames of the signal `frame_step` apart."""
+    """Translate STFT, which transforms windowed frames of a signal. Consecutive frames begin `frame_step` apart."""
     g, x = node.g, node.tensor(0)
     step = int(node.scalar(1, 0))
     if node.rank(x) == 2:
@@ -111,9 +113,9 @@ def short_time_transform(node: Node) -> Results:
 
 @operator("MelWeightMatrix", upto=17)
 def mel_weights(node: Node) -> Results:
-    """Translate MelWeightMatrix: triangular filters over DFT bins with corners equally spaced on the mel scale.
+    """Translate MelWeightMatrix: triangular filters over DFT bins, with corners equally spaced on the mel scale.
 
-    As ONNX defines it, the last corner is one step below the upper edge.
+    As in ONNX's definition, the last corner is one step below the upper edge.
     """
     bands, length, rate = int(node.scalar(0, 0)), int(node.scalar(1, 0)), int(node.scalar(2, 0))
     low, high = float(node.scalar(3, 0.0)), float(node.scalar(4, 0.0))

@@ -1,8 +1,8 @@
-"""Translations of ai.onnx.ml's support vector machines, with kernels for all rows and vectors in one matmul.
+"""Translations of ai.onnx.ml's support vector machines, with all kernel values computed in one matmul.
 
-A classifier compares classes in pairs and takes a vote. Class probabilities are coupled from pairwise ones by the
-second method of Wu, Lin, and Weng (2004), with LIBSVM's stopping rule so that results agree with LIBSVM even where they
-have not converged.
+A classifier compares classes in pairs and counts the votes. Class probabilities are computed from pairwise
+probabilities by the second method of Wu, Lin, and Weng (2004), with LIBSVM's stopping rule, so that results agree with
+LIBSVM even where the iteration has not converged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ._compose import cast, folded
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed
 from .linear import matmul
 
-MOST_ROUNDS = 100  # Maximum number of coupling iterations.
+MOST_ROUNDS = 100  # Maximum number of iterations to compute class probabilities.
 
 
 def _numbers(node: Node, name: str) -> np.ndarray:
@@ -26,13 +26,14 @@ def _numbers(node: Node, name: str) -> np.ndarray:
 
 
 def _kernels(node: Node, x: Tensor, vectors: np.ndarray) -> Tensor:
-    """Return the kernel values (rows, vectors)."""
+    """Return the values of the SVM kernel for rows and support vectors, with shape (rows, vectors)."""
     g, kind = node.g, node.attribute("kernel_type", "LINEAR")
     gamma, constant, degree = [*node.attribute("kernel_params", []), 0.0, 0.0, 0.0][:3]
     product = matmul(node, x, g.constant(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
         return product
-    if kind == "RBF":  # Center the vectors to keep squared distances small.
+    # Shift the origin to the center of the vectors, so that squared distances are differences of small numbers.
+    if kind == "RBF":
         middle = vectors.mean(0)
         vectors, x = vectors - middle, g.subtraction(x, g.constant(middle))
         product = matmul(node, x, g.constant(np.ascontiguousarray(vectors.T)))
@@ -48,7 +49,7 @@ def _kernels(node: Node, x: Tensor, vectors: np.ndarray) -> Tensor:
 
 
 def _vectors(node: Node, count: int) -> np.ndarray:
-    """Return the support vectors (count, features)."""
+    """Return the support vectors, with shape (count, features)."""
     vectors = _numbers(node, "support_vectors")
     if count < 1 or vectors.size % count:
         raise ShapeError(
@@ -86,8 +87,9 @@ def support_vector_classifier(node: Node) -> Results:
     coefficients = _numbers(node, "coefficients").reshape(classes - 1, -1)
     if len(rho) != len(pairs) or coefficients.shape[1] != sum(sizes) or len(slopes) not in (0, len(pairs)):
         raise ShapeError(
-            f"rho and coefficients do not match {classes} classes with {sum(sizes)} vectors: got {len(rho)} values of "
-            f"rho and coefficients of shape {coefficients.shape}"
+            f"for {classes} classes with {sum(sizes)} vectors, rho must have {len(pairs)} values, coefficients shape "
+            f"{(classes - 1, sum(sizes))}, and prob_a 0 or {len(pairs)} values, got {len(rho)} values, shape "
+            f"{coefficients.shape}, and {len(slopes)} values"
         )
     owner = np.repeat(np.arange(classes), sizes)
     of_pairs = np.zeros((sum(sizes), len(pairs)), np.float32)
@@ -105,7 +107,7 @@ def support_vector_classifier(node: Node) -> Results:
 
 
 def _votes(node: Node, scores: Tensor, pairs: list[tuple[int, int]], classes: int) -> Tensor:
-    """Return the number of pairwise comparisons won by each class (rows, classes)."""
+    """Return the number of pairwise comparisons won by each class, with shape (rows, classes)."""
     g = node.g
     first = g.cast(g.greater_than(scores, 0.0), float32)
     ways = [np.zeros((len(pairs), classes), np.float32) for _ in range(2)]
@@ -118,7 +120,7 @@ def _votes(node: Node, scores: Tensor, pairs: list[tuple[int, int]], classes: in
 def _coupled(
     node: Node, scores: Tensor, pairs: list[tuple[int, int]], slopes: np.ndarray, offsets: np.ndarray, classes: int
 ) -> Tensor:
-    """Compute class probabilities (rows, classes) from pairwise ones."""
+    """Compute class probabilities from pairwise probabilities, with shape (rows, classes)."""
     g = node.g
     margin = g.addition(g.multiplication(scores, g.constant(slopes)), g.constant(offsets))
     wins = g.clamp(g.sigmoid(g.negative(margin)), 1e-7, 1 - 1e-7)
@@ -132,7 +134,8 @@ def _coupled(
         others = [g.square(chance(j, i)) for j in range(classes) if j != i]
         mixed = {j: g.negative(g.multiplication(chance(j, i), chance(i, j))) for j in range(classes) if j != i}
         rows.append(g.concat([folded(others, g.addition) if j == i else mixed[j] for j in range(classes)], 1))
-    matrix = g.stack(rows, 1)  # Shape (rows, classes, classes); the probabilities p minimize p' matrix p.
+    # `matrix` has shape (rows, classes, classes). The class probabilities p minimize p' matrix p.
+    matrix = g.stack(rows, 1)
     start = g.addition(g.multiplication(rows[0], 0.0), 1 / classes)
 
     def products(p: Tensor) -> tuple[Tensor, Tensor]:
@@ -140,7 +143,7 @@ def _coupled(
         return each, g.reduction_sum(g.multiplication(p, each), 1)
 
     def going(p: Tensor) -> Tensor:
-        """Return which rows have not converged (rows, 1)."""
+        """Return a mask of the rows that have not converged, with shape (rows, 1)."""
         each, whole = products(p)
         error = g.reduction_maximum(g.absolute(g.subtraction(each, whole)), 1)
         return g.greater_than_or_equal_to(error, 0.005 / classes)

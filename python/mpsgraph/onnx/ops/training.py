@@ -11,11 +11,12 @@ from ._compose import cast
 
 
 def _groups(node: Node, kinds: int) -> list[list[Tensor]]:
-    """Split the operands after the rate and the step count by kind: values, gradients, and states."""
+    """Split the operands after the learning rate and the step count into values, gradients, and states."""
     tensors = node.tensors()[2:]
     if len(tensors) % kinds:
         raise GraphError(
-            f"the number of values, gradients, and states must be a multiple of {kinds}, got {len(tensors)}"
+            f"after the learning rate and the step count, the number of operands must be a multiple of {kinds}, "
+            f"got {len(tensors)}"
         )
     count = len(tensors) // kinds
     return [tensors[i * count : (i + 1) * count] for i in range(kinds)]
@@ -46,7 +47,7 @@ def momentum(node: Node) -> Results:
     first = g.equal(count, 0)
     if node.attribute("mode") not in ("nesterov", "standard"):
         raise GraphError(f"mode must be nesterov or standard, got {node.attribute('mode')!r}")
-    share = g.select(first, 1.0, g.constant(float(beta)))  # The first gradient is not scaled by beta.
+    share = g.select(first, 1.0, g.constant(float(beta)))  # In the first step, the gradient is not multiplied by beta.
     results = []
     for x, gradient, velocity in zip(*_groups(node, 3), strict=True):
         step = g.addition(g.multiplication(x, node.attribute("norm_coefficient")), gradient)

@@ -1,9 +1,9 @@
 """Translations of ai.onnx.ml's tree ensembles, evaluated for all trees and rows at once.
 
-All nodes are stored in one table, with leaves that point to themselves. Each row starts at every root and takes as many
-steps as the deepest tree has levels: a step gathers the node's feature, compares it, and gathers the next node.
-Finally, the weights of the leaves are gathered and summed over the trees. If all nodes compare with <=, or all with <,
-a single graph operation is used, tree_ensemble, which the CPU evaluates without branches.
+One table stores all nodes. Leaves point to themselves. Each row starts at every root and takes as many steps as the
+deepest tree has levels. A step gathers the feature that a node tests, compares it with the node's threshold, and
+gathers the next node. Finally, the weights of the leaves are gathered and summed over the trees. If all nodes compare
+with <=, or all with <, a single graph operation is used, tree_ensemble, which the CPU evaluates without branches.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from .._registry import Node, Results, operator
 from ._compose import cast
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed, with_other_class
 
-MOST_WEIGHTS = 2**28  # Maximum number of nodes times targets.
+MOST_WEIGHTS = 2**28  # Maximum number of nodes times the number of targets.
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
-LEAF = -1  # Used in Forest.modes; other modes are indices into _MODES.
-_COMPARISONS = ("less_than_or_equal_to", "less_than")  # For the first two modes.
+LEAF = -1  # The mode of a leaf in Forest.modes. Other modes are indices into _MODES.
+# Comparisons that the graph operation tree_ensemble has for the first two modes.
+_COMPARISONS = ("less_than_or_equal_to", "less_than")
 
 
 @dataclass
@@ -34,12 +35,12 @@ class Forest:
     features: np.ndarray
     splits: np.ndarray
     modes: np.ndarray  # LEAF or an index into _MODES.
-    yes: np.ndarray  # Next node if the comparison is true.
+    yes: np.ndarray  # The next node if the comparison is true.
     no: np.ndarray
     missing: np.ndarray  # Whether NaN takes the true branch.
     roots: np.ndarray
-    weights: np.ndarray  # (nodes, targets), with NaN where a leaf does not contribute to a target.
-    members: dict[int, np.ndarray]  # Values that BRANCH_MEMBER compares with, by node.
+    weights: np.ndarray  # Shape (nodes, targets), with NaN where a leaf does not contribute to a target.
+    members: dict[int, np.ndarray]  # Maps BRANCH_MEMBER nodes to the values that they compare with.
 
     @property
     def used_modes(self) -> list[int]:
@@ -47,7 +48,7 @@ class Forest:
 
     @property
     def depth(self) -> int:
-        """The number of steps from a root to the farthest leaf; raises GraphError if nodes form a cycle."""
+        """The number of steps from a root to the farthest leaf. Raises GraphError if nodes form a cycle."""
         depth, inner = 0, self.modes != LEAF
 
         def once(nodes: np.ndarray) -> np.ndarray:
@@ -73,7 +74,10 @@ def _require_same_length(*named: tuple[str, Sequence[Any] | np.ndarray]) -> None
 
 
 def _floats(node: Node, name: str) -> np.ndarray | None:
-    """Return an attribute as an array, from its double-precision tensor variant if present, or None."""
+    """Return an attribute as an array, or None if it is missing.
+
+    The variant of the attribute that stores a double-precision tensor takes precedence.
+    """
     tensor = node.attribute(f"{name}_as_tensor", None)
     if tensor is not None:
         array: np.ndarray = tensor.elements[0].reshape(-1)
@@ -85,13 +89,14 @@ def _floats(node: Node, name: str) -> np.ndarray | None:
 def _forest(node: Node, what: str, targets: int) -> Forest:
     """Return the trees of TreeEnsembleClassifier or TreeEnsembleRegressor.
 
-    `what` is the prefix of the attributes for weights.
+    `what` is the prefix of the names of the weight attributes.
     """
     trees, numbers = node.attribute("nodes_treeids"), node.attribute("nodes_nodeids")
     modes, splits = node.attribute("nodes_modes"), _floats(node, "nodes_values")
     yes, no = node.attribute("nodes_truenodeids"), node.attribute("nodes_falsenodeids")
     features = node.attribute("nodes_featureids")
-    for name in ("nodes_hitrates", "nodes_hitrates_as_tensor"):  # Training statistics without effect on inference.
+    # These attributes are training statistics without effect on inference.
+    for name in ("nodes_hitrates", "nodes_hitrates_as_tensor"):
         node.attribute(name, None)
     splits = np.zeros(len(trees), np.float32) if splits is None else splits
     _require_same_length(
@@ -155,7 +160,7 @@ def _no_weights(nodes: int, targets: int, dtype: np.dtype[Any]) -> np.ndarray:
 
 # --- evaluation -----------------------------------------------------------------------------------------------------
 def _leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
-    """Return the leaf reached by each row in each tree (n, trees)."""
+    """Return the leaf that each row reaches in each tree, with shape (n, trees)."""
     g = node.g
     _require_features(x, forest)
     features, yes, no = (g.constant(a) for a in (forest.features, forest.yes, forest.no))
@@ -183,7 +188,8 @@ def _compared(node: Node, mode: int, value: Tensor, split: Tensor, at: Tensor, f
     g = node.g
     if _MODES[mode] == "BRANCH_MEMBER":
         longest = max(len(members) for members in forest.members.values())
-        table = np.full((len(forest.modes), longest), np.nan, value.dtype.numpy)  # NaN compares unequal to everything.
+        # Pad the sets with NaN, which compares unequal to everything.
+        table = np.full((len(forest.modes), longest), np.nan, value.dtype.numpy)
         for i, members in forest.members.items():
             table[i, : len(members)] = members
         same = g.equal(g.expand_dims(value, 2), g.gather(g.constant(table), at, 0))
@@ -200,7 +206,7 @@ def _compared(node: Node, mode: int, value: Tensor, split: Tensor, at: Tensor, f
 
 
 def _aggregated(node: Node, x: Tensor, forest: Forest, function: str) -> Tensor:
-    """Return the combined result of all trees (n, targets)."""
+    """Return the combined result of all trees, with shape (n, targets)."""
     g = node.g
     reductions = {"SUM": "sum", "AVERAGE": "sum", "MIN": "minimum", "MAX": "maximum"}
     if function not in reductions:
@@ -210,13 +216,16 @@ def _aggregated(node: Node, x: Tensor, forest: Forest, function: str) -> Tensor:
     result = _reduced(node, x, forest, weights, reductions[function])
     if function == "AVERAGE":
         return g.division(result, float(len(forest.roots)))
-    if function != "SUM":  # Targets that no leaf contributed to.
+    if function != "SUM":  # Targets that no leaf contributed to are infinite and become 0.
         return g.select(g.is_infinite(result), 0.0, result)
     return result
 
 
 def _reduced(node: Node, x: Tensor, forest: Forest, weights: np.ndarray, reduction: str) -> Tensor:
-    """Reduce the leaves' weights over trees, with one operation if all nodes compare with <= or all with <."""
+    """Reduce the weights of the reached leaves over the trees.
+
+    One graph operation is used if all nodes compare with <=, or all with <.
+    """
     g = node.g
     modes = forest.used_modes
     whole = x.dtype in (float32, float64) and weights.dtype in (np.float32, np.float64)
@@ -234,7 +243,8 @@ def _reduced(node: Node, x: Tensor, forest: Forest, weights: np.ndarray, reducti
 def _require_features(x: Tensor, forest: Forest) -> None:
     if len(forest.features) and x.shape is not None and 0 <= x.shape[1] <= forest.features.max(initial=0):
         raise ShapeError(
-            f"a tree uses feature {forest.features.max()}, but rows of shape {x.shape} have only {x.shape[1]} features"
+            f"rows must have at least {forest.features.max() + 1} features, because a tree uses feature "
+            f"{forest.features.max()}, got shape {x.shape}"
         )
 
 
@@ -272,9 +282,9 @@ def tree_ensemble_classifier(node: Node) -> Results:
 def _of_two(node: Node, y: Tensor, forest: Forest, base: np.ndarray, transform: str) -> tuple[Tensor, Tensor]:
     """Return the class index and the scores for two classes, as in ONNX Runtime.
 
-    If leaves contribute to one class only, their sum is the score of the second class, which is chosen if the score is
-    above 0.5 without negative weights, and above 0 otherwise. If leaves contribute to both, it is chosen if its score
-    is above 0.
+    If leaves contribute to one class only, their sum is the score of the second class. The second class is chosen if
+    this score is above 0.5 (if no weight is negative) or above 0 (otherwise). If leaves contribute to both classes, the
+    second class is chosen if its score is above 0.
     """
     g = node.g
     first, second = (bool((~np.isnan(forest.weights[:, i])).any()) for i in (0, 1))
@@ -296,7 +306,7 @@ def _of_two(node: Node, y: Tensor, forest: Forest, base: np.ndarray, transform: 
 @operator("TreeEnsemble", upto=5, domain=ML)
 def tree_ensemble(node: Node) -> Results:
     x, targets = rows_of(node), node.attribute("n_targets", 0)
-    node.attribute("nodes_hitrates", None)  # Training statistics without effect on inference.
+    node.attribute("nodes_hitrates", None)  # nodes_hitrates holds training statistics without effect on inference.
     forest = _forest_with_leaves(node, targets)
     number = node.attribute("aggregate_function", 1)
     functions = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -330,7 +340,9 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
     roots = np.array(node.attribute("tree_roots"), np.int32)
     both = np.concatenate([yes, no, roots])
     if ((both < 0) | (both >= count + leaves)).any():
-        raise GraphError(f"a node refers to one that is not among the {count} nodes and {leaves} leaves")
+        raise GraphError(
+            f"a node refers to a node or leaf that does not exist; there are {count} nodes and {leaves} leaves"
+        )
     weights = _no_weights(count + leaves, targets, given.dtype)
     of_leaf = np.array(ids, np.int64)
     outside = of_leaf[(of_leaf < 0) | (of_leaf >= targets)]
@@ -349,7 +361,10 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
 
 
 def _members(node: Node, modes: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the value sets of BRANCH_MEMBER nodes by node, from a list in which NaN ends each set."""
+    """Return a dict from BRANCH_MEMBER nodes to the sets of values that they compare with.
+
+    The attribute lists the values of all sets, and NaN ends each set.
+    """
     wanted = [i for i, m in enumerate(modes) if _MODES[m] == "BRANCH_MEMBER"]
     tensor = node.attribute("membership_values", None)
     values = np.zeros(0, np.float32) if tensor is None else tensor.elements[0].reshape(-1)

@@ -20,7 +20,8 @@ MOST_ELEMENTS = 2**31  # Maximum size of a value determined by numbers in the fi
 def constant(node: Node) -> Results:
     g = node.g
     if node.has_attribute("value"):
-        value: Results = node.attribute("value")  # An initializer, which the importer handles itself.
+        # The attribute is an initializer, which the importer turns into a tensor on first use.
+        value: Results = node.attribute("value")
         return value
     if node.has_attribute("value_float") or node.has_attribute("value_floats"):
         values: Any = node.attribute("value_float", None)
@@ -30,7 +31,7 @@ def constant(node: Node) -> Results:
         values = node.attribute("value_int", None)
         values = node.attribute("value_ints") if values is None else values
         return g.constant(np.array(values, np.int64))
-    raise UnsupportedError("Constant with strings or a sparse tensor is not supported")
+    raise UnsupportedError("Constant must hold a dense numeric tensor, got strings or a sparse tensor")
 
 
 @operator("ConstantOfShape", upto=25)
@@ -95,7 +96,7 @@ def _range_as_told(node: Node) -> Tensor:
     g = node.g
     start, limit, delta = (g.reshape(node.tensor(i), ()) for i in range(3))
     if start.dtype.is_integer:
-        # The number of steps is -floor(back / step).
+        # With back = start - limit, the number of elements is -floor(back / step).
         back, step = (g.cast(x, int64) for x in (g.subtraction(start, limit), delta))
         steps = g.negative(g.division(g.subtraction(back, g.floor_modulo(back, step)), step))
         count = g.reshape(g.maximum(steps, 0), (1,))
@@ -115,5 +116,6 @@ def eye_like(node: Node) -> Results:
     dtype = node.dtype_attribute("dtype") if node.has_attribute("dtype") else x.dtype
     shape = node.joined([node.dim(x, 0), node.dim(x, 1)])
     distance = g.subtraction(g.coordinate_along_axis(1, shape), g.coordinate_along_axis(0, shape))
-    k = max(-(2**31), min(node.attribute("k", 0), 2**31 - 1))  # Clamp to a value beyond all diagonals.
+    # Clamp k to the range of int32. A clamped k is beyond all diagonals.
+    k = max(-(2**31), min(node.attribute("k", 0), 2**31 - 1))
     return g.cast(g.equal(distance, k), dtype)
