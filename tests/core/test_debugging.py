@@ -276,7 +276,7 @@ def test_check_as_control_dependency_and_in_async_run():
 def test_first_failing_check_is_reported_and_later_prints_are_skipped(capsys):
     g = mg.Graph()
     x = g.placeholder((2,))
-    g.check(x > 100, "nobody runs this")
+    g.check(x > 100, "never evaluated")
     first = g.check(x > 0, "first", on=g.print(x, "before"))
     second = g.print(g.check(x > 1, "second", on=first), "behind")
     with pytest.raises(mg.CheckError, match=r"\[check\] first"):

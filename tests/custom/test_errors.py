@@ -116,7 +116,7 @@ def test_unsupported_operand_dtypes_raise():
     assert mixed(x, i).dtype == mg.float32
     with pytest.raises(mg.DTypeError, match=r"operand 1.*must be int32, int64"):
         mixed(x, x)
-    with pytest.raises(mg.GraphError, match="takes 2 operands, came 1"):
+    with pytest.raises(mg.GraphError, match="takes 2 operands, got 1"):
         mixed(x)
 
 
@@ -214,7 +214,7 @@ def test_failing_kernel_leaves_variables_unchanged():
 
 # --- guard ------------------------------------------------------------------------------------------------------------
 
-BESIDE = {
+OVERRUNS = {
     "y[x.size()] = 0;": r"1 byte after result 0 of 12 bytes",
     "y[x.size() + 2] = 0;": r"9 bytes after result 0",
     "y[-2] = 5;": r"5 bytes before result 0",
@@ -223,21 +223,21 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("body", BESIDE)
+@pytest.mark.parametrize("body", OVERRUNS)
 def test_guard_detects_out_of_bounds_writes(body):
-    operation = copying("beside", body, guard=True)
-    with pytest.raises(mg.DeviceError, match=rf"\[beside\] the kernel of 'beside'.* {BESIDE[body]}"):
+    operation = copying("overrun", body, guard=True)
+    with pytest.raises(mg.DeviceError, match=rf"\[overrun\] the kernel of 'overrun'.* {OVERRUNS[body]}"):
         run(operation)
 
 
 def test_guard_accepts_correct_kernels(monkeypatch):
-    np.testing.assert_array_equal(run(copying("beside_nothing", guard=True)), [1, 2, 3])
-    operation = copying("beside_by_wish", "y[x.size()] = 0;")
+    np.testing.assert_array_equal(run(copying("within_bounds", guard=True)), [1, 2, 3])
+    operation = copying("guarded_by_variable", "y[x.size()] = 0;")
     monkeypatch.setenv("MPSGRAPH_GUARD_CUSTOM", "1")
     with pytest.raises(mg.DeviceError, match="wrote outside its tensors"):
         run(operation)
     monkeypatch.setenv("MPSGRAPH_GUARD_CUSTOM", "0")
-    np.testing.assert_array_equal(run(copying("beside_nothing")), [1, 2, 3])
+    np.testing.assert_array_equal(run(copying("within_bounds")), [1, 2, 3])
 
 
 def test_cpp_compiler_is_available():

@@ -1,1 +1,4 @@
-"""What the tests of operations share: cases, element types, running, gradients by differences. No test stands here."""
+"""Code that the tests share: cases and how to run them, dtypes, numerical gradients, devices, and programs.
+
+This package contains no tests.
+"""

@@ -1,4 +1,4 @@
-"""Small programs around a batch normalization: each form that pass normalize puts together, and what it must leave."""
+"""Small graphs with a batch normalization that the normalize pass combines or must leave unchanged."""
 
 import ml_dtypes
 import mpsgraph as mg
@@ -19,9 +19,10 @@ def moments(g, x, axis):
 
 
 class Network:
-    """Variables in the order in which they are asked for, so that all dtypes get the same numbers.
+    """Creates the variables of a form in the order in which they are requested, with the same values for all dtypes.
 
-    Numbers are those that bfloat16 has. With low, data are bfloat16 in the graph, and variables float32.
+    All values are representable in bfloat16. With low=True the data is bfloat16 in the graph and the variables are
+    float32.
     """
 
     def __init__(self, g, dtype, shape, axis, mean=0.0, low=False):
@@ -34,7 +35,8 @@ class Network:
         return self.wanted[-1]
 
     def source(self):
-        x = self.g.read(self.value(self.shape, mean=self.mean))  # read once: each use of a variable is a read
+        # Read only once, because each use of a variable is a separate read.
+        x = self.g.read(self.value(self.shape, mean=self.mean))
         return self.g.cast(x, "bfloat16") if self.low else x
 
     def norm(self, x, gamma=True, beta=True, epsilon=1e-3):
@@ -76,13 +78,13 @@ def both_sides(n):
 
 
 def twice_used(n):
-    """relu's result goes two ways, and so its gradient is a sum."""
+    """The result of the ReLU has two uses, so its gradient is a sum."""
     y = n.g.relu(n.norm(n.source()) + n.source())
     return n.g.sin(y) + n.norm(y)
 
 
 def result_used(n):
-    """The normalization's own result is needed, so that nothing is taken in."""
+    """The result of the normalization is needed itself, so the ReLU cannot be fused into it."""
     y = n.norm(n.source())
     return n.g.relu(y) * y
 
@@ -114,7 +116,10 @@ FORMS = [plain, bare, relu, relu_without_beta, residual, sum_only, two_sums, bot
 
 
 def computed(form, dtype, shape, axis, options=None, mean=0.0, low=False):
-    """The result and all gradients, for an incoming gradient of its own; low: under autocast to bfloat16."""
+    """Return the result and all gradients for a random incoming gradient.
+
+    With low=True the graph is built under autocast to bfloat16.
+    """
     g = mg.Graph()
     network = Network(g, dtype, shape, axis, mean, low)
     with mg.autocast("bfloat16", enabled=low):

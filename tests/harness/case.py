@@ -1,8 +1,8 @@
-"""Case: one operation on one set of inputs, with the numpy function that says what must come out.
+"""A case: one operation on one set of inputs, with a numpy function that computes the expected results.
 
-Inputs of dtype float64 or int64 are "typed": a test converts them to the element type it is about, and gives them an
-imaginary part when that is complex. All others (bool predicates, int32 indices) stay as they are. One list of cases a
-family, in tests/cases, drives every test of values, types, shapes and derivatives.
+Inputs of dtype float64 or int64 are "typed": a test converts them to the dtype under test and adds imaginary parts if
+that is complex. All other inputs, such as bool predicates and int32 indices, keep their dtype. The tests of values,
+types, shapes and derivatives all use the same cases, one list for each operation family, in tests/cases.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ ANY = (*ORDERED, *COMPLEX)
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """operation on inputs(attributes) must give oracle(*inputs, **attributes)."""
+    """An operation with inputs and attributes whose results must equal oracle(*inputs, **attributes)."""
 
     operation: str
     inputs: Sequence[np.ndarray]
     oracle: Callable[..., Any]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    build: Callable[..., Any] | None = None  # (graph, *tensors, **attributes) -> tensors; default: the method
+    # Maps (graph, *tensors, **attributes) to tensors. Defaults to the graph method.
+    build: Callable[..., Any] | None = None
     label: str = ""
-    dtypes: tuple[str, ...] = FLOATS  # of the typed inputs: all that the operation takes, and no others
-    elementwise: bool = False  # inputs are pools of valid values: variants take any shape of them
-    gradient: bool = True  # compare derivatives with differences; False only at kinks or for special values
-    batch: tuple[int, ...] | None = (
-        None  # inputs whose axis 0 is one batch; None: all typed inputs of the first's length
-    )
-    unranked: bool = True  # can be built from placeholders of unknown rank
-    late: bool = False  # shapes of results depend on values: they are known when it has run
-    tolerance: float = 1.0  # multiplies that of the element type, for long sums and cancellation
-    exact: bool = False  # only moves or compares elements: no rounding at all
+    dtypes: tuple[str, ...] = FLOATS  # All dtypes that the operation accepts for typed inputs, and no others.
+    elementwise: bool = False  # Inputs are pools of valid values, which tests may reshape.
+    gradient: bool = True  # Compare derivatives with finite differences. False only at kinks or for special values.
+    # Inputs that share axis 0 as a batch. None selects all typed inputs that have the length of the first.
+    batch: tuple[int, ...] | None = None
+    unranked: bool = True  # Can be built from placeholders of unknown rank.
+    late: bool = False  # Result shapes depend on values and are known only after a run.
+    tolerance: float = 1.0  # Factor on the tolerance of the dtype, for long sums and cancellation.
+    exact: bool = False  # Only moves or compares elements, without any rounding.
 
     @property
     def id(self) -> str:
         return f"{self.operation}-{self.label}" if self.label else self.operation
 
     def tensors(self, graph: Any, *operands: Any) -> list[Any]:
-        """The operation in a graph; always a list of its results."""
+        """Build the operation in a graph and return the list of its results."""
         build = self.build or getattr(type(graph), method_name(self.operation))
         result = build(graph, *operands, **self.attributes)
         return list(result) if isinstance(result, (list, tuple)) else [result]
@@ -64,11 +64,11 @@ class Case:
 
     @property
     def exact_dtypes(self) -> list[str]:
-        """The element types in which derivatives are compared with differences."""
+        """The dtypes in which derivatives are compared with finite differences."""
         return [d for d in ("float64", "complex128") if d in self.dtypes]
 
     def float_inputs(self) -> list[int]:
-        """Positions of the typed inputs that have derivatives."""
+        """Return the positions of the typed inputs that have derivatives."""
         return [i for i, x in enumerate(self.inputs) if x.dtype == np.float64]
 
     def batched(self) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ class Case:
 
 
 def method_name(kind: str) -> str:
-    """The method of Graph for a kind: Python's keywords get a trailing underscore."""
+    """Return the Graph method for an operation kind. Python keywords get a trailing underscore."""
     return kind + "_" if keyword.iskeyword(kind) else kind
 
 
@@ -90,18 +90,18 @@ def typed(array: np.ndarray) -> bool:
 
 
 def values(*shape: int, seed: int = 0, low: float = -3.0, high: float = 3.0) -> np.ndarray:
-    """Numbers that repeat: uniform in [low, high)."""
+    """Return reproducible random values, uniform in [low, high)."""
     return np.random.default_rng([seed, *shape]).uniform(low, high, shape)
 
 
 def apart(*shape: int, seed: int = 0, distance: float = 0.25) -> np.ndarray:
-    """Distinct numbers around 0, at least `distance` from one another and half of it from 0, shuffled: no ties."""
+    """Return distinct, shuffled values around 0, at least `distance` apart and at least half of it away from 0."""
     count = int(np.prod(shape))
     numbers = (np.arange(count) - count // 2 + 0.5) * distance
     return np.random.default_rng([seed, *shape]).permutation(numbers).reshape(shape)
 
 
 def off_zero(*shape: int, seed: int = 0, least: float = 0.5, most: float = 3.0) -> np.ndarray:
-    """Numbers of both signs whose absolute value lies in [least, most)."""
+    """Return values of both signs whose absolute value is in [least, most)."""
     rng = np.random.default_rng([seed, 7, *shape])
     return rng.uniform(least, most, shape) * rng.choice([-1.0, 1.0], shape)

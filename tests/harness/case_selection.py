@@ -1,4 +1,4 @@
-"""Cases chosen for a test: those of element-wise operations, in other shapes, and the element types they run in."""
+"""Selections of cases, with other input shapes or restricted to the dtypes of the device."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SEVERAL = [case for case in ELEMENTWISE if len(case.inputs) > 1]
 
 
 def with_shapes(case: Case, shapes: list[tuple[int, ...]]) -> Case:
-    """The case with its values laid out in other shapes."""
+    """Return the case with its values arranged in other shapes."""
     inputs = [np.resize(x.ravel(), shape) if np.prod(shape) else np.zeros(shape, x.dtype)
               for x, shape in zip(case.inputs, shapes, strict=True)]  # fmt: skip
     return Case(**{**vars(case), "inputs": inputs})
 
 
 def dtypes_of(case: Case) -> tuple[str, ...]:
-    """The element types of a case that the device has; float32 where no operand has a choice."""
+    """Return the dtypes of a case that the device supports, or float32 if no input is typed."""
     return tuple(d for d in case.dtypes if device.has(d)) if any(typed(x) for x in case.inputs) else ("float32",)

@@ -1,8 +1,8 @@
-"""A clock that says what a test wants, where the package measures which element type is faster."""
+"""A fake clock for tests where the package measures which dtype is faster."""
 
 
 def clock_that_favours(precision, monkeypatch):
-    """Times that do not depend on the machine: each step of the one takes 1 s, of the other 2."""
+    """Replace the clock so that each step takes 1 s in the given precision and 2 s in the other."""
     from mpsgraph.precision import layer_precision
 
     now, calls = [0.0], [0]

@@ -1,7 +1,8 @@
-"""Custom operations on both devices: over the mock, a kernel in Metal's language means a function in C++.
+"""Custom operations on both devices: on the mock, a C++ function replaces a kernel in the Metal language.
 
-The mock checks the encoding, and calls for each thread of the grid what a test defines; `meaning` compiles that
-from a body, in which `i` is the thread, `buffer<T>(n)` the bound memory and `arguments` the attributes and sizes.
+The mock checks the encoding of the kernel and calls a C++ function for each thread of the grid. `meaning` compiles that
+function from a body that can use `i` for the thread, `buffer<T>(n)` for the bound memory, and `arguments` for the
+attributes and sizes.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ _KEPT: list[ctypes.CDLL] = []
 
 
 def meaning(name: str, arguments: str, body: str) -> None:
-    """Defines what the kernel computes, where the mock is; elsewhere nothing.
+    """Define what a kernel computes on the mock; on other devices, do nothing.
 
-    Args: name of the kernel; arguments, members of the struct in the order of the backend's: attributes by name, then
-    sizes; body, C++ of one thread.
+    Args:
+        name: Name of the kernel.
+        arguments: Members of the struct in the order of the backend: attributes by name, then sizes.
+        body: C++ code of one thread.
     """
     if not device.IS_METAL:
         return

@@ -1,7 +1,8 @@
-"""Derivatives of a case in float64 or complex128, and the same by central differences.
+"""Derivatives of a case in float64 or complex128, from Graph.gradients and from central differences.
 
-The results of a case are weighed with fixed random numbers and summed to one real number; its derivatives by all inputs
-that have some come from Graph.gradients, and from moving each element a little both ways, complex ones along both axes.
+The results of a case are multiplied by fixed random weights and summed to one real number. Its derivatives with respect
+to all differentiable inputs are computed by Graph.gradients, and numerically by moving each element a little in both
+directions, along the real and imaginary axes if it is complex.
 """
 
 from __future__ import annotations
@@ -23,25 +24,31 @@ def has_slope(tensor: mg.Tensor) -> bool:
 
 
 def incoming(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
-    """The gradient of a weighed sum with respect to a tensor of this shape."""
+    """Return the gradient of a weighted sum with respect to a tensor of this shape."""
     weights = values(*shape, seed=seed, low=0.5, high=1.5)
     return dtypes.array(weights, "complex128") if dtype.startswith("complex") else weights
 
 
 def weighed_sum(graph: mg.Graph, tensors: Sequence[mg.Tensor], seed: int) -> mg.Tensor:
-    """Sum over all float tensors of tensor * fixed random numbers, of complex ones the real part of that; rank 0."""
+    """Return the scalar sum of all floating-point tensors times fixed random weights.
+
+    Complex tensors contribute the real part of their product.
+    """
     total = None
     for k, tensor in enumerate(t for t in tensors if has_slope(t)):
         weighed = graph.multiplication(tensor, weights_for(graph, tensor, seed + k))
         weighed = graph.real_part(weighed) if tensor.dtype.is_complex else weighed
         part = graph.reshape(graph.reduction_sum(weighed), ())
         total = part if total is None else total + part
-    assert total is not None, "the case has no float result"
+    assert total is not None, "the case has no floating-point result"
     return total
 
 
 def weights_for(graph: mg.Graph, tensor: mg.Tensor, seed: int) -> mg.Tensor:
-    """Numbers of the tensor's shape; where that is known only when it runs, made of the positions."""
+    """Return weights of the tensor's shape.
+
+    If the shape is only known at run time, the weights are computed from the element positions.
+    """
     if tensor.shape is not None and -1 not in tensor.shape:
         weights = incoming(tensor.shape, str(tensor.dtype), seed)
         return graph.constant(np.conj(weights), dtype=tensor.dtype)
@@ -51,7 +58,7 @@ def weights_for(graph: mg.Graph, tensor: mg.Tensor, seed: int) -> mg.Tensor:
 
 
 def by_differences(function: Callable[..., float], arrays: Sequence[np.ndarray], i: int) -> np.ndarray:
-    """d function / d arrays[i] by central differences; d/dx + i d/dy for complex x + iy."""
+    """Return d function / d arrays[i] by central differences, as d/dx + i d/dy for complex x + iy."""
     result = np.zeros_like(arrays[i])
     moved = [a.copy() for a in arrays]
     flat, out = moved[i].reshape(-1), result.reshape(-1)
@@ -68,7 +75,10 @@ def by_differences(function: Callable[..., float], arrays: Sequence[np.ndarray],
 
 
 def loss_of(case: Case, dtype: str = "") -> tuple[Built, mg.Tensor, list[mg.Tensor], list[np.ndarray]]:
-    """The case in an exact type, by default its first; its weighed sum, its float placeholders, its feeds."""
+    """Build a case in an exact dtype, by default its first.
+
+    Returns the built case, its weighted sum, the placeholders of its floating-point inputs, and the feeds.
+    """
     dtype = dtype or case.exact_dtypes[0]
     built = build(case, dtype)
     loss = weighed_sum(built.graph, built.results, seed=11)
@@ -76,7 +86,7 @@ def loss_of(case: Case, dtype: str = "") -> tuple[Built, mg.Tensor, list[mg.Tens
 
 
 def assert_gradients(case: Case, built: Built, of: mg.Tensor, wanted: list[mg.Tensor], gradients, arrays) -> None:
-    """The gradient tensors have the values that differences of `of` give."""
+    """Assert that the gradient tensors equal the finite differences of `of`."""
     results = run(built.graph, built.placeholders, arrays, gradients)
 
     def value(moved: Sequence[np.ndarray]) -> float:

@@ -1,4 +1,4 @@
-"""The cases whose derivatives are held against central differences, in the exact types in which that is done."""
+"""The cases whose derivatives are compared with central differences, with the exact dtypes used for that."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ NOT_EMPTY = [c for c in CHECKED if all(c.inputs[i].size for i in c.float_inputs(
 
 
 def in_exact_types(checked: list[Case]) -> pytest.MarkDecorator:
-    """Parametrizes (case, dtype) with each case in float64, in complex128, or in both."""
+    """Parametrize (case, dtype) with each case in float64, complex128, or both."""
     each = [(c, d) for c in checked for d in c.exact_dtypes]
     return pytest.mark.parametrize(("case", "dtype"), each, ids=[f"{c.id}-{d}" for c, d in each])

@@ -1,8 +1,7 @@
-"""Every public function and method with arguments that it takes, and every value that nobody should give it.
+"""Every public function and method with valid arguments, and values that are invalid for most parameters.
 
-Valid arguments are not written down here: the examples in the docstrings are run under observation, and what each
-public function was called with is kept. A function without an example, or whose example does not call it, is missing,
-which the test says. What is bound from C++ is called by a table in the test.
+The valid arguments are recorded while the examples in the docstrings run. A function without an example that calls it
+has none, which the test reports. The test itself calls the functions that are bound from C++.
 """
 
 from __future__ import annotations
@@ -24,34 +23,35 @@ import mpsgraph as mg
 import numpy as np
 
 OPTIONAL_ROOMS = ("mpsgraph.distributed", "mpsgraph.jax", "mpsgraph.torch")
-"""Rooms that need a package which these tests go without; distributed/, jax_and_xla/ and pytorch/ run them where it is
-installed."""
+"""Packages with optional dependencies that these tests run without. tests/distributed, tests/jax_and_xla and
+tests/pytorch test them where the dependencies are installed.
+"""
 
 
 @dataclass
 class EntryPoint:
     """A public function or method, and one way to call it."""
 
-    name: str  # "Graph.softmax", "nn.Linear", "nn.Linear.__call__", "optim.SGD", "save"
+    name: str  # For example "Graph.softmax", "nn.Linear", "nn.Linear.__call__", "optim.SGD" or "save".
     function: FunctionType
     owner: type | None
-    arguments: dict[str, Any] | None = None  # by parameter, `self` included; None: not seen yet
+    arguments: dict[str, Any] | None = None  # By parameter name, including `self`. None if no call has been recorded.
 
     @property
     def constructs(self) -> bool:
-        """Is it a class's constructor?"""
+        """Whether this is the constructor of a class."""
         return self.owner is not None and self.function.__name__ == "__init__"
 
     @cached_property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """Without `self`."""
+        """The parameters without `self`."""
         found = dict(inspect.signature(self.function).parameters)
         if self.owner is not None:
             found.pop(next(iter(found)))
         return found
 
     def call(self, name: str, value: Any) -> Any:
-        """With one parameter replaced."""
+        """Call the function with its recorded arguments, one of them replaced."""
         assert self.arguments is not None
         given = {**self.arguments, name: value}
         positional: list[Any] = []
@@ -75,14 +75,14 @@ class EntryPoint:
 
 
 def public_modules() -> dict[str, Any]:
-    """The package, and the modules of it that people name, by these names."""
+    """Return the package and its public modules by their public names."""
     names = ("nn", "nn.losses", "nn.metrics", "nn.initialisers", "optim", "data", "coreml", "onnx", "checkpoint")
     more = ("profiler", "random", "mixed_precision")
     return {"": mg} | {name: operator.attrgetter(name)(mg) for name in names + more}
 
 
 def entry_points() -> dict[CodeType, EntryPoint]:
-    """The operations, and the functions, constructors and methods of what public modules offer, by their code."""
+    """Return all operations and the functions, constructors and methods of the public modules, by code object."""
     found: dict[CodeType, EntryPoint] = {}
     families = [f for f in mg.Graph.__mro__ if f.__module__.startswith("mpsgraph.ops.") and f.__name__ != "Family"]
     for family in families:
@@ -105,7 +105,7 @@ def entry_points() -> dict[CodeType, EntryPoint]:
 
 
 def _own(module: Any) -> list[str]:
-    """The names that a module without a list of them defines itself."""
+    """Return the public names that a module without `__all__` defines itself."""
     return [n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == module.__name__]
 
 
@@ -121,7 +121,7 @@ def _add(found: dict[CodeType, EntryPoint], name: str, function: FunctionType, o
 
 
 def observe(found: dict[CodeType, EntryPoint], run: Callable[[], Any]) -> None:
-    """Runs something and keeps the arguments of the first call of each entry point."""
+    """Run a function and record the arguments of the first call of each entry point."""
 
     def look(frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and (point := found.get(frame.f_code)) is not None and point.arguments is None:
@@ -145,7 +145,7 @@ def observe(found: dict[CodeType, EntryPoint], run: Callable[[], Any]) -> None:
 
 
 def observe_examples(found: dict[CodeType, EntryPoint]) -> None:
-    """Runs all examples of the documentation under observation."""
+    """Run all docstring examples and record the calls of entry points."""
     left_out = ("mpsgraph._core", "mpsgraph.__main__", "mpsgraph.selftest", *OPTIONAL_ROOMS)
     everywhere = [importlib.import_module(i.name) for i in pkgutil.walk_packages(mg.__path__, "mpsgraph.")
                   if not i.name.startswith(left_out)]  # fmt: skip
@@ -155,18 +155,18 @@ def observe_examples(found: dict[CodeType, EntryPoint]) -> None:
         observe(found, lambda test=test: parser.run(test, out=lambda _: None, clear_globs=False))
 
 
-# --- wrong values ----------------------------------------------------------------------------------------------------
+# --- invalid values ---------------------------------------------------------------------------------------------------
 
 
 class Odd:
-    """An object of somebody else's, with a long repr of many lines."""
+    """An object of an unknown class with a very long multi-line repr."""
 
     def __repr__(self) -> str:
         return "odd\n" * 500
 
 
 def wrong_values() -> dict[str, Any]:
-    """By a name that says of which kind they are."""
+    """Return the invalid values, by a tag that describes each."""
     other = mg.Graph()
     return {
         "text": "abc",
@@ -196,7 +196,7 @@ def wrong_values() -> dict[str, Any]:
 
 
 def outcome(call: Callable[[], Any]) -> Exception | None:
-    """What a call raises."""
+    """Return the exception that a call raises, or None."""
     try:
         call()
     except Exception as error:

@@ -1,6 +1,6 @@
-"""The models of examples/ as they are exported to ONNX and Core ML: small, with drawn weights, with caches and states.
+"""The models of examples/ as exported to ONNX and Core ML: small, with random weights, some with caches and states.
 
-Each is made as its program makes it: a graph, inputs and outputs by name, arrays for them.
+Each model is built as in its program and comes with its named inputs and outputs and with arrays for the inputs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from mpsgraph import nngraph as ng
 
 
 class Example(NamedTuple):
-    """What an example exports, and what is fed; `exact` is false where random numbers are drawn."""
+    """An exported example and its feeds. `exact` is False if the model draws random numbers."""
 
-    export: Callable[..., Any]  # of an opset: the file
-    export_coreml: Callable[..., None]  # to a path
-    run: Callable[..., dict[str, np.ndarray]]  # of arrays by input: the results by name
+    export: Callable[..., Any]  # Takes the opset and returns the file.
+    export_coreml: Callable[..., None]  # Takes the path.
+    run: Callable[..., dict[str, np.ndarray]]  # Takes arrays by input name and returns results by output name.
     inputs: list[str]
-    outputs: dict[str, mg.Tensor] | None  # None: of nodes, which are no operations yet
+    outputs: dict[str, mg.Tensor] | None  # None for NNGraph nodes, which have no tensors before export.
     feeds: list[dict[str, np.ndarray]]
     exact: bool = True
 
@@ -45,7 +45,7 @@ def _example(
 
 
 def _nodes(graph: ng.NNGraph, shape: tuple[int, ...]) -> Example:
-    """An inference graph of nodes, of any number of images."""
+    """Return an example from an inference graph of nodes with a dynamic number of images."""
 
     def export(opset: int = 20) -> Any:
         return mg.onnx.export(graph, opset=opset, inputs={"images": (-1, *shape)})
@@ -65,7 +65,7 @@ def _normal(*shape: int) -> np.ndarray:
 
 
 def activity_classifier() -> Example:
-    """The network over recordings of any number."""
+    """Return the classifier for a dynamic number of recordings."""
     from activity_classifier import Classifier
 
     g = mg.Graph(seed=1)
@@ -75,7 +75,7 @@ def activity_classifier() -> Example:
 
 
 def diffusion_network() -> Example:
-    """The U-Net: pictures, times and digits."""
+    """Return the U-Net, with images, times and digits as inputs."""
     from diffusion import UNet
 
     g = mg.Graph(seed=1)
@@ -90,7 +90,7 @@ def diffusion_network() -> Example:
 
 
 def diffusion_sampling() -> Example:
-    """All moves from noise to pictures, a loop of the graph."""
+    """Return the sampling loop from noise to images in one graph."""
     from diffusion import MOVES, UNet
 
     g = mg.Graph(seed=1)
@@ -109,7 +109,7 @@ def diffusion_sampling() -> Example:
 
 
 def gan() -> Example:
-    """The artist: seeds become images."""
+    """Return the generator, which turns seeds into images."""
     from gan import Gan
 
     gan = Gan(batch=2)
@@ -118,7 +118,7 @@ def gan() -> Example:
 
 
 def gan_detective() -> Example:
-    """The detective, whose dropout draws in each run."""
+    """Return the discriminator, whose dropout draws random numbers in each run."""
     from gan import Gan
 
     gan = Gan(batch=2)
@@ -127,7 +127,7 @@ def gan_detective() -> Example:
 
 
 def gelu() -> Example:
-    """The formula over as many elements as come."""
+    """Return the GELU formula for a dynamic number of elements."""
     from gelu import gelu
 
     g = mg.Graph()
@@ -136,7 +136,7 @@ def gelu() -> Example:
 
 
 def gpt() -> Example:
-    """The whole text at once."""
+    """Return the model for a complete text."""
     from gpt import GPT
 
     g = mg.Graph(seed=1)
@@ -147,7 +147,7 @@ def gpt() -> Example:
 
 
 def gpt_steps() -> Example:
-    """A character or several behind those in the cache, and the next one, drawn without warmth."""
+    """Return the step of the model that adds characters to the cache and samples the next one at temperature 0."""
     from gpt import GPT
 
     model = GPT(11, features=16, layers=2)
@@ -165,7 +165,7 @@ def gpt_steps() -> Example:
 
 
 def resnet50() -> Example:
-    """The network by its moving averages."""
+    """Return the network in inference mode, with its moving averages."""
     from resnet50 import ResNet50
 
     net = ResNet50(narrow=16, is_training=False)
@@ -174,7 +174,7 @@ def resnet50() -> Example:
 
 
 def resnet50_trained() -> Example:
-    """The same as it is trained, where a placeholder chooses, made ready for inference."""
+    """Return the trainable network, whose mode is a placeholder, after optimize_for_inference."""
     from resnet50 import ResNet50
 
     net = ResNet50(narrow=16)
@@ -185,7 +185,7 @@ def resnet50_trained() -> Example:
 
 
 def text_generation() -> Example:
-    """The network over a text, with the state before it and the one behind it."""
+    """Return the network for a text, with the states before and after it."""
     from text_generation import Network
 
     g = mg.Graph(seed=1)
@@ -201,7 +201,7 @@ def text_generation() -> Example:
 
 
 def text_generation_writer() -> Example:
-    """The step that writes: nothing but the temperature goes in, and what it remembers stays."""
+    """Return the generation step, whose only input is the temperature. The state is kept in variables."""
     from text_generation import Writer
 
     writer = Writer("abcdefg", hidden=16)
@@ -211,7 +211,7 @@ def text_generation_writer() -> Example:
 
 
 def two_queues() -> Example:
-    """What moves in a frame."""
+    """Return the motion mask of a frame."""
     from two_queues import Pipeline
 
     g = Pipeline(32, np.zeros((1, 32, 32, 1), np.float32)).compute_graph
@@ -221,7 +221,7 @@ def two_queues() -> Example:
 
 
 def two_queues_tinted() -> Example:
-    """The frame in colour where something moves."""
+    """Return the frame, colored where something moves."""
     from two_queues import Pipeline
 
     g = Pipeline(32, np.zeros((1, 32, 32, 1), np.float32)).post_process_graph
@@ -231,7 +231,7 @@ def two_queues_tinted() -> Example:
 
 
 def digits_nodes() -> Example:
-    """The nodes' inference graph: probabilities of ten digits."""
+    """Return the inference graph of the nodes, which computes the probabilities of the ten digits."""
     from digits_nodes import data_sources, network
 
     last = network(data_sources(0, False), None).result_image
@@ -239,7 +239,7 @@ def digits_nodes() -> Example:
 
 
 def inception() -> Example:
-    """All nodes up to the logits, with drawn statistics in the normalizations."""
+    """Return all nodes up to the logits, with random statistics in the normalizations."""
     from inception import Inception
 
     rng = np.random.default_rng(3)
@@ -251,14 +251,14 @@ def inception() -> Example:
 
 
 def object_detector() -> Example:
-    """The nodes that predict boxes."""
+    """Return the nodes that predict boxes."""
     from object_detector import network
 
     return _nodes(ng.NNGraph(None, network(ng.ImageNode("images"), None)), (64, 64, 1))
 
 
 def object_detector_boxes() -> Example:
-    """Boxes and scores, and which of them are kept."""
+    """Return the graph that computes boxes, scores, and the selection of boxes."""
     from object_detector import Detector, network
 
     found = Detector(network(ng.ImageNode("images"), None))
@@ -268,7 +268,7 @@ def object_detector_boxes() -> Example:
 
 
 def activity_classifier_layers(part: int) -> Example:
-    """The nodes before the matrices of the LSTM, and those behind."""
+    """Return the nodes before (part 0) or after (part 1) the LSTM, which uses matrices."""
     from activity_classifier_layers import Classifier
 
     classifier = Classifier(6)
@@ -278,12 +278,12 @@ def activity_classifier_layers(part: int) -> Example:
 
 
 def activity_classifier_before() -> Example:
-    """The convolution before the LSTM."""
+    """Return the convolution before the LSTM."""
     return activity_classifier_layers(0)
 
 
 def activity_classifier_behind() -> Example:
-    """The head behind the LSTM."""
+    """Return the classification head after the LSTM."""
     return activity_classifier_layers(1)
 
 

@@ -1,4 +1,4 @@
-"""Every layer of docs/layers.md as exporters are tested with it: shapes with open sizes, and sizes to run them at."""
+"""Every layer of docs/layers.md for the export tests, with dynamic input shapes and the sizes to run them with."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ LAYERS = [
     layer(lambda: nn.AvgPool3d(2), VOLUME, sizes=(4, 6)),
     layer(lambda: nn.AdaptiveAvgPool2d(3), (-1, 8, 8, 4), sizes=(8,)),
     layer(lambda: nn.GlobalAveragePooling2d(), IMAGES),
-    # Small and of two channels: ONNX's reference takes time by elements of the source times elements of the result.
+    # Small images with two channels: the run time of ONNX's reference implementation is proportional to the number of
+    # input elements times the number of output elements.
     layer(lambda: nn.Upsample(scale_factor=2), (-1, 4, 4, 2), sizes=(4,)),
     layer(lambda: nn.Upsample(8), FEW_CHANNELS, sizes=(4, 5), label="Upsample-open"),
     layer(lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), (-1, 4, 4, 2), sizes=(4,), label="Upsample-factor"),
@@ -102,7 +103,7 @@ def values_like(shapes, size, dtype, batch):
 
 
 def built(make, shapes, dtype):
-    """A layer with variables that are not their first values."""
+    """Build a layer and replace the initial values of its variables. Returns the layer and the new values."""
     module, graph = make().eval(), mg.Graph(seed=3)
     module(*(graph.placeholder(shape, dtype) for shape in shapes))
     rng = np.random.default_rng(1)

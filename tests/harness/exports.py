@@ -1,7 +1,7 @@
-"""What is exported to ONNX in tests beside the layers alone (exported_layers.py): masks, lengths, caches and states.
+"""Models with masks, lengths, caches and states for the ONNX export tests.
 
-A `Model` is built in a graph, its inputs have names, and it says what is fed for two sizes that were open. tests/onnx
-builds each again from its file; tests/onnx_runtime runs each in ONNX Runtime.
+exported_layers.py has the single layers. Each `Model` is built in a graph with named inputs and provides feeds for two
+pairs of dynamic sizes. tests/onnx rebuilds each model from its file; tests/onnx_runtime runs each one in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -15,19 +15,24 @@ import onnx
 from mpsgraph import nn
 from mpsgraph.interchange.export import needed
 
-SIZES = ((3, 5), (2, 7))  # of a batch, and of the steps
+SIZES = ((3, 5), (2, 7))  # Batch size and number of steps.
 Made = tuple[dict[str, mg.Tensor], dict[str, mg.Tensor]]
 
 
 class Model:
-    """Args: make, from a graph to inputs and outputs by name; feeds, by input from sizes and a generator to arrays,
-    instead of normal numbers, classes and flags."""
+    """A model for the export tests.
+
+    Args:
+        make: Function that builds the model in a graph and returns inputs and outputs by name.
+        feeds: By input name, functions from batch size and number of steps to an array. Other inputs get random normal
+            numbers, class indices, or flags.
+    """
 
     def __init__(self, make: Callable[[mg.Graph], Made], **feeds: Callable[..., Any]) -> None:
         self.make, self.feeds = make, feeds
 
     def build(self) -> tuple[mg.Graph, dict[str, mg.Tensor], dict[str, mg.Tensor]]:
-        """The graph, whose variables are not their first values, with inputs and outputs."""
+        """Return a new graph with inputs and outputs, whose variables no longer have their initial values."""
         graph = mg.Graph(seed=1)
         inputs, outputs = self.make(graph)
         rng = np.random.default_rng(1)
@@ -37,7 +42,10 @@ class Model:
         return graph, inputs, outputs
 
     def arrays(self, inputs: Mapping[str, mg.Tensor], batch: int, steps: int) -> dict[str, np.ndarray]:
-        """What is fed: open sizes are the batch on axis 0 and the steps elsewhere."""
+        """Return arrays for the inputs.
+
+        Dynamic dimensions have the batch size on axis 0 and the number of steps elsewhere.
+        """
         rng = np.random.default_rng(steps)
         found = {}
         for name, tensor in inputs.items():
@@ -54,7 +62,7 @@ class Model:
 
 
 def without_description(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The file as any other program would have written it."""
+    """Return the model without our own metadata, as if another program had written it."""
     plain = onnx.ModelProto()
     plain.CopyFrom(proto)
     kept = [entry for entry in plain.metadata_props if entry.key != "mpsgraph.graph"]
@@ -64,7 +72,7 @@ def without_description(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def listed(operations: Any) -> list[tuple[str, str]]:
-    """Kinds and attributes of operations, with those in blocks, and the elements of constants."""
+    """Return the kinds and attributes of operations, including those in blocks, and the elements of constants."""
     found = []
     for operation in operations:
         if operation.kind not in ("placeholder", "argument"):
@@ -79,7 +87,7 @@ def listed(operations: Any) -> list[tuple[str, str]]:
 
 
 def what_outputs_need(outputs: Mapping[str, mg.Tensor]) -> list[tuple[str, str]]:
-    """What an export of the outputs holds."""
+    """Return what an export of the outputs contains."""
     return listed(needed(outputs.values()))
 
 
@@ -87,17 +95,17 @@ def what_outputs_need(outputs: Mapping[str, mg.Tensor]) -> list[tuple[str, str]]
 
 
 def some_lengths(batch: int, steps: int) -> np.ndarray:
-    """From none of the steps to all."""
+    """Return lengths from 0 to the number of steps."""
     return np.arange(batch) * steps // max(batch - 1, 1)
 
 
 def some_steps(batch: int, steps: int) -> np.ndarray:
-    """A mask with gaps."""
+    """Return a mask with gaps."""
     return (np.arange(steps)[None] + np.arange(batch)[:, None]) % 3 != 0
 
 
 def recurrent(kind: str, *told: str, **options: Any) -> Model:
-    """A layer with lengths, a mask, states that come in and go out, or several of these."""
+    """Return a recurrent layer with lengths, a mask, initial and final states, or several of these."""
 
     def make(g: mg.Graph) -> Made:
         layer = getattr(nn, kind)(3, **options).eval()
@@ -141,11 +149,11 @@ RECURRENT |= {
 }
 
 
-# --- embeddings and masks that come along -----------------------------------------------------------------------------
+# --- embeddings and propagated masks ----------------------------------------------------------------------------------
 
 
 def embedded(**options: Any) -> Model:
-    """An embedding."""
+    """Return an embedding layer."""
 
     def make(g: mg.Graph) -> Made:
         x = g.placeholder((-1, -1), mg.int32, "x")
@@ -158,14 +166,14 @@ def embedded(**options: Any) -> Model:
 
 
 def masks_go_along(g: mg.Graph) -> Made:
-    """A mask that an embedding makes, in a recurrent layer and in attention."""
+    """Use the mask of an embedding in a recurrent layer and in attention."""
     x = g.placeholder((-1, -1), mg.int32, "x")
     y = nn.Embedding(10, 4, mask_zero=True)(x)
     return {"x": x}, {"y": nn.LSTM(3).eval()(y), "z": nn.MultiheadAttention(4, 2).eval()(y), "mask": nn.mask_of(y)}
 
 
 def masked_steps(g: mg.Graph) -> Made:
-    """Masking in front of a layer that keeps the steps apart, and a recurrent one."""
+    """Use Masking before a layer that preserves the steps and a recurrent layer."""
     x = g.placeholder((-1, -1, 4), name="x")
     return {"x": x}, {"y": nn.GRU(3).eval()(nn.Linear(4)(nn.Masking(0.0)(x)))}
 
@@ -198,7 +206,7 @@ POSITIONS = {
 def attention(
     positions: str = "none", *told: str, causal: bool = False, weights: bool = False, **options: Any
 ) -> Model:
-    """Attention with masks and positions, of itself or of other keys."""
+    """Return self-attention or cross-attention with masks and positions."""
 
     def make(g: mg.Graph) -> Made:
         layer = nn.MultiheadAttention(8, 4, positions=POSITIONS[positions](), **options).eval()
@@ -243,7 +251,7 @@ ATTENTION |= {
 
 
 def transformer(g: mg.Graph) -> Made:
-    """An encoder with a mask of padding, and a decoder that looks at it."""
+    """Build an encoder with a padding mask and a decoder that attends to it."""
     x, y = (g.placeholder((-1, -1, 8), name=name) for name in "xy")
     padding = g.placeholder((-1, -1), mg.bool_, "padding")
     memory = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 4, 16), 2).eval()(x, key_padding_mask=padding)
@@ -255,7 +263,7 @@ def transformer(g: mg.Graph) -> Made:
 
 
 def cached(positions: str, whole: str = "attention", kv: int | None = None) -> Model:
-    """A layer with its keys and values of the steps before, at a position that is fed."""
+    """Return a layer with a cache of earlier keys and values, at a position that is an input."""
 
     def make(g: mg.Graph) -> Made:
         inputs = {"x": g.placeholder((2, -1, 8), name="x"), "position": g.placeholder((1,), mg.int32, "position")}
@@ -283,11 +291,11 @@ CACHES |= {
 }
 
 
-# --- control flow and what a layer of one's own may have --------------------------------------------------------------
+# --- control flow and sampling ----------------------------------------------------------------------------------------
 
 
 def repeated(g: mg.Graph) -> Made:
-    """A range whose end only a run knows, in a loop that repeats with a condition."""
+    """Build a for loop with an input as its end, a while loop, and a for loop that counts down."""
     x, count = g.placeholder((-1, 3), name="x"), g.placeholder((), mg.int32, "count")
     v = g.variable(np.float32([2, 3, 4]), name="v")
     (total,) = g.for_(1, count, 2, initial=[x], body=lambda i, y: y * 0.5 + g.cast(i, "float32") * v)
@@ -301,7 +309,7 @@ def repeated(g: mg.Graph) -> Made:
 
 
 def sampled(g: mg.Graph) -> Made:
-    """A draw that is sure: at a temperature of nothing."""
+    """Sample at temperature 0, so that the result is deterministic."""
     logits, cold = g.placeholder((-1, 8), name="logits"), g.placeholder((1,), name="cold")
     return {"logits": logits, "cold": cold}, {"drawn": nn.sampled(logits, cold * 0.0, top_k=3, top_p=0.9)}
 

@@ -1,12 +1,12 @@
-"""The cases of one test together, where several processes share the tests, as `make test` has it.
+"""Run all cases of a test as one pytest item when several processes share the tests, as in `make test`.
 
-A test of a thousand cases is one item there: what pytest does around an item takes longer than a short case. Each case
-runs on arguments of its own all the same, whatever became of the others, and one that does not pass is reported under
-its own name, by which it can be run alone, as if it had been an item. The end of the run says how many cases passed.
+pytest spends more time on an item than a short case takes, so a test with a thousand cases is a single item there. Each
+case still runs with its own arguments, even if others fail. A case that does not pass is reported under its own name,
+with a command that runs it alone, as if it were an item. The summary shows how many cases passed.
 
-In one process (`pytest tests/nn/test_losses.py`, a name with its case in brackets) each case is an item as ever. What
-needs more of pytest than arguments stays one everywhere: other fixtures than those in FRESH, and marks in SINGLE, which
-stand at what device metal refuses, too.
+In a single process (`pytest tests/nn/test_losses.py`, or a case selected by its name in brackets), each case is an item
+as usual. Cases that need more from pytest than arguments are never grouped: those with fixtures other than FRESH, or
+with one of the marks in SINGLE, which are also set on cases that device metal does not support.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def random_numbers() -> np.random.Generator:
-    """Random numbers that are the same in every run of a test."""
+    """Return a generator of random numbers that are the same in every run of a test."""
     return np.random.default_rng(20240911)
 
 
-# Fixtures of conftest.py that need nothing of pytest: what each case is given for its own.
+# Fixtures of conftest.py that do not depend on pytest. Each case gets its own value.
 FRESH = {"rng": random_numbers, "repository": lambda: REPOSITORY}
 SINGLE = {"skip", "skipif", "xfail", "usefixtures"}
 
@@ -41,7 +41,7 @@ def needs_only_arguments(item: pytest.Item) -> bool:
         and hasattr(item, "callspec")
         and set(item.fixturenames) <= {*item.callspec.params, *FRESH}
         and not any(mark.name in SINGLE for mark in item.iter_markers())
-        and not hasattr(item.obj, "hypothesis")  # whose plugin must see the item
+        and not hasattr(item.obj, "hypothesis")  # The plugin of hypothesis must see the item itself.
     )
 
 
@@ -50,7 +50,7 @@ def alone(name: str) -> str:
 
 
 class Running:
-    """A file that says which case a process runs, for when it crashes."""
+    """A file that names the case a process is running, for reports of crashes."""
 
     LENGTH = 400
 
@@ -70,7 +70,7 @@ class Running:
 
 
 class Cases(pytest.Item):
-    """The cases of one test function. Of those that passed it keeps the number, of the others the reports."""
+    """The cases of one test function as an item. It counts the cases that pass and keeps the reports of the others."""
 
     def __init__(self, *, cases: list[pytest.Function], running: Running, **kwargs: Any):
         super().__init__(**kwargs)
@@ -91,7 +91,7 @@ class Cases(pytest.Item):
                 self.passed += 1
             else:
                 report = case.ihook.pytest_runtest_makereport(item=case, call=call)
-                report.sections.append(("This case alone", alone(case.nodeid)))
+                report.sections.append(("Run only this case", alone(case.nodeid)))
                 self.reports.append(report)
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
@@ -100,20 +100,24 @@ class Cases(pytest.Item):
 
 
 class OneOfSeveral:
-    """In a process that shares the tests: puts cases together, and sends one report of an item that passed instead of
-    three and two messages around them."""
+    """Pytest plugin of a worker process that groups the cases of each test.
+
+    It sends a single report for an item that passes instead of three reports and two messages.
+    """
 
     def __init__(self, config: pytest.Config):
         self.running = Running(Running.file(config.workerinput))
 
-    @pytest.hookimpl(trylast=True)  # when the items are chosen and marked
+    @pytest.hookimpl(trylast=True)  # After the items have been selected and marked.
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        # Not only neighbours: two items of one name would be one to pytest-xdist, which then runs one of them.
+        # Also groups cases that are not adjacent: pytest-xdist runs only one of several items with the same name.
         groups: dict[tuple[Any, ...], list[pytest.Item]] = {}
         for item in items:
             groups.setdefault(self.group(item), []).append(item)
         items[:] = [self.one(cases) for cases in groups.values()]
-        assert len({item.nodeid for item in items}) == len(items), "some would not run"
+        assert len({item.nodeid for item in items}) == len(items), (
+            "item names must be unique, or pytest-xdist skips some"
+        )
 
     def one(self, cases: list[pytest.Item]) -> pytest.Item:
         if len(cases) == 1:
@@ -144,7 +148,10 @@ class OneOfSeveral:
 
 
 class OverSeveral:
-    """In the process above these: reports the cases that did not pass as items, and counts those that did."""
+    """Pytest plugin of the main process.
+
+    It reports cases that did not pass as if they were items, and counts those that passed.
+    """
 
     def __init__(self, config: pytest.Config):
         self.config, self.passed = config, 0
@@ -158,11 +165,11 @@ class OverSeveral:
             case.node = report.node
             self.config.hook.pytest_runtest_logreport(report=case)
 
-    @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+    @pytest.hookimpl(optionalhook=True)  # Hook of pytest-xdist.
     def pytest_handlecrashitem(self, report: pytest.TestReport) -> None:
         file = Running.file(report.node.workerinput)
         report.longrepr = f"{report.longrepr}, in {file.read_text().strip()}"
         file.unlink()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.write_line(f"{self.passed} cases passed; those of a test are one item here")
+        terminalreporter.write_line(f"{self.passed} cases passed; the cases of one test count as one item above")

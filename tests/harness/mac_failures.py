@@ -1,8 +1,8 @@
-"""Checks of the self-test that have failed on a Mac: what is known of each, by "part: name of the check".
+"""Self-test checks that are known to fail on Macs, by "part: name of the check", with a description of each failure.
 
-`python tools/from_report.py report.json --write` adds what a report has. On a Mac such a failure is reported as known,
-so that what is new stands out; anywhere else this file changes nothing. An entry goes when its cause is cured; what the
-device shall refuse from then on stands in unsupported.py.
+`python tools/from_report.py report.json --write` adds the failures of a report. On a Mac, listed failures are reported
+as known, so that new ones stand out; elsewhere this file has no effect. Remove an entry when its cause is fixed. If the
+device must reject the case from then on, list it in unsupported.py.
 """
 
 FAILURES: dict[str, str] = {}

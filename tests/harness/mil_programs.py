@@ -1,6 +1,6 @@
-"""Programs of a few of MIL's operations, built by coremltools, converted, loaded and run here.
+"""Small MIL programs that coremltools builds and converts, and that the package loads and runs.
 
-Tests that import this ask for coremltools first.
+Tests must check that coremltools is installed before they import this module.
 """
 
 import coremltools as ct
@@ -10,7 +10,10 @@ from coremltools.converters.mil.mil import Function, Program, types
 
 
 def placed(cases, target):
-    """One program of several cases, converted, with its inputs: each case's are its own."""
+    """Combine several cases, each with its own inputs, in one converted program.
+
+    Returns the model, the feeds, and the number of results of each case.
+    """
     kinds, version = {"f": types.fp32, "i": types.int32}, getattr(ct.target, target)
     feeds = {f"{case}_{name}": v for case, (_, inputs) in cases.items() for name, v in inputs.items()}
     placeholders = {name: mb.placeholder(v.shape, kinds[v.dtype.kind]) for name, v in feeds.items()}
@@ -33,7 +36,7 @@ def placed(cases, target):
 
 
 def results_of(path, cases, target):
-    """What each case gives here, by case."""
+    """Return the results that the package computes for each case."""
     model, feeds, counts = placed(cases, target)
     file = str(path / "net.mlpackage")
     model.save(file)
@@ -42,5 +45,5 @@ def results_of(path, cases, target):
 
 
 def results_here(path, make, inputs, target):
-    """A program of one case, loaded and run."""
+    """Load and run the program of a single case."""
     return results_of(path, {"c": (make, inputs)}, target)["c"]

@@ -1,6 +1,7 @@
-"""Filters without windows, each with its formula by hand: neurons, softmax, arithmetic, shapes, reductions, resizing.
+"""Filters without windows, each with a reference formula in numpy.
 
-Formulas are those of Apple's headers; what the headers leave open is what docs/nngraph.md says.
+These are neurons, softmax, arithmetic, shapes, reductions, resizing, and normalizations. The formulas are those of
+Apple's headers, and follow docs/nngraph.md where the headers are incomplete.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def erf(x: Array) -> Array:
 
 
 def neurons() -> list[NodeCase]:
-    """(kind, class, parameters, formula, where); None as parameter stands for the default."""
+    """Build cases from a table of (kind, class, parameters, formula, input range); no parameters mean the defaults."""
     table: list[tuple[str, Any, tuple[float, ...], Callable[[Array], Array], tuple[float, float]]] = [
         ("relu", nn.NeuronReLUNode, (), lambda x: np.maximum(x, 0), (-2, 2)),
         ("relu", nn.NeuronReLUNode, (0.3,), lambda x: np.where(x >= 0, x, 0.3 * x), (-2, 2)),
@@ -72,7 +73,10 @@ def neurons() -> list[NodeCase]:
 
 
 def neurons_at_kinks() -> list[NodeCase]:
-    """At 0 the derivative of a rectifier is 1, of the absolute value sign(0); large numbers must not overflow."""
+    """Return neurons at kinks and for large inputs, which must not overflow.
+
+    At 0 the derivative is 1 for rectifiers and sign(0) for the absolute value.
+    """
     kinks = np.array([-2e4, -80, -1, -0.0, 0, 1, 80, 2e4]).reshape(1, 2, 1, 4)
     down = np.array([2.0, -3, 0.5, 0]).reshape(1, 1, 1, 4)
 
@@ -114,7 +118,7 @@ def log_softmax(x: Array) -> Array:
 def softmaxes() -> list[NodeCase]:
     cases = []
     for label, x in {"channels": pool(2, 3, 2, 5), "one": pool(2, 2, 2, 1), "large": 1e4 * pool(1, 2, 2, 3)}.items():
-        # Differences of 1e-5 are nothing beside 1e4: there the result is one-hot, and its slope 0.
+        # A step of 1e-5 vanishes compared with 1e4. The softmax is one-hot there, so its derivative is 0.
         slope = (lambda g, x: [np.zeros_like(x)]) if label == "large" else None
         cases.append(NodeCase("softmax", label, nn.SoftMaxNode, softmax, [x], derivative=slope))
         cases.append(NodeCase("log_softmax", label, nn.LogSoftMaxNode, log_softmax, [x], gradient=label != "large"))
@@ -122,7 +126,7 @@ def softmaxes() -> list[NodeCase]:
 
 
 def repeated(x: Array, stride: tuple[int, int, int]) -> Array:
-    """The first pixel, row or channel where the stride (x, y, channels) is 0."""
+    """Reduce x to its first pixel, row or channel along each axis whose stride (x, y, channels) is 0."""
     for axis, step in zip((2, 1, 3), stride, strict=True):
         if step == 0:
             x = x.take([0], axis)
@@ -156,7 +160,7 @@ def arithmetic() -> list[NodeCase]:
             sources = [pool(2, 3, 4, 2, seed=1), pool(*shape, seed=2, low=0.5)]
             build = lambda x, y, node=node, options=options: node(x, y, **options)  # noqa: E731
             cases.append(NodeCase(kind, label, build, formula, sources, gradient=kind != "division"))
-        # The clamp is not in the gradient, as on Apple's devices.
+        # The gradient ignores the clamp, as on Apple's devices.
         cases.append(
             NodeCase(
                 kind,
@@ -188,7 +192,7 @@ def arithmetic() -> list[NodeCase]:
 
 
 def concatenation(*parts: Array) -> Array:
-    """Each part's channels filled up to a multiple of four with zeros."""
+    """Concatenate the channels, padding those of each part with zeros to a multiple of four."""
     return np.concatenate([np.pad(p, ((0, 0), (0, 0), (0, 0), (0, -p.shape[3] % 4))) for p in parts], 3)
 
 
@@ -221,7 +225,7 @@ def shapes() -> list[NodeCase]:
 
         def formula(x: Array, mode: str = numpys, value: float = value) -> Array:
             extra = {"constant_values": value} if mode == "constant" else {}
-            return np.pad(x, ((0, 0), (2, 1), (1, 3), (0, 1)), mode, **extra)  # y, x, channels
+            return np.pad(x, ((0, 0), (2, 1), (1, 3), (0, 1)), mode, **extra)  # Padding of y, x, and channels.
 
         build = lambda x, mode=mode, value=value: nn.PadNode(x, (1, 2, 0), (3, 1, 1), mode, value)  # noqa: E731
         cases.append(NodeCase("pad", mode, build, formula, [pool(2, 3, 4, 2)]))
@@ -269,7 +273,7 @@ def reductions() -> list[NodeCase]:
 
 
 def sampled(x: Array, axis: int, at: Array) -> Array:
-    """Values between pixels of an axis; beyond the edge stands the edge's pixel."""
+    """Interpolate linearly between the pixels of an axis, repeating the pixel at the edge."""
     size = x.shape[axis]
     low = np.floor(at).astype(int)
     share = (at - low).reshape([-1 if a == axis else 1 for a in range(4)])
@@ -278,7 +282,10 @@ def sampled(x: Array, axis: int, at: Array) -> Array:
 
 
 def lanczos(x: Array, axis: int, to: int) -> Array:
-    """Three lobes, wider by the factor when it gets smaller; weights of sum 1; pixel centres on pixel centres."""
+    """Resize an axis with a Lanczos kernel of three lobes.
+
+    The kernel is widened for downscaling, its weights are normalized to sum 1, and pixel centers are aligned.
+    """
     size = x.shape[axis]
     scale = size / to
     wide = max(1.0, scale)

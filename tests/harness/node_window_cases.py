@@ -1,8 +1,10 @@
-"""Filters with windows and weights, each by hand: convolutions, pooling, normalizations by what surrounds a pixel.
+"""Filters with windows, each with a reference formula in numpy.
 
-Where windows lie is computed here from the padding policies' formulas once more: with k the dilated kernel and style
--1, 0 or 1 for valid, same and full, size = ceil((source + style * (k - 1)) / stride), and what is missing for that many
-windows is shared out before and behind, an odd pixel as the policy says.
+These are convolutions, fully connected layers, pooling, and local normalizations.
+
+The window positions are computed independently of the package from the formulas of the padding policies. With k the
+dilated kernel size and style -1, 0 or 1 for valid, same and full, size = ceil((source + style * (k - 1)) / stride). The
+padding that so many windows need is divided between both sides, with an odd pixel placed as the policy specifies.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ STYLE = {"valid_only": -1, "same": 0, "full": 1}
 
 
 def axis_windows(policy: nn.PaddingPolicy, axis: int, source: int, kernel: int, stride: int) -> tuple[int, int]:
-    """(number of windows, first pixel of the first): axis 0 is y, 1 is x; `kernel` with its dilation."""
+    """Return the number of windows on an axis and the first pixel of the first window.
+
+    Axis 0 is y and 1 is x; `kernel` includes the dilation.
+    """
     if policy.padding is not None:
         before, after = policy.padding[2 * axis : 2 * axis + 2]
         return (source + before + after - kernel) // stride + 1, -before
@@ -45,7 +50,10 @@ def leaves_windows_outside(policy: nn.PaddingPolicy, sizes: Any, kernel: Any, st
 
 
 def windows(x: Array, policy: nn.PaddingPolicy, kernel: Any, stride: Any, dilation: Any = (1, 1), outside: float = 0.0):
-    """[images, out height, out width, kernel height, kernel width, channels]; `outside` beyond it. Sizes y, x."""
+    """Return the windows as [images, out height, out width, kernel height, kernel width, channels].
+
+    Pixels beyond the edges have the value `outside`. All sizes are in the order y, x.
+    """
     n, h, w, c = x.shape
     rows, columns = (
         np.add.outer(np.arange(size) * stride[a] + first, np.arange(kernel[a]) * dilation[a])
@@ -74,7 +82,7 @@ def convolution(x: Array, d: nn.ConvolutionDescriptor, policy: nn.PaddingPolicy,
 
 
 def fed_with(kernel: tuple[int, int], ins: int, outs: int, **options: Any) -> nn.ConvolutionDescriptor:
-    """Sizes as (height, width)."""
+    """Return a descriptor from a kernel size given as (height, width)."""
     return nn.ConvolutionDescriptor(kernel[1], kernel[0], ins, outs, **options)
 
 
@@ -144,7 +152,7 @@ def fully_connecteds() -> Iterator[NodeCase]:
 
 
 def transposed(x: Array, d: Any, policy: nn.PaddingPolicy, weights: Array, biases: Any) -> Array:
-    """Zeros between the pixels, then a correlation of stride 1 whose result has the policy's size."""
+    """Insert zeros between the pixels, then correlate with stride 1 so that the result has the size of the policy."""
     n, h, w, c = x.shape
     strides, kernel = (d.stride_in_pixels_y, d.stride_in_pixels_x), (d.kernel_height, d.kernel_width)
     wide = np.zeros((n, (h - 1) * strides[0] + 1, (w - 1) * strides[1] + 1, c))
@@ -155,7 +163,7 @@ def transposed(x: Array, d: Any, policy: nn.PaddingPolicy, weights: Array, biase
         if policy.padding is not None:
             cut = policy.padding[2 * axis : 2 * axis + 2]
         else:
-            all_cut = (k - 1) * (1 - STYLE[policy.size])  # of the result of full size
+            all_cut = (k - 1) * (1 - STYLE[policy.size])  # Number of pixels cropped from the full-size result.
             first = policy.remainder in ("top_left", ("top_right", "bottom_left")[axis])
             before = {"centered": (all_cut + (all_cut % 2 and first)) // 2, "top_left": 0, "bottom_right": all_cut}
             cut = (before[policy.alignment], all_cut - before[policy.alignment])
@@ -186,7 +194,7 @@ def max_of(parts: Array) -> Array:
 
 
 def mean_of(parts: Array) -> Array:
-    """Over what lies in the image; 0 where nothing does."""
+    """Return the mean of the pixels inside the image, or 0 if there are none."""
     inside = ~np.isnan(parts)
     return np.where(inside, parts, 0).sum((3, 4)) / np.maximum(inside.sum((3, 4)), 1)
 
@@ -220,7 +228,7 @@ def poolings() -> Iterator[NodeCase]:
                 yield case(f"{kernel},{stride},{h}x{w}", (2, h, w, 2), kernel, stride, nn.SAME)
         for label, policy in policies():
             if kind != "pooling_average" and leaves_windows_outside(policy, (6, 7), (3, 2), (2, 2)):
-                continue  # refused: test_bad_input.py
+                continue  # Rejected, see test_bad_input.py.
             yield case(label, (1, 6, 7, 1), (3, 2), (2, 2), policy)
     for kernel, stride, rate in [((3, 3), (1, 1), (2, 2)), ((2, 3), (2, 1), (3, 2)), ((2, 2), (1, 1), (1, 1))]:
 
@@ -233,7 +241,10 @@ def poolings() -> Iterator[NodeCase]:
 
 
 def at_kinks() -> Iterator[NodeCase]:
-    """Ties: the gradient goes to the first of a window. A window of zeros has a norm without a slope: 0."""
+    """Return cases at kinks.
+
+    With ties, the gradient goes to the first element of a window. The norm of a window of zeros has the gradient 0.
+    """
     flat = np.ones((1, 4, 4, 1))
     first = np.zeros((4, 4))
     first[::2, ::2] = 1
@@ -250,7 +261,7 @@ def at_kinks() -> Iterator[NodeCase]:
 
 
 def around(x: Array, kernel: tuple[int, int]) -> Array:
-    """The mean over pixels around each, zeros outside; an even kernel reaches further to the top left."""
+    """Return the mean of the pixels around each, with zeros outside. Even kernels extend further to the top left."""
     h, w = kernel
     padding = nn.PaddingPolicy(padding=(h // 2, h - 1 - h // 2, w // 2, w - 1 - w // 2))
     return windows(x, padding, kernel, (1, 1)).mean((3, 4))

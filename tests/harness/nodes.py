@@ -1,7 +1,7 @@
-"""Filters of mpsgraph.nngraph as functions of arrays: running nodes, and their gradients beside central differences.
+"""Filters of mpsgraph.nngraph as functions of arrays: running nodes, and comparing gradients with central differences.
 
-Everything by hand is float64 and independent of the package; a filter's gradients are compared with differences of the
-function that is written by hand, so that both the value and the gradient stand on it.
+The reference formulas use float64 and are independent of the package. The gradients of a filter are compared with
+finite differences of its formula, so both values and gradients are checked against it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def graph_of(results: Any, needed: Any = True, on: str | None = None) -> nn.NNGr
 
 
 def run(graph: nn.NNGraph, feeds: Mapping[str, Any], states: Sequence[Any] = ()) -> list[np.ndarray]:
-    """The results for images by handle, when the command buffer is done; those that are not needed are left out."""
+    """Run a graph on images by handle and return the needed results after the command buffer completes."""
     buffer = mg.CommandQueue(graph.device).command_buffer()
     results: list[Any] = []
     graph.encode_batch(buffer, [feeds[h] for h in graph.source_image_handles], states, results=results)
@@ -39,7 +39,7 @@ def run(graph: nn.NNGraph, feeds: Mapping[str, Any], states: Sequence[Any] = ())
 
 
 class Convolution:
-    """A convolution's data source: keeps its parameters and the gradients that it is given."""
+    """A data source for convolutions that stores its parameters and the gradients it receives."""
 
     def __init__(self, descriptor: nn.ConvolutionDescriptor, weights: Any, biases: Any = None) -> None:
         self.given, self.state = descriptor, None
@@ -71,7 +71,7 @@ class Convolution:
 
 
 class Normalization:
-    """The same of a normalization."""
+    """A data source for normalizations that stores its parameters and the gradients it receives."""
 
     def __init__(self, channels: int, *, epsilon: float = 1e-5, groups: int = 1, **arrays: Any) -> None:
         self.channels, self.epsilon, self.number_of_groups, self.state = channels, epsilon, groups, None
@@ -98,7 +98,7 @@ class Normalization:
 
 @dataclass
 class NodeCase:
-    """A filter of some sources by `build(*images, data source)` must give formula(*sources, **parameters)."""
+    """A filter built by build(*images, data source) whose result must equal formula(*sources, **parameters)."""
 
     kind: str
     label: str
@@ -108,14 +108,15 @@ class NodeCase:
     parameters: Arrays = field(default_factory=dict)
     data_source: Callable[[Arrays], Any] | None = None
     gradient: bool = True
-    derivative: Callable[..., Sequence[np.ndarray]] | None = None  # (incoming, *sources): at kinks, instead of slopes
+    # Called with (incoming, *sources). Replaces numerical gradients at kinks.
+    derivative: Callable[..., Sequence[np.ndarray]] | None = None
     tolerance: float = 2e-5
 
     def __str__(self) -> str:
         return f"{self.kind}-{self.label}"
 
     def node(self, images: Sequence[Any]) -> tuple[Any, Any]:
-        """The filter over images, and its data source."""
+        """Return the filter for the images and its data source."""
         if self.data_source is None:
             return self.build(*images), None
         source = self.data_source({k: v.astype(np.float32) for k, v in self.parameters.items()})
@@ -126,12 +127,12 @@ class NodeCase:
 
 
 def pool(*shape: int, seed: int = 0, low: float = -1.5, high: float = 1.5) -> np.ndarray:
-    """Numbers that are float32 exactly, no two of a window equal."""
+    """Return random values that are exact in float32 and practically never equal."""
     return np.random.default_rng([seed, *shape]).uniform(low, high, shape).astype(np.float32).astype(np.float64)
 
 
 def close(found: np.ndarray, wanted: np.ndarray, tolerance: float, what: str) -> None:
-    assert found.shape == wanted.shape, f"{what}: {found.shape} is not {wanted.shape}"
+    assert found.shape == wanted.shape, f"{what}: got shape {found.shape}, expected {wanted.shape}"
     scale = max(1.0, float(np.max(np.abs(wanted), initial=0)))
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=what)
 
@@ -145,7 +146,10 @@ def check_value(case: NodeCase, on: str | None = None) -> None:
 
 
 def slopes(case: NodeCase, incoming: np.ndarray) -> dict[str, np.ndarray]:
-    """d sum(incoming * result) by each source and parameter, by central differences."""
+    """Return the gradients of sum(incoming * result) with respect to all sources and parameters.
+
+    The gradients are central differences of the reference formula.
+    """
     named = {**{f"x{i}": x for i, x in enumerate(case.sources)}, **case.parameters}
     count = len(case.sources)
 
@@ -169,7 +173,7 @@ def slopes(case: NodeCase, incoming: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def found_gradients(case: NodeCase, incoming: np.ndarray, on: str | None = None) -> dict[str, np.ndarray]:
-    """What the gradient filters give, of images and of what the data source is told."""
+    """Return the results of the gradient filters: the gradients of the images and those passed to the data source."""
     images = [nn.ImageNode(f"x{i}") for i in range(len(case.sources))]
     node, source = case.node(images)
     filters = node.gradient_filters(nn.ImageNode("incoming"))

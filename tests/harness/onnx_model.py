@@ -1,4 +1,7 @@
-"""ONNX models of several nodes in a line each, and small ones that several files use. Of one node: onnx_node.py."""
+"""Helpers that build ONNX models of several nodes, and small models that several files use.
+
+onnx_node.py builds models of a single node.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def node(op: str, inputs, outputs, **attributes):
 
 
 def linear() -> onnx.ModelProto:
-    """y = x w + b, rows of any number."""
+    """Return the model y = x w + b with a dynamic number of rows."""
     weights = {"w": np.float32([[1, 2], [3, 4], [5, 6]]), "b": np.float32([0.5, -0.5])}
     nodes = [node("MatMul", ["x", "w"], ["xw"]), node("Add", ["xw", "b"], ["y"])]
     return model(nodes, [value("x", FLOAT, ("rows", 3))], [value("y", FLOAT, ("rows", 2))], weights)

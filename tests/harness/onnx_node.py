@@ -1,4 +1,4 @@
-"""Models of one ONNX node, and what it computes of arrays."""
+"""ONNX models of a single node and their results."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Operands = Sequence["np.ndarray | None"]
 def one_node(
     op: str, operands: Operands, opset: int = 28, domain: str = "", results: int = 1, known=(), **attributes
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A model of one node and the arrays that it is fed with; an operand that is None is left out.
+    """Return a model of one node and its feeds. None operands are omitted.
 
-    Operands are called x0, x1, ..., results y0, y1, ...; operands whose numbers are in `known` are initialisers.
+    Operands are named x0, x1, ..., results y0, y1, ...; operands whose indices are in `known` become initializers.
     """
     names = [f"x{i}" if array is not None else "" for i, array in enumerate(operands)]
     outputs = [f"y{i}" for i in range(results)]
@@ -33,6 +33,6 @@ def one_node(
 
 
 def computed(op: str, *operands: np.ndarray | None, opset: int = 28, known=(), **attributes) -> np.ndarray:
-    """The first result of a node."""
+    """Return the first result of a node."""
     model, feeds = one_node(op, operands, opset, known=known, **attributes)
     return mg.onnx.load(model).run(feeds)["y0"].numpy()

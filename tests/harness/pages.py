@@ -1,12 +1,13 @@
-"""Code on the pages: what stands in fences of README.md and docs/, and what it takes to run it.
+"""Code blocks in README.md and docs/, and what is needed to run them.
 
-A page's Python blocks are one program, read from top to bottom, in a folder of its own. Comments in a page,
-which nobody sees who reads it, say what else there is to know:
+The Python blocks of a page form one program, which runs from top to bottom in a separate folder. HTML comments, which
+are not visible on the rendered page, control how blocks run:
 
-- `<!-- unseen: ... -->` is code that belongs to the program and would only keep readers from the point;
-- `<!-- needs: torch -->` before a block: it runs where that package is installed (tests/pytorch), and is compiled here;
-- `<!-- beside: PyTorch -->` ... `<!-- end -->` holds two blocks, the other library's and ours; the former are a program
-  of their own, which runs where that library is.
+- `<!-- unseen: ... -->` contains code of the program that would only distract readers.
+- `<!-- needs: torch -->` before a block: it runs only where that package is installed (tests/pytorch). Elsewhere it is
+  only compiled.
+- `<!-- compare: PyTorch -->` ... `<!-- end -->` contains two blocks, one for the other library and one for ours. The
+  blocks of the other library form a separate program, which runs where that library is installed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"PyTorch": "torch", "Keras": "keras"}
-"""What a library that stands beside ours is imported as."""
+"""Import names of the libraries that pages compare ours with."""
 _PART = re.compile(
     r"<!-- unseen:\n(?P<unseen>.*?)-->\n"
     r"|<!-- needs: (?P<needs>\w+) -->\n"
-    r"|<!-- beside: (?P<beside>\w+) -->\n"
+    r"|<!-- compare: (?P<peer>\w+) -->\n"
     r"|^(?P<fence>`{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
@@ -31,31 +32,31 @@ _PART = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of code on a page."""
+    """A block of code on a page."""
 
     page: Path
-    line: int  # of its first line of code
+    line: int  # Line of the first line of code.
     language: str
     code: str
-    needs: str = ""  # a package that is no part of what tests are run with
-    of_others: bool = False  # the other library's side of two
+    needs: str = ""  # A package that the regular test environment does not include.
+    of_others: bool = False  # Whether the block shows the other library in a comparison.
 
     @property
     def name(self) -> str:
         return f"{self.page.relative_to(ROOT).as_posix()}:{self.line}"
 
     def compiled(self) -> object:
-        """Errors: SyntaxError with the page's own line numbers."""
+        """Compile the code with the line numbers of the page, which a SyntaxError then shows."""
         return compile("\n" * (self.line - 1) + self.code, str(self.page), "exec")
 
 
 def pages() -> list[Path]:
-    """README.md and everything in docs/."""
+    """Return README.md and all pages in docs/."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:
-    """All code of a page in its order."""
+    """Return all code blocks of a page in order."""
     text, found, needs, peer, first = page.read_text(), list[Block](), "", "", False
     for match in _PART.finditer(text):
         line = text.count("\n", 0, match.start()) + 2
@@ -63,8 +64,8 @@ def blocks(page: Path) -> list[Block]:
             found.append(Block(page, line, "python", match["unseen"]))
         elif match["needs"]:
             needs = match["needs"]
-        elif match["beside"]:
-            peer, first = PACKAGES[match["beside"]], True
+        elif match["peer"]:
+            peer, first = PACKAGES[match["peer"]], True
         else:
             found.append(Block(page, line, match["language"].strip(), match["code"], peer if first else needs, first))
             needs, first = "", False
@@ -72,7 +73,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def run(program: list[Block]) -> str:
-    """Runs blocks one after the other in one namespace. Result: what they print."""
+    """Run blocks one after the other in one namespace and return what they print."""
     names: dict[str, object] = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for block in program:

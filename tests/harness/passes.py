@@ -1,4 +1,4 @@
-"""What the compiler's passes make of a program, as text; and whether the device multiplies integers."""
+"""The text of a program after each compiler pass, and whether the device has integer kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Program = Callable[[mg.Graph], tuple[dict, list, list]]
 
 
 def observed(program: Program, disabled: tuple[str, ...] = ()) -> dict[str, str]:
-    """The text after each pass, in order."""
+    """Return the text of the program after each pass, in order."""
     g = mg.Graph()
     feeds, targets, operations = program(g)
     seen: dict[str, str] = {}
@@ -21,7 +21,7 @@ def observed(program: Program, disabled: tuple[str, ...] = ()) -> dict[str, str]
 
 
 def integers(g: mg.Graph):
-    """A convolution, an addition and a clamp between numbers that stand for integers."""
+    """Build a convolution, an addition and a clamp between dequantize and quantize operations."""
     q = g.placeholder((1, 2, 2, 4), mg.uint8, name="q")
     r = g.placeholder((1, 2, 2, 2), mg.int8, name="r")
     w = g.dequantize(g.constant(np.ones((1, 1, 4, 2), np.int8), name="i"), g.constant([0.5, 0.25]), axis=3)
@@ -31,5 +31,5 @@ def integers(g: mg.Graph):
 
 
 def has_integer_kernels() -> bool:
-    """Else the device leaves the pass out."""
+    """Return whether the device has integer kernels; otherwise it skips the quantize pass."""
     return "quantize" in observed(integers)

@@ -1,6 +1,6 @@
-"""What the tests run in several processes: functions that `processes.py` calls by their names, and gives arguments.
+"""Functions that the distributed tests run in several processes; `processes.py` calls them by name with arguments.
 
-A result is what each process gives, as pickle can hold it. Models are small; their numbers are told apart by seeds.
+Each process returns its result, which must be picklable. The models are small, and seeds distinguish their values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def network():
     return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(5))
 
 
-SAVED_AT = 6  # steps, by `dying`: when the fifth is known, the sixth is under way
+SAVED_AT = 6  # Steps in the checkpoint that `dying` saves after step 5, when step 6 has already started.
 MODELS = {"perceptron": (perceptron, (12,)), "network": (network, (6, 6, 2))}
 
 
@@ -55,7 +55,7 @@ def fitted(
     model="perceptron", samples=96, batch=8, steps=12, dtype="float64", optimizer="Adam", distributed=True, loss=None,
     dropout=0.0, seed=3, sizes=None, path=None, resume=None, save_at=None, **options,
 ):  # fmt: skip
-    """Losses, weights and more of a training by `fit`."""
+    """Train with `fit` and return losses, weights and other results."""
     make = MODELS[model][0]
     module = make(dropout) if model == "perceptron" else make()
     rate = {"Adam": 1e-2, "SGD": 0.1}[optimizer]
@@ -83,13 +83,20 @@ def fitted(
 
 
 def many(cases):
-    """Several trainings in one start."""
+    """Run several trainings in one start of the processes."""
     return [fitted(**case) for case in cases]
 
 
 def by_routes(machines, without=(), **options):
-    """`fitted` where processes take themselves for those of several machines, by rank, or cannot have some kinds of
-    shared memory; and what is left in the folder for it."""
+    """Run `fitted` as if the processes were on several machines or lacked some kinds of shared memory.
+
+    Args:
+        machines: Machine number of each rank.
+        without: Kinds of shared memory that are not available.
+
+    Returns:
+        The result of `fitted`, plus the files that are left in the shared memory folder.
+    """
     from mpsgraph.distributed import machine
 
     def full(size):
@@ -104,7 +111,10 @@ def by_routes(machines, without=(), **options):
 
 
 def disagreeing(**by_rank):
-    """A trainer of which one process makes another: what each is told, at which step, in what time."""
+    """Train with one setting that differs in one process.
+
+    Returns the error message for each setting, and the time taken.
+    """
     rank = mg.distributed.rank()
     other = rank == mg.distributed.size() - 1
     begin, told = time.perf_counter(), []
@@ -124,7 +134,7 @@ def disagreeing(**by_rank):
 
 
 def failing_build():
-    """One process's step cannot be built: all are told."""
+    """Fail to build the step in one process; all processes must get an error."""
 
     class Odd(mg.Trainer):
         def training_step(self, inputs, labels, weights=None):
@@ -167,7 +177,7 @@ def collective_calls():
 
 
 def custom_step():
-    """Two losses, one optimizer each; what is reported is of all processes."""
+    """Train with a custom step that reports two values, each averaged over all processes."""
 
     class Both(mg.Trainer):
         def training_step(self, inputs, labels, weights=None):
@@ -184,7 +194,7 @@ def custom_step():
 
 
 def own_data(counts):
-    """Iterables that end at different times: the epoch ends with the first."""
+    """Train with iterables of different lengths; the epoch ends with the shortest."""
     rank = mg.distributed.rank()
     trainer = mg.Trainer(mg.nn.Linear(5), distributed=True, device="cpu")
     x, y = dataset("perceptron", 4, "float32")
@@ -193,7 +203,7 @@ def own_data(counts):
 
 
 def masks():
-    """What dropout leaves of ones in the first step: another pattern in each process."""
+    """Return the random states of the dropout layer after the first step, which contain the rank of the process."""
     seen = []
 
     class Watched(mg.Trainer):
@@ -212,7 +222,7 @@ def masks():
 
 
 def unreadable(path):
-    """What loading and saving give at a place where there is nothing."""
+    """Return the errors of loading from and saving to a path that does not exist."""
     trainer = mg.Trainer(mg.nn.Linear(5), distributed=True, device="cpu")
     trainer.train_step(*dataset("perceptron", 4, "float32"))
     said = []
@@ -225,7 +235,7 @@ def unreadable(path):
 
 
 def packaged(path):
-    """What mpsgraph.save says of a trainer that speaks to others."""
+    """Return the error of mpsgraph.save for a distributed trainer."""
     trainer = mg.Trainer(mg.nn.Linear(5), distributed=True, device="cpu")
     trainer.train_step(*dataset("perceptron", 4, "float32"))
     try:
@@ -235,7 +245,7 @@ def packaged(path):
 
 
 def dying(how, path, ready):
-    """Trains and saves; process 1 ends early in one of several ways."""
+    """Train and save a checkpoint; process 1 then ends early in one of several ways."""
     rank = mg.distributed.rank()
     trainer = mg.Trainer(perceptron(0.2), optimizer=mg.optim.Adam(1e-2), seed=3, distributed=True, device="cpu")
     x, y = dataset("perceptron", 96, "float32")
@@ -243,7 +253,7 @@ def dying(how, path, ready):
     class Saves(mg.training.callbacks.Callback):
         def on_step_end(self, trainer, step, values):
             if step == 5:
-                trainer.save(path)  # of the steps that have begun by then
+                trainer.save(path)  # Saves the state after all steps that have started.
             if step == 8 and rank == 1:
                 Path(ready).write_text(str(time.time()))
                 if how == "killed":
@@ -256,7 +266,7 @@ def dying(how, path, ready):
 
 
 def page(code):
-    """The programs of docs/distributed.md, one after the other."""
+    """Run the programs of docs/distributed.md, one after the other."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -266,7 +276,7 @@ def page(code):
 
 
 def profiled(path):
-    """Steps whose buckets travel while they compute, as their profiles show it."""
+    """Return the profiles of steps that communicate gradient buckets during computation."""
     layers = [layer for _ in range(6) for layer in (mg.nn.Linear(512), mg.nn.ReLU())]
     options = mg.distributed.DataParallel(bucket_bytes=1 << 20)
     trainer = mg.Trainer(mg.nn.Sequential(*layers, mg.nn.Linear(5)), distributed=options, device="cpu")

@@ -1,4 +1,4 @@
-"""Running a function of `process_programs.py` in several processes, by mpiexec, and what each of them gave."""
+"""Run a function of `process_programs.py` in several processes with mpiexec and collect the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ with open(f"{folder}/{{mg.distributed.rank()}}", "wb") as file:
 
 @dataclass
 class Ended:
-    """How a run ended: its status, what it said, and how long it took."""
+    """Outcome of a run: exit status, output, duration in seconds, and results of the processes."""
 
     status: int
     said: str
@@ -37,7 +37,7 @@ class Ended:
 
 
 def run(processes: int, name: str, *, seconds: float = 120, **arguments: Any) -> Ended:
-    """Runs it. TimeoutExpired where it hangs."""
+    """Run a function in several processes. Raises TimeoutExpired if it hangs."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "arguments").write_bytes(pickle.dumps((name, arguments)))
         program = Path(folder, "program.py")
@@ -51,7 +51,7 @@ def run(processes: int, name: str, *, seconds: float = 120, **arguments: Any) ->
             try:
                 said, _ = started.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
-                started.terminate()  # mpiexec ends its processes
+                started.terminate()  # mpiexec then ends its processes.
                 raise
         files = [Path(folder, str(rank)) for rank in range(processes)]
         results = [pickle.loads(file.read_bytes()) for file in files if file.is_file()]
@@ -59,7 +59,7 @@ def run(processes: int, name: str, *, seconds: float = 120, **arguments: Any) ->
 
 
 def results_of(processes: int, name: str, **arguments: Any) -> list[Any]:
-    """What each process gave; the test fails with what they said otherwise."""
+    """Return the result of each process. Fails with the output of the processes if one of them fails."""
     ended = run(processes, name, **arguments)
     assert ended.status == 0, ended.said
     assert len(ended.results) == processes, ended.said

@@ -1,7 +1,7 @@
-"""Recurrent layers of the older interface for tests: data sources, cells with random weights, and what they mean.
+"""Data sources and cells for tests of the recurrent layers of the legacy MPSNNGraph API, with a reference.
 
-The meaning is float64 numpy, written from the equations: nothing of the package computes here. Gradients of it are
-central differences.
+The reference is float64 numpy code, written from the equations independently of the package. Its gradients are central
+differences.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SIGMOID, TANH, NONE = ("sigmoid",), ("tanh", 1.0, 1.0), ("none",)
 
 @dataclass
 class ConvolutionDescriptor:
-    """What a recurrent layer reads of a convolution's descriptor."""
+    """The properties of a convolution descriptor that recurrent layers read."""
 
     input_feature_channels: int
     output_feature_channels: int
@@ -63,7 +63,7 @@ class ConvolutionDescriptor:
 
 
 class Source:
-    """A data source over arrays, which notes in `calls` what it was asked for."""
+    """A data source for arrays that records its method calls in `calls`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Source:
         return self._descriptor
 
     def weights(self) -> Array:
-        assert self.loaded, "weights() before load()"
+        assert self.loaded, "weights() was called before load()"
         self.calls.append("weights")
         return self._weights
 
@@ -112,21 +112,21 @@ class Source:
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 GATES = {"single_gate": ("",), "lstm": ("input", "forget", "cell", "output"), "gru": ("input", "recurrent", "output")}
-ID_GATES = {"cell": "memory"}  # the LSTM's cell gate is the memory gate in the names of weights
+ID_GATES = {"cell": "memory"}  # The names of weights call the LSTM's cell gate the memory gate.
 PARTS = ("input_weights", "recurrent_weights", "memory_weights", "bias_terms")
 
 
 @dataclass
 class Cell:
-    """A cell's form. Gates are by number, in the order of GATES."""
+    """The configuration of a cell. Gates are numbered in the order of GATES."""
 
     kind: str
     inputs: int = 3
     outputs: int = 2
     activations: Sequence[tuple] = ()
-    memory: Sequence[int] = ()  # gates with memory weights, of a gru the output gate
+    memory: Sequence[int] = ()  # Gates with memory weights; for a GRU only the output gate.
     diagonal: bool = False
-    without: Sequence[tuple[int, str]] = ()  # gates whose part is not given
+    without: Sequence[tuple[int, str]] = ()  # Gates with a part that is omitted.
     identity: bool = False
     p: float = 1.0
     flip: bool = False
@@ -138,7 +138,7 @@ class Cell:
         self.activations = self.activations or usual[self.kind]
 
     def drawn(self, rng: np.random.Generator, dtype: str = "float32") -> Cell:
-        """Itself with random weights."""
+        """Draw random weights and return the cell."""
         h = self.outputs
         for gate in range(len(GATES[self.kind])):
             sizes: dict[str, tuple[int, ...]] = {"recurrent_weights": (h, h), "bias_terms": (h,)}
@@ -153,7 +153,7 @@ class Cell:
         return self
 
     def descriptor(self, **how: Any) -> Any:
-        """The descriptor with a data source for each matrix of weights."""
+        """Return the descriptor, with a data source for each weight matrix."""
         kinds = {
             "single_gate": nngraph.RNNSingleGateDescriptor,
             "lstm": nngraph.LSTMDescriptor,
@@ -170,7 +170,7 @@ class Cell:
             if weights is not None:
                 source = Source(weights, given["bias_terms"], self.activations[gate], convolution=gate % 2 == 0)
                 setattr(d, f"{prefix}input_weights", source)
-            if given["recurrent_weights"] is not None:  # its neuron has no effect
+            if given["recurrent_weights"] is not None:  # The neuron of this data source has no effect.
                 setattr(d, f"{prefix}recurrent_weights", Source(given["recurrent_weights"], neuron=("absolute",)))
             if given["memory_weights"] is not None:
                 attribute = "output_gate_input_gate_weights" if self.kind == "gru" else f"{prefix}memory_weights"
@@ -197,7 +197,10 @@ class Cell:
     def run(
         self, xs: Sequence[Array], h: Array | None = None, c: Array | None = None, weights: Any = None
     ) -> tuple[list[Array], list[Array]]:
-        """Outputs and cells of all steps in float64. Rows may fall."""
+        """Return the outputs and cell states of all steps in float64.
+
+        The number of rows may decrease from step to step.
+        """
         own = {key: value.astype(np.float64) for key, value in (weights or self.weights).items()}
         rows = xs[0].shape[0]
         h = np.zeros((rows, self.outputs)) if h is None else h.astype(np.float64)
@@ -236,7 +239,7 @@ class Cell:
 
 
 def differences(function: Callable[[], float], array: Array, step: float = 1e-5) -> Array:
-    """The gradient of a number by a float64 array, which is changed and restored."""
+    """Return the gradient of a function with respect to a float64 array, which is changed temporarily."""
     result = np.zeros_like(array)
     for index in np.ndindex(array.shape):
         before = array[index]
@@ -252,7 +255,7 @@ def differences(function: Callable[[], float], array: Array, step: float = 1e-5)
 
 
 class Queue:
-    """A command buffer of a queue of the device, committed and waited for at the end of a `with`."""
+    """A context manager for a command buffer, which is committed and completed on exit."""
 
     def __init__(self) -> None:
         self.queue = mg.CommandQueue(NAME)
@@ -272,17 +275,20 @@ def matrices(arrays: Sequence[Array]) -> list[nngraph.Matrix]:
 
 
 def empty(rows: Sequence[int], columns: int, dtype: str = "float32") -> list[Array]:
-    """Arrays that a result is written into, filled with what no result is."""
+    """Return arrays for results, filled with NaN so that missing results are detected."""
     return [np.full((n, columns), np.nan, dtype) for n in rows]
 
 
 def compiled(on_cpu: int) -> int:
-    """How many executables a layer has compiled: on device metal the layers are Apple's."""
+    """Return the number of executables that a layer must have compiled.
+
+    It is 0 on device metal, where the layers are Apple's.
+    """
     return 0 if IS_METAL else on_cpu
 
 
 def part_of(layer: Any, weights: Sequence[nngraph.Matrix], identity: RNNMatrixId, like: Array) -> Array:
-    """The weights of one gate out of a layer's matrices, in an array as `like`."""
+    """Copy the weights of one gate from a layer's matrices into a new array like `like`."""
     found = np.full_like(like, np.nan)
     with Queue() as buffer:
         layer.encode_copy_weights(buffer, weights, identity, nngraph.Matrix(found), True)
@@ -290,7 +296,7 @@ def part_of(layer: Any, weights: Sequence[nngraph.Matrix], identity: RNNMatrixId
 
 
 def weights_of(layer: Any, cell: Cell, held: Sequence[nngraph.Matrix]) -> dict[tuple[int, str], Array]:
-    """Weights, or gradients of them, by gate and part, out of a layer's matrices."""
+    """Return the weights, or their gradients, by gate and part, from a layer's matrices."""
     found = {}
     with Queue() as buffer:
         for (gate, part), own in cell.weights.items():

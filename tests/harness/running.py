@@ -1,4 +1,7 @@
-"""A case as a graph of placeholders, its feeds in an element type, run on either kernels, with passes or without."""
+"""Build cases as graphs of placeholders and run them in a dtype.
+
+Runs may use optimized or reference kernels, with or without compiler passes.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from .case import Case, typed
 
 REFERENCE = mg.CompilationDescriptor(reference_kernels=True)
 OPTIMISED = mg.CompilationDescriptor()
-# All passes but widen, of right numbers, indices, of which some must lie inside, and expand, without which composites
-# have no kernel; test_passes holds it to what there is.
+# All passes except three: widen, which correct results require; indices, which clips or checks out-of-range indices;
+# and expand, without which composite operations have no kernel. test_passes checks that the list is complete.
 OPTIONAL_PASSES = (
     "prune", "channels_last", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "fuse_elementwise",
     "schedule",
@@ -43,7 +46,10 @@ def run(
     options: mg.CompilationDescriptor | None = None,
     device: str | None = None,
 ) -> list[mg.NDArray]:
-    """The targets' values: through the cache, or with options through an executable compiled for them."""
+    """Return the values of the targets.
+
+    With options, an executable is compiled for them instead of using the graph's cache.
+    """
     feeds = dict(zip(placeholders, arrays, strict=True))
     if options is None:
         results = graph.run(feeds, list(targets), device=device)
@@ -57,7 +63,7 @@ def feed_dtype(array: np.ndarray, dtype: str) -> Any:
 
 
 def build(case: Case, dtype: str, shapes: Sequence[Any] | None = None) -> Built:
-    """The case with placeholders of its inputs' shapes, or of the given ones (-1, None)."""
+    """Build a case with placeholders of its inputs' shapes, or of the given shapes, which may be dynamic or unknown."""
     graph = mg.Graph()
     shapes = [x.shape for x in case.inputs] if shapes is None else shapes
     placeholders = [
@@ -71,19 +77,19 @@ def feeds(inputs: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
 
 
 def expected(case: Case, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
-    """What the oracle makes of the very numbers that are fed."""
+    """Return the expected results for exactly the numbers that are fed."""
     return case.expected(*(dtypes.plain(a, feed_dtype(x, dtype)) for x, a in zip(case.inputs, arrays, strict=True)))
 
 
 def check(case: Case, results: list[mg.NDArray], wanted: list[np.ndarray], what: str) -> None:
-    """Holds what ran against what the oracle says, within the case's tolerance."""
+    """Check results against the expected ones within the tolerance of the case."""
     assert len(results) == len(wanted), what
     for result, numbers in zip(results, wanted, strict=True):
         dtypes.assert_matches(result, numbers, factor=case.tolerance, exact=case.exact, what=f"{case.id} {what}")
 
 
 def strided(array: np.ndarray) -> np.ndarray:
-    """The same numbers in a view that is not contiguous; only of arrays with more than one element."""
+    """Return the same numbers as a non-contiguous view; it is only non-contiguous with more than one element."""
     wide = np.zeros((*array.shape, 2), array.dtype)
     wide[..., 0] = array
     return wide[..., 0]

@@ -1,6 +1,6 @@
-"""What the tests of the runtime share: the smallest graph with an effect, runs that wait, programs in a process.
+"""Code that the runtime tests share: a minimal graph with an effect, runs that wait, and programs in other processes.
 
-No test stands here.
+This module contains no tests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 from . import device
 
-SECONDS = 30.0  # far longer than anything takes; a time-out then is a failure and not a hang
+SECONDS = 30.0  # Timeout in seconds, far longer than any step takes, so that a hang becomes a test failure.
 
 
 class Doubling:
-    """x -> 2 x, and a counter of its runs, on a device."""
+    """A graph on a device that doubles its input and counts its runs."""
 
     def __init__(self, device: str | None = None) -> None:
         self.device = device

@@ -1,4 +1,4 @@
-"""What a program on the CPU makes of numbers that are too small for a full mantissa (decision 0017)."""
+"""Treatment of subnormal numbers by programs on the CPU (decision 0017)."""
 
 import platform
 
@@ -10,9 +10,9 @@ FLUSHED = platform.machine() in ("x86_64", "AMD64") and not device.IS_METAL
 
 
 def flushed(values: np.ndarray) -> np.ndarray:
-    """Zeros of the same sign for subnormal numbers, where they are flushed; the values as they are elsewhere.
+    """Return the values with subnormal numbers replaced by zeros of the same sign, where the device flushes them.
 
-    Those of float16 are computed in float32, where they are not too small.
+    float16 values are unchanged because they are computed in float32, where they are normal.
     """
     if not FLUSHED or values.dtype.kind != "f" or values.dtype == np.float16:
         return values

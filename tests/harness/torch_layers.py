@@ -1,4 +1,4 @@
-"""PyTorch's numbers for layers and losses, from tests/data/torch_layers.npz, and the comparison with ours."""
+"""PyTorch's results for layers and losses, stored in tests/data/torch_layers.npz, and the comparison with ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def _read() -> dict[str, np.ndarray]:
-    """Arrays by name: those of a type lie behind each other."""
+    """Return the stored arrays by name. All arrays of a dtype are stored one after the other in a single array."""
     found: dict[str, np.ndarray] = {}
     with np.load(Path(__file__).parents[1] / "data" / "torch_layers.npz") as archive:
         rest = {kind: archive[kind] for kind in ("float32", "int32", "bool")}
@@ -25,7 +25,7 @@ _STORED = _read()
 
 
 def stored(case: str, kind: str) -> dict[str, np.ndarray]:
-    """What is stored of a case: kind "in", "out" or "d_in" by number, "p" or "d_p" by name."""
+    """Return the stored arrays of a case: by number for the kinds "in", "out" and "d_in", by name for "p" and "d_p"."""
     prefix = f"{case}/{kind}."
     found = {key.removeprefix(prefix): value for key, value in _STORED.items() if key.startswith(prefix)}
     return {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in found.items()}
@@ -49,10 +49,15 @@ def compare(
     arrange: Callable[[np.ndarray], np.ndarray] = lambda x: x,
     known: bool = True,
 ) -> None:
-    """Values and gradients of a function of the case's inputs are PyTorch's.
+    """Assert that values and gradients of a function of the case's inputs equal those of PyTorch.
 
-    module: whose parameters are set, by `state` from PyTorch's parameters, and compared in their gradients. arrange:
-    how inputs and results lie here. known: whether the placeholders have sizes; else only the rank and last size.
+    Args:
+        case: Name of the stored case.
+        function: Computes the results from tensors of the inputs.
+        module: Module whose parameters are set and whose gradients are compared.
+        state: Converts PyTorch's parameters, or their gradients, to the module's state.
+        arrange: Converts inputs and results from PyTorch's memory layout to ours.
+        known: Whether the placeholders have static shapes. Otherwise only the rank and the last size are static.
     """
     g = mg.Graph()
     inputs = {i: arrange(x) for i, x in stored(case, "in").items()}
@@ -66,7 +71,7 @@ def compare(
     assert len(outputs) == len(wanted)
     loss = None
     for place, (y, value) in enumerate(zip(outputs, wanted.values(), strict=True)):
-        # cos(0, 1, ...) in PyTorch's order of the elements
+        # cos(0), cos(1), ... in PyTorch's order of elements.
         plain = stored(case, "out")[str(place)]
         weights = arrange(np.cos(np.arange(plain.size)).reshape(plain.shape))
         part = g.reshape(g.reduction_sum(y * g.constant(weights, dtype="float64")), ())

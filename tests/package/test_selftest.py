@@ -173,7 +173,7 @@ def checks(options):
 def part(tmp_path, monkeypatch):
     """Return a function that runs a program as a part of the self-test.
 
-    The program is in a directory of its own, which worker processes can import from, too.
+    The program is in a separate directory, which worker processes can import from, too.
     """
     (tmp_path / "sitecustomize.py").write_text(
         "import mpsgraph.selftest.parts as parts; parts.__path__.append(" + repr(str(tmp_path)) + ")"

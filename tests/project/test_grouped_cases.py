@@ -31,7 +31,7 @@ import pytest
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("case", ["sin", "cos", "tan"])
 def test_values(case, dtype, rng):
-    assert rng.integers(1000) == 655, "numbers begin anew"
+    assert rng.integers(1000) == 655, "random numbers must start over for each case"
     assert (case, dtype) != ("cos", "float16"), "a wrong number"
     if case == "tan":
         pytest.skip("no tangent") if dtype == "float32" else pytest.xfail("is open")

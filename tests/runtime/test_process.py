@@ -248,7 +248,7 @@ def test_forked_child_may_use_openmp():
         gomp = ctypes.CDLL(libraries.pop())
         seen = []
         body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(1))
-        warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
         child = os.fork()
         if not child:
             signal.alarm(20)
@@ -309,7 +309,7 @@ def test_forked_child_creates_its_own_thread_pool():
         + """
 import signal, warnings
 for _ in range(5): executable.run([x])
-warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads
+warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
 child = os.fork()
 if not child:
     signal.alarm(60)

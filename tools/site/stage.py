@@ -58,7 +58,7 @@ NAME = re.compile(
 )
 FOREIGN = re.compile(r"^from_")
 """Pages whose tables have another library's names in the first column."""
-BESIDE = re.compile(r"<!-- beside: (\w+) -->\n+(```.*?^```)\n+(```.*?^```)\n+<!-- end -->", re.MULTILINE | re.DOTALL)
+COMPARE = re.compile(r"<!-- compare: (\w+) -->\n+(```.*?^```)\n+(```.*?^```)\n+<!-- end -->", re.MULTILINE | re.DOTALL)
 
 
 class Site:
@@ -85,7 +85,7 @@ class Site:
 
         text = self._referenced(LINK.sub(led, FENCE.sub(kept, text)), foreign=bool(FOREIGN.match(to)))
         text = re.sub("\0(\\d+)\0", lambda match: fences[int(match[1])], text)
-        self.pages[to] = BESIDE.sub(_beside, text)
+        self.pages[to] = COMPARE.sub(_beside, text)
 
     def _referenced(self, text: str, foreign: bool) -> str:
         """Turn public names in backticks into references, except in headings and in the text of links."""
