@@ -254,7 +254,8 @@ struct Part {
 
 Dims result_dims(const Convolution& c, const Dims& source, const Dims& weights) {
   if (source.size() != c.rank || weights.size() != c.weights_rank)
-    misuse(@"convolution: wrong rank of source %@ or weights %@", text_of(source), text_of(weights));
+    misuse(@"convolution: expected a source of rank %lu and weights of rank %lu, got %@ and %@", c.rank, c.weights_rank,
+           text_of(source), text_of(weights));
   const int64_t channels = source[c.channel], inputs = weights[c.weights_in], outputs = weights[c.weights_out];
   Dims result = source;
   if (c.depthwise && c.weights_in == c.weights_out) {

@@ -60,7 +60,8 @@ void check_type(NSString* what, MPSGraphTensor* tensor, MPSGraphTensorData* data
   if (data.dataType != tensor.dataType)
     misuse(@"encode: %@ %@ must be %s, got %s", what, tensor, type_name(tensor.dataType), type_name(data.dataType));
   if (![data.shape isEqualToArray:tensor.shape])
-    misuse(@"encode: wrong shape %@ for %@ %@", text_of(dims_of(data.shape)), what, tensor);
+    misuse(@"encode: %@ %@ must have shape %@, got %@", what, tensor, text_of(dims_of(tensor.shape)),
+           text_of(dims_of(data.shape)));
 }
 
 // Data is read, and results are written, when the work runs.
@@ -69,7 +70,7 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
             NSArray<MPSGraphOperation*>* also) {
   ++counters().encodes;
   const std::unique_lock alone(graph->encoding, std::try_to_lock);
-  if (!alone) misuse(@"encode: work of one MPSGraph is being encoded by two threads");
+  if (!alone) misuse(@"encode: two threads must not encode the same MPSGraph at the same time");
   for (MPSGraphTensor* tensor in feeds) check_type(@"feed", tensor, feeds[tensor]);
   for (NSUInteger i = 0; i < targets.count; ++i) check_type(@"target", targets[i], results[i]);
   NSDictionary* fed = [feeds copy];

@@ -160,7 +160,7 @@ void require_type(const Value& x, MPSDataType wanted) {
   return add_one(self, @"HermiteanToRealFFT", name, {tensor}, [plan](const Values& in) {
     require_type(in[0], MPSDataTypeComplexFloat32);
     Points points = points_of(in[0]);
-    // Wrong numbers along several axes on a Mac are represented by zeros.
+    // Where a Mac computes wrong results along several axes, the mock returns zeros.
     if (mock_macos_version() < 14.4 && plan.axes.size() > 1) std::ranges::fill(points.values, Complex());
     const size_t last = plan.axes.back();
     for (const size_t axis : plan.axes)

@@ -37,7 +37,7 @@ void require_gathered(const Value& updates, const Value& indices) {
   if (updates.type == MPSDataTypeBool || updates.type == MPSDataTypeUInt8 || is_complex(updates.type))
     misuse(@"gather: %s is not known to work", type_name(updates.type));
   if (indices.type != MPSDataTypeInt32)
-    misuse(@"gather: all known callers give int32 indices, got %s", type_name(indices.type));
+    misuse(@"gather: indices must be int32, as in all known callers, got %s", type_name(indices.type));
 }
 
 // res[p0 ... p(axis-1), iB ... iQ, p(axis+1) ...] = updates[p0 ... p(axis-1), indices[p0 ... p(B-1), iB ... iQ], ...]

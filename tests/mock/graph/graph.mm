@@ -13,7 +13,7 @@ namespace mock {
 
 namespace {
 
-// Raise for sizes for which a Mac aborts the process or computes wrong results.
+// Raise if a Mac would abort the process or compute wrong results for tensors of this size.
 void require_size(NSString* kind, const ResultType& type) {
   double elements = 1;
   for (const int64_t size : type.dims) {
@@ -35,8 +35,8 @@ MPSGraphOperation* add_operation(MPSGraph* graph, NSString* kind, NSString* name
   MPSGraphOperation* operation = [[MPSGraphOperation alloc] init];
   NSMutableArray<MPSGraphTensor*>*in = [NSMutableArray array], *out = [NSMutableArray array];
   for (MPSGraphTensor* input : inputs) {
-    if (!input) misuse(@"%@: an input is nil", kind);
-    if (input->producer->owner != graph) misuse(@"%@: an input belongs to another graph", kind);
+    if (!input) misuse(@"%@: an input must not be nil", kind);
+    if (input->producer->owner != graph) misuse(@"%@: an input must not belong to another graph", kind);
     [in addObject:input];
   }
   for (const ResultType& result : results) require_size(kind, result);
@@ -76,7 +76,7 @@ NSArray<MPSGraphTensor*>* add(MPSGraph* graph, NSString* kind, NSString* name,
                               const std::vector<MPSGraphTensor*>& inputs, Evaluate evaluate) {
   Values examples;
   for (MPSGraphTensor* input : inputs) {
-    if (!input) misuse(@"%@: an input is nil", kind);
+    if (!input) misuse(@"%@: an input must not be nil", kind);
     examples.push_back(example(input));
   }
   std::vector<ResultType> results;

@@ -42,7 +42,7 @@ Value multiply(const Value& a, const Value& b) {
   dims.insert(dims.end(), {rows, columns});
   Value result(a.type, dims);
   const std::vector<double> x = numbers_of(a), y = numbers_of(b);
-  // Wrong results on a Mac are represented by zeros.
+  // Where a Mac computes wrong results, the mock returns zeros.
   if (mock_macos_version() < 14.4 && std::max({rows, inner, columns}) > 32768) return result;
   int64_t at = 0;
   for_each_position(batch, [&](const Dims& position) {
@@ -53,7 +53,7 @@ Value multiply(const Value& a, const Value& b) {
       const double* factor = y.data() + matrix_at(b, position);
       for (int64_t k = 0; k < inner; ++k)
         for (int64_t j = 0; j < columns; ++j) total[j] += row[k] * *factor++;
-      // A Mac reads out of bounds for long sums; the first term stands for what it finds there.
+      // A Mac reads out of bounds for long sums; the mock adds the first term a second time instead.
       const double beyond = inner > 32766 && rows >= 16 && columns >= 16 ? row[0] * y[0] : 0;
       for (int64_t j = 0; j < columns; ++j) result.set(at++, total[j] + beyond);
     }

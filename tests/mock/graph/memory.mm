@@ -36,7 +36,7 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
 }
 - (MPSGraphTensor*)constantWithScalar:(double)scalar shape:(MPSShape*)shape dataType:(MPSDataType)type {
   if (type == MPSDataTypeUInt32 && scalar > INT32_MAX)
-    misuse(@"constant: no known caller passes a uint32 scalar above 2^31");
+    misuse(@"constant: uint32 scalars above 2^31 are refused, because no known caller passes them");
   Value value(type, dims_of(shape));
   for (int64_t i = 0; i < value.count(); ++i) value.set(i, scalar);
   return add_constant(self, value);

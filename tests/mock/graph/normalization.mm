@@ -171,7 +171,7 @@ Value variance_of(const Value& x, const Value& mean, NSArray<NSNumber*>* axes) {
         const Axes along(axes, in[1]);
         for (const size_t axis : along.reduced)
           if (in[4].rank() != in[1].rank() || in[4].dims[axis] != 1)
-            misuse(@"normalizationGradient: not documented for a gamma of shape %@, which varies along its axes",
+            misuse(@"normalizationGradient: a gamma that varies along the normalized axes is not documented, got %@",
                    text_of(in[4].dims));
         Values all;
         for (const Value& operand : in) all.push_back(spread(operand, in[1]));

@@ -1,5 +1,7 @@
-// Operations used only by the self-test's probes, which the backend composes because Apple's documentation leaves open
-// what the probes ask. So the answers here are one possibility each, and say nothing about Apple's frameworks.
+// Operations that only the self-test's probes use.
+//
+// The backend composes them from other operations, because Apple's documentation does not define the behavior that the
+// probes measure. The mock implements one possible behavior, which says nothing about Apple's frameworks.
 #include <cmath>
 
 #include "graph/elementwise.h"

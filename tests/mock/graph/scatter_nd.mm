@@ -64,7 +64,7 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
     misuse(@"scatter: a scattered extremum of %s is not supported on macOS %g", type_name(data.type),
            mock_macos_version());
   if (indices.type != MPSDataTypeInt32)
-    misuse(@"scatter: all known callers give int32 indices, got %s", type_name(indices.type));
+    misuse(@"scatter: indices must be int32, as in all known callers, got %s", type_name(indices.type));
 }
 
 }  // namespace

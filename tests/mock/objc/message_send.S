@@ -1,11 +1,11 @@
-# objc_msgSend for System V x86-64. Keeps every register that can carry an argument, asks mock_lookup (runtime.cpp)
-# for the implementation, and jumps there, so that the method sees the caller's arguments and returns to the caller.
+# objc_msgSend for System V x86-64. Saves every register that can hold an argument, calls mock_lookup (runtime.cpp) to
+# find the method, and jumps to it, so that the method receives the caller's arguments and returns to the caller.
 #
-# _stret: the caller's memory for the result comes first, so receiver and selector are one register further on.
-# _fpret: a long double comes back on the x87 stack. A message to nil answers zero of each kind; clang itself zeroes
-# memory results of messages to nil.
+# _stret: the first argument is the address of the result, so the receiver and the selector are one register later.
+# _fpret: a long double is returned on the x87 stack. A message to nil returns zero in all result registers; clang
+# itself clears results in memory.
 #if !defined(__x86_64__) || !defined(__linux__)
-#error "tests/mock: objc_msgSend is written for x86-64 Linux only; another architecture needs its own here"
+#error "tests/mock: objc_msgSend only supports x86-64 Linux; add an implementation for this architecture"
 #endif
 
 .macro SEND name, receiver, selector
