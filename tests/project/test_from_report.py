@@ -94,7 +94,7 @@ def test_proposed_rows_extend_the_table():
     assert len(names) == len(set(names)) == 7
 
 
-def test_answer_allowing_simpler_code_is_no_contradiction():
+def test_answer_allowing_simpler_code_is_not_a_contradiction():
     report = json.loads((DATA / "selftest_as_expected.json").read_text())
     (probe,) = (o for o in report["outcomes"] if o["name"] == "gathered_integers")
     answer = {**probe["numbers"], "answer": "of [NaN, -1, 1]: [nan, 0, 1]"}
