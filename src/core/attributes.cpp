@@ -46,7 +46,8 @@ auto with_storage_type(DType dtype, F f) {
   return f(uint16_t{});
 }
 
-// The bytes of `value`, rounded to an element of dtype. An integer dtype must be able to hold the value.
+// The bytes of one element of type `dtype`, set to `value` with rounding. An integer dtype must be able to hold the
+// value.
 std::vector<std::byte> element_bytes(DType dtype, double value) {
   std::vector<std::byte> bytes(size_of(dtype));
   const auto store = [&](auto element) { std::memcpy(bytes.data(), &element, sizeof(element)); };
@@ -61,7 +62,7 @@ std::vector<std::byte> element_bytes(DType dtype, double value) {
       using T = decltype(zero);
       if constexpr (std::is_integral_v<T>) {
         const double rounded = std::nearbyint(value);
-        // The limit as a power of two, which double represents exactly even for 64 bits.
+        // The exclusive upper limit is a power of two, which double represents exactly even for 64-bit integers.
         const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
         if (!(rounded < above && rounded >= (std::is_signed_v<T> ? -above : 0.0))) {
           throw DTypeError(cat(value, " does not fit into ", name(dtype), "; choose another dtype"));
@@ -88,9 +89,9 @@ struct ConstantData::Made {
 
   const Make make;
   std::mutex mutex;
-  std::shared_ptr<std::byte> bytes;  // null once they have been taken
+  std::shared_ptr<std::byte> bytes;  // null once a new owner has taken the bytes
   bool seen = false;  // a caller has a pointer to the bytes
-  std::optional<uint64_t> digest;  // set if the bytes must not be handed to a new owner
+  std::optional<uint64_t> digest;  // set if the bytes must not be transferred to a new owner
 };
 
 ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner, Read read) {
@@ -122,7 +123,7 @@ ConstantPtr ConstantData::deferred(DType dtype, Dims dims, uint64_t digest, Make
 
 std::optional<uint64_t> ConstantData::digest() const { return made_ ? made_->digest : std::nullopt; }
 
-// The bytes are made without holding the mutex, because `make` may wait for a thread that needs them too.
+// Calls `make` without holding the mutex, because `make` may wait for another thread that also needs the bytes.
 const std::byte* ConstantData::remade_bytes() const {
   {
     std::lock_guard lock(made_->mutex);
@@ -251,7 +252,7 @@ std::string_view name(AttributeKind kind) {
 
 bool same(const Attribute& a, const Attribute& b) {
   if (a.index() != b.index()) return false;
-  if (const double* x = std::get_if<double>(&a)) {  // compared by bits: NaN equals itself, and 0 does not equal -0
+  if (const double* x = std::get_if<double>(&a)) {  // compared bit by bit, so NaN equals itself and 0 does not equal -0
     return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(std::get<double>(b));
   }
   if (const ConstantPtr* x = std::get_if<ConstantPtr>(&a)) {
@@ -281,7 +282,8 @@ Attributes::Items& Attributes::own_items() {
     items_ = std::make_shared<Items>();
   else if (items_.use_count() > 1)
     items_ = std::make_shared<Items>(*items_);
-  std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the releases of owners that gave up their share
+  // Synchronizes with the release operations of owners that dropped their references.
+  std::atomic_thread_fence(std::memory_order_acquire);
   return *items_;
 }
 

@@ -1,6 +1,6 @@
-// The autocast table, and the casting of an operation's operands by it.
+// The autocast table, and the code that casts operands according to the table.
 //
-// The matmul-like operations are cast to low precision, where they are fast and accumulate in float32. Reductions over
+// Matmul-like operations are cast to low precision, where they are fast and accumulate in float32. Reductions over
 // many elements, functions that amplify rounding errors or leave the range of float16, and losses are cast to float32.
 // All other operations accept their operands unchanged.
 #include "mpsgraph/core/autocast.h"
@@ -76,7 +76,7 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
       {"stochastic_gradient_descent", float32},
       {"adam", float32},
       {"adam_with_current_learning_rate", float32},
-      // recurrent states, in which errors accumulate over the steps
+      // recurrent layers, whose rounding errors accumulate over the time steps
       {"single_gate_rnn", float32},
       {"single_gate_rnn_gradients", float32},
       {"lstm", float32},
@@ -104,7 +104,8 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
 
 bool takes_part(DType dtype) { return is_half(dtype) || dtype == DType::float32; }
 
-// Whether a tensor adapts to the dtype of another operand: a variable's value, possibly reshaped, or a scalar constant.
+// Whether a tensor adapts to the dtypes of the other operands. This holds for the value of a variable, possibly
+// reshaped, and for scalar constants.
 bool follows(const Tensor* tensor) {
   const Operation* operation = tensor->operation;
   for (std::string_view kind : {"read", "reshape", "expand_dims", "squeeze", "transpose", "broadcast_to"})
@@ -123,7 +124,7 @@ std::optional<DType> widest(const std::vector<Tensor*>& inputs, bool of_follower
   return result;
 }
 
-// The dtype to which the operands are cast; nullopt for none.
+// The dtype to which the operands are cast; nullopt if no cast is needed.
 std::optional<DType> wanted_type(AutocastRule rule, const std::vector<Tensor*>& inputs, DType low) {
   switch (rule) {
     case AutocastRule::none: return std::nullopt;

@@ -1,4 +1,4 @@
-// The backward walk over one block, used by the derivatives of control flow.
+// Backpropagation through one block, used by the derivatives of control flow.
 #pragma once
 
 #include <unordered_set>
@@ -9,9 +9,9 @@
 
 namespace mpsgraph {
 
-// The reverse walk of gradients() over the operations of one block, starting from several tensors with given gradients.
-// Used by the derivatives of control flow. The result is null where no gradient arrives. New operations are added to
-// the current block.
+// Backpropagates through the operations of one block, as gradients() does for a graph, starting from several tensors
+// with given gradients. Used by the derivatives of control flow. An entry of the result is null if no gradient reaches
+// its tensor. New operations are added to the current block.
 using Seeds = std::vector<std::pair<Tensor*, Tensor*>>;
 std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds,
                                      const std::vector<Tensor*>& with_respect_to);

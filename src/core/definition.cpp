@@ -1,5 +1,5 @@
-// The registry of operations, the check and completion of attributes, and helpers of inference rules: known operands,
-// and errors that name the operation and where it was built.
+// The registry of operations, validation and completion of attributes, and helpers for inference rules: access to known
+// operand values, and errors that name the operation and where it was built.
 #include "core/definition.h"
 
 #include <algorithm>
@@ -139,8 +139,8 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
     } else if (kind == AttributeKind::data && spec.kind == AttributeKind::real && keeps_integers(spec.name)) {
       const ConstantPtr& exact = std::get<ConstantPtr>(*value);
       if (!exact || !is_integer(exact->dtype()) || exact->elements() != 1)
-        throw GraphError(
-            cat(front(), "attribute '", spec.name, "' must be a real number, or an integer as constant data", where));
+        throw GraphError(cat(front(), "attribute '", spec.name,
+                             "' must be a real number, or a constant with one integer element", where));
     } else if (kind != spec.kind) {
       throw GraphError(
           cat(front(), "attribute '", spec.name, "' must be ", name(spec.kind), ", got ", name(kind), where));
@@ -157,8 +157,9 @@ bool settle_tensor_attributes(const OperationDefinition& definition, std::vector
   if (count == 0 || inputs.size() == others) return true;
   if (inputs.size() != others + count)
     throw GraphError(cat("[", definition.name, "] takes ", others, " operands, or ", others + count, " if ",
-                         definition.tensor_attributes.front(), count > 1 ? " and the following are" : " is",
-                         " given as tensors, got ", inputs.size(), where));
+                         definition.tensor_attributes.front(),
+                         count > 1 ? " and its other tensor attributes are" : " is", " given as tensors, got ",
+                         inputs.size(), where));
   Attributes settled = attributes;
   bool known = true;
   for (size_t i = 0; i < count; ++i) {
@@ -256,7 +257,7 @@ void InferContext::graph_error(const std::string& message) const {
 void InferContext::require_same_dtype(size_t first, size_t end) const {
   for (size_t i = first + 1; i < std::min(count(), end); ++i) {
     if (dtype(i) == dtype(first)) continue;
-    // Suggest casting the narrower operand, so that following the advice loses no digits.
+    // Suggest casting the narrower operand, so that following the advice loses no precision.
     const auto kind = [](DType d) { return is_complex(d) ? 2 : is_float(d) ? 1 : 0; };
     const int kind_first = kind(dtype(first)), kind_i = kind(dtype(i));
     const bool widen_first = kind_first == kind_i ? size_of(dtype(first)) < size_of(dtype(i)) : kind_first < kind_i;

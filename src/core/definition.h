@@ -1,7 +1,8 @@
-// OperationDefinition: everything the core knows about a kind of operation, and the registry of all definitions.
+// OperationDefinition, which holds everything the core knows about a kind of operation, and the registry of all
+// definitions.
 //
 // Each family defines its operations in src/core/ops/<family>.cpp: signature, attributes, type inference, and
-// derivative, side by side. Backends keep their own tables, keyed by the same names.
+// derivative, side by side. Backends keep their own tables, indexed by the same operation names.
 #pragma once
 
 #include <functional>
@@ -16,8 +17,9 @@
 
 namespace mpsgraph {
 
-// The view of an operation that type inference gets. `constant(i)` is the value of an integer operand if it is known
-// (computed from constants, or by shape_of from a known shape), so that shapes can be given as operands.
+// An operation as seen by its type inference function. `constant(i)` returns the value of integer operand i if the
+// value
+// is known, i.e. computed from constants or by shape_of from a known shape. Shapes can therefore be given as operands.
 class InferContext {
  public:
   InferContext(const OperationDefinition& definition, const std::vector<Tensor*>& inputs, const Attributes& attributes,
@@ -35,7 +37,8 @@ class InferContext {
   const Shape& shape(size_t i) const { return inputs[i]->type.shape; }
   DType dtype(size_t i) const { return inputs[i]->type.dtype; }
   std::optional<Ints> constant(size_t i) const;
-  // Operand i read as a shape: -1 for elements that are not known, unranked if even their number is not known.
+  // Operand i interpreted as a shape: -1 for elements whose value is unknown, unranked if the number of elements is
+  // unknown.
   Shape shape_operand(size_t i) const;
 
   // Throw an error with the operation's name prepended and the location where it was built appended.
@@ -52,7 +55,7 @@ class InferContext {
   int axis(int64_t axis, int rank) const;           // wraps a negative axis; throws ShapeError if out of range
 };
 
-// The view of an operation that a derivative rule gets. Rules add operations to graph(), after all existing ones.
+// An operation as seen by its derivative rule. Rules add operations to graph(), after all existing operations.
 class GradientContext {
  public:
   GradientContext(Operation& operation, std::vector<Tensor*> incoming, std::vector<bool> needed,
@@ -65,15 +68,16 @@ class GradientContext {
         capture_result(this->captures.size()) {}
 
   Operation& operation;
-  const std::vector<Tensor*> captures;  // outside tensors used in the operation's blocks whose gradients are needed
+  // tensors defined outside the operation's blocks but used in them, whose gradients are needed
+  const std::vector<Tensor*> captures;
   Graph& graph() const { return operation.graph(); }
   Tensor* input(size_t i) const { return operation.inputs[i]; }
   Tensor* output(size_t i = 0) const { return operation.output(i); }
   const Attributes& attributes() const { return operation.attributes; }
   Tensor* incoming(size_t i = 0) const { return incoming_[i]; }   // null if no gradient reaches that result
-  size_t incoming_count() const { return incoming_.size(); }      // number of results when the reverse walk started
+  size_t incoming_count() const { return incoming_.size(); }      // number of results when backpropagation started
   bool needs(size_t i) const { return needed_[i]; }               // whether the gradient for input i is needed
-  void set(size_t i, Tensor* gradient) { result[i] = gradient; }  // not calling it means a zero gradient
+  void set(size_t i, Tensor* gradient) { result[i] = gradient; }  // a gradient that is never set is zero
 
  private:
   std::vector<Tensor*> incoming_;
@@ -83,8 +87,8 @@ class GradientContext {
   std::vector<Tensor*> result;
   std::vector<Tensor*> capture_result;  // one per capture; null for zero
 
-  // Adds an operation whose tensor attributes are a subset of this operation's. If they were given as operands, these
-  // operands are appended to `inputs`.
+  // Adds an operation whose tensor attributes are a subset of this operation's. If this operation takes its tensor
+  // attributes as operands, these operands are appended to `inputs`.
   Tensor* add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const;
 };
 
@@ -106,8 +110,10 @@ AttributeSpec optional(std::string_view name, Attribute default_value);
 using Complete = std::function<Attributes(Attributes given, std::string_view where)>;
 using Infer = std::function<std::vector<TensorType>(const InferContext&)>;
 using Gradient = std::function<void(GradientContext&)>;
-// Computes the same results from simpler operations: the specification of a composite. The compiler expands it if the
-// backend has no kernel for the composite, and differentiation uses it if there is no derivative rule.
+// Computes the results of a composite operation from simpler operations; this defines the composite's semantics. The
+// compiler expands a composite if the backend has no kernel for it. Differentiation uses the decomposition if there is
+// no
+// derivative rule.
 using Decompose =
     std::function<std::vector<Tensor*>(class Builder&, const std::vector<Tensor*>& inputs, const Attributes&)>;
 
@@ -117,48 +123,55 @@ struct OperationDefinition {
   int min_inputs = 0;
   int max_inputs = 0;  // -1: unlimited
   std::vector<AttributeSpec> attributes = {};
-  Complete complete = {};  // replaces the check against `attributes` for operations with open-ended attributes
-  // Attributes that can be given as integer tensors instead, all or none of them: one operand for each, after the
-  // min_inputs other operands. They are converted to attributes as soon as their values are known, so passes and
-  // kernels only see attributes.
+  Complete complete = {};  // replaces the check against `attributes`, for operations that accept arbitrary attributes
+  // Attributes that can be given as integer tensors instead, either all or none of them. Each then becomes one operand
+  // after the `min_inputs` other operands. The operands are converted to attributes as soon as their values are known,
+  // so
+  // passes and kernels only see attributes.
   std::vector<std::string_view> tensor_attributes = {};
   Infer infer = {};
-  Infer infer_unvalued = {};  // used while the tensor attributes have no known value; default: an unranked result
+  Infer infer_unvalued = {};  // used while the values of the tensor attributes are unknown; default: an unranked result
   Gradient gradient = {};  // empty: differentiated through decompose, or not differentiable
   Decompose decompose = {};  // empty: a primitive operation
-  bool gradient_is_zero = false;  // e.g. sign, floor, comparisons: differentiable, with gradient zero
-  int block_count = 0;  // for control flow and fused kernels
-  bool has_effect = false;  // assign: never pruned if it is a target, never merged
-  // The boolean attribute that says whether an operation has an effect; see is_effect().
+  bool gradient_is_zero = false;  // differentiable with gradient zero, e.g. sign, floor, and comparisons
+  int block_count = 0;  // number of blocks that control flow and fused kernels take
+  bool has_effect = false;  // e.g. assign: never pruned if it is a target, never merged with an equal operation
+  // The name of the boolean attribute that states whether an operation has an effect; see is_effect().
   std::string_view effect_attribute = {};
   // read, assign: operand 0 is a variable; variables in other positions are read implicitly
   bool takes_variables = false;
   bool root_only = false;  // placeholder, variable: only in the root block, without control dependencies
-  bool elementwise = false;  // result[i] depends on input[i] only, with numpy broadcasting
+  // element i of the result depends only on element i of each operand, with numpy broadcasting
+  bool elementwise = false;
   bool internal = false;  // created by passes or derivatives; not exposed in Python
 };
 
-// The attributes as an operation stores them: defaults filled in, and integers given for real attributes converted.
-// Throws GraphError that lists the allowed attributes if one is unknown, has the wrong kind, or is missing.
+// The attributes as an operation stores them: defaults are filled in, and integers given for real attributes are
+// converted. Throws a GraphError that lists the allowed attributes if an attribute is unknown, missing, or of the wrong
+// kind.
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where = {});
 
-// Converts operands that represent attributes into attributes. Returns false, and changes nothing, if some of them have
-// no known value.
+// Converts operands that represent attributes into attributes. Returns false and changes nothing if the value of any
+// such
+// operand is unknown.
 bool settle_tensor_attributes(const OperationDefinition& definition, std::vector<Tensor*>& inputs,
                               Attributes& attributes, const std::string& where);
 
 // Whether the operation itself has an effect besides computing its results. Its blocks may have effects in any case.
 bool is_effect(const Operation& operation);
 
-// Lookups are read-only. The first one registers the definitions of all files in src/core/ops/.
+// Read-only access to definitions. The first lookup registers the definitions of all files in src/core/ops/.
 MPSGRAPH_API const OperationDefinition& definition_of(
     std::string_view name);  // GraphError with similar names if unknown
 const OperationDefinition* find_definition(std::string_view name);
 MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // grouped by family
 
-// Registers the operations of a family, or a part of one. It is the last statement of a file in src/core/ops/:
+// Registers all or some of the operations of a family. A Family object is the last statement of a file in
+// src/core/ops/:
+//
 //   const Family pooling_family("pooling", [] { define(...); });
 using Family = Registration<OperationDefinition>;
-void define(OperationDefinition definition);  // only within such a block, which sets the family; the name must be new
+// only called from a function passed to Family, which sets the family; the name must be new
+void define(OperationDefinition definition);
 
 }  // namespace mpsgraph

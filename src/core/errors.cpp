@@ -1,4 +1,4 @@
-// Concatenation of message pieces: one stream for all pieces, whatever their types.
+// Concatenation of message pieces of any type through a single stream.
 #include "mpsgraph/core/errors.h"
 
 #include <sstream>

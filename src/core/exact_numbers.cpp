@@ -1,4 +1,5 @@
-// Real attributes that can hold exact integers: which ones, their representation, and their conversion to elements.
+// Real attributes that can hold exact integers: which attributes these are, how the integers are represented, and how
+// they are converted to elements.
 #include "core/exact_numbers.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Real attributes that hold the value of a tensor element, in which integers keep all 64 bits.
+// Real attributes that hold the value of a tensor element, and in which integers keep all 64 bits.
 //
-// An integer that double cannot represent exactly is stored as a constant of one element, int64 or uint64. Only
+// An integer that double cannot represent exactly is stored as an int64 or uint64 constant with one element. Only
 // attributes for which keeps_integers() returns true hold such constants, and only element_of() reads them.
 #pragma once
 
@@ -11,16 +11,17 @@
 
 namespace mpsgraph {
 
-// Whether the attribute of this name holds the value of a tensor element.
+// Whether the attribute with this name holds the value of a tensor element.
 MPSGRAPH_API bool keeps_integers(std::string_view attribute);
 
-// The attribute value for an integer: a double if that represents it exactly, otherwise a constant.
+// The attribute value for an integer: a double if double represents the integer exactly, otherwise a constant.
 MPSGRAPH_API Attribute exact_real(int64_t value);
 MPSGRAPH_API Attribute exact_real(uint64_t value);
 
-// The attribute as one element of a dtype. Throws DTypeError if the dtype cannot represent it.
+// The attribute's value as a constant with one element of the given dtype. Throws DTypeError if the dtype cannot
+// represent the value.
 ConstantPtr element_of(const Attributes& attributes, std::string_view key, DType dtype);
-// Throws the error of element_of() while a graph is built.
+// Throws the DTypeError of element_of() already when the graph is built.
 void require_element(const InferContext& context, std::string_view key, DType dtype);
 
 }  // namespace mpsgraph

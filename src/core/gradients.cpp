@@ -1,8 +1,9 @@
-// The reverse walk of differentiation: which operations lie between the tensors, in which order, and how their
-// gradients are summed.
+// Reverse-mode differentiation: selects the operations between the requested tensors and the differentiated tensor,
+// orders them, and sums their gradients.
 //
-// An operand's creation number is always smaller than its user's, even across blocks. Descending numbers are therefore
-// a valid order, and nothing recurses over the graph. Each operation's derivative is defined next to the operation.
+// An operation's id is always greater than the ids of the operations that produce its operands, even across blocks.
+// Visiting operations by descending id is therefore a valid order, and no recursion over the graph is needed. Each
+// operation's derivative is defined next to the operation.
 #include "mpsgraph/core/gradients.h"
 
 #include "core/block_gradients.h"
@@ -112,13 +113,14 @@ class ReverseWalk {
       });
     } else {
       throw GraphError(cat("[", definition.name, "] '", operation.name, "' has no gradient, but lies on a path from a ",
-                           "requested tensor to the differentiated one", operation.where()));
+                           "requested tensor to the tensor being differentiated", operation.where()));
     }
   }
 
-  // Whether an operand is requested that is computed from another operand. The derivative rule of a composite may treat
-  // both as one, as that of normalization does with a source and its mean; then the gradient of the intermediate
-  // operand would be lost.
+  // Whether a requested tensor is an operand of the operation and is itself computed from another of its operands. The
+  // derivative rule of a composite may combine two such operands, as the rule of normalization does with the source and
+  // the
+  // mean. The gradient of the intermediate operand would then be lost.
   bool requests_between(const Operation& operation) const {
     return std::any_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* operand) {
       if (std::find(with_respect_to_.begin(), with_respect_to_.end(), operand) == with_respect_to_.end()) return false;
@@ -131,7 +133,7 @@ class ReverseWalk {
 
   using Make = std::function<std::vector<Tensor*>(Builder&, const std::vector<Tensor*>& inputs)>;
 
-  // Rebuilds the operation from other operations, simpler or in float32, and differentiates through these.
+  // Rebuilds the operation from simpler operations or in float32, and differentiates through the rebuilt operations.
   void differentiate_again(Operation& operation, const std::vector<Tensor*>& incoming, const Make& make) {
     Graph& graph = operation.graph();
     const OperationDefinition& definition = *operation.definition;
@@ -265,7 +267,8 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
     if (!result[i]) {
       result[i] = builder.zeros_like(wanted);
     } else if (result[i]->shape() != wanted->shape()) {
-      result[i] = builder.reshape_like(result[i], wanted);  // equal at run time; makes the static type agree too
+      // The shapes are equal at run time; reshape_like makes the static types equal too.
+      result[i] = builder.reshape_like(result[i], wanted);
     }
   }
   return result;

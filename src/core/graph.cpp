@@ -27,9 +27,10 @@ void check_type(const TensorType& type, std::string_view kind, const std::string
   for (int64_t d : dims) {
     if (d < -1)
       throw ShapeError(
-          cat("[", kind, "] dimensions must be at least 0, or -1 if not known, got ", d, " in ", type, where));
+          cat("[", kind, "] dimensions must be at least 0, or -1 if unknown, got ", d, " in ", type, where));
   }
-  // Treats 0 and -1 as 1, so that sizes of any part of the shape can be computed without overflow too.
+  // Counts dimensions 0 and -1 as 1, so that the size of every part of the shape can be computed without overflow as
+  // well.
   int64_t bytes = static_cast<int64_t>(size_of(type.dtype));
   for (int64_t d : dims) {
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(d, 1), &bytes) || bytes > int64_t{1} << 62) {
@@ -51,7 +52,7 @@ void check_arity(const OperationDefinition& definition, size_t inputs, size_t bl
   }
 }
 
-// Keeps the blocks passed to a create() that fails as abandoned blocks, because callers hold pointers into them.
+// Keeps the blocks passed to a failing create() alive as abandoned blocks, because callers hold pointers into them.
 class BlockGuard {
  public:
   BlockGuard(Graph& graph, std::vector<std::unique_ptr<Block>>& blocks) : graph_(graph), blocks_(blocks) {}
@@ -357,12 +358,12 @@ void Graph::begin_substitution(const Block& hidden, Substitute substitute) {
 void Graph::end_substitution() noexcept { substitutions_.pop_back(); }
 
 Tensor* Graph::resolve(Tensor* tensor) const {
-  // The substitute may itself be in a hidden block further out, as in the derivatives of nested branches.
+  // The substitute may itself be in another hidden block further out, as happens in the derivatives of nested branches.
   while (!substitutions_.empty() && !tensor->operation->parent->encloses(current_)) {
     const auto found = std::find_if(substitutions_.begin(), substitutions_.end(),
                                     [&](const auto& s) { return s.first == tensor->operation->parent; });
     if (found == substitutions_.end()) break;
-    // A copy, because the call may add operations whose operands are substituted in turn.
+    // Copies the function, because the call may add operations whose operands are substituted in turn.
     tensor = Substitute(found->second)(tensor);
   }
   return tensor;

@@ -1,8 +1,9 @@
-// Evaluates small integer tensors: one short rule per kind of operation, applied in a post-order walk without
+// Evaluates small integer tensors with one short rule per kind of operation, applied in a post-order traversal without
 // recursion.
 //
-// Rules get operands with possibly unknown elements, and return what is known about the result. Where a rule cannot
-// determine elements (an unexpected rank, or an attribute missing in unverified text), they are unknown, never wrong.
+// Rules receive operands whose elements may be unknown, and return the known elements of the result. If a rule cannot
+// determine an element, e.g. because of an unexpected rank or an attribute missing in unverified text, the element is
+// unknown, never wrong.
 #include "core/known_values.h"
 
 #include <algorithm>
@@ -39,9 +40,10 @@ Element wrap(DType dtype, Element x) {
   }
 }
 
-// Elements are stored as 64 bits: the bit pattern for uint64, the value for all narrower types. Rules written as
-// generic lambdas compare and divide, and get uint64_t for uint64 operands. Rules that add and multiply always use
-// uint64_t, whose overflow wraps and is well defined.
+// Elements are stored as 64 bits: the bit pattern for uint64, and the value for all other integer types. Rules written
+// as
+// generic lambdas compare and divide, and receive uint64_t for uint64 operands. Rules that add and multiply always use
+// uint64_t, for which overflow is defined to wrap.
 template <class F, class... Elements>
 int64_t apply(const F& f, const Operation& operation, Elements... elements) {
   if (operation.input(0)->dtype() == DType::uint64) return static_cast<int64_t>(f(static_cast<uint64_t>(elements)...));
@@ -61,8 +63,8 @@ Rule unary(F f) {
   };
 }
 
-// Applies f element by element. Operands must have one element or as many as the result; other broadcasts are not
-// supported.
+// Applies f element by element. Each operand must have one element or as many elements as the result; other broadcasts
+// are not supported.
 template <class F>
 KnownValues elementwise(const Operands& x, F f) {
   size_t count = 1;
@@ -89,7 +91,9 @@ Rule binary(F f) {
   };
 }
 
-// Division and remainder, as in C or as in Python. The result is unknown if the divisor is 0 or the quotient overflows.
+// Division and remainder, with the rounding of C or of Python. The result is unknown if the divisor is 0 or the
+// quotient
+// overflows.
 template <class F>
 Rule division(F f) {
   return [f](const Operation& operation, int, const Operands& x) {
@@ -105,7 +109,8 @@ Rule division(F f) {
 template <class F>
 Rule reduction(F f, std::optional<int64_t> of_nothing) {
   return [f, of_nothing](const Operation& operation, int, const Operands& x) {
-    if (operation.output()->shape().elements() != 1) return unknown;  // only reductions over all axes
+    // Only reductions to a single element are supported.
+    if (operation.output()->shape().elements() != 1) return unknown;
     Element result = of_nothing;
     bool first = !of_nothing;
     for (const Element& e : *x[0]) {
@@ -138,12 +143,12 @@ KnownValues split_part(const Operation& operation, int result, const Operands& x
   return KnownValues(x[0]->begin() + begin, x[0]->begin() + end);
 }
 
-// Maps one axis of a result to its operand: the number of elements and their distance in the operand.
+// One axis of a result: its number of elements, and the distance between neighboring elements in the operand.
 struct Walk {
   int64_t count, step;
 };
 
-// The elements reached from the first one by walking these axes, with the last axis varying fastest.
+// The elements of x reached by starting at index `first` and stepping along `axes`, with the last axis varying fastest.
 KnownValues walked(const KnownValues& x, int64_t first, const std::vector<Walk>& axes) {
   std::vector<int64_t> places = {first};
   for (const Walk& axis : axes) {
@@ -299,7 +304,7 @@ bool can_follow(const Operation& operation) {
          static_cast<int>(operation.inputs.size()) >= operation.definition->min_inputs;
 }
 
-// Known values of tensors that are not computed by a rule: constants, shapes, and unsupported operations.
+// Known values of tensors for which no rule exists: constants, shapes, and results of unsupported operations.
 KnownValues leaf(const Tensor* tensor, size_t count) {
   const Operation& operation = *tensor->operation;
   KnownValues result(count);
@@ -353,7 +358,7 @@ std::optional<KnownValues> known_values(const Tensor* tensor) {
     stack.pop_back();
     KnownValues result;
     try {
-      // Rules need operands of known length, which scalars and vectors of known length have.
+      // Rules require operands with a known number of elements.
       const bool all_countable = std::all_of(operation.inputs.begin(), operation.inputs.end(), countable);
       Operands operands;
       for (const Tensor* input : operation.inputs) operands.push_back(&known[input]);

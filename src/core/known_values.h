@@ -1,8 +1,8 @@
-// What is known about the elements of a small integer tensor before anything runs.
+// Partial evaluation of the elements of small integer tensors before a graph runs.
 //
 // Shapes are computed with ordinary operations (shape_of, slice, concat, products, ...). This evaluator traces them
-// back to constants and known shapes, so that inference can see through such computations: partly while a graph is
-// built, completely when an executable is specialized. It is not a general constant folder.
+// back to constants and known shapes, so that shape inference also works for computed shapes: partly while a graph is
+// built, and completely when an executable is specialized. It is not a general constant folder.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace mpsgraph {
 
-// Elements in row-major order; nullopt for those that are not known.
+// Elements in row-major order; nullopt for unknown elements.
 using KnownValues = std::vector<std::optional<int64_t>>;
 
-// Returns nullopt if the number of elements is not known, the tensor is not an integer or bool, or it is too long.
+// Returns nullopt if the number of elements is unknown or too large, or if the dtype is neither integer nor bool.
 MPSGRAPH_API std::optional<KnownValues> known_values(const Tensor* tensor);
 
 // The elements of a tensor if all of them are known, otherwise nullopt. Constants may have any length.

@@ -1,8 +1,9 @@
-// Parses text to graphs, the reverse of printer.cpp. The text may come from untrusted sources.
+// Parses text into graphs; the inverse of printer.cpp. The text may come from untrusted sources.
 //
-// A recursive-descent parser over characters. Memory grows with the length of the text, never with a number in it, and
-// block nesting is limited, so hostile text ends in a GraphError. Nothing the text claims is relied on before verify()
-// has checked it.
+// This is a recursive-descent parser over characters. Its memory use grows with the length of the text, never with a
+// number
+// in the text, and block nesting is limited, so malicious text ends in a GraphError. No property stated in the text is
+// relied on before verify() has checked it.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -46,7 +47,7 @@ class Parser {
     return cat("'", text_.substr(at_, std::min<size_t>(text_.find_first_of(" \t\r\n", at_ + 1) - at_, 20)), "'");
   }
 
-  // Runs a function that throws errors without a text position, and adds the position.
+  // Calls a function whose errors lack a text position, and adds the position to such an error.
   template <class Function>
   decltype(auto) placed(size_t position, Function function) const {
     try {
@@ -92,7 +93,7 @@ class Parser {
     return take_while(in_word);
   }
 
-  // Accepts a word only if it matches as a whole.
+  // Accepts the next word only if the whole word matches.
   bool accept_word(std::string_view wanted) {
     skip_space();
     const size_t start = at_;
@@ -127,7 +128,7 @@ class Parser {
     }
   }
 
-  // Reads exactly this many hexadecimal digits.
+  // Reads exactly `digits` hexadecimal digits.
   uint64_t hex(size_t digits) {
     uint64_t value = 0;
     const char* first = text_.data() + at_;
@@ -139,9 +140,9 @@ class Parser {
   }
 
   struct Bits {
-    uint64_t low, high;  // high: bits beyond 64, for complex128
+    uint64_t low, high;  // `high` holds the bits beyond the lower 64, for complex128
   };
-  // The bits of a number, written as 0x and exactly this many digits.
+  // The bit pattern of a number, written as 0x and exactly `digits` hexadecimal digits.
   Bits bits(size_t digits) {
     expect("0x");
     const uint64_t high = digits > 16 ? hex(digits - 16) : 0;
@@ -174,7 +175,7 @@ class Parser {
     expect(close);
   }
 
-  // ---- names ----
+  // Calls `one` for each list item and consumes the closing `close`.
 
   std::string name() {
     expect("%");
@@ -214,7 +215,7 @@ class Parser {
       fail(cat("'", operation->name, "' has ", count, " results; select one by its index, as in %name:0"), start);
     }
     if (index < 0 || index >= count)
-      fail(cat("'", operation->name, "' has no result ", index, ", it has ", count, " results"), start);
+      fail(cat("'", operation->name, "' has no result ", index, "; it has ", count, " results"), start);
     return operation->output(static_cast<size_t>(index));
   }
 
@@ -255,10 +256,10 @@ class Parser {
       skip_space();
       const size_t start = at_;
       dims.push_back(integer());
-      if (dims.back() < -1) fail(cat("a dimension must be at least 0, or -1 if not known, got ", dims.back()), start);
+      if (dims.back() < -1) fail(cat("a dimension must be at least 0, or -1 if unknown, got ", dims.back()), start);
       if (dims.size() > static_cast<size_t>(max_rank))
         fail(cat("a tensor must have at most ", max_rank, " dimensions"), start);
-      // Treats 0 and -1 as 1, so that no part of a shape can overflow.
+      // Counts dimensions 0 and -1 as 1, so that the size of no part of the shape can overflow.
       if (__builtin_mul_overflow(bytes, std::max<int64_t>(dims.back(), 1), &bytes) || bytes > int64_t{1} << 62)
         fail("a tensor must have at most 2^62 bytes", start);
     });
@@ -299,7 +300,7 @@ class Parser {
     ConstantPtr data = placed(start, [&] { return elsewhere_(place, type); });
     if (!data || TensorType{data->dtype(), data->dims()} != type)
       fail(cat("the data of '", place, "' must be ", type, ", got ",
-               data ? to_string(TensorType{data->dtype(), data->dims()}) : "none"),
+               data ? to_string(TensorType{data->dtype(), data->dims()}) : "no data"),
            start);
     return data;
   }
@@ -400,7 +401,7 @@ class Parser {
     std::vector<std::unique_ptr<Block>> blocks;
     while (follows("(") || follows("{")) blocks.push_back(block(parent, depth + 1));
     if (graph_.find(own_name))
-      fail(cat("the name '", own_name, "' is already used by an operation in its own blocks"), start);
+      fail(cat("the name '", own_name, "' is already used by an operation inside the blocks of this operation"), start);
     Operation* operation = graph_.create_unchecked(parent, definition, std::move(inputs), std::move(given), own_name,
                                                    std::move(types), std::move(blocks));
     operation->control_dependencies = std::move(dependencies);

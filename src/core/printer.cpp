@@ -166,7 +166,8 @@ class Printer {
     out_ += ')';
   }
 
-  // NaN is written with its bits; all other numbers in the shortest form that reads back as the same number.
+  // NaN is written as its bit pattern. All other numbers are written in the shortest form that is parsed to the same
+  // number.
   void attribute(double value) {
     if (std::isnan(value)) {
       out_ += "nan:";

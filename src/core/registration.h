@@ -1,10 +1,11 @@
-// Tables that files register themselves in: each file registers its entries at its end, so no central list of files is
-// needed.
+// Tables whose entries are registered by the files that define them, so that no central list of files is needed. Each
+// registration is at the end of its file:
 //
 //   const Registration<Kernels> pooling("pooling", [] { define_kernel("max_pooling2d", lower_max); });
 //
-// Nothing is registered when the library is loaded. A table runs the functions of all files when it is first used, in
-// the order of the given names, then of the file names, so that the link order never matters.
+// No registration function runs when the library is loaded. When a table is first used, the functions of all files run
+// in
+// the order of the given names and then of the file names, so that the link order never matters.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@ class Registration {
     all().push_back({name, file, say});
   }
 
-  // Calls `enter(name, say)` once for each registered file, before the table is used.
+  // Calls `enter(name, say)` once for each registration, before the table is used.
   template <class Enter>
   static void for_each(Enter enter) {
     std::ranges::sort(all(), {}, [](const Entry& entry) { return std::pair(entry.name, entry.file); });
@@ -35,7 +36,7 @@ class Registration {
     Say say;
   };
   static std::vector<Entry>& all() {
-    // Created by the first file that registers, whatever the order of static initialization.
+    // Created by the first registration, so the order of static initialization does not matter.
     static std::vector<Entry> entries;
     return entries;
   }

@@ -33,7 +33,8 @@ constexpr std::array<DTypeFacts, dtype_count> facts = {{
     {"complex128", 16},
 }};
 
-constexpr size_t longest = 16;  // the maximum rank of a tensor; longer lists are a user's mistake
+// the maximum rank of a tensor; printing shortens longer lists, which are always a user's mistake
+constexpr size_t longest = 16;
 
 std::string join(const Dims& dims, char open, char close) {
   std::string text(1, open);
@@ -176,11 +177,12 @@ uint16_t float_to_half(float value) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));  // quiet NaN
   if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // 65536 and above overflow
-  if (magnitude >= 0x38800000u) {  // normal in float16; a rounding carry into infinity is correct
+  // normal in float16; if rounding carries into the exponent, the result is correct even at infinity
+  if (magnitude >= 0x38800000u) {
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
   }
-  if (magnitude <= 0x33000000u) return sign;  // at most half of the smallest subnormal, 2^-24
+  if (magnitude <= 0x33000000u) return sign;  // at most half of 2^-24, the smallest subnormal, which rounds to zero
   const uint32_t shift = 126 - (magnitude >> 23);
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
   const uint32_t rest = mantissa & ((1u << shift) - 1);
@@ -196,7 +198,8 @@ float half_to_float(uint16_t bits) {
   const uint32_t mantissa = bits & 0x3ffu;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
   if (exponent) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;  // subnormal or zero: exact in float
+  // Subnormal float16 numbers and zero are exact in float.
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
 

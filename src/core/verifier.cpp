@@ -1,7 +1,8 @@
-// Checks the grammar of a graph, operation by operation in execution order.
+// Checks that a graph is well formed, operation by operation in execution order.
 //
-// In a single walk, each operation is checked while exactly those operations are visible that it may use: the ones
-// before it in its block and in the enclosing blocks. This one check covers order, scopes, foreign tensors, and cycles.
+// At each operation of this single walk, the set of visible operations contains exactly the ones that it may use: those
+// before it in its block and in the enclosing blocks. This one check covers order, scopes, tensors of other graphs, and
+// cycles.
 #include <algorithm>
 #include <unordered_set>
 
@@ -55,12 +56,12 @@ class Verifier {
     for (const auto& held : block.operations) visible_.erase(held.get());
   }
 
-  // The reason why something cannot be used here; empty if it can.
+  // The reason why an operation cannot be used at this point; empty if it can be used.
   std::string problem_with(const Operation* used) const {
     if (!used) return "is missing";
     if (visible_.contains(used)) return {};
     if (!used->parent || used->parent->graph != &graph_) return cat("is '", used->name, "' of another graph");
-    return cat("is '", used->name, "', which is not defined before it, or only in a block that does not enclose it");
+    return cat("is '", used->name, "', which is not defined earlier in the same block or in an enclosing block");
   }
 
   std::string problem_with(const Tensor* used) const {

@@ -1,9 +1,10 @@
-// Packs large constants onto huge pages. Most of the cost of reading a model's weights is the first touch of each page
-// of memory, and one huge page replaces 512 small ones.
+// Packs large constants onto huge pages. Most of the cost of reading a model's weights is the first access to each page
+// of memory, and one huge page replaces 512 small pages.
 //
-// A chunk is filled with blocks until it is full, is never refilled, and is freed with the last of its blocks. A block
-// that is freed earlier returns its own pages to the system. Only allocations beyond the first few megabytes use
-// chunks, so that small models do not reserve more memory than they need.
+// Blocks are allocated from a chunk until it is full. A chunk is never refilled, and is freed together with the last of
+// its
+// blocks. A block that is freed before that returns its own pages to the system. Only allocations beyond the first few
+// megabytes use chunks, so that small models do not reserve more memory than they need.
 #include "core/weight_memory.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ constexpr bool has_huge_pages = true;
 void use_huge_pages(std::byte* memory, size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
 void give_back(std::byte* memory, size_t bytes) { madvise(memory, bytes, MADV_DONTNEED); }
 #else
-constexpr bool has_huge_pages = false;  // not with AddressSanitizer, which would need room next to each block
+constexpr bool has_huge_pages = false;  // disabled with AddressSanitizer, which would need room next to each block
 
 void use_huge_pages(std::byte*, size_t) {}
 void give_back(std::byte*, size_t) {}
@@ -59,7 +60,7 @@ class Chunks {
     return instance;
   }
 
-  // Returns memory for a block, and the chunk that the block must keep alive.
+  // Returns memory for a block, and the chunk that must live as long as the block.
   std::pair<std::byte*, std::shared_ptr<Chunk>> take(size_t bytes) {
     std::lock_guard lock(mutex_);
     std::shared_ptr<Chunk> chunk = current_.lock();

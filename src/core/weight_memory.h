@@ -6,8 +6,8 @@
 
 namespace mpsgraph {
 
-// Uninitialized memory. Once there are many, large blocks share huge pages; each block returns its own pages when it is
-// freed.
+// Returns uninitialized memory. Once the total size of large blocks exceeds a few megabytes, further blocks share huge
+// pages. Each block returns its own pages when it is freed.
 std::shared_ptr<std::byte> weight_memory(size_t bytes);
 
 }  // namespace mpsgraph

@@ -1,4 +1,4 @@
-// The kinds of operations that compute half precision in float32, and the casts around them.
+// The kinds of operations that compute half precision in float32, and the casts that these computations need.
 #include "core/wide.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ enum class Wide : uint8_t {
   derivative,
   both,
   parts
-};  // parts: only when decomposed; kernels handle it themselves
+};  // parts: only the decomposition casts; kernels use float32 internally
 
 const std::unordered_map<std::string_view, Wide>& kinds() {
   using enum Wide;
@@ -58,7 +58,7 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
   return table;
 }
 
-// Whether the kind's entry is this one, or both.
+// Whether the table entry of the operation's kind is `one` or `both`.
 bool is(const Operation& operation, Wide one) {
   const auto found = kinds().find(operation.kind());
   return found != kinds().end() && (found->second == one || found->second == Wide::both) && is_of_halves(operation);

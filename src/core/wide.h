@@ -1,4 +1,4 @@
-// Operations that compute half precision in float32: those that sum, or that take several steps, each of which would
+// Operations that compute half precision in float32: sums, and operations that take several steps, each of which would
 // round.
 //
 // Such an operation takes and returns float16 or bfloat16, but computes in float32 in between and rounds once at the
@@ -16,16 +16,17 @@ class Builder;
 
 inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// Whether all inexact operands have the same half-precision dtype (and there is at least one).
+// Whether the operation has inexact operands and all of them have the same half-precision dtype.
 bool is_of_halves(const Operation& operation);
 
 // Whether the operation computes its value in float32 if its operands are half precision.
 bool computes_wide(const Operation& operation);
-// Whether the operation's derivative is that of the same operation in float32. Other operations have single-step rules,
-// or rules that cast explicitly.
+// Whether the operation's derivative is computed as the derivative of the same operation in float32. The derivative
+// rules
+// of other operations take a single step or cast explicitly.
 bool differentiates_wide(const Operation& operation);
 
-// The operands, with half-precision ones cast to float32.
+// The operands, with half-precision operands cast to float32.
 std::vector<Tensor*> widened(Builder& b, const std::vector<Tensor*>& inputs);
 // The results, cast to the dtypes that the operation returns.
 std::vector<Tensor*> narrowed(Builder& b, const std::vector<Tensor*>& results, const Operation& operation);

@@ -52,7 +52,7 @@ REFUSED = {
     "scaled_dot_product_attention  ": (
         S,
         lambda w: w.g.scaled_dot_product_attention(w.x, w.x, w.x, w.g.constant(0.0, (2, 3))),
-        "mask must broadcast to queries by keys",
+        r"mask must broadcast to \(queries, keys\)",
     ),
     "scaled_dot_product_attention   ": (
         S,

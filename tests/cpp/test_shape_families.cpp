@@ -167,7 +167,7 @@ TEST(convolution_types_and_errors) {
                "[convolution2d] weights have 4 input channels (HWIO axis 2), but source has 3 (NHWC axis 3): "
                "source (8,32,32,3), weights (5,5,4,16)");
   CHECK_THROWS(ShapeError, f.shape("convolution2d", {f.input({1, 4, 4, 3}), w}),
-               "the kernel covers 5 elements of the height, but source has only 4 (axis 1)");
+               "the kernel covers 5 elements of the height, but source has size 4 (axis 1)");
   CHECK_THROWS(ShapeError, f.shape("convolution2d", {x, w}, {{"groups", int64_t{3}}}),
                "3 input channels in each of 3 groups");
   CHECK_THROWS(ShapeError, f.shape("convolution2d", {x, w}, {{"strides", Ints{0, 1}}}), "strides must be");

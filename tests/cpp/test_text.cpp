@@ -252,7 +252,7 @@ TEST(malicious_structure_throws) {
                                     "%y = relu(%s) : float32[1,3]")),
                "has 2 results");
   CHECK_THROWS(GraphError, parse(after_operands("%y = if(%b) : () {\n%y = relu(%x) : float32[2,3]\n} {\n}")),
-               "used by an operation in its own blocks");
+               "used by an operation inside the blocks of this operation");
 }
 
 TEST(deep_nesting_throws) {
@@ -346,9 +346,9 @@ TEST(verify_checks_arity_and_blocks) {
 
 TEST(verify_checks_scopes) {
   rejected("%p = if(%b) : float32[2,3] {\n%t = relu(%x) : float32[2,3]\nyield %t\n} {\nyield %t\n}",
-           "'p' (if): a result of a block is 't', which is not defined before it");
+           "'p' (if): a result of a block is 't', which is not defined earlier");
   rejected("%p = if(%b) : () {\n%t = relu(%x) : float32[2,3]\n} {\n}\n%y = relu(%t) : float32[2,3]",
-           "'y' (relu): operand 0 is 't', which is not defined before it, or only in a block that does not enclose it");
+           "'y' (relu): operand 0 is 't', which is not defined earlier in the same block or in an enclosing block");
   rejected("%p = if(%b) : () {\n%t = relu(%x) : float32[2,3]\n} {\n}\n%y = relu(%x) after [%t] : float32[2,3]",
            "'y' (relu): a control dependency is 't'");
   rejected("%p = if(%b) : float32[2,3] {\nyield %v\n} {\nyield %x\n}", "a block returns the variable 'v' itself");
@@ -373,14 +373,14 @@ TEST(verify_checks_order_and_tensors_of_other_graphs) {
   verify(graph);
   first->control_dependencies = {second};
   CHECK_THROWS(GraphError, verify(graph),
-               "'first' (relu): a control dependency is 'second', which is not defined before it");
+               "'first' (relu): a control dependency is 'second', which is not defined earlier");
   first->control_dependencies = {nullptr};
   CHECK_THROWS(GraphError, verify(graph), "a control dependency is missing");
   first->control_dependencies = {first};
   CHECK_THROWS(GraphError, verify(graph), "'first' (relu): a control dependency is 'first'");
   first->control_dependencies.clear();
   first->inputs[0] = second->output();
-  CHECK_THROWS(GraphError, verify(graph), "operand 0 is 'second', which is not defined before it");
+  CHECK_THROWS(GraphError, verify(graph), "operand 0 is 'second', which is not defined earlier");
   first->inputs[0] = foreign;
   CHECK_THROWS(GraphError, verify(graph), "operand 0 is 'foreign' of another graph");
   first->inputs[0] = nullptr;

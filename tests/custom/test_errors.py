@@ -159,7 +159,7 @@ def test_custom_operation_without_operands():
     with pytest.raises(mg.GraphError, match="none of the operands is a tensor"):
         operation()
     unlike = mg.custom_operation("pi", cpu=source)
-    with pytest.raises(mg.GraphError, match="without operands needs an inference function"):
+    with pytest.raises(mg.GraphError, match="without operands needs a shape inference function"):
         unlike(graph=g)
 
 

@@ -196,7 +196,7 @@ def test_shapes_inferred_in_python_are_stored_in_packages(tmp_path):
     program = LOADED.replace("print(mg.load", "try:\n  mg.load").replace(
         ".tolist())", "\nexcept mg.ShapeError as e: print(e)"
     )
-    assert "no inference function" in python(program, tmp_path / "package-1", doubled.library)
+    assert "no shape inference function" in python(program, tmp_path / "package-1", doubled.library)
 
 
 # --- C ---------------------------------------------------------------------------------------------------------------

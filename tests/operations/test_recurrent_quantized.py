@@ -180,7 +180,7 @@ def test_invalid_operands_raise():
         layer(source, weights, scale, zero.astype(np.uint8), state, cell)
     with pytest.raises(mg.DTypeError, match="recurrent_weight must be int8 or uint8"):
         layer(source, weights.astype(np.int32), scale, zero, state, cell)
-    with pytest.raises(mg.GraphError, match="places must be an order of an lstm's 4 gates"):
+    with pytest.raises(mg.GraphError, match="places must be a permutation of an lstm's 4 gates"):
         layer(source, weights, scale, zero, state, cell, places=[0, 1, 2, 2])
 
 

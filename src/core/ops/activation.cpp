@@ -1,8 +1,8 @@
 // Activations: relu, sigmoid, leaky_relu, softmax, log_softmax, and their gradient operations.
 //
 // relu and sigmoid are differentiated in terms of their results, so their inputs need not be kept and the activation
-// can be fused into the operation that produces its input. The *_gradient operations take the source, as in MPSGraph,
-// and are differentiable themselves.
+// can be fused into the operation that produces its input. As in MPSGraph, the *_gradient operations take the source as
+// an operand. They are differentiable themselves.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -27,15 +27,16 @@ std::vector<TensorType> infer_pointwise(const InferContext& c) {
 
 Tensor* positive(Builder& b, Tensor* x) { return b.binary("greater_than", x, b.scalar_like(x, 0)); }
 
-// relu(x) = max(x, 0); relu_gradient(g, x) = g where x > 0, else 0. Passing the result instead of x is valid because
-// relu(x) > 0 exactly where x > 0.
+// relu(x) = max(x, 0); relu_gradient(g, x) = g where x > 0, else 0. This derivative passes the result relu(x) in place
+// of
+// x, which is valid because relu(x) > 0 exactly where x > 0.
 void d_relu(GradientContext& c) { c.set(0, Builder(c.graph()).binary("relu_gradient", c.incoming(), c.output())); }
 void d_relu_gradient(GradientContext& c) {
   Builder b(c.graph());
   if (c.needs(0)) c.set(0, b.sum_to_like(b.binary("relu_gradient", c.incoming(), c.input(1)), c.input(0)));
 }
 
-// sigmoid(x) = 1 / (1 + exp(-x)) = s; s' = s (1 - s); s'' = s' (1 - 2 s)
+// sigmoid(x) = s = 1 / (1 + exp(-x)), with the derivatives s' = s (1 - s) and s'' = s' (1 - 2 s).
 void d_sigmoid(GradientContext& c) {
   Builder b(c.graph());
   Tensor* s = c.output();
@@ -89,8 +90,9 @@ Tensor* softmax_gradient_of(Builder& b, Tensor* g, Tensor* x, const Attributes& 
   return b.graph().add("softmax_gradient", {g, x}, {{"axis", a.integer("axis")}});
 }
 
-// Decompositions of softmax and its relatives into simpler operations. Each subtracts the maximum first so that exp
-// cannot overflow.
+// Decompositions of softmax, log_softmax, and their gradients into simpler operations. Each subtracts the maximum first
+// so
+// that exp cannot overflow.
 std::vector<Tensor*> softmax_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
   Tensor* e = b.unary("exponent", b.sub(in[0], b.max(in[0], axis_of(a))));
   return {b.div(e, b.sum(e, axis_of(a)))};
@@ -118,8 +120,8 @@ void d_log_softmax(GradientContext& c) {
         c.graph().add("log_softmax_gradient", {c.incoming(), c.input(0)}, {{"axis", c.attributes().integer("axis")}}));
 }
 
-// softmax_gradient is r = s (u - c), where s is the softmax, u the incoming gradient, and c = Σ u s. It is linear and
-// symmetric in u. For a gradient v with respect to r, dL/ds = v (u - c) - u Σ v s.
+// softmax_gradient is r = s (u - c), where s is the softmax of x, u the incoming gradient, and c = Σ u s. It is linear
+// and symmetric in u. For an incoming gradient v of r, the gradient of s is dL/ds = v (u - c) - u Σ v s.
 void d_softmax_gradient(GradientContext& c) {
   Builder b(c.graph());
   Tensor *u = c.input(0), *x = c.input(1), *v = c.incoming();
@@ -133,8 +135,9 @@ void d_softmax_gradient(GradientContext& c) {
   }
 }
 
-// log_softmax_gradient is r = u - s U, where s is the softmax, u the incoming gradient, and U = Σ u. For a gradient v
-// with respect to r, du = v - Σ v s and dL/ds = -v U.
+// log_softmax_gradient is r = u - s U, where s is the softmax of x, u the incoming gradient, and U = Σ u. For an
+// incoming
+// gradient v of r, the gradient of u is du = v - Σ v s, and the gradient of s is dL/ds = -v U.
 void d_log_softmax_gradient(GradientContext& c) {
   Builder b(c.graph());
   Tensor *u = c.input(0), *x = c.input(1), *v = c.incoming();

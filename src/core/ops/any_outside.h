@@ -1,5 +1,5 @@
-// Vectorizable scan that reports whether any index is out of range. Inline so that kernels compile it for their own
-// vector instructions.
+// Vectorizable scan that reports whether any index is out of range. The function is inline so that each kernel can
+// compile it for its own vector instruction set.
 #pragma once
 
 #include <algorithm>
@@ -44,8 +44,8 @@ inline bool is_outside(int64_t index, int64_t length) {
   return static_cast<uint64_t>(index) >= static_cast<uint64_t>(length);
 }
 
-// Return whether any of the `count` indices is out of range and is not one of the `ignored` values. Consecutive indices
-// are checked against the entries of `lengths` in turn, cyclically.
+// Returns whether any of the `count` indices is out of range and is not one of the `ignored` values. Index i is checked
+// against lengths[i % lengths.size()].
 inline bool any_outside(const std::byte* indices, DType dtype, int64_t count, const Ints& lengths,
                         const Ints& ignored) {
   return with_integers(dtype, indices, [&](const auto* index) {

@@ -2,11 +2,12 @@
 // operation.
 //
 // Each operation is one table row. Operands broadcast as in numpy and share one dtype. A derivative produces each
-// operand's gradient at the broadcast shape; sum_to_like then sums over the broadcast axes. Edge-case conventions: tied
-// operands of minimum and maximum share the gradient equally; a NaN operand that was not chosen gets zero, and both get
-// NaN where the result is NaN; clamp passes the gradient at its bounds; operations that are constant almost everywhere
-// (sign, floor, comparisons, ...) have gradient zero. Derivative rules see complex operands and results conjugated,
-// which makes the rules correct for analytic functions (arithmetic_complex.cpp explains why).
+// operand's gradient with the broadcast shape; sum_to_like then sums over the broadcast axes. Edge cases follow these
+// conventions: tied operands of minimum and maximum share the gradient equally. A NaN operand that was not chosen gets
+// zero, and both operands get NaN where the result is NaN. clamp passes the gradient at its bounds. Operations that are
+// constant almost everywhere (sign, floor, comparisons, ...) have gradient zero. Derivative rules receive complex
+// operands
+// and results conjugated, which makes the rules correct for analytic functions (arithmetic_complex.cpp explains why).
 #include <numbers>
 
 #include "core/ops/elementwise.h"
@@ -16,8 +17,9 @@
 namespace mpsgraph::ops {
 namespace {
 
-// Inference for operands that all have the same dtype of the wanted class. The result has that dtype, or bool for
-// predicates.
+// Inference for operands that all have the same dtype, which must belong to the class `wanted`. The result has that
+// dtype,
+// or bool for predicates.
 Infer pointwise(Operands wanted, bool predicate) {
   return [=](const InferContext& c) -> std::vector<TensorType> {
     require(c, 0, wanted);
@@ -32,7 +34,7 @@ constexpr double two_over_sqrt_pi = 2 * std::numbers::inv_sqrtpi;
 
 // ---- one operand ----
 
-// A tensor wrapped so that derivative rules read like formulas.
+// A tensor wrapped with operators, so that derivative rules read like formulas.
 struct Term {
   Builder* builder;
   Tensor* tensor;
@@ -49,7 +51,8 @@ Term operator+(Term a, double b) { return a + a.constant(b); }
 Term operator*(Term a, double b) { return a * a.constant(b); }
 Term operator-(double a, Term b) { return b.constant(a) - b; }
 
-// A derivative rule: from operand x, result y, and the gradient g of the result, compute the gradient of x.
+// A derivative rule: returns the gradient of the operand, given the operand x, the result y, and the gradient g of the
+// result.
 using UnaryRule = Term (*)(Term x, Term y, Term g);
 struct Unary {
   std::string_view name;
@@ -59,7 +62,8 @@ struct Unary {
 };
 
 Term pass(Term, Term, Term g) { return g; }
-Term d_square(Term x, Term, Term g) { return g * 2.0 * x; }  // in this order because 2 * x can overflow in float16
+// evaluated in this order because 2 * x can overflow in float16
+Term d_square(Term x, Term, Term g) { return g * 2.0 * x; }
 Term d_reciprocal_square_root(Term, Term y, Term g) { return g * -0.5 * (y * square(y)); }  // -1/2 x^(-3/2)
 Term d_sin(Term x, Term, Term g) { return g * of("cos", x); }
 Term d_cos(Term x, Term, Term g) { return -(g * of("sin", x)); }
@@ -150,16 +154,16 @@ Pair d_quotient(const Incoming& i, std::string_view division) {
 Pair d_division(const Incoming& i) { return d_quotient(i, "division"); }
 Pair d_division_no_nan(const Incoming& i) { return d_quotient(i, "division_no_nan"); }
 
-// y = x - n z with an integer n, so dz = -n g. n is computed from x and y because x / z alone may round up to the next
-// integer.
+// y = x - n z with an integer n, so dy/dz = -n. n is computed as (x - y) / z, because x / z alone may round up to the
+// next integer.
 Pair d_remainder(const Incoming& i) {
   if (!i.need_z) return {i.g, nullptr};
   Tensor* n = i.b.unary("rint", i.b.div(i.b.sub(i.x, i.y), i.z));
   return {i.g, i.b.neg(i.b.mul(i.g, n))};
 }
 
-// Derivative of power, x^z: dx = z x^(z-1), and 0 where z = 0 for any x; dz = x^z ln x, and 0 where x = 0 <= z. The
-// selects guard the operands rather than the results, so that higher derivatives stay free of NaN too.
+// Derivative of y = power(x, z) = x^z: dy/dx = z x^(z-1), and 0 where z = 0 for any x; dy/dz = x^z ln x, and 0 where
+// x = 0 <= z. The selects guard the operands rather than the results, so that higher derivatives contain no NaN either.
 Pair d_power(const Incoming& i) {
   Builder& b = i.b;
   Pair result;
@@ -186,7 +190,7 @@ Pair d_extremum(const Incoming& i) {
   return {i.need_x ? chosen(i.x) : nullptr, i.need_z ? chosen(i.z) : nullptr};
 }
 
-// Derivative of atan2(x, z): (z, -x) / (x² + z²), and 0 at the origin.
+// Derivative of y = atan2(x, z): dy/dx = z / (x² + z²) and dy/dz = -x / (x² + z²), both 0 at the origin.
 Pair d_atan2(const Incoming& i) {
   Builder& b = i.b;
   Tensor* over = b.binary("division_no_nan", i.g, b.add(b.unary("square", i.x), b.unary("square", i.z)));

@@ -1,10 +1,11 @@
 // Operations between real and complex numbers: absolute values, conjugates, real and imaginary parts, and complex
 // tensors built from parts.
 //
-// The gradient of a real L with respect to z = x + iy is dL/dx + i dL/dy, so that z - rate * gradient descends. For an
-// analytic function, which includes most of arithmetic.cpp, this gradient is the incoming gradient times the conjugate
-// of the function's derivative. The functions in this file are not analytic and have their own rules for complex
-// operands.
+// The gradient of a real L with respect to z = x + iy is dL/dx + i dL/dy, so that the step z - rate * gradient
+// decreases
+// L. For an analytic function, which includes most of arithmetic.cpp, this gradient is the incoming gradient times the
+// conjugate of the function's derivative. The functions in this file are not analytic and have their own rules for
+// complex operands.
 #include "core/ops/elementwise.h"
 #include "mpsgraph/core/builder.h"
 
@@ -17,7 +18,7 @@ std::vector<TensorType> infer_magnitude(const InferContext& c) {
   return {{real_type(c.dtype(0)), c.shape(0)}};
 }
 
-// x / |x|, and 0 where x is 0.
+// The direction of x: x / |x|, or 0 where x is 0.
 Tensor* direction(Builder& b, Tensor* x, Tensor* magnitude) {
   if (!is_complex(x->dtype())) return b.unary("sign", x);
   return b.binary("division_no_nan", x, b.cast(magnitude, x->dtype()));

@@ -1,10 +1,11 @@
-// Family call: an executable of another graph used as one operation, looked up by its symbol when the graph is
-// compiled.
+// Family call: an executable of another graph used as one operation. The executable is looked up by its symbol when the
+// graph is compiled.
 //
 // The compilation's callables define what a symbol refers to, so the graph itself only stores the types of the results.
-// The executable may change variables of its own graph; therefore a call is never merged with another, and a call that
-// is a target operation always runs. Differentiation cannot see inside the executable, so only linear calls are
-// differentiable, and their transpose is another callable. A sum over processes, for example, is its own transpose.
+// Because the executable may change variables of its own graph, a call is never merged with another, and a call that
+// is a target operation always runs. Differentiation cannot see inside the executable. Only linear calls are therefore
+// differentiable, and each must name the callable that is its transpose. A sum over processes, for example, is its own
+// transpose.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -21,8 +22,8 @@ std::vector<TensorType> infer_call(const InferContext& c) {
   return types;
 }
 
-// Differentiates a call by calling its transpose, which maps the gradients of the results to those of the operands. The
-// transpose of the transpose is the original call.
+// Differentiates a call by calling its transpose, which maps the gradients of the results to the gradients of the
+// operands. The transpose of the transpose is the original call.
 void d_call(GradientContext& g) {
   const std::string& symbol = g.attributes().string("symbol");
   const std::string& transpose = g.attributes().string("transpose");

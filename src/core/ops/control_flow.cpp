@@ -25,11 +25,11 @@ void require_one_bool(const InferContext& c, const TensorType& type, std::string
     c.shape_error(cat(what, " must be a single bool, got ", type, "; reduce it first"));
 }
 
-// Checks loop-carried values: each value passed on must have a type that its receiver accepts.
+// Checks that each loop-carried value in `given` has a type that the block argument in `taken` accepts.
 void require_same_types(const InferContext& c, const std::vector<TensorType>& given, const std::vector<Tensor*>& taken,
                         std::string_view from, std::string_view to) {
   if (given.size() != taken.size()) {
-    c.graph_error(cat(from, " must match ", to, " in number, got ", given.size(), " and ", taken.size()));
+    c.graph_error(cat(from, " and ", to, " must be equal in number, got ", given.size(), " and ", taken.size()));
   }
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string pair = cat("value ", i, " of ", from, " is ", given[i], ", but ", to, " take ", taken[i]->type);
@@ -40,7 +40,7 @@ void require_same_types(const InferContext& c, const std::vector<TensorType>& gi
   }
 }
 
-// Types of the loop's initial operands, followed by those of the carried values that start at zero.
+// Types of the loop's initial operands, followed by the types of the carried values that start at zero.
 std::vector<TensorType> initial_types(const InferContext& c, size_t first, const std::vector<Tensor*>& arguments) {
   std::vector<TensorType> types = types_of(c.inputs, first);
   const int64_t count = c.attributes.integer(from_zero);
@@ -57,7 +57,8 @@ std::vector<TensorType> infer_if(const InferContext& c) {
   const auto& then = c.blocks[0]->results;
   const auto& otherwise = c.blocks[1]->results;
   if (!c.blocks[0]->arguments.empty() || !c.blocks[1]->arguments.empty())
-    c.graph_error("the blocks of an if must not take arguments");
+    c.graph_error(cat("the blocks of an if must not take arguments, got ", c.blocks[0]->arguments.size(), " and ",
+                      c.blocks[1]->arguments.size()));
   if (then.size() != otherwise.size()) {
     c.graph_error(cat("both blocks must return the same number of results, got ", then.size(),
                       " from the then block and ", otherwise.size(), " from the else block"));

@@ -1,7 +1,7 @@
 // Declarations shared by the files of the family control_flow.
 //
-// The operations and their inference are in control_flow.cpp, the histories that loops keep for their derivatives in
-// control_flow_history.cpp, and the derivatives in control_flow_gradients.cpp.
+// The operations and their inference are in control_flow.cpp. The histories in which loops save values for their
+// derivatives are in control_flow_history.cpp, and the derivatives are in control_flow_gradients.cpp.
 #pragma once
 
 #include <unordered_map>
@@ -18,14 +18,15 @@ void d_while(GradientContext& g);
 // Types of tensors[first] and all following tensors.
 std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t first = 0);
 
-// Attribute of loops: the number of carried values, counted from the last, that start at zero (a history: empty)
-// instead of at an operand. Differentiation adds such values to existing loops, which cannot gain operands any more.
+// Loop attribute: the number of trailing carried values that start at zero (or, for a history, empty) instead of at an
+// operand. Differentiation adds such values to existing loops, because operands can no longer be added to those loops.
 inline constexpr std::string_view from_zero = "from_zero";
 
 // Supplies substitutes for the tensors of a block while the derivative of that block is built in another block. Cheap
 // operations (constants, shape arithmetic) are repeated in the other block so that inference can still evaluate them.
-// All other tensors are saved where the block runs, because running them again would draw new random numbers and repeat
-// assignments.
+// All other tensors are saved when the original block runs, because running their operations again would draw new
+// random
+// numbers and repeat assignments.
 class Substitutes {
  public:
   explicit Substitutes(const Block& hidden);
@@ -34,7 +35,7 @@ class Substitutes {
   Substitutes& operator=(const Substitutes&) = delete;
 
  protected:
-  // Makes the block keep the tensor and returns it in the current block.
+  // Adds the tensor to the values that the block saves, and returns the saved value in the current block.
   virtual Tensor* save(Tensor* inner) = 0;
   // Whether to recompute the operation instead of saving its result.
   virtual bool repeatable(const Operation& origin);

@@ -1,12 +1,15 @@
 // The derivatives of if, for, and while.
 //
 //   if     an `if` with the same predicate; each block returns the gradients of all outside tensors that either branch
-//   used
-//   for    a `for` with as many iterations, in reverse order: it maps the gradients of the values after an iteration to
-//          those of the values before it, and accumulates the gradients of the outside tensors that the body used
+//          used
+//   for    a `for` with the same number of iterations, in reverse order: it maps the gradients of the values after an
+//          iteration to the gradients of the values before it, and accumulates the gradients of the outside tensors
+//          that
+//          the body used
 //   while  a `while` that counts down: its `before` is the derivative of `before`, and its `after` that of `after`
+//
 // Intermediate values that the derivative of an iteration needs come from histories, which differentiation adds to the
-// forward loop.
+// original loop.
 #include <algorithm>
 #include <memory>
 
@@ -21,8 +24,9 @@ using Tensors = std::vector<Tensor*>;
 
 // ---- if
 
-// Saves tensors of a branch by making them additional results of the `if`. The other branch returns `undefined` for
-// them, which is never read.
+// Saves tensors of a branch by making them additional results of the `if`. The other branch returns `undefined` in
+// their
+// place, which is never read.
 class BranchResults final : public Substitutes {
  public:
   BranchResults(Operation& operation, size_t branch)
@@ -76,9 +80,9 @@ Tensor* add_argument(Block& block, const TensorType& type) {
   return block.arguments.emplace_back(argument->output());
 }
 
-// The backward loop under construction. Besides the values its blocks begin with, the loop carries values that are
-// discovered while it is built: each of these has an argument in every block and passes through unchanged unless
-// replaced.
+// The backward loop under construction. In addition to the block arguments requested at the start, the loop carries
+// values that are discovered while it is built. Each such value has an argument in every block and passes through
+// unchanged unless replaced.
 class BackwardLoop {
  public:
   explicit BackwardLoop(Graph& graph) : graph_(graph) {}
@@ -101,18 +105,18 @@ class BackwardLoop {
 
   void finish(const Tensors& results) { finished_.push_back(graph_.finish_block(blocks_.back(), results)); }
 
-  // Adds a loop-carried value that starts at `initial` and returns its number.
+  // Adds a loop-carried value that starts at `initial` and returns its index.
   size_t carry(Tensor* initial) {
     Carried carried{initial, {}};
     for (Block* block : blocks_) carried.through.push_back(add_argument(*block, initial->type));
     carried_.push_back(std::move(carried));
     return carried_.size() - 1;
   }
-  // The carried value at this point of the current block: the block's argument until it is replaced.
+  // The carried value at this point of the current block: the block's argument until the value is replaced.
   Tensor*& current(size_t carried) { return carried_[carried].through[blocks_.size() - 1]; }
   Block& block() { return *blocks_.back(); }
 
-  // Creates the loop operation. Its last results are the carried values.
+  // Creates the loop operation. Its last results are the final values of the carried values.
   Operation* create(std::string_view kind, Tensors inputs) {
     for (const Carried& carried : carried_) {
       inputs.push_back(carried.initial);
@@ -127,7 +131,7 @@ class BackwardLoop {
  private:
   struct Carried {
     Tensor* initial;
-    Tensors through;  // one per block
+    Tensors through;  // the carried value in each block
   };
 
   Graph& graph_;
@@ -144,7 +148,7 @@ Tensor* carry_from_zero(Operation& loop, const TensorType& type) {
   return loop.graph().append_output(&loop, type);
 }
 
-// The smallest id among an operation and everything in its blocks. Blocks are built in order and before the operation
+// The smallest id of an operation and of everything in its blocks. Blocks are built in order, and before the operation
 // that owns them.
 int64_t first_number(const Operation& operation) {
   int64_t first = operation.id;
@@ -164,9 +168,10 @@ bool assigned_since(const Block& block, const Tensor* variable, int64_t id) {
   return false;
 }
 
-// Saves tensors of one block of a loop in histories: pushed in each iteration of the forward loop, popped in each
-// iteration of the backward loop. Loop-invariant tensors are recomputed instead, because a weight that is read in the
-// loop would otherwise be copied once per iteration.
+// Saves tensors of one block of a loop in histories. Each iteration of the forward loop pushes the tensor, and each
+// iteration of the backward loop pops it. Loop-invariant tensors are recomputed instead, because a weight that is read
+// in
+// the loop would otherwise be copied once per iteration.
 class IterationHistory final : public Substitutes {
  public:
   IterationHistory(Operation& loop, size_t block, BackwardLoop& backward)
@@ -192,7 +197,7 @@ class IterationHistory final : public Substitutes {
 
   bool repeatable(const Operation& origin) override { return Substitutes::repeatable(origin) || is_invariant(origin); }
 
-  // Whether the operation returns the same result in every iteration and also when computed after the loop.
+  // Whether the operation returns the same result in every iteration and would return it after the loop as well.
   bool is_invariant(const Operation& operation) {
     if (const auto found = invariant_.find(&operation); found != invariant_.end()) return found->second;
     return invariant_[&operation] = finds_invariant(operation);
@@ -207,7 +212,7 @@ class IterationHistory final : public Substitutes {
     });
   }
 
-  // Whether the variable is unassigned within the outermost operation around the loop and after it.
+  // Whether no assignment changes the variable within or after the outermost operation that contains the loop.
   bool keeps_its_value(const Tensor* variable) {
     const Operation* outermost = &loop_;
     while (outermost->parent->owner) outermost = outermost->parent->owner;
@@ -220,8 +225,8 @@ class IterationHistory final : public Substitutes {
   std::unordered_map<const Operation*, bool> invariant_;
 };
 
-// Gradients of outside tensors that a loop used, accumulated over its iterations. A sum becomes a loop-carried value
-// when its first gradient appears.
+// Gradients of the outside tensors that a loop used, accumulated over its iterations. The sum for a tensor becomes a
+// loop-carried value when the first gradient of that tensor appears.
 class CaptureSums {
  public:
   CaptureSums(GradientContext& g, BackwardLoop& backward) : g_(g), backward_(backward), carried_(g.captures.size()) {
@@ -251,7 +256,7 @@ class CaptureSums {
   std::vector<std::optional<size_t>> carried_;
 };
 
-// Positions, among the loop-carried values, of those whose gradients are needed.
+// Indices of the loop-carried values whose gradients are needed.
 using Positions = std::vector<size_t>;
 
 Positions positions_where(const std::vector<bool>& flags) {
@@ -268,8 +273,9 @@ Tensors picked(const Tensors& tensors, const Positions& positions, size_t first 
   return result;
 }
 
-// Marks the results of a block that depend, in this or a later iteration, on the marked arguments or on captured
-// tensors. Returns whether any result was newly marked.
+// Marks the results of a block that depend on the marked arguments or on captured tensors. Returns whether any result
+// was
+// newly marked; callers then search again, because a marked result is the argument of the next iteration.
 bool spread(const Block& block, const GradientContext& g, const std::vector<bool>& arguments, size_t first_argument,
             std::vector<bool>& results, size_t first_result) {
   Tensors sources = picked(block.arguments, positions_where(arguments), first_argument);
@@ -283,7 +289,7 @@ bool spread(const Block& block, const GradientContext& g, const std::vector<bool
   return news;
 }
 
-// The incoming gradients of the operation's results at these positions, with zeros where there is none.
+// The incoming gradients of the results at these positions, with zeros for results that no gradient reaches.
 Tensors incoming_or_zeros(GradientContext& g, const Positions& positions) {
   Tensors result;
   for (size_t i : positions)
@@ -291,9 +297,10 @@ Tensors incoming_or_zeros(GradientContext& g, const Positions& positions) {
   return result;
 }
 
-// Builds the derivative of one loop block in the current block: maps the gradients of `results` to those of `arguments`
-// (zeros where no gradient reaches one) and adds the gradients of captured tensors to `sums`. The zeros take their
-// shapes from `like` if it is not empty.
+// Builds the derivative of one loop block in the current block. Returns the gradients of `arguments`, given the
+// gradients
+// of `results`, and adds the gradients of captured tensors to `sums`. An argument that no gradient reaches gets zeros,
+// with the shape of the corresponding entry of `like`, or of the argument itself if `like` is empty.
 Tensors d_block(const Block& block, const Tensors& results, const Tensors& incoming, const Tensors& arguments,
                 const Tensors& like, GradientContext& g, CaptureSums& sums) {
   Seeds seeds;
@@ -368,7 +375,7 @@ void d_for(GradientContext& g) {
   sums.deliver(result);
 }
 
-// Derivative of while. `before` runs once more than `after`, in the forward loop as in the backward loop.
+// Derivative of while. `before` runs once more than `after`, both in the original loop and in the backward loop.
 void d_while(GradientContext& g) {
   Builder b(g.graph());
   Operation& loop = g.operation;

@@ -3,13 +3,17 @@
 //   history_push(history, value) -> history        appends a value
 //   history_pop(history) -> history, value         removes the last value; an empty history stays empty and yields
 //   zeros
-//   history_empty(history) -> history              an empty history of the same type
-//   history_addition(history, history) -> history  adds value by value, aligned at the last; missing values count as
-//   zero
-// A history is a value like any other: a loop can carry it, a branch can return it, it can be pushed to another history
-// (of an enclosing loop), and it is differentiable, its derivative being a history too. An empty history yields zeros,
-// so it also represents a zero derivative. Its length is only known at run time, so no tensor dimension could represent
-// it.
+//   history_empty(history) -> history              returns an empty history of the same type
+//   history_addition(history, history) -> history  adds two histories value by value, aligned at the last value;
+//   missing
+//                                                  values count as zero
+//
+// A history is an ordinary value: a loop can carry it, a branch can return it, and it can be pushed onto another
+// history
+// (of an enclosing loop). It is differentiable, and its derivative is also a history. An empty history yields zeros,
+// so it also represents a zero derivative. The length of a history is only known at run time, so no tensor dimension
+// could
+// represent it.
 #include "core/ops/control_flow.h"
 #include "mpsgraph/core/builder.h"
 
@@ -21,7 +25,7 @@ const TensorType& require_history(const InferContext& c, size_t i) {
   return c.type(i);
 }
 
-// The common type of two descriptions of the same value: a dimension may be known in only one of them.
+// Merges two types of the same value, because a dimension may be known in only one of them.
 TensorType merged(const InferContext& c, const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.history != b.history || !compatible(a.shape, b.shape))
     c.graph_error(cat("values of one history must have the same type, got ", a, " and ", b));

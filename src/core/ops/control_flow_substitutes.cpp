@@ -6,7 +6,8 @@
 namespace mpsgraph::ops {
 namespace {
 
-constexpr int max_repeated_depth = 64;  // longer chains are saved
+// maximum depth of a chain of recomputed operations; results of longer chains are saved
+constexpr int max_repeated_depth = 64;
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 // Family convolution: convolutions over two and three axes, grouped and depthwise, and their gradients with respect to
-// source and weights.
+// source and weights. In two dimensions, the result at position (y, x) and output channel o is
 //
 //   result[n,y,x,o] = sum over i, ky, kx of source[n, y*sy + ky*dy - top, x*sx + kx*dx - left, i] * weights[ky,kx,i,o]
 //
-// This is a cross-correlation, as usual in deep learning. A convolution and its two gradients are bilinear, and the
-// derivative of each is expressed by the other two, so derivatives of any order exist.
+// with strides s and dilations d. This is a cross-correlation, as usual in deep learning. A convolution and its two
+// gradients are bilinear, and the derivative of each is expressed by the other two, so derivatives of any order exist.
 #include "core/ops/convolution.h"
 
 #include "core/ops/primitive.h"
@@ -15,7 +15,7 @@ namespace mpsgraph::ops {
 
 namespace {
 
-// Shapes of a convolution's source, weights, and result, as far as they are known.
+// Shapes of a convolution's source, weights, and result; dimensions may be unknown.
 struct ConvolutionShapes {
   Shape source, weights, result;
 };
@@ -65,7 +65,7 @@ int64_t product(const InferContext& context, int64_t a, int64_t b, const Convolu
   return result;
 }
 
-// The number of source channels that the weights imply; -1 if they do not determine it.
+// The number of source channels that the weights imply; -1 if they imply none or their sizes are unknown.
 int64_t source_channels(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t inputs = operands.weights[c.weights_in];
   if (!c.depthwise) return product(context, inputs, c.groups, operands);
@@ -78,7 +78,7 @@ int64_t result_channels(const InferContext& context, const Convolution& c, const
     const bool fits = outputs < 0 || came < 0 || (came == 0 ? outputs == 0 : outputs % came == 0);
     if (!fits)
       context.shape_error(cat("the output channels of the weights (", outputs,
-                              ") must be a multiple of the source's channels (", came, "), got ", list(operands)));
+                              ") must be a multiple of the source channels (", came, "), got shapes ", list(operands)));
     return outputs;
   }
   if (c.depthwise) return product(context, operands.weights[c.weights_in], outputs, operands);
@@ -89,7 +89,8 @@ int64_t result_channels(const InferContext& context, const Convolution& c, const
   return outputs;
 }
 
-// The result shape of convolving source with weights. Throws ShapeError when the two do not fit together.
+// The result shape of convolving source with weights. Throws ShapeError if the shapes of source and weights are
+// inconsistent.
 Shape convolve(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t expected = source_channels(context, c, operands), came = size_at(operands.source, c.channel);
   if (expected >= 0 && came >= 0 && expected != came)
@@ -155,7 +156,7 @@ std::vector<TensorType> infer_weights_gradient(const InferContext& context, int 
 }
 
 // Adds one of the three bilinear operations (convolution, data gradient, weights gradient) with the attributes of the
-// operation being differentiated.
+// operation that is differentiated.
 struct Bilinear {
   GradientContext& g;
   const ConvolutionKinds& kinds;
@@ -179,14 +180,18 @@ void d_convolution(GradientContext& g, const Bilinear& make) {
   if (g.needs(1)) g.set(1, make.d_weights(g.incoming(), source, weights));
 }
 
-// y = d_source(r, w) satisfies <s, y> = <conv(s, w), r>, so the incoming gradient takes the role of the source.
+// y = d_source(r, w) satisfies <s, y> = <conv(s, w), r> for every source s, so the incoming gradient of y takes the
+// role
+// of the source.
 void d_data_gradient(GradientContext& g, const Bilinear& make) {
   Tensor *result = g.input(0), *weights = g.input(1), *source = g.incoming();
   if (g.needs(0)) g.set(0, make.convolution(source, weights));
   if (g.needs(1)) g.set(1, make.d_weights(result, source, weights));
 }
 
-// y = d_weights(r, s) satisfies <w, y> = <conv(s, w), r>, so the incoming gradient takes the role of the weights.
+// y = d_weights(r, s) satisfies <w, y> = <conv(s, w), r> for all weights w, so the incoming gradient of y takes the
+// role of
+// the weights.
 void d_weights_gradient(GradientContext& g, const Bilinear& make) {
   Tensor *result = g.input(0), *source = g.input(1), *weights = g.incoming();
   if (g.needs(0)) g.set(0, make.convolution(source, weights));

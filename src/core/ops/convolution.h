@@ -1,21 +1,24 @@
-// How a convolution interprets its operands, derived from its attributes: the axes of the layouts, groups, and windows.
+// How the attributes of a convolution determine the roles of its operands' axes: layouts, groups, and windows.
 //
 // Shared by inference and lowering. Source, incoming gradient, and result have the same data layout. Every convolution
-// (two or three axes, grouped or depthwise) can be treated as a grouped convolution; GroupedWeights describes it in
-// this form to kernels.
+// (two or three axes, grouped or depthwise) can be treated as a grouped convolution; GroupedWeights describes the
+// weights
+// to kernels in this form.
 #pragma once
 
 #include "core/ops/window.h"
 
 namespace mpsgraph::ops {
 
-// Axes of a convolution's weights. Without depthwise, weights_in holds input channels / groups and weights_out holds
-// the output channels; output channel o belongs to group o / (output channels / groups). In a depthwise convolution
-// each input channel is a group. In two dimensions its outputs have a separate axis (the channel multiplier); in three
-// dimensions they are adjacent on the single channel axis, and weights_in equals weights_out.
+// Axes of a convolution's weights. In a convolution that is not depthwise, axis weights_in has size
+// input channels / groups and axis weights_out has one entry per output channel; output channel o belongs to group
+// o / (output channels / groups). In a depthwise convolution each input channel is a group. In two dimensions the
+// outputs
+// of a group have a separate axis (the channel multiplier). In three dimensions they are adjacent on the single channel
+// axis, and weights_in equals weights_out.
 struct Convolution : Windows {
   bool depthwise = false;
-  int64_t groups = 1;  // unless depthwise
+  int64_t groups = 1;  // unused if depthwise
   int weights_rank = 4, weights_out = 0, weights_in = 0;
   std::array<int, most> weights_spatial{};
 
@@ -24,7 +27,7 @@ struct Convolution : Windows {
     depthwise = !attributes.has("groups");
     if (!depthwise) groups = attributes.integer("groups");
     int first = 0;
-    if (fixed_rank == 0) {  // weights have the layout of the source's last axes
+    if (fixed_rank == 0) {  // The weights have the layout of the source's last four axes.
       weights_out = weights_in = weights_rank + channel;
       for (int i = 0; i < count; ++i) weights_spatial[i] = weights_rank + spatial[i];
       return;
@@ -38,7 +41,7 @@ struct Convolution : Windows {
   }
 };
 
-// Weights seen as [groups][inputs][outputs], besides their spatial axes: sizes, and strides in elements.
+// Weights viewed as [groups][inputs][outputs] at each spatial position: sizes, and strides in elements.
 struct GroupedWeights {
   int64_t groups, inputs, outputs;
   int64_t group_stride, input_stride, output_stride;

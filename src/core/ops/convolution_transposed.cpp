@@ -1,10 +1,12 @@
-// Family convolution: the transposed convolution and its gradients, which are the operations of the ordinary
-// convolution under other names.
+// Family convolution: the transposed convolution and its gradients. They are implemented by the operations of the
+// ordinary convolution.
 //
-// A transposed convolution is the gradient of a convolution with respect to its source. It therefore takes the
-// descriptor of that convolution, and the shape of its own result, because several shapes are possible. Its gradient
-// with respect to its source is that convolution; its gradient with respect to the weights is that convolution's
-// weights gradient with source and incoming gradient exchanged.
+// A transposed convolution is the gradient of an ordinary convolution with respect to its source. It therefore takes
+// the
+// descriptor of the ordinary convolution, and its own result shape as an operand, because several result shapes are
+// possible. The gradient of a transposed convolution with respect to its source is the ordinary convolution. Its
+// gradient
+// with respect to the weights is the ordinary weights gradient with source and incoming gradient exchanged.
 #include "core/ops/convolution.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
@@ -18,7 +20,7 @@ std::vector<TensorType> infer_transposed(const InferContext& context) {
   return definition_of("convolution2d_data_gradient").infer(context);
 }
 
-// Operands: incoming gradient, weights, output_shape. The source has the shape of the convolution's result.
+// Operands: incoming gradient, weights, output_shape. The result has the shape of the ordinary convolution's result.
 std::vector<TensorType> infer_transposed_data_gradient(const InferContext& context) {
   const TensorType made = definition_of("convolution2d").infer(context)[0];
   return {{made.dtype, stated_shape(context, 2, made.shape)}};

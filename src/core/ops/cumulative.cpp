@@ -1,10 +1,12 @@
 // Family cumulative: running sums, products, and extrema along an axis, and the operations that their derivatives need.
 //
 //   inclusive  y_i = x_0 ∘ ... ∘ x_i          exclusive  y_i = x_0 ∘ ... ∘ x_(i-1), starting with the neutral element
-//   reverse    the same from the other end
-// Once an extremum is NaN it stays NaN. Where several elements attain the extremum, the last of them so far gets the
-// gradient. Products are differentiated without division, so zeros need no special case. Derivatives conjugate complex
-// factors.
+//   reverse    the same, but starting from the last element
+//
+// Once an extremum is NaN it stays NaN. If several of the elements up to position i attain the extremum, the last of
+// them
+// gets the gradient. Products are differentiated without division, so zeros need no special case. Derivatives conjugate
+// complex factors.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
@@ -17,8 +19,8 @@ void require_cumulable(const InferContext& c) {
     c.dtype_error("source must be numeric, got bool: cast it to int32 or float32 first");
   const bool ordered = c.definition.name != "cumulative_sum" && c.definition.name != "cumulative_product";
   if (is_complex(c.dtype(0)) && ordered)
-    c.dtype_error(
-        cat("source must be real because complex numbers have no order, got ", c.dtype(0), ": use absolute of it"));
+    c.dtype_error(cat("source must be real because complex numbers have no order, got ", c.dtype(0),
+                      ": take its absolute first"));
 }
 
 std::vector<TensorType> infer_numbers(const InferContext& c) {
@@ -32,7 +34,7 @@ std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
   return {c.type(0)};
 }
 
-// The operation's attributes, with the direction reversed if `turned`.
+// The operation's axis and direction attributes, with the direction reversed if `turned`.
 Attributes direction(const GradientContext& g, bool turned, std::optional<bool> exclusive = {}) {
   Attributes attributes{{"axis", g.attributes().integer("axis")},
                         {"reverse", g.attributes().boolean("reverse") != turned}};
@@ -44,10 +46,15 @@ void d_cumulative_sum(GradientContext& g) {
   g.set(0, g.add_alike("cumulative_sum", {g.incoming()}, direction(g, true, g.attributes().boolean("exclusive"))));
 }
 
-// Derivative of the cumulative product. With E_j the product of the elements before j and g the incoming gradient,
-// forward and exclusive:
-//   dx_j = E_j · Σ_(i>j) g_i Π_(j<k<i) x_k,  where the sum is the recurrence run from the other end;
-// inclusive: Σ_(i>=j) g_i Π_(j<k<=i) x_k = g_j + the recurrence of x · g.
+// Derivative of the cumulative product along the axis, without reverse. Let E_j be the product of the elements before
+// j,
+// and g the incoming gradient. For an exclusive product,
+//
+//   dx_j = E_j · Σ_(i>j) g_i Π_(j<k<i) x_k,
+//
+// where the sum is cumulative_recurrence run in the opposite direction. For an inclusive product, the sum is
+//
+//   Σ_(i>=j) g_i Π_(j<k<=i) x_k = g_j + the recurrence of x · g.
 void d_cumulative_product(GradientContext& g) {
   Builder b(g.graph());
   Tensor *x = b.conjugate(g.input(0)), *incoming = g.incoming();
@@ -68,7 +75,7 @@ void d_cumulative_extremum(GradientContext& g) {
                        {{"axis", g.attributes().integer("axis")}, {"mode", std::string("add")}}));
 }
 
-// Index, along the axis, of the element that is the running extremum; -1 before the first element.
+// Infers the type of the positions along the axis at which the running extrema lie; -1 before the first element.
 std::vector<TensorType> infer_arg_extremum(const InferContext& c) {
   infer_numbers(c);
   if (c.shape(0).ranked()) require_countable(c, c.shape(0), c.axis(c.attributes.integer("axis"), c.shape(0).rank()));

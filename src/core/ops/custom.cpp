@@ -1,7 +1,9 @@
 // Family custom: a user-defined operation, looked up by name and key in the registry (mpsgraph/core/custom.h).
 //
 // MPSGraph has no such operation; docs/decisions/0041 explains the exception. The graph stores the name, the key, and
-// the user's attributes; the registry knows the allowed attributes, type inference, and the derivative.
+// the user's attributes. The registry stores the declarations of the attributes, the inference function, and the
+// gradient
+// function.
 #include "mpsgraph/core/custom.h"
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
@@ -39,8 +41,9 @@ std::vector<TensorType> stated_types(const InferContext& c, const std::string& f
   bool operands_known = true;
   for (size_t i = 0; i < c.count(); ++i) operands_known &= known(c.type(i));
   if (types.empty() || (operands_known && !std::ranges::all_of(types, known)))
-    throw ShapeError(cat(front, "the result shapes cannot be inferred here: they depend on the operand shapes, and ",
-                         "this process has no inference function for them; register the operation with one", c.where));
+    throw ShapeError(cat(front, "the result shapes depend on the operand shapes and cannot be inferred, because this ",
+                         "process has no shape inference function for the operation; register the operation with one",
+                         c.where));
   return types;
 }
 
@@ -69,8 +72,8 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
     types = custom->infer(site);
   } else {
     if (c.count() == 0)
-      throw GraphError(cat(front, "an operation without operands needs an inference function: by default the result ",
-                           "has the type of operand 0", c.where));
+      throw GraphError(cat(front, "an operation without operands needs a shape inference function, because by default ",
+                           "the result has the type of operand 0; register the operation with one", c.where));
     types.push_back(c.type(0));
   }
   const Types& stated = c.attributes.types("types");
@@ -78,16 +81,16 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
   for (size_t i = 0; as_stated && i < stated.size(); ++i)
     as_stated = stated[i].dtype == types[i].dtype && compatible(stated[i].shape, types[i].shape);
   if (!as_stated)
-    throw ShapeError(cat(front, "the inference function contradicts the result types it returned when the operation ",
-                         "was built, now that more sizes are known: it must return the same dtypes and compatible ",
-                         "shapes", c.where));
+    throw ShapeError(cat(front, "the shape inference function contradicts the result types that it returned when the ",
+                         "operation was built, now that more sizes are known; it must return the same dtypes and ",
+                         "compatible shapes", c.where));
   for (size_t i = 0; i < types.size(); ++i) {
     bool sound = !types[i].history && (!types[i].shape.ranked() || types[i].shape.rank() <= max_rank);
     if (types[i].shape.ranked())
       for (int64_t size : types[i].shape.dims()) sound &= size >= -1;
     if (!sound)
-      throw ShapeError(cat(front, "the inference function must return sizes of at least 0, or -1 where unknown, and a ",
-                           "rank of at most ", max_rank, ", got ", types[i], " for result ", i, c.where));
+      throw ShapeError(cat(front, "the shape inference function must return sizes of at least 0, or -1 for unknown ",
+                           "sizes, and a rank of at most ", max_rank, ", got ", types[i], " for result ", i, c.where));
   }
   return types;
 }
@@ -104,8 +107,8 @@ void d_custom(GradientContext& g) {
   for (size_t i = 0; i < g.operation.inputs.size(); ++i) seen.needed.push_back(g.needs(i));
   const std::vector<Tensor*> gradients = custom->gradient(seen);
   if (gradients.size() != g.operation.inputs.size())
-    throw GraphError(cat(front, "the gradient function must return one tensor per operand, or none where the gradient ",
-                         "is zero, got ", gradients.size(), " for ", g.operation.inputs.size(), " operands",
+    throw GraphError(cat(front, "the gradient function must return one tensor per operand (null for a zero gradient), ",
+                         "got ", gradients.size(), " tensors for ", g.operation.inputs.size(), " operands",
                          g.operation.where()));
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;

@@ -1,8 +1,8 @@
-// Family debugging: observing and aborting a run. MPSGraph has no such operations (docs/decisions/0037).
+// Family debugging: operations that observe or abort a run. MPSGraph has no such operations (docs/decisions/0037).
 //
 // `print` returns its operand unchanged and passes its text to the print listeners (mpsgraph/runtime/printing.h).
-// `check` ends the run if an element of its condition is false, before the run's effects where possible: the compiler's
-// pass `indices` turns it into a check_indices, which every device supports.
+// `check` ends the run if an element of its condition is false, before any effects of the run where possible. The
+// compiler's pass `indices` turns it into a check_indices, which every device supports.
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {
@@ -36,7 +36,7 @@ const Family debugging_family("debugging", [] {
   OperationDefinition check = primitive("check", 1, {required("message", AttributeKind::string)}, infer_check, nullptr);
   check.has_effect = true;
   define(std::move(check));
-  // For devices that cannot print during a run: passes what the operation's blocks have printed to the host.
+  // For devices that cannot print during a run: passes the output that the operation's blocks have printed to the host.
   OperationDefinition report = primitive("report_prints", {1, any_number}, {}, infer_report, nullptr);
   report.has_effect = true;
   report.internal = true;

@@ -1,5 +1,6 @@
-// Declarations shared by element-wise definitions: classes of dtypes they accept, numpy broadcasting, and the form of a
-// definition. The operations are in arithmetic.cpp, arithmetic_complex.cpp, and activation.cpp.
+// Declarations shared by element-wise definitions: the classes of dtypes that operations accept, numpy broadcasting,
+// and
+// the structure of a definition. The operations are in arithmetic.cpp, arithmetic_complex.cpp, and activation.cpp.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// A helper shared by the derivatives of extrema.
+// A helper for the derivatives of minimum, maximum, and the reductions to an extremum.
 #pragma once
 
 #include <limits>
@@ -7,8 +7,9 @@
 
 namespace mpsgraph::ops {
 
-// Gradient factor for elements that were not chosen: 0, or NaN where the extremum is NaN, so that a NaN never turns
-// into a zero gradient.
+// Gradient factor for elements that are not the extremum: 0, or NaN where the extremum is NaN, so that the gradient of
+// a
+// NaN result is never zero.
 inline Tensor* zero_or_nan(Builder& b, Tensor* extremum) {
   Tensor* zero = b.scalar_like(extremum, 0);
   if (!is_float(extremum->dtype())) return zero;

@@ -1,13 +1,16 @@
 // Family fourier_transform: discrete Fourier transforms over up to four axes, of complex tensors and between real and
-// Hermitean tensors.
+// Hermitean tensors. Along each transformed axis of length n,
 //
-//   result[k] = scale Σ_j exp(∓ 2πi j k / n) x[j]      - for the forward, + for the inverse transform, along each axis
+//   result[k] = scale Σ_j exp(∓ 2πi j k / n) x[j]      with - for the forward and + for the inverse transform
 //
-// The transform of a real signal is Hermitean: real_to_hermitean_fft keeps n/2 + 1 points of the last axis among
-// `axes`, and hermitean_to_real_fft takes as many. Scale and direction are independent. All transforms are linear, so
-// each derivative is a transform in the opposite direction with the same scale. For complex tensors the derivative is
-// the transform by the adjoint matrix; between real and Hermitean tensors, the points that represent two frequencies
-// are weighted by one half or by two.
+// The transform of a real signal is Hermitean: real_to_hermitean_fft returns only the first n/2 + 1 points of the last
+// axis
+// among `axes`, and hermitean_to_real_fft takes that many. Scale and direction are independent. All transforms are
+// linear,
+// so each derivative is a transform in the opposite direction with the same scale. For complex tensors the derivative
+// is
+// the transform by the adjoint matrix. Between real and Hermitean tensors, the points that represent two frequencies
+// are additionally weighted by one half or by two.
 #include "core/ops/fourier_transform.h"
 
 #include <algorithm>
@@ -23,7 +26,7 @@ namespace {
 
 constexpr size_t most_axes = 4;  // MPSGraph's limit
 
-// Checks the attributes and returns the axes in ascending order; empty while the source is unranked.
+// Checks the attributes and returns the axes in ascending order; empty if the source is unranked.
 std::vector<int> checked_axes(const InferContext& c, const Shape& shape) {
   const Ints& axes = c.attributes.integers("axes");
   const std::string& scaling = c.attributes.string("scaling");
@@ -81,7 +84,7 @@ std::vector<TensorType> infer_hermitean_to_real(const InferContext& c) {
   return {{real_type(c.dtype(0)), Shape(dims)}};
 }
 
-// The attributes of the transform with the same axes and scale in the opposite direction.
+// The attributes of the opposite transform, with the same axes and scale.
 Attributes reversed(Attributes attributes) {
   attributes.set("inverse", !attributes.boolean("inverse"));
   return attributes;
@@ -90,7 +93,7 @@ Attributes reversed(Attributes attributes) {
 void d_fast_fourier_transform(GradientContext& c) {
   Builder b(c.graph());
   Tensor* gradient = c.add_alike("fast_fourier_transform", {c.incoming()}, reversed(c.attributes()));
-  c.set(0, b.cast(gradient, c.input(0)->dtype()));  // the cast takes the real part for a real input
+  c.set(0, b.cast(gradient, c.input(0)->dtype()));  // If the input is real, the cast keeps only the real part.
 }
 
 // ---- adjoints of the transforms between real and Hermitean tensors ----
@@ -105,7 +108,7 @@ void d_hermitean_to_real(GradientContext& c) {
 }
 
 // Weights of the points of a Hermitean tensor: `others` for points that also represent their mirror images; 1 for the
-// first point and, if the signal has even length, for the last.
+// first point and, if the real signal has even length, for the last point.
 Tensor* point_weights(Builder& b, const Attributes& attributes, const Dims& full, DType dtype, float others) {
   const int axis = fourier_axes(attributes, static_cast<int>(full.size())).back();
   const int64_t n = full[axis], points = n / 2 + 1;
@@ -178,7 +181,7 @@ double fourier_scale(const Attributes& attributes, const Dims& full) {
 }
 
 const Family fourier_transform_family("fourier_transform", [] {
-  // While the axes are not yet known, only the dtype can be inferred.
+  // Without known axes, only the dtype can be inferred.
   const Infer complex = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), {}}}; };
   const Infer same = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), c.shape(0)}}; };
   const Infer real = [](const InferContext& c) -> std::vector<TensorType> { return {{real_type(c.dtype(0)), {}}}; };

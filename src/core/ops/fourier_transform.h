@@ -1,4 +1,4 @@
-// Semantics of Fourier transforms shared by inference and kernels: the axes and the scale.
+// Axes and scale of Fourier transforms, computed from the attributes and shared by inference and kernels.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,11 @@
 
 namespace mpsgraph::ops {
 
-// The axes in ascending order. Hermitean tensors store half of their points along the last of these.
+// The axes in ascending order. Hermitean tensors store only half of the points of the last of these axes.
 std::vector<int> fourier_axes(const Attributes& attributes, int rank);
 
-// The scale factor selected by `scaling`: 1 for "none"; for "size", the reciprocal of the transform size, which is the
-// number of points of the full signal over all axes; for "unitary", the reciprocal of its square root.
+// The scale factor selected by `scaling`: 1 for "none", 1 / n for "size", and 1 / sqrt(n) for "unitary", where n is the
+// number of points of the full signal over all transformed axes.
 double fourier_scale(const Attributes& attributes, const Dims& full);
 
 }  // namespace mpsgraph::ops

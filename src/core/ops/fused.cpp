@@ -1,5 +1,5 @@
 // Operations created only by compiler passes: fused element-wise kernels, and convolution and matmul fused with the
-// bias, residual, and activation that follow. They have type inference but no derivative, because differentiation
+// following bias, residual, and activation. They have type inference but no derivative, because differentiation
 // happens before the passes run.
 #include "core/definition.h"
 #include "core/ops/window.h"
@@ -16,7 +16,9 @@ std::vector<TensorType> infer_fused_elementwise(const InferContext& c) {
   return types;
 }
 
-// Counts the operands: source and weights, then bias [C] and a residual of the result's shape if the flags say so.
+// Checks the number of operands and returns it. The operands are source and weights, then a bias [C] if has_bias is
+// set,
+// and a residual with the result's shape if has_residual is set.
 size_t fused_operands(const InferContext& c) {
   const size_t expected = 2 + c.attributes.boolean("has_bias") + c.attributes.boolean("has_residual");
   if (c.count() != expected) c.graph_error(cat("expected ", expected, " operands, got ", c.count()));
@@ -41,14 +43,15 @@ Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, 
   return Shape(dims);
 }
 
-// Infers the result shape as a float convolution of these shapes would.
+// Infers the result shape of a quantized convolution from that of a float convolution with the same operand shapes.
 std::vector<TensorType> infer_quantized_convolution(const InferContext& c) {
   for (size_t i = 0; i < c.count(); ++i) {
     const bool fits = c.dtype(i) == DType::int8 || (i != 1 && c.dtype(i) == DType::uint8);
     if (!fits) c.dtype_error(cat("operand ", i, " must be int8", i == 1 ? "" : " or uint8", ", got ", c.type(i)));
   }
   if (c.count() != 2u + c.attributes.boolean("has_residual"))
-    c.graph_error("operands must be source, weights, and a residual if has_residual is set");
+    c.graph_error(
+        cat("operands must be source, weights, and a residual if has_residual is set, got ", c.count(), " operands"));
   Graph floats;
   std::vector<Tensor*> operands;
   for (size_t i : {0, 1})
@@ -58,10 +61,13 @@ std::vector<TensorType> infer_quantized_convolution(const InferContext& c) {
 }
 
 // Definition of the quantized convolution, which computes
+//
 // v = sum of (source - source_zero_point) weights · source_scale · weights_scale + bias
 //     + (residual - residual_zero_point) · residual_scale,
-// then relu if requested, then, for an integer result dtype, saturate(round(v / result_scale) + result_zero_point).
-// weights_scale and bias hold one number or one per output channel.
+//
+// then applies relu if requested. If the result dtype is an integer, the result is
+// saturate(round(v / result_scale) + result_zero_point). weights_scale and bias hold one number, or one per output
+// channel.
 OperationDefinition quantized_convolution() {
   OperationDefinition d;
   d.name = "quantized_convolution2d";

@@ -4,10 +4,13 @@
 //   y = fused_batch_normalization(x, m, v, ...)       activation((x - m) * scale + beta + residual)
 //   dgamma, dbeta, masked = fused_batch_normalization_sums(g, x, m, v, ...)
 //   dx = fused_batch_normalization_gradient(g, x, m, v, dgamma, dbeta, ...)
-// with scale = gamma / sqrt(v + epsilon). The last two can first pass g backward through a relu. mask is "computed" if
-// the relu's result is recomputed from the normalization, and "given" if it is an operand; in that case `masked`
-// returns the gradient behind the relu. Per-channel tensors are float32, with size 1 on all other axes; gamma and beta
-// may omit leading axes of size 1.
+//
+// with scale = gamma / sqrt(v + epsilon). The last two operations can first multiply g by the derivative of a relu. The
+// attribute mask is "computed" if the relu's result is recomputed from the normalization, and "given" if that result is
+// an
+// operand. With "given", `masked` is the product of g and the derivative of the relu. Per-channel tensors are float32,
+// with
+// size 1 on all other axes; gamma and beta may omit leading axes of size 1.
 #include <algorithm>
 
 #include "core/definition.h"
@@ -24,7 +27,7 @@ TensorType channel_type(const InferContext& c, size_t x) {
   return {DType::float32, Shape(dims)};
 }
 
-// Checks the operands in order: each either has the type of x or holds one number per channel.
+// Checks the operands in order. Each must have the type of x (`data`) or hold one number per channel (`channels`).
 struct OperandCheck {
   const InferContext& c;
   size_t x;
@@ -45,7 +48,8 @@ struct OperandCheck {
   }
   void present(std::string_view role) const {
     if (next >= c.count())
-      c.graph_error(cat("the attributes require the operand ", role, ", got only ", c.count(), " operands"));
+      c.graph_error(
+          cat("the attributes require the operand ", role, " at index ", next, ", got ", c.count(), " operands"));
   }
   void end() const {
     if (c.count() != next) c.graph_error(cat("expected ", next, " operands, got ", c.count()));

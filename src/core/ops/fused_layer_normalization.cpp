@@ -1,9 +1,10 @@
-// Fused layer normalization, created by the compiler's pass normalize, over all axes from `axis` on:
+// Fused layer normalization, created by the compiler's pass normalize, over `axis` and all following axes:
 //
 //   y, m, v = fused_layer_normalization(x, ...)            (x - m) / sqrt(v + epsilon) * gamma + beta
 //   dx, dgamma, dbeta = fused_layer_normalization_gradient(g, x, m, v, ...)
-// The gradient for the source can include a residual, which is added to it. dgamma and dbeta exist together with gamma
-// if has_sums is set. Statistics, gamma, and beta are float32 even for half-precision data, and float64 for float64
+//
+// The gradient operation can take a residual, which is added to dx. It returns dgamma and dbeta only if has_sums is set
+// and there is a gamma. Statistics, gamma, and beta are float32 even for half-precision data, and float64 for float64
 // data.
 #include "core/definition.h"
 #include "core/ops/shape.h"
@@ -11,7 +12,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-// The type of a tensor with one number per normalized row, or with one number per element of a row.
+// The type of a tensor with one number per normalized row if `of_rows`, otherwise with one number per element of a row.
 TensorType layer_type(const InferContext& c, size_t x, bool of_rows) {
   const Shape& shape = c.shape(x);
   Dims dims = shape.dims();
@@ -28,7 +29,8 @@ struct LayerOperands {
 
   void like(std::string_view role, const TensorType& type) {
     if (next >= c.count())
-      c.graph_error(cat("the attributes require the operand ", role, ", got only ", c.count(), " operands"));
+      c.graph_error(
+          cat("the attributes require the operand ", role, " at index ", next, ", got ", c.count(), " operands"));
     if (c.dtype(next) != type.dtype || c.shape(next).elements() != type.shape.elements())
       c.shape_error(cat(role, " must be ", type, ", got ", c.type(next)));
     ++next;

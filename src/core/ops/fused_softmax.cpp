@@ -3,8 +3,9 @@
 //
 //   d = softmax_gradient_of_result(g, s)                 s (g - Σ g s)
 //   l = class_cross_entropy(x, i)                        softmax_cross_entropy(x, one_hot(i))
-//   d = class_cross_entropy_gradient(u, x, i)
-// An index outside the range of classes means no label: its loss and gradient are 0.
+//   d = class_cross_entropy_gradient(u, x, i)            the gradient of l with respect to x, times u
+//
+// A class index that is out of range means that there is no label: the loss and its gradient are 0.
 #include "core/definition.h"
 #include "core/ops/shape.h"
 

@@ -1,4 +1,6 @@
-// Family gather: selecting by indices, the gradient of gathering along an axis, and one-hot rows.
+// Family gather: selecting elements by index, the gradient of gathering along an axis, and one-hot rows. In the
+// formulas,
+// b are batch axes, o other axes before `axis`, i axes of the indices, and r the remaining axes:
 //
 //   gather            result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis`
 //   gather_nd         result[b..., i..., r...] =
@@ -7,7 +9,7 @@
 //
 // The first batch_dimensions axes of updates and indices correspond to each other. An out-of-range index selects zero,
 // and its gradient is dropped, unless out_of_range is "clip" or "error" (out_of_range.h). The gradient operation sums
-// the contributions of equal indices and treats out-of-range indices the same way.
+// the contributions of equal indices and treats out-of-range indices in the same way as the gather.
 #include <algorithm>
 
 #include "core/exact_numbers.h"
@@ -43,7 +45,7 @@ Shape gathered_nd(const InferContext& context, const Shape& updates, size_t indi
   const int64_t depth = indices.dims().back();
   if (batch + depth > updates.rank())
     context.shape_error(cat("indices ", indices, " select along ", depth, " axes after ", batch,
-                            " batch dimensions, but updates ", updates, " has only ", updates.rank(), " axes"));
+                            " batch dimensions, so updates must have rank ", batch + depth, " or more, got ", updates));
   Dims dims;
   for (int i = 0; i < batch; ++i) {
     if (updates[i] >= 0 && indices[i] >= 0 && updates[i] != indices[i])
@@ -153,7 +155,7 @@ std::vector<TensorType> infer_gather_along_axis_unvalued(const InferContext& con
   return {{context.dtype(0), gathered_along_axis(context, context.shape(0), 1, {})}};
 }
 
-// The derivative of a gather: the given scatter sums the incoming gradient at the positions that were read.
+// The derivative of a gather: the operation named `scatter` adds the incoming gradient at the positions that were read.
 Gradient scattered(std::string_view scatter) {
   return [scatter](GradientContext& g) {
     if (!g.needs(0)) return;

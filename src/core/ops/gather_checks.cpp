@@ -1,14 +1,16 @@
 // Operations that check indices during a run. The compiler's pass `indices` creates them for gathers, one_hot, and
-// scatters whose indices must be in range (core/ops/out_of_range.h), and for conditions, where a false element acts as
-// index 1.
+// scatters whose indices must be in range (core/ops/out_of_range.h), and for the operation `check`, where each false
+// element of the condition is treated as an out-of-range index 1.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {
 
-// find_outside and report_outside serve devices that cannot end a run by themselves. find_outside returns int64[3]: the
-// number assigned to the check, counted from 1 (0: all in range), the position, and the index. report_outside turns
-// this into the error of the run.
+// find_outside and report_outside are for devices that cannot end a run by themselves. find_outside returns int64[3]:
+// the
+// number assigned to the check, counted from 1 (0 if all indices are in range), the position of the out-of-range index,
+// and
+// its value. report_outside turns these three numbers into the error that ends the run.
 const Family gather_checks_family("gather", [] {
   const std::vector<AttributeSpec> attributes{required("of", AttributeKind::string),
                                               required("axes", AttributeKind::integers),

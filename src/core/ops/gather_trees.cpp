@@ -1,12 +1,16 @@
-// The internal operation tree_ensemble of the family gather: an ensemble of decision trees, each of which every row
-// traverses.
+// The internal operation tree_ensemble of the family gather: an ensemble of decision trees. Every row of x traverses
+// every tree.
 //
 //   tree_ensemble(x [n, features], features, yes, no int32 [nodes], splits [nodes] as x, missing bool [nodes],
 //                 roots int32 [trees], weights [nodes, targets]) -> [n, targets] as weights
-// A row starts at every root and takes `depth` steps, from node i to yes[i] where x[features[i]] <= splits[i]
-// (comparison "less_than": <) or where the value is NaN and missing[i] is true, otherwise to no[i]. Leaves point to
-// themselves. The leaf weights are reduced over the trees by sum, minimum, or maximum (`reduction`). The leaf that a
-// row reaches is a step function of x, so the derivative is zero. ONNX models contain such trees.
+//
+// In each tree, a row starts at the root and moves `depth` times from node i to a child. The child is yes[i] if
+// x[features[i]] <= splits[i] (< if comparison is "less_than"), or if the value is NaN and missing[i] is true;
+// otherwise it
+// is no[i]. Leaves point to themselves. The weights of the reached leaves are reduced over the trees by sum, minimum,
+// or
+// maximum (`reduction`). The leaf that a row reaches is a step function of x, so the derivative is zero. ONNX models
+// contain such trees.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 
@@ -57,7 +61,7 @@ std::vector<Tensor*> tree_parts(Builder& b, const std::vector<Tensor*>& in, cons
     taken = b.binary("logical_or", taken, b.binary("logical_and", b.unary("is_nan", value), of_nodes(5, at)));
     at = b.select(taken, of_nodes(2, at), of_nodes(3, at));
   }
-  Tensor* given = of_nodes(7, at);  // [n, trees, targets]
+  Tensor* given = of_nodes(7, at);  // weights of the reached leaves, [n, trees, targets]
   const std::string& reduction = a.string("reduction");
   const std::string kind = cat("reduction_", reduction, reduction == "sum" ? "" : "_propagate_nan");
   Tensor* all = g.add(kind, {given}, {{"axes", Ints{1}}});

@@ -1,6 +1,8 @@
-// Family linear_algebra: band_part, which keeps the band around the diagonal of matrices.
+// Family linear_algebra: band_part, which keeps a band around the main diagonal of matrices and sets the rest to zero.
 //
-//   result[..., i, j] = x[..., i, j] where i - j <= num_lower and j - i <= num_upper, else 0; -1 keeps that whole side
+//   result[..., i, j] = x[..., i, j] where i - j <= num_lower and j - i <= num_upper, else 0
+//
+// A value of -1 for num_lower or num_upper keeps that whole triangle.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 

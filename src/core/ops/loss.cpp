@@ -10,7 +10,8 @@ namespace {
 
 using Inputs = std::vector<Tensor*>;
 
-// Infers the loss from the operands [incoming,] source, labels, where `source` is the index of the source.
+// Infers the type of the loss. `source` is the index of the operand source; labels follow it, and in the gradient
+// operation the incoming gradient precedes it.
 TensorType infer_loss(const InferContext& c, size_t source) {
   c.require_float(source);
   c.require_same_dtype();
@@ -92,8 +93,10 @@ void d_cross_entropy(GradientContext& c) {
   if (c.needs(1)) c.set(1, b.neg(b.mul(loss.log_softmax(), loss.scaled(c.incoming()))));
 }
 
-// Derivative of the cross-entropy gradient r = u (s S - l), where u is the incoming gradient (divided by the number of
-// losses), s = softmax(x), and S = Σ l. For a gradient v with respect to r:
+// Derivative of the cross-entropy gradient r = u (s S - l), where l are the labels, u is the incoming gradient (divided
+// by
+// the number of losses for a mean), s = softmax(x), and S = Σ l. For an incoming gradient v of r:
+//
 //   du = Σ v (s S - l),  dx = softmax_gradient(u S v, x),  dl = u (Σ v s - v).
 void d_cross_entropy_gradient(GradientContext& c) {
   Builder b(c.graph());

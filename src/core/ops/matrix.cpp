@@ -1,8 +1,13 @@
-// Matrix products. C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy, for real and
-// complex numbers, integers (which wrap), and bools (where the sum is a logical or). Products of 8-bit integers minus
-// their zero points, in int32: C[..., m, n] = Σ_k (A[..., m, k] - Z[..., m, 1]) (B[..., k, n] - Y[..., 1, n]). Hamming
-// distances of bit vectors: D[..., m, n] = Σ_k popcount(A[..., m, k] xor B[..., n, k]). Attention, the fourth operation
-// of the family, is in matrix_attention.cpp.
+// Family matrix: matrix products.
+//
+//   matmul             C[..., m, n] = Σ_k A[..., m, k] B[..., k, n]
+//   8-bit matmul       C[..., m, n] = Σ_k (A[..., m, k] - Z[..., m, 1]) (B[..., k, n] - Y[..., 1, n])
+//   hamming distance   D[..., m, n] = Σ_k popcount(A[..., m, k] xor B[..., n, k])
+//
+// Leading axes broadcast as in numpy. A matmul accepts real and complex numbers, integers (which wrap), and bools
+// (where
+// the sum is a logical or). The 8-bit matmul subtracts the zero points Z and Y and accumulates in int32. The fourth
+// operation of the family, attention, is in matrix_attention.cpp.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -37,15 +42,16 @@ std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
   return infer_product(c, c.dtype(0));
 }
 
-// Derivative of matmul: dA = dC Bᵀ, dB = Aᵀ dC, with complex operands conjugated and the results summed over the
-// leading axes along which the operand was broadcast.
+// Derivative of matmul: dA = dC Bᵀ, dB = Aᵀ dC, where B and A are conjugated if complex. Each gradient is summed over
+// the
+// leading axes along which its operand was broadcast.
 void d_matrix_multiplication(GradientContext& c) {
   Builder b(c.graph());
   Tensor *left = b.conjugate(c.input(0)), *right = b.conjugate(c.input(1)), *g = c.incoming();
   if (c.needs(0)) c.set(0, b.sum_to_like(b.matmul(g, b.swap_last_axes(right)), left));
   if (!c.needs(1)) return;
-  // One weight matrix shared by a whole batch: compute its gradient with a single matmul over all rows, instead of one
-  // per batch element and a sum.
+  // If one weight matrix is shared by a whole batch, compute its gradient with a single matmul over all rows instead of
+  // one matmul per batch element and a sum.
   const Shape &l = left->shape(), &r = right->shape();
   if (l.ranked() && r.ranked() && r.rank() == 2 && l.rank() > 2 && r[0] > 0 && r[1] > 0) {
     c.set(1, b.matmul(b.swap_last_axes(b.reshape(left, {-1, r[0]})), b.reshape(g, {-1, r[1]})));
@@ -70,14 +76,14 @@ std::vector<TensorType> infer_integer_product(const InferContext& c) {
     if (!whole || whole->rank() != of.rank())
       c.shape_error(cat(names[i], " must broadcast to its operand ", of, ", got ", zero));
     if (zero.rank() >= from_end && zero[zero.rank() - from_end] > 1)
-      c.shape_error(
-          cat(names[i], " must be constant along the axis that is summed over, so of size 1 there, got ", zero));
+      c.shape_error(cat(names[i], " must have size 1 along the axis that is summed over, got ", zero));
   }
   return infer_product(c, DType::int32);
 }
 
-// Decomposition of the 8-bit integer product. Subtracting a zero point from 8-bit numbers gives at most nine bits
-// including the sign, so int32 holds the differences exactly.
+// Decomposition of the 8-bit integer matmul. The difference of an 8-bit number and its zero point needs at most nine
+// bits
+// including the sign, so int32 holds it exactly.
 std::vector<Tensor*> integer_product_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes&) {
   const auto operand = [&](size_t i) {
     Tensor* x = b.cast(in[i], DType::int32);

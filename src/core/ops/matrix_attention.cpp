@@ -1,8 +1,8 @@
-// Family matrix: attention, softmax(scale Q Kᵀ + M) V, and its gradient.
+// Family matrix: attention, softmax(scale Q Kᵀ + M) V with mask M, and its gradient.
 //
 // The decompositions in this file define both operations. A device that computes attention in tiles, without storing
-// the scores, keeps the operations whole; its gradient kernel needs each query's largest score and sum of exponentials,
-// which the forward operation returns as a second result once its gradient is requested.
+// the scores, does not decompose them. Its gradient kernel needs each query's largest score and sum of exponentials,
+// which the attention operation returns as a second result once its gradient is requested.
 #include <limits>
 
 #include "core/definition.h"
@@ -14,13 +14,13 @@ namespace {
 
 using Tensors = std::vector<Tensor*>;
 
-// The dtype in which the scores, their softmax, and its sums are computed.
+// The dtype in which the scores, the softmax over them, and the sums of the softmax are computed.
 DType type_of_scores(DType dtype) { return size_of(dtype) == 2 ? DType::float32 : dtype; }
 
 bool drops_weights(const Attributes& a) { return a.real("dropout") > 0; }
 
-// Counts the operands query, key, value, and mask: all operands except the random state of the dropout and the last
-// `behind` operands of a gradient.
+// The number of operands among query, key, value, and mask: all operands except the random state of the dropout and the
+// last `behind` operands of a gradient operation.
 size_t count_of_sources(const Attributes& a, size_t operands, size_t behind = 0) {
   return operands - behind - (drops_weights(a) ? 1 : 0);
 }
@@ -35,12 +35,12 @@ void check_operands(const InferContext& c, size_t sources, size_t behind) {
   c.require_float(0);
   c.require_same_dtype(0, sources);
   if (rate > 0 && (c.dtype(sources) != DType::int32 || !compatible(c.shape(sources), Shape{7})))
-    c.graph_error(cat("the state of the dropout must be int32[7], got ", c.type(sources)));
+    c.graph_error(cat("the random state of the dropout must be int32[7], got ", c.type(sources)));
 }
 
-// The result types of attention; unranked if any operand is.
+// The result types of attention; unranked if any operand is unranked.
 struct AttentionShapes {
-  // statistics: two numbers per row of scores, without the leading axes that only the value has
+  // statistics: two numbers per query, without the leading axes that only the value operand has
   Shape result, statistics;
 };
 
@@ -77,7 +77,7 @@ AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
     for (int back = 1; back <= std::min(2, c.shape(3).rank()); ++back) {
       const int64_t have = from_end(3, back), wanted = back == 1 ? from_end(1, 2) : from_end(0, 2);
       if (have >= 0 && wanted >= 0 && have != 1 && have != wanted)
-        c.shape_error(cat("mask must broadcast to queries by keys, ", Shape({from_end(0, 2), from_end(1, 2)}), ", got ",
+        c.shape_error(cat("mask must broadcast to (queries, keys), ", Shape({from_end(0, 2), from_end(1, 2)}), ", got ",
                           c.shape(3)));
     }
   Dims dims = batch.dims(), rows = of_scores.dims();
@@ -97,7 +97,8 @@ std::vector<TensorType> infer_attention(const InferContext& c) {
   return types;
 }
 
-constexpr size_t behind_sources = 3;  // of a gradient: the incoming gradient, the result, and the statistics
+// number of operands that a gradient takes after mask and random state: incoming gradient, result, and statistics
+constexpr size_t behind_sources = 3;
 
 std::vector<TensorType> infer_attention_gradient(const InferContext& c) {
   const size_t sources = count_of_sources(c.attributes, c.count(), behind_sources);
@@ -126,8 +127,9 @@ bool has_no_keys(const Tensor* key) {
   return shape.ranked() && shape[shape.rank() - 2] == 0;
 }
 
-// The causal mask: 0, and -infinity where the key comes after the query. Its shape is (n, m), or that of the scores
-// where sizes are not known.
+// The causal mask: 0, and -infinity where the key comes after the query. Its shape is (queries, keys), or the shape of
+// the
+// scores if sizes are unknown.
 Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
   const Shape &q = query->shape(), &k = key->shape();
   const auto known = [](const Shape& s) { return s.ranked() && s[s.rank() - 2] >= 0; };
@@ -147,7 +149,7 @@ Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
   return b.select(later, b.scalar_like(query, -std::numeric_limits<double>::infinity()), b.scalar_like(query, 0));
 }
 
-// The mask combined with the causal mask; null if there is neither.
+// The sum of the mask operand and the causal mask; null if there is neither.
 Tensor* whole_mask(Builder& b, const Tensors& in, size_t sources, const Attributes& a) {
   Tensor* mask = sources == 4 ? in[3] : nullptr;
   if (!a.boolean("causal") || has_no_keys(in[1])) return mask;
@@ -156,9 +158,11 @@ Tensor* whole_mask(Builder& b, const Tensors& in, size_t sources, const Attribut
 }
 
 // The decomposition of attention. Half-precision operands are computed in float32 throughout, because rounding the many
-// scores and weights would cost more than the casts. A query whose mask excludes all keys gets zeros. Such queries are
-// detected in the mask, which is smaller than the scores, and get the weights of an unmasked query, so that no NaN
-// appears in the backward pass, where their zero results have zero gradient.
+// scores and weights would cost more than the casts. A query whose mask excludes all keys gets zeros as its result.
+// Such
+// queries are detected in the mask, which is smaller than the scores. They get the attention weights of an unmasked
+// query,
+// so that no NaN appears in the gradient, and their results are then replaced with zeros, which have zero gradient.
 struct Composition {
   Composition(Builder& b, const Tensors& in, size_t sources, const Attributes& a) : b(b) {
     wide = type_of_scores(in[0]->dtype());
@@ -179,7 +183,7 @@ struct Composition {
     factor = b.div(b.cast(kept, wide), b.scalar(wide, 1 - a.real("dropout")));
   }
 
-  // Replaces x by zeros for queries that see no key.
+  // Replaces x with zeros for queries that attend to no key.
   Tensor* without_blind(Tensor* x) const { return blind ? b.select(blind, b.scalar_like(x, 0), x) : x; }
   Tensor* dropped(Tensor* x) const { return factor ? b.mul(x, factor) : x; }
   Tensor* found() const { return without_blind(b.matmul(dropped(weights), value)); }
@@ -191,8 +195,9 @@ struct Composition {
   Tensor* factor = nullptr;  // dropout factor of each weight: 0 where it is dropped
 };
 
-// Statistics of each query's scores: the largest score, and the sum of exp(score - largest), as (..., n, 2). They are
-// (infinity, 1) for a query that sees no key, so that exp(score - largest) / sum is 0.
+// Statistics of each query's scores: the largest score and the sum of exp(score - largest), with shape (..., n, 2).
+// They
+// are (infinity, 1) for a query that attends to no key, so that exp(score - largest) / sum is 0.
 Tensor* statistics_of(const Composition& c) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Builder& b = c.b;
@@ -211,7 +216,7 @@ Tensor* statistics_of(const Composition& c) {
   return b.graph().add("concat", {largest, sum}, {{"axis", int64_t{-1}}});
 }
 
-// Decomposes attention with extra features (causal, statistics) into plain attention where possible, for devices that
+// Decomposes attention that is causal or returns statistics into plain attention where possible, for devices that
 // support only plain attention.
 Tensors attention_parts(Builder& b, const Tensors& in, const Attributes& a) {
   const size_t sources = count_of_sources(a, in.size());
@@ -232,7 +237,7 @@ Tensors attention_parts(Builder& b, const Tensors& in, const Attributes& a) {
 
 // ---- the gradient ----
 
-// Decomposition of the attention gradient. It ignores the operands result and statistics, which only kernels use.
+// Decomposition of the attention gradient. It ignores the operands result and statistics, which only fused kernels use.
 Tensors attention_gradient_parts(Builder& b, const Tensors& in, const Attributes& a) {
   const size_t sources = count_of_sources(a, in.size(), behind_sources);
   const Composition c(b, in, sources, a);

@@ -1,6 +1,6 @@
 // Family matrix_inverse: the inverses of square matrices, batched over the leading axes.
 //
-// The inverse of a singular matrix contains infinities or NaN; a run does not fail because of its data.
+// The inverse of a singular matrix contains infinities or NaN; it is not an error.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 
@@ -20,7 +20,7 @@ std::vector<TensorType> infer_matrix_inverse(const InferContext& c) {
   return {{c.dtype(0), Shape(dims)}};
 }
 
-// Derivative of the inverse Y of X: dY = -Y dX Y.
+// Differential of the inverse Y of X: dY = -Y dX Y.
 void d_matrix_inverse(GradientContext& g) {
   Builder b(g.graph());
   Tensor* turned = b.swap_last_axes(g.output());

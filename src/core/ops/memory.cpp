@@ -1,8 +1,9 @@
 // Family memory: placeholders, constants, variables, reading and assigning variables, and the internal values of
 // blocks.
 //
-// A variable's tensor stands for the variable itself, not for its value; `read` returns the value at that point of the
-// execution order.
+// A variable's tensor represents the variable itself, not its value; `read` returns the value that the variable has
+// when
+// the read is executed.
 #include "core/definition.h"
 
 namespace mpsgraph::ops {

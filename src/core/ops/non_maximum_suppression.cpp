@@ -1,11 +1,13 @@
 // Family non_maximum_suppression: selects boxes so that no two selected boxes overlap too much.
 //
 //   non_maximum_suppression(boxes [n, b, 4], scores [n, b, k][, class_indices [n, b]]) -> int32 [n, b, k]
-// For each image, (box, class) pairs with a score above score_threshold are selected in order of falling score, unless
-// the box overlaps a selected box with an intersection over union above iou_threshold; with per_class_suppression, only
-// boxes of the same class are compared. The result holds the rank of each pair among the selected pairs, or -1 if it is
-// not selected. The list of selected pairs itself has a data-dependent length; the Python interface derives it from
-// this result.
+//
+// For each image, (box, class) pairs with a score above score_threshold are selected in order of decreasing score. A
+// pair
+// is skipped if its box overlaps an already selected box with an intersection over union above iou_threshold; with
+// per_class_suppression, only boxes of the same class are compared. The result holds the rank of each pair among the
+// selected pairs, or -1 if the pair is not selected. The list of selected pairs itself has a data-dependent length; the
+// Python interface derives it from this result.
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
@@ -28,7 +30,7 @@ std::vector<TensorType> infer_kept_boxes(const InferContext& c) {
     c.shape_error(cat("boxes must have four coordinates along the last axis, got ", boxes));
   if (!compatible(scores, Shape{boxes[0], boxes[1], -1}))
     c.shape_error(
-        cat("scores must match the images and boxes (the first two axes) of boxes ", boxes, ", got ", scores));
+        cat("scores must have the same first two axes (images and boxes) as boxes ", boxes, ", got ", scores));
   scores = merge(scores, Shape{boxes[0], boxes[1], -1});
   if (c.count() == 3) {
     if (!is_integer(c.dtype(2))) c.dtype_error(cat("class_indices must be integers, got ", c.dtype(2)));

@@ -1,9 +1,12 @@
 // Family non_zero: the positions of nonzero elements.
 //
 //   non_zero_indices(x, shape)    the indices of x's nonzero elements in row-major order, one per row
-// The operand `shape` specifies the number of rows, which the Python interface counts; Rest in compiler/program.h
-// explains how a run obtains it. Surplus rows are filled with -1; if there are too few rows, the last indices are
-// omitted.
+//
+// The operand `shape` specifies the number of rows, which the Python interface computes by counting the nonzero
+// elements;
+// Rest in compiler/program.h explains how a run obtains it. Surplus rows are filled with -1; if there are too few rows,
+// the
+// last indices are omitted.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"

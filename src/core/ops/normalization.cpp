@@ -28,8 +28,8 @@ void require_fits(const InferContext& c, size_t i, const Shape& source, std::str
   if (!source.ranked() || !c.shape(i).ranked()) return;
   auto merged = broadcast(source, c.shape(i));
   if (!merged || !compatible(*merged, source)) {
-    c.shape_error(cat(role, " must broadcast to source ", source, ", got shape ", c.shape(i),
-                      ": it needs size 1 along each axis on which it does not depend"));
+    c.shape_error(cat(role, " must broadcast to source ", source, ", got shape ", c.shape(i), "; it must have size 1 ",
+                      "along each axis on which the ", role, " does not depend"));
   }
 }
 
@@ -90,7 +90,7 @@ Inputs normalization_parts(Builder& b, const Inputs& in, const Attributes& a) {
   return {beta ? b.add(result, in[3 + gamma]) : result};
 }
 
-// The axes of `source` along which `x` is broadcast; nullopt if shapes are not known.
+// The axes of `source` along which `x` is broadcast; nullopt if a shape is unknown.
 std::optional<Ints> axes_of_broadcast(const Tensor* x, const Tensor* source) {
   const Shape &small = x->shape(), &full = source->shape();
   if (!small.known() || !full.ranked()) return std::nullopt;
@@ -113,7 +113,8 @@ bool is_constant_along(const Ints& axes, const Tensor* x, const Tensor* source) 
   });
 }
 
-// If a normalization uses its source's own mean and variance, the axes over which these are taken; otherwise nullopt.
+// If a normalization uses the mean and variance of its own source, the axes over which these are computed; otherwise
+// nullopt.
 std::optional<Ints> own_axes(const GradientContext& c) {
   const Operation &mean = *c.input(1)->operation, &variance = *c.input(2)->operation;
   if (!mean.is("mean") || !variance.is("variance")) return std::nullopt;
@@ -166,11 +167,12 @@ struct NormalizationGradient {
     if (has_beta && c.needs(3 + has_gamma)) set(3 + has_gamma, parameter(c.input(3 + has_gamma), false));
   }
 
-  // Gradient for a normalization whose mean and variance are functions of the source; the result includes their
-  // contributions. Where gamma is constant along the axes, the source's gradient needs the sums of the gamma and beta
-  // gradients too, so they are computed once.
+  // Builds the gradients of a normalization whose mean and variance are computed from its source. The source's gradient
+  // includes the contributions through the mean and the variance. If gamma is constant along the axes, it also needs
+  // the
+  // sums that form the gradients of gamma and beta, so these sums are computed once.
   void by_own_statistics(const Ints& axes) {
-    // a loop saved them in half precision
+    // A loop saved the mean and variance in half precision, so they are recomputed in float32.
     if (is_half(c.input(0)->dtype()) && c.graph().resolve(c.input(1)) != c.input(1)) {
       mean = b.mean(x, axes);
       variance = c.graph().add("variance", {x, mean}, {{"axes", axes}});
@@ -241,11 +243,13 @@ std::vector<TensorType> infer_normalization_gradient(const InferContext& c) {
   return {{c.dtype(0), source}};
 }
 
-// Gradient of a normalization with respect to its source. With n = (x - mean) r, r = 1 / sqrt(variance + epsilon), and
-// h = g gamma:
+// Gradient of a normalization with respect to its source. With n = (x - mean) r, r = 1 / sqrt(variance + epsilon), the
+// incoming gradient g, and h = g gamma:
+//
 //   dx = r (h - mean(h) - n mean(h n)).
+//
 // Where gamma is constant along the axes, mean(h) = gamma beta_gradient / count and mean(h n) = gamma gamma_gradient /
-// count, so passing these sums as operands saves two passes over the source.
+// count. Passing beta_gradient and gamma_gradient as operands therefore saves two passes over the source.
 Inputs normalization_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
   const Ints& axes = a.integers("axes");
   bool gamma = a.boolean("has_gamma"), sums = in.size() > 4u + gamma;

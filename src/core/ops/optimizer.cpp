@@ -1,7 +1,8 @@
-// Optimizer steps: compute new values from old ones and a gradient. All are composites of element-wise operations.
+// Optimizer steps, which compute new values from old values and a gradient. All are composites of element-wise
+// operations.
 //
-// These operations assign nothing; assign(variable, stochastic_gradient_descent(...)) does. Learning rates and
-// coefficients are tensors, usually scalars.
+// These operations do not assign variables; pass their result to assign, as in
+// assign(variable, stochastic_gradient_descent(...)). Learning rates and coefficients are tensors, usually scalars.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 using Inputs = std::vector<Tensor*>;
 
-// Requires operand i to broadcast to the values.
+// Requires operand i to broadcast to the operand `values`.
 void require_fits_values(const InferContext& c, size_t i, const Shape& values, std::string_view role) {
   if (!values.ranked() || !c.shape(i).ranked()) return;
   auto merged = broadcast(values, c.shape(i));
@@ -31,7 +32,7 @@ Inputs stochastic_gradient_descent_parts(Builder& b, const Inputs& in, const Att
   return {b.sub(in[1], b.mul(in[2], in[0]))};
 }
 
-// Layout of adam's operands: learning_rate, beta1, beta2, epsilon, [beta1_power, beta2_power,] values, momentum,
+// Positions of adam's operands: learning_rate, beta1, beta2, epsilon, [beta1_power, beta2_power,] values, momentum,
 // velocity, [maximum_velocity,] gradient.
 struct Adam {
   size_t first;  // index of the operand `values`
@@ -68,9 +69,12 @@ Infer infer_adam(bool powers) {
   };
 }
 
-// Decomposition of adam: m = β1 m + (1 - β1) g;  v = β2 v + (1 - β2) g²;  values -= rate m / (sqrt(v or its maximum so
-// far) + ε),
-// where rate = learning_rate sqrt(1 - β2^t) / (1 - β1^t) if the powers are given.
+// Decomposition of adam, with momentum m, velocity v, and gradient g:
+//
+//   m = β1 m + (1 - β1) g;  v = β2 v + (1 - β2) g²;  values -= rate m / (sqrt(v) + ε)
+//
+// If the powers β1^t and β2^t are operands, rate = learning_rate sqrt(1 - β2^t) / (1 - β1^t); otherwise rate =
+// learning_rate. With amsgrad, the maximum of v so far takes the place of v in the square root.
 Decompose adam_parts(bool powers) {
   return [=](Builder& b, const Inputs& in, const Attributes& a) -> Inputs {
     Adam adam = adam_of(powers, a);

@@ -1,4 +1,4 @@
-// Out-of-range indices: the bounds by kind of operation, the checks of indices known at build time, and the error
+// Out-of-range indices: the bounds for each kind of operation, the checks of indices known at build time, and the error
 // messages.
 #include "core/ops/out_of_range.h"
 
@@ -19,12 +19,12 @@ bool is_scatter(std::string_view kind) { return kind.starts_with("scatter"); }
 
 Bounds along(size_t operand, const Shape& shape, int64_t axis) {
   const int at = shape.ranked() ? wrap_axis(axis, shape.rank()) : -1;
-  if (at < 0 || at >= shape.rank()) return {operand, {axis}, {-1}};  // inference reports the error
+  // The axis is unknown or invalid; inference reports an invalid axis.
+  if (at < 0 || at >= shape.rank()) return {operand, {axis}, {-1}};
   return {operand, {at}, {shape[at]}};
 }
 
-// Bounds of index vectors, which select along consecutive axes after the batch dimensions, one per element of the
-// vector.
+// Bounds of index vectors. Element k of a vector is an index along the k-th axis after the batch dimensions.
 std::optional<Bounds> along_several(size_t operand, const Shape& shape, const Shape& indices, int64_t batch) {
   if (!indices.ranked() || indices.dims().back() < 0) return std::nullopt;
   Bounds result{operand, {}, {}};

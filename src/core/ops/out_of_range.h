@@ -1,9 +1,10 @@
-// Out-of-range indices: which operations define their effect, and which indices are checked.
+// Out-of-range indices: how operations handle them, and which indices are checked.
 //
 // Gathers, one_hot, and scatters have an attribute out_of_range. "zeros" (for scatters "drop") is the behavior that
 // MPSGraph documents for gatherAlongAxis and that we apply everywhere; "clip" uses the nearest valid index; "error"
-// ends the run. Kernels implement only the first. For the others, the compiler's pass `indices` clips the indices or
-// adds a check_indices operation.
+// ends the run. Kernels implement only "zeros" and "drop". For "clip" and "error", the compiler's pass `indices` clips
+// the
+// indices or adds a check_indices operation.
 #pragma once
 
 #include <optional>
@@ -13,14 +14,14 @@
 
 namespace mpsgraph::ops {
 
-// The operand that holds an operation's indices, and the axes and lengths the indices must fit.
+// The operand that holds an operation's indices, and the axes and axis lengths that bound the indices.
 struct Bounds {
   size_t operand;
-  Ints axes, lengths;  // one entry, or one per element of the index vectors; a length is -1 if not known
+  Ints axes, lengths;  // one entry, or one per element of the index vectors; a length is -1 if unknown
 };
 
-// The bounds of an operation that has the attribute out_of_range; nullopt for other operations and while the axis is
-// not known.
+// The bounds of an operation that has the attribute out_of_range; nullopt for other operations, or if the axis is
+// unknown.
 std::optional<Bounds> bounds_of(const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
                                 const Attributes& attributes, const Shape& gradient_of = {});
 std::optional<Bounds> bounds_of(const Operation& operation);
@@ -31,12 +32,13 @@ inline bool takes_any(const Attributes& attributes) {
 }
 AttributeSpec out_of_range_of_gather();
 AttributeSpec out_of_range_of_scatter();
-// Adapts out_of_range when attributes are copied from a gather to the scatter that is its gradient, or the other way
-// round.
+// Adapts out_of_range when attributes are copied from a gather to the scatter that computes its gradient, or vice
+// versa.
 void convert_out_of_range(Attributes& attributes, std::string_view kind);
 
-// Check for inference: throws GraphError for an unknown mode, and OutOfRangeError if indices known at build time are
-// out of range although the mode is "error".
+// Check for inference: throws GraphError for an unknown mode, and OutOfRangeError if the mode is "error" and indices
+// known
+// at build time are out of range.
 void check_out_of_range(const InferContext& context, const Shape& gradient_of = {});
 
 // The row-major position of the first index that is out of range and not in `ignored`; -1 if there is none.
@@ -46,7 +48,7 @@ std::string outside(std::string_view kind, const Tensor& indices, const Bounds& 
 // Throws the error for an out-of-range index found by a check_indices operation, whose attributes hold the kind and the
 // bounds: an OutOfRangeError, or the CheckError of a condition.
 [[noreturn]] void refuse(const Operation& check, int64_t place, int64_t index);
-// Throws the same error for the first out-of-range index in `indices`, of which at least one must be out of range.
+// Throws the error for the first out-of-range index in `indices`, which must contain one.
 [[noreturn]] void refuse(const Operation& check, const std::byte* indices);
 
 }  // namespace mpsgraph::ops

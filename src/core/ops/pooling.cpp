@@ -1,9 +1,11 @@
 // Family pooling: maximum, average, and L2 norm over windows of two or four axes, and their gradients.
 //
 // The gradient of a maximum goes to the first maximum of each window in row-major order. The gradients of maximum and
-// average pooling are linear in the incoming gradient. Their adjoints are max_pooling_at_maxima, which reads values at
-// the positions of the maxima, and average pooling itself. The positions of the maxima have a zero derivative with
-// respect to the source. The L2 norm is composed of sums over windows.
+// average pooling are linear in the incoming gradient. The adjoint of the maximum pooling gradient is
+// max_pooling_at_maxima, which reads values at the positions of the maxima; the adjoint of the average pooling gradient
+// is
+// average pooling itself. The positions of the maxima have a zero derivative with respect to the source. The L2 norm is
+// composed of sums over windows.
 #include "core/ops/pooling.h"
 
 #include "core/ops/primitive.h"
@@ -60,7 +62,7 @@ std::vector<TensorType> infer_pooling(const InferContext& context, int axes) {
   return {{context.dtype(0), pooled(context, pooling, image(context, 0, pooling))}};
 }
 
-// Operands: values, source, both of the source's shape.
+// Operands: values and source, which must have the same shape.
 std::vector<TensorType> infer_at_maxima(const InferContext& context, int axes) {
   context.require_float(0);
   context.require_same_dtype();
@@ -86,7 +88,8 @@ std::vector<TensorType> infer_shape_gradient(const InferContext& context, int ax
   return {{context.dtype(0), unpooled(context, pooling, stated_image(context, 1, pooling))}};
 }
 
-// A derivative that adds an operation of another kind with the attributes of the differentiated one.
+// A derivative rule that adds one operation of the given kind, with the attributes of the operation being
+// differentiated.
 Gradient like(std::string_view kind, std::vector<int> inputs) {  // -1 stands for the incoming gradient
   return [kind, inputs](GradientContext& g) {
     if (!g.needs(0)) return;
@@ -104,7 +107,7 @@ Gradient like_with_shape(std::string_view kind) {
 
 using Inputs = std::vector<Tensor*>;
 
-// In float32 at least, because squares easily overflow in half precision.
+// Casts to float32, or keeps float64, because squares easily overflow in half precision.
 Tensor* wide(Builder& b, Tensor* x) { return x->dtype() == DType::float64 ? x : b.cast(x, DType::float32); }
 
 Tensor* norms(Builder& b, Tensor* x, const Attributes& attributes) {
@@ -115,7 +118,8 @@ Inputs as_norms(Builder& b, const Inputs& inputs, const Attributes& attributes) 
   return {b.cast(norms(b, wide(b, inputs[0]), attributes), inputs[0]->dtype())};
 }
 
-// The gradient of L2-norm pooling: source / norm of its window, times the incoming gradient; zero for all-zero windows.
+// The gradient of L2-norm pooling: the sum over windows of source / (norm of the window) times the incoming gradient.
+// All-zero windows contribute zero.
 Inputs as_norm_gradient(Builder& b, const Inputs& inputs, const Attributes& attributes) {
   Tensor *incoming = wide(b, inputs[0]), *x = wide(b, inputs[1]);
   Tensor* share = b.binary("division_no_nan", incoming, norms(b, x, attributes));

@@ -1,6 +1,7 @@
-// How a pooling interprets its source, derived from its attributes: layout, kernel, and windows.
+// How the attributes of a pooling describe its windows: layout, kernel, and padding.
 //
-// Padding never takes part in a maximum. In an average it counts as zeros if include_zero_pad_to_average is set,
+// Padding is never the maximum of a window. In an average, padding counts as zeros if include_zero_pad_to_average is
+// set,
 // otherwise it is excluded; elements that ceil_mode adds beyond the padding are always excluded. A window that covers
 // only padding (possible with dilation) has the lowest value as its maximum, at index -1, and 0 as its average.
 #pragma once
@@ -20,22 +21,23 @@ struct Pooling : Windows {
     include_zero_pad_to_average =
         attributes.has("include_zero_pad_to_average") && attributes.boolean("include_zero_pad_to_average");
   }
-  // The windows of a stencil: over four axes, without padding, of the weights' shape.
+  // The windows of a stencil, which span four axes, have no padding, and have the shape of the weights.
   Pooling(const Windows& windows, const Dims& weights) : Windows(windows) {
     for (int i = 0; i < count; ++i) kernel[i] = weights[static_cast<size_t>(i)];
   }
   Window window(int i, int64_t input) const { return *Windows::window(i, input, kernel[i]); }
 };
 
-// The elements that a window covers along one axis: `count` taps from tap `first` on lie inside the input. Also holds
-// the number of taps that an average divides by.
+// The elements that a window covers along one axis: taps first to first + count - 1 lie inside the input. `divisor` is
+// the
+// number of taps by which an average divides.
 struct PoolingTaps {
   int64_t first = 0;
   int64_t count = 0;
   int64_t divisor = 0;
 };
 inline PoolingTaps pooling_taps(const Window& w, int64_t position, bool include_padding) {
-  const auto taps_below = [&](int64_t limit) {  // number of taps that read before `limit`
+  const auto taps_below = [&](int64_t limit) {  // number of taps that read an index less than `limit`
     const int64_t distance = limit - w.at(position, 0);
     return std::clamp<int64_t>((distance + w.dilation - 1) / w.dilation, 0, w.kernel);
   };
@@ -44,22 +46,23 @@ inline PoolingTaps pooling_taps(const Window& w, int64_t position, bool include_
   return {first, count, include_padding ? taps_below(w.input + w.end) : count};
 }
 
-// What the index of a maximum counts over the last `axes` axes, in row-major order: elements of the source (global) or
-// taps of the window (local).
+// The meaning of the index of a maximum: its row-major position over the last `axes` axes, either among the elements of
+// the source (global) or among the taps of the window (local).
 struct IndicesMode {
   bool global = true;
   int axes = 4;
 };
 std::optional<IndicesMode> indices_mode_from_name(std::string_view name);  // e.g. "global_flatten_2d"
 // Whether an index and the position of its window determine the source element. They do not if the window extends over
-// an axis that the index does not count.
+// an axis that is not included in the index.
 bool locates(const IndicesMode& mode, const Pooling& pooling);
 
 // Functions shared by the files of the family pooling.
 Pooling checked_pooling(const InferContext& context, int axes);
 Shape pooled(const InferContext& context, const Pooling& pooling, const Shape& source);
-// The source's shape, given an incoming gradient in operand 0. `stated` is what the other operands specify of the
-// shape.
+// The source's shape, inferred from the incoming gradient in operand 0 and from `stated`, the part of the shape that
+// the
+// other operands specify.
 Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape& stated);
 // Definition of a pooling over two or four axes, with `others` in addition to the attributes of every pooling.
 OperationDefinition pooling_definition(std::string_view name, int axes, int inputs, std::vector<AttributeSpec> others,

@@ -1,7 +1,8 @@
 // Family pooling: maxima with their indices, and the gradient that follows the indices.
 //
-// The gradient is linear in the incoming gradient, and its adjoint, max_pooling_at_indices, reads values where the
-// indices point. Indices that point outside the source read zero, and their gradient is dropped.
+// The gradient is linear in the incoming gradient. Its adjoint, max_pooling_at_indices, reads the values at the
+// indices.
+// Out-of-range indices read zero, and their gradient is dropped.
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
@@ -30,7 +31,7 @@ IndicesMode checked_indices_mode(const InferContext& context) {
                           "local_flatten_4d, got '", name, "'"));
 }
 
-// Requires that int32 indices can count the source's elements.
+// Throws ShapeError if the source has more elements than int32 indices can count.
 void require_countable_sources(const InferContext& context, const IndicesMode& mode, const Pooling& pooling,
                                const Shape& source) {
   int64_t counted = 1;
@@ -63,7 +64,7 @@ Pooling checked_indices(const InferContext& context, int axes) {
     context.graph_error(cat("return_indices_mode ", context.attributes.string("return_indices_mode"),
                             " does not determine the source elements, because windows of kernel ",
                             to_string(context.attributes.integers("kernel")),
-                            " extend over axes that it does not count; use a mode that flattens more axes"));
+                            " extend over axes that the indices do not include; use a mode that flattens more axes"));
   return pooling;
 }
 
@@ -98,8 +99,8 @@ constexpr IndicesKinds images_with_indices{2, "max_pooling2d_return_indices", "m
 constexpr IndicesKinds tiles_with_indices{4, "max_pooling4d_return_indices", "max_pooling4d_gradient_from_indices",
                                           "max_pooling4d_at_indices", "max_pooling4d_gradient"};
 
-// Derivative of a pooling that returns indices: uses the indices if they determine the elements, otherwise finds the
-// maxima again.
+// Derivative of a pooling that returns indices. It uses the indices if they determine the source elements; otherwise it
+// computes the positions of the maxima again.
 void d_return_indices(GradientContext& g, const IndicesKinds& k) {
   Attributes attributes = g.attributes();
   const IndicesMode mode = *indices_mode_from_name(attributes.string("return_indices_mode"));

@@ -1,5 +1,5 @@
-// Builds an operation's definition from its operand count, attributes, inference, and derivative. Rarely used
-// properties (decompositions, flags) are set on the result before define().
+// A helper that builds an operation's definition from its operand count, attributes, inference, and derivative. Rarely
+// used properties (decompositions, flags) are set on the result before define().
 #pragma once
 
 #include <utility>

@@ -4,10 +4,12 @@
 //   dequantize: result = (x - zero_point) * scale
 //   dequantize_lookup_table: result = table[..., x], or vectors of the table placed along an axis
 //
-// Scale and zero point are either a single number, one number per index of an axis, or a tensor whose sizes divide
-// those of x, in which case each element applies to a block of x ("groups"). Tables can have groups too. The formulas
-// are computed in float32, also for half-precision tensors. There is no 4-bit dtype: such numbers are stored in int8 or
-// uint8, one per byte.
+// Scale and zero point are a single number, one number per index of an axis, or a tensor whose sizes divide those of x.
+// In
+// the last case each element applies to a block of x (a "group"). Tables can have groups too. The formulas are computed
+// in
+// float32, also for half-precision tensors. There is no 4-bit dtype: such numbers are stored in int8 or uint8, one per
+// byte.
 #include <algorithm>
 
 #include "core/known_values.h"
@@ -22,8 +24,9 @@ using Inputs = std::vector<Tensor*>;
 
 // ---- scales and the elements they apply to ----
 
-// Checks the shape of a parameter against x: a scalar applies to all elements, a vector to the indices of `axis`, and
-// with `grouped` each element applies to a block.
+// Checks the shape of a parameter (scale or zero point) against x. A scalar applies to all elements, and a vector has
+// one
+// element per index of `axis`. With `grouped`, each element applies to a block of x.
 void require_parameter(const InferContext& c, size_t i, const Shape& x, std::string_view role) {
   const Shape& shape = c.shape(i);
   if (!shape.ranked() || shape.rank() == 0 || !x.ranked()) return;
@@ -32,8 +35,8 @@ void require_parameter(const InferContext& c, size_t i, const Shape& x, std::str
     for (int a = 0; divides && a < x.rank(); ++a)
       divides = shape[a] < 0 || x[a] < 0 || (shape[a] == 0 ? x[a] == 0 : x[a] % shape[a] == 0);
     if (!divides)
-      c.shape_error(cat(role, " must have the rank of the tensor, and sizes that divide those of the tensor, to form ",
-                        "groups, got ", shape, " for ", x));
+      c.shape_error(cat(role, " with groups must have the rank of the tensor ", x,
+                        ", and sizes that divide the sizes of the tensor, got ", shape));
     return;
   }
   const int axis = c.axis(c.attributes.integer("axis"), x.rank());
@@ -42,10 +45,11 @@ void require_parameter(const InferContext& c, size_t i, const Shape& x, std::str
                       axis, " of ", x, ", got shape ", shape));
 }
 
-// x's dimensions, split at group boundaries: [d0, d1] with groups [g0, 1] becomes [g0, d0 / g0, d1].
+// The shape of x with each grouped axis split in two, so that a parameter broadcasts: for x [d0, d1] and a parameter
+// [g0, 1], x becomes [g0, d0 / g0, d1].
 struct ParameterBlocks {
-  Dims blocks;  // dimensions of x
-  Dims parameter;  // dimensions of the parameter, 1 where an element applies to several
+  Dims blocks;  // dimensions of x after the split
+  Dims parameter;  // dimensions of the parameter after the split; 1 where one element applies to several elements of x
   ParameterBlocks(const Dims& x, const Dims& groups) {
     for (size_t a = 0; a < x.size(); ++a) {
       if (groups[a] != 1 && groups[a] != x[a]) {
@@ -69,7 +73,7 @@ ParameterBlocks parameter_blocks(const Attributes& attributes, const Dims& x, co
 
 DType computed_in(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
-// Checks the parameters after x, which must have the same shape unless they are scalars.
+// Checks the operands scale and zero_point, which must have the same shape unless one is a scalar.
 void require_parameters(const InferContext& c) {
   require_parameter(c, 1, c.shape(0), "scale");
   if (c.count() == 2) return;
@@ -81,7 +85,8 @@ void require_parameters(const InferContext& c) {
         cat("scale and zero_point must have the same shape, or one of them rank 0, got ", scale, " and ", zero_point));
 }
 
-// Applies a formula to x and its parameters, each split into blocks so that they broadcast.
+// Applies a formula to x and its parameters, each reshaped so that every parameter element broadcasts to its block of
+// x.
 template <class Formula>
 Tensor* blockwise(Builder& b, const Inputs& in, const Attributes& attributes, DType computed, const Formula& formula) {
   const Dims& x = in[0]->shape().dims();
@@ -106,7 +111,7 @@ Attributes of_groups(const Attributes& attributes) {
 Dims known_dims(const Tensor* shape) {
   if (const std::optional<Ints> value = constant_value(shape)) return *value;
   throw UnsupportedError(cat("[quantization] the shape '", shape->name(),
-                             "' must be known when this operation is decomposed: use static shapes"));
+                             "' is unknown when this operation is decomposed; use static shapes"));
 }
 
 Inputs sum_of_groups_parts(Builder& b, const Inputs& in, const Attributes& a) {
@@ -156,7 +161,7 @@ Inputs quantize_parts(Builder& b, const Inputs& in, const Attributes& a) {
   return {blockwise(b, in, a, computed_in(in[0]->dtype()), [&](Tensor* x, const Inputs& parameters) {
     Tensor* steps = b.unary("rint", b.div(x, parameters[0]));
     if (parameters.size() > 1) steps = b.add(steps, parameters[1]);
-    return b.cast(steps, a.dtype("dtype"));  // saturates
+    return b.cast(steps, a.dtype("dtype"));  // this cast saturates
   })};
 }
 
@@ -196,8 +201,9 @@ void d_dequantize(GradientContext& c) {
 
 // ---- lookup tables ----
 
-// A lookup table. Its axes are those of the groups (or none: one table for everything), the entries, and, for a table
-// of vectors, the elements of a vector.
+// A lookup table. Its axes are first the axes of the groups (absent if one table is used for all elements), then the
+// axis
+// of entries, and, for a table of vectors, the axis of vector elements.
 struct Table {
   Dims groups;
   int64_t entries, length = 1;
@@ -220,8 +226,8 @@ Shape looked_up(const InferContext& c, const Shape& x, const Shape& table) {
   bool fits = groups == 0 || groups == x.rank();
   for (int a = 0; fits && a < groups; ++a) fits = x[a] < 0 || table[a] < 0 || (table[a] > 0 && x[a] % table[a] == 0);
   if (!fits)
-    c.shape_error(cat("table must have, before the axis of entries, either no axes or one for each axis of ", x,
-                      " whose size divides it, got ", table));
+    c.shape_error(cat("table must have, before the axis of entries, either no axes or as many axes as the tensor ", x,
+                      ", with sizes that divide the tensor's sizes, got ", table));
   Dims dims = x.dims();
   if (!vectors) return Shape(dims);
   const int axis = c.axis(c.attributes.integer("axis"), x.rank());
@@ -235,8 +241,8 @@ std::vector<TensorType> infer_lookup(const InferContext& c) {
   return {{c.dtype(1), looked_up(c, c.shape(0), c.shape(1))}};
 }
 
-// For each element of x, the row of its entry in the tables of all groups stacked vertically; -1 for an index without
-// an entry.
+// For each element of x, the row of its entry when the tables of all groups are stacked vertically; -1 if the index is
+// out of range.
 Tensor* table_rows(Builder& b, Tensor* x, const Table& table) {
   const Dims& dims = x->shape().dims();
   const ParameterBlocks cut(dims, table.groups);

@@ -1,12 +1,15 @@
-// Recurrent layers over sequences [T, N, I]: single-gate RNN, LSTM, GRU, and their gradient operations.
+// Recurrent layers over sequences [T, N, I]: single-gate RNN, LSTM, GRU, and their gradient operations. With the input
+// weights W, recurrent weights R, bias b, mask m, and peephole weights p, each time step computes
 //
 //   single gate  h = act(x Wᵀ + b + (h m) Rᵀ)
 //   lstm         i, f, z, o = act(x Wᵀ + b + (h m) Rᵀ + p c);  c = f c + i z;  h = o act(c)
 //   gru          z, r = act(x Wᵀ + b + (h m) Rᵀ);  o = act(x Wᵀ + b + (h r m) Rᵀ);  h = z h + (1 - z) o
-// h and c on the right-hand side are those of the previous step. The two directions of a bidirectional layer are
-// concatenated along the last axis of the results and the first axis of the weights. The training state holds the gates
-// after their activations; for the single-gate cell, the value before it. Differentiating a layer makes it return its
-// training state.
+//
+// where h and c on the right-hand side are the values of the previous step. The two directions of a bidirectional layer
+// are
+// concatenated along the last axis of the results and the first axis of the weights. The training state holds the gate
+// values after their activations, or before the activation for the single-gate cell. Differentiating a layer makes it
+// return its training state.
 #include "core/ops/recurrent.h"
 
 #include <algorithm>
@@ -38,8 +41,8 @@ const OperandNames gru_operands = {{"source"},
                                    {"mask", "has_mask"},
                                    {"secondary_bias", "has_secondary_bias"}};
 
-// Operand names of a gradient: those of the layer, with the required results of the forward pass inserted after the two
-// leading operands, and the incoming gradients at the end.
+// Operand names of a gradient operation: the names of the layer's operands, with the required results of the layer
+// inserted after the two leading operands, and the incoming gradients at the end.
 OperandNames with_gradients(OperandNames names, const OperandNames& forward, const OperandNames& gradients) {
   names.insert(names.begin() + 2, forward.begin(), forward.end());
   names.insert(names.end(), gradients.begin(), gradients.end());
@@ -83,7 +86,7 @@ class RecurrentSizes {
       hidden_ = source[2] / (directions_ * gates_);
     steps_ = source.ranked() ? source[0] : -1;
     batch_ = source.ranked() ? source[1] : -1;
-    for (std::string_view name : {"initial_state", "initial_cell"}) {  // these have the batch axis too
+    for (std::string_view name : {"initial_state", "initial_cell"}) {  // these operands also have the batch axis
       const Tensor* state = given(name);
       if (batch_ < 0 && state && state->shape().ranked() && state->shape().rank() == 2) batch_ = state->shape()[0];
     }
@@ -203,7 +206,7 @@ Gradient d_layer(Cell cell) {
     const size_t last = layer.outputs.size() - 1;
     const auto incoming = [&](size_t i) { return i < given ? g.incoming(i) : nullptr; };
     const NamedOperands in(operands_of(cell), g.attributes(), layer.inputs);
-    // Requesting the training state does not renumber the other results: it is the last one.
+    // Requesting the training state does not change the indices of the other results, because it is the last result.
     Tensor* d_state = incoming(0) ? incoming(0) : b.zeros_like(g.output(0));
     Tensor* d_cell = cell == Cell::lstm ? incoming(1) : nullptr;
     Attributes attributes;
@@ -241,7 +244,8 @@ AttributeSpec activation(std::string_view name, std::string_view standard) {
   return optional(name, std::string(standard));
 }
 
-// Defines a layer and its gradient. `own` holds the attributes of the layer alone, `shared` those its gradient has too.
+// Defines a layer and its gradient. `own` holds the attributes of the layer alone, and `shared` the attributes that its
+// gradient has too.
 void layer(std::string_view name, std::string_view gradient_name, Cell cell, std::vector<AttributeSpec> shared,
            std::vector<AttributeSpec> own) {
   shared.push_back(optional("reverse", false));

@@ -1,5 +1,5 @@
-// Declarations shared by the files of the family recurrent: operands by name, gates by role, and the internal sequence
-// operations.
+// Declarations shared by the files of the family recurrent: access to operands by name, gates by role, and the internal
+// sequence operations.
 //
 // The public operations are in recurrent.cpp. Each is composed of a matmul over all time steps
 // (recurrent_compositions.cpp) and one of these internal step-by-step operations (recurrent_sequence.cpp), which have
@@ -10,10 +10,11 @@
 //       -> state[, cell][, training_state]
 //   recurrent_sequence_gradient(recurrent_weight, training_state, ...)
 //       -> gradients of source, initial_state[, initial_cell][, the states before each step, except for gru]
-//          [, the gradient of the source's bias: that of the source summed over steps and batch]
+//          [, the gradient of the source's bias, which is the source's gradient summed over steps and batch]
 //
-// In the internal operations, the weights always are [directions, gates * hidden, hidden], and the input is already
-// projected ([T, N, directions * gates * hidden]) unless an input weight is given. `extra` is the lstm's peephole
+// In the internal operations, the recurrent weights always are [directions, gates * hidden, hidden], and the input is
+// already projected ([T, N, directions * gates * hidden]) unless an input weight is given. `extra` is the lstm's
+// peephole
 // [directions, 4 * hidden] or the gru's secondary bias [directions, hidden].
 #pragma once
 
@@ -47,12 +48,12 @@ class NamedOperands {
 };
 
 Tensor* activate(Builder& b, RecurrentActivation activation, Tensor* x);
-// The derivative of the activation, expressed by its result y.
+// The derivative of the activation, expressed in terms of its result y.
 Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y);
 
 // The cell of a recurrent operation, read from its attributes. Gates are identified by role: input, forget, cell,
-// output for lstm; update, reset, output for gru. places[role] is the position of that gate in the weights. The fifth
-// activation of an lstm applies to the cell's value.
+// output for lstm; update, reset, output for gru. places[role] is the index of that gate in the weights. The fifth
+// activation of an lstm applies to the cell state.
 struct CellDescription {
   Cell cell;
   std::vector<RecurrentActivation> activations;

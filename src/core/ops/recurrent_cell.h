@@ -1,4 +1,4 @@
-// Properties that distinguish recurrent cells, for the graph and for the loops of kernels.
+// The activations of recurrent cells, shared by the graph and the kernels.
 #pragma once
 
 #include <cstdint>

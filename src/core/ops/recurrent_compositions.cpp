@@ -1,9 +1,9 @@
-// Decompositions of recurrent layers and their gradients: matmuls over all time steps around the internal step-by-step
-// operations.
+// Decompositions of recurrent layers and their gradients: matmuls over all time steps before and after the internal
+// step-by-step operations.
 //
 // The weight gradients are one matmul each, regardless of the length of the sequence, and so is the projection of the
 // input, unless the step-by-step operation computes it faster. The gradients of the weights, biases, peepholes, and
-// mask are derived from the results of the step-by-step gradient.
+// mask are computed from the results of the step-by-step gradient.
 #include "core/ops/recurrent.h"
 
 namespace mpsgraph::ops {
@@ -46,7 +46,7 @@ Attributes cell_attributes(Cell cell, const Attributes& a) {
   return result;
 }
 
-// State shared by the decompositions of a layer and of its gradient.
+// State shared by the decomposition of a layer and the decomposition of its gradient.
 class Parts {
  public:
   Parts(Cell cell, const OperandNames& names, Builder& b, const Tensors& in, const Attributes& a)
@@ -66,7 +66,7 @@ class Parts {
   int64_t wide() const { return directions * hidden; }
   bool backward(int64_t direction) const { return cell.reverse != (direction == 1); }
 
-  // The state before the first step; zeros if it is not given. `steps` is a tensor [T, N, any].
+  // The state before the first step; zeros if that operand is not given. `steps` is any tensor [T, N, ...].
   Tensor* initial(std::string_view name, Tensor* steps) {
     if (Tensor* tensor = given[name]) return tensor;
     if (const Shape& shape = steps->shape(); shape.ranked() && shape[1] >= 0)
@@ -76,9 +76,11 @@ class Parts {
     return b.broadcast_to(b.scalar_like(steps, 0), shape);
   }
 
-  // Whether the step-by-step operation multiplies the input by its weights. For a single step of a few rows, which
-  // reads all weights for little work, one fused pass is better. For many rows, with weights that fit in cache, a
-  // separate projection would be written and read again.
+  // Whether the step-by-step operation also multiplies the input by its weights. This is faster in two cases. For one
+  // time
+  // step of a few rows, reading the weights dominates, and one fused pass suffices. For many rows with weights that fit
+  // in
+  // cache, a separate projection would have to be written to memory and read again.
   bool takes_source() const {
     constexpr int64_t few = 4, rows_at_once = 8, many = 256, in_cache = 1 << 18;
     const Shape& steps = given["source"]->shape();
@@ -89,7 +91,7 @@ class Parts {
            directions * gates() * hidden * (hidden + inputs) <= in_cache;
   }
 
-  // x Wᵀ + b for all steps. With known sizes this is one 2-D matmul, which can absorb the bias.
+  // x Wᵀ + b for all steps. If the sizes are known, this is one 2-D matmul, into which the bias can be fused.
   Tensor* projected() {
     Tensor *source = given["source"], *weight = given["input_weight"], *bias = given["bias"];
     const Shape steps = source->shape();
@@ -119,7 +121,7 @@ class Parts {
     return tensors.size() == 1 ? tensors[0] : b.graph().add("concat", tensors, {{"axis", axis}});
   }
 
-  // Shifts values [T, N, directions * H] by one step, so that each step holds the value of the previous one.
+  // Shifts values [T, N, directions * H] by one step, so that each step holds the value of the previous step.
   Tensor* before(Tensor* steps, Tensor* initial) {
     Tensors parts;
     for (int64_t d = 0; d < directions; ++d) {
@@ -136,7 +138,8 @@ class Parts {
     Tensor* flat = b.reshape(steps, {-1, directions * count * hidden});
     return directions == 1 ? flat : slice(flat, 1, direction * count * hidden, count * hidden);
   }
-  // The gate of a role for all directions: [T, N, directions * gates * H] -> [T, N, directions * H].
+  // The values of one gate, selected by role, for all directions: [T, N, directions * gates * H] -> [T, N, directions *
+  // H].
   Tensor* gate(Tensor* steps, size_t role, Tensor* like) {
     Tensors parts;
     for (int64_t d = 0; d < directions; ++d)
@@ -176,7 +179,7 @@ class Parts {
   }
 };
 
-// Collects the operands of an internal operation and sets the flags of those that are present.
+// Collects the operands of an internal operation and sets the has_... flags of the operands that are present.
 class Call {
  public:
   explicit Call(Attributes attributes) : attributes_(std::move(attributes)) {}
@@ -229,8 +232,9 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   Tensor* mask = p.mask();
   const bool is_lstm = kind == Cell::lstm, is_gru = kind == Cell::gru, reset_after = p.cell.reset_after;
 
-  // The states that the recurrent weights were multiplied by. For cells other than gru, the gradient operation below
-  // returns them.
+  // The states that were multiplied by the recurrent weights. For cells other than gru, the gradient operation created
+  // below
+  // returns these states.
   Tensor *state = is_gru ? p.given["state"] : nullptr, *cell = is_lstm ? p.given["cell"] : nullptr;
   Tensor* initial_state = p.initial("initial_state", incoming);
   Tensor* initial_cell = is_lstm ? p.initial("initial_cell", incoming) : nullptr;
@@ -271,14 +275,16 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   call.operand("has_last_state_gradient", p.given["state_gradient"]);
   call.operand("has_last_cell_gradient", of_last_cell ? d_cell : nullptr);
   const Tensors backward = results_of(call.make(b.graph(), "recurrent_sequence_gradient"));
-  Tensor* d_gates = backward[0];  // gradient of the values before the activations, [T, N, directions * gates * H]
+  // gradient of the gate values before their activations, [T, N, directions * gates * H]
+  Tensor* d_gates = backward[0];
   if (!is_gru) {
     state_before = backward[is_lstm ? 3 : 2];
     masked = with_mask();
   }
 
-  // With reset_after, the gradient of the recurrent part of the candidate gate's input, taken before the reset gate is
-  // applied.
+  // With reset_after, the gradient of the recurrent term of the candidate gate's input, before the reset gate is
+  // applied
+  // to that term.
   Tensor* d_candidate = reset_after ? b.mul(p.gate(d_gates, 2, state), reset) : nullptr;
   const bool mask_gradient = a.boolean("mask_gradient");
   Tensors d_weights, d_masked;

@@ -4,10 +4,13 @@
 //   quantized_lstm_sequence(source [directions, T, N, 4 H], recurrent_weight [directions, H, 4 H],
 //                           weight_scale, weight_zero_point [directions, 4 H],
 //                           initial_state, initial_cell [N, directions H]) -> state, cell [T, N, directions H]
+//
 // Before each step, the states h of a direction's whole batch are quantized to uint8 using their range:
+//
 //   low = min(h, 0), s = (max(h, 0) - low) / 255, z = round(-low / s), q = saturate(round(h / s) + z)
 //   gates = source + s weight_scale Σ (q - z) (recurrent_weight - weight_zero_point)
-// The sums are exact in int32. From the gates on, the computation is that of the lstm in recurrent.cpp. Because
+//
+// The sums are exact in int32. After the gates, the computation is the same as for the lstm in recurrent.cpp. Because
 // rounding is a step function, the derivative is zero, as for quantize.
 #include <algorithm>
 
@@ -53,8 +56,9 @@ std::vector<TensorType> infer_quantized_sequence(const InferContext& c) {
   bool fits = places == Ints{0, 1, 2, 3} && activations.size() == 5;
   for (int64_t a : activations) fits &= a >= 0 && a <= static_cast<int64_t>(RecurrentActivation::hard_sigmoid);
   if (!fits)
-    c.graph_error(cat("places must be an order of an lstm's 4 gates, and activations must be its 5 activations, got ",
-                      to_string(places), " and ", to_string(activations)));
+    c.graph_error(
+        cat("places must be a permutation of an lstm's 4 gates, and activations must have 5 valid entries, got ",
+            to_string(places), " and ", to_string(activations)));
   const TensorType states{DType::float32, Shape{steps, batch, known_product(directions, hidden)}};
   return {states, states};
 }
@@ -70,7 +74,7 @@ class QuantizedSteps {
         steps_(in[0]->shape()[1]) {
     if (steps_ < 0 || steps_ > max_parts)
       throw UnsupportedError(cat("[quantized_lstm_sequence] this device unrolls the time steps, so their number must ",
-                                 "be known and at most ", max_parts, ", got source ", in[0]->shape()));
+                                 "be static and at most ", max_parts, ", got source ", in[0]->shape()));
     for (int64_t activation : a.integers("activations"))
       activations_.push_back(static_cast<RecurrentActivation>(activation));
     source_ = squeeze(slice(in[0], 0, direction, 1), 0);

@@ -1,7 +1,7 @@
 // The internal step-by-step operations of recurrent layers over projected inputs.
 //
-// These operations are primitives, implemented by kernels. Only second derivatives are decomposed here, unrolled step
-// by step, which requires the number of steps to be known at that time.
+// These operations are primitives, implemented by kernels. Only second derivatives are decomposed in this file. The
+// decomposition unrolls the time steps, so the number of time steps must be known when the operation is decomposed.
 #include <algorithm>
 
 #include "core/ops/recurrent.h"
@@ -21,7 +21,7 @@ const OperandNames sequence_gradient_operands = {{"recurrent_weight"},
                                                  {"training_state"},
                                                  {"initial_state", "has_initial_state"},
                                                  {"state", "has_state"},
-                                                 // (h m) Rᵀ + b2, before the reset gate
+                                                 // the value of (h m) Rᵀ + b2, before the reset gate is applied
                                                  {"candidate", "has_candidate"},
                                                  {"initial_cell", "has_initial_cell"},  // lstm only
                                                  {"cell", "has_cell"},
@@ -41,7 +41,8 @@ constexpr std::string_view cell_names[] = {"single_gate", "lstm", "gru"};
 
 // ---- inference: decompositions always pass valid operands, but a graph read from a file may not ----
 
-// The sizes derived from the operands. Throws GraphError or ShapeError if the operands are inconsistent.
+// The sizes of a sequence, inferred from the operands. Throws GraphError or ShapeError if the operands are
+// inconsistent.
 class SequenceSizes {
  public:
   SequenceSizes(const InferContext& c, const OperandNames& names) : c_(c), in_(names, c.attributes, c.inputs) {
@@ -72,12 +73,12 @@ class SequenceSizes {
     if (tensor && !compatible(tensor->shape(), expected))
       c_.shape_error(cat(name, " must have shape ", expected, ", got ", tensor->shape()));
   }
-  // Checks the source, which is either projected or accompanied by an input weight.
+  // Checks the source, which must be projected unless an input weight is given.
   void check_source() const {
     const Shape& source = in_["source"]->shape();
     if (!in_["input_weight"]) {
       check("source", all_gates());
-      if (in_["bias"]) c_.graph_error("bias requires input_weight");
+      if (in_["bias"]) c_.graph_error("bias requires the operand input_weight");
       return;
     }
     if (c_.attributes.string("cell") == "gru") c_.graph_error("the source of a gru must already be projected");
@@ -106,8 +107,8 @@ class SequenceSizes {
   static int64_t times(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a * b; }
   int64_t gated() const { return times(gates_, hidden_); }
 
-  // Returns the number of gates of the cell, after checking that `places` is an order of these gates and `activations`
-  // has as many valid entries as the cell needs.
+  // Returns the number of gates of the cell, after checking that `places` is a permutation of these gates and that
+  // `activations` has as many valid entries as the cell needs.
   int64_t checked_gates() const {
     const auto known = std::find(std::begin(cell_names), std::end(cell_names), c_.attributes.string("cell"));
     if (known == std::end(cell_names)) c_.graph_error("attribute 'cell' must be single_gate, lstm or gru");
@@ -119,7 +120,7 @@ class SequenceSizes {
     for (size_t i = 0; fits && i < places.size(); ++i) fits = places[i] == static_cast<int64_t>(i);
     for (int64_t a : activations) fits &= a >= 0 && a <= static_cast<int64_t>(RecurrentActivation::hard_sigmoid);
     if (!fits)
-      c_.graph_error(cat("places must be an order of ", gate_counts[cell], " gates, and activations must have ",
+      c_.graph_error(cat("places must be a permutation of ", gate_counts[cell], " gates, and activations must have ",
                          activation_counts[cell], " valid entries, got ", to_string(places), " and ",
                          to_string(activations)));
     return static_cast<int64_t>(gate_counts[cell]);
@@ -182,8 +183,9 @@ std::vector<TensorType> infer_sequence_gradient(const InferContext& c) {
 
 // ---- the gradient, step by step ----
 
-// Decomposes one direction of a sequence's gradient. The tensors of one step are [N, H]; those of all gates are [N, H]
-// each.
+// Decomposes one direction of the gradient of a sequence. Per time step, a tensor of states is [N, H], and a tensor of
+// all
+// gates consists of one [N, H] tensor per gate.
 class Backwards {
  public:
   Backwards(Builder& b, const Tensors& inputs, const Attributes& a, int64_t direction)
@@ -249,7 +251,7 @@ class Backwards {
     return result;
   }
 
-  // The states of all steps, shifted so that each is at the position of the next step.
+  // The states of all steps, shifted by one step, so that each step holds the state before that step.
   Tensor* moved() {
     Tensors steps(values_.size());
     for (int64_t t = 0; t < steps_; ++t) {
@@ -260,8 +262,9 @@ class Backwards {
     return b_.graph().add("concat", steps, {{"axis", int64_t{0}}});
   }
 
-  // Maps the gradients of this step's state and cell to those of the previous step, and returns the gradients of the
-  // gates before their activations, in the order of the weights.
+  // Replaces the gradients of this step's state and cell with the gradients of the previous step's state and cell.
+  // Returns
+  // the gradients of the gates before their activations, in the order of the weights.
   Tensors step(size_t t, Tensor* weights, Tensor*& d_state, Tensor*& d_cell) {
     Tensors d_gates(cell_.places.size());
     if (cell_.cell == Cell::single_gate) {
@@ -309,7 +312,9 @@ class Backwards {
     return d_gates;
   }
 
-  // Maps the gradient of a gate's value to that before its activation, and stores it.
+  // Converts the gradient of a gate's value into the gradient of the gate's input before the activation, and stores it
+  // in
+  // `d_gates`.
   Tensor* finish(size_t t, size_t role, Tensor* gradient, Tensors& d_gates) {
     if (!d_training_.empty()) gradient = b_.add(gradient, part(d_training_[t], role));
     return d_gates[static_cast<size_t>(cell_.places[role])] = b_.mul(gradient, slope(role, gate(t, role)));
@@ -330,7 +335,8 @@ class Backwards {
     return squeeze(b_.sum(steps, {0}), 0);  // zeros if there are no steps
   }
 
-  // This direction's part of a tensor [T, N, directions * count * H], split into steps; empty if the operand is not
+  // This direction's part of a tensor [T, N, directions * count * H], split into time steps; empty if the operand is
+  // not
   // given.
   Tensors by_step(std::string_view name, int64_t count) {
     Tensor* all = in_[name];
@@ -346,7 +352,8 @@ class Backwards {
     return steps;
   }
 
-  // The mask of each step. Its tensor has the states' rank, with size 1 where it does not vary.
+  // The mask of each time step. The mask tensor has the rank of the states, with size 1 along axes on which it does not
+  // depend.
   Tensors mask() {
     Tensor* all = in_["mask"];
     if (!all) return {};
@@ -378,9 +385,9 @@ class Backwards {
   const CellDescription cell_;
   const int64_t direction_;
   int64_t directions_, hidden_, steps_;
-  bool backward_;  // whether this direction goes from the last step to the first
+  bool backward_;  // whether this direction goes from the last time step to the first
   bool gives_state_before_, gives_bias_gradient_;
-  Tensors values_;  // the state after each step
+  Tensors values_;  // the state after each time step
   std::optional<size_t> before_;  // the previous step in this direction
   Tensors gates_, d_training_, masks_, cells_, states_, candidates_;
 };

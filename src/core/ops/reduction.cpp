@@ -1,7 +1,8 @@
 // Reductions: sum, product, extrema, logical and arg reductions along axes.
 //
-// Reduced axes are kept with size 1. An empty list of axes means all of them. Extrema share their gradient equally
-// among ties; where the extremum is NaN, so are the gradients of all elements it was chosen from.
+// Reduced axes are kept with size 1. An empty list of axes means all axes. Tied extrema share their gradient equally.
+// Where
+// the extremum is NaN, all elements it was chosen from get a NaN gradient.
 #include "core/ops/extrema.h"
 #include "core/ops/indices.h"
 #include "core/ops/shape.h"
@@ -10,7 +11,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-enum class Reducible { algebraic, numbers, booleans };  // algebraic includes complex
+enum class Reducible { algebraic, numbers, booleans };  // algebraic dtypes include complex ones
 
 std::vector<TensorType> infer_axes(const InferContext& c, Reducible operands) {
   if ((c.dtype(0) == DType::boolean) != (operands == Reducible::booleans)) {
@@ -19,8 +20,8 @@ std::vector<TensorType> infer_axes(const InferContext& c, Reducible operands) {
                       : std::string("source must be numeric, got bool: cast it to int32 or float32 first"));
   }
   if (is_complex(c.dtype(0)) && operands == Reducible::numbers)
-    c.dtype_error(
-        cat("source must be real because complex numbers have no order, got ", c.dtype(0), ": use absolute of it"));
+    c.dtype_error(cat("source must be real because complex numbers have no order, got ", c.dtype(0),
+                      ": take its absolute first"));
   if (!c.shape(0).ranked()) return {{c.dtype(0), Shape()}};
   Dims dims = c.shape(0).dims();
   const Ints& axes = c.attributes.integers("axes");
@@ -29,7 +30,7 @@ std::vector<TensorType> infer_axes(const InferContext& c, Reducible operands) {
   return {{c.dtype(0), Shape(dims)}};
 }
 
-// Inference of extrema. An extremum of no elements is an error, whereas empty sums and products are 0 and 1.
+// Inference of extrema. An extremum over no elements is an error, whereas empty sums and products are 0 and 1.
 std::vector<TensorType> infer_extremum(const InferContext& c) {
   std::vector<TensorType> result = infer_axes(c, Reducible::numbers);
   if (c.shape(0).ranked()) {
@@ -45,8 +46,8 @@ std::vector<TensorType> infer_extremum(const InferContext& c) {
 std::vector<TensorType> infer_arg(const InferContext& c) {
   if (c.dtype(0) == DType::boolean) c.dtype_error("source must be numeric, got bool: cast it to int32 first");
   if (is_complex(c.dtype(0)))
-    c.dtype_error(
-        cat("source must be real because complex numbers have no order, got ", c.dtype(0), ": use absolute of it"));
+    c.dtype_error(cat("source must be real because complex numbers have no order, got ", c.dtype(0),
+                      ": take its absolute first"));
   if (!c.shape(0).ranked()) return {{DType::int32, Shape()}};
   Dims dims = c.shape(0).dims();
   int axis = c.axis(c.attributes.integer("axis"), c.shape(0).rank());
@@ -70,9 +71,10 @@ void d_reduction_extremum(GradientContext& c) {
   c.set(0, b.select(chosen, b.div(c.incoming(), count), zero_or_nan(b, c.output())));
 }
 
-// Derivative of a product reduction. The product of all other elements is the product of those before an element times
-// that of those after it, computed axis by axis. Avoiding division means that zeros need no special case, in
-// derivatives of any order.
+// Derivative of a product reduction. The gradient of an element needs the product of all other elements, which is the
+// product of the elements before it times the product of the elements after it, computed axis by axis. Because no
+// division
+// is involved, zeros need no special case in derivatives of any order.
 void d_reduction_product(GradientContext& c) {
   Builder b(c.graph());
   Tensor *x = b.conjugate(c.input(0)), *gradient = c.incoming();
@@ -82,7 +84,7 @@ void d_reduction_product(GradientContext& c) {
     gradient = b.reshape(gradient, Ints{-1});
     axes = {0};
   }
-  std::vector<Tensor*> partial{x};  // reduced along the axes so far
+  std::vector<Tensor*> partial{x};  // the source, reduced along a growing number of axes
   for (int64_t axis : axes)
     partial.push_back(c.graph().add("reduction_product", {partial.back()}, {{"axes", Ints{axis}}}));
   for (size_t i = axes.size(); i-- > 0;) {

@@ -2,11 +2,14 @@
 //
 //   resize_nearest, resize_bilinear(images, size[, scale, offset])                    and their gradients
 //   resize_..._gradient(incoming, input_shape[, scale, offset])
-// Element i of the result shows position p of the input, independently for each axis:
+//
+// Element i of the result is the interpolated value at position p of the input, independently for each axis:
+//
 //   top left   p = i · input / result              centered   p = (i + 1/2) · input / result - 1/2
 //   corners    p = i · (input - 1) / (result - 1)  given      i = p · scale + offset
+//
 // Positions beyond an edge are clamped to the edge. With a layout, its two spatial axes are resized; without one, all
-// axes. Resizing is linear in the images, so the gradient is its transpose, and the gradient of that is resizing again.
+// axes. Resizing is linear in the images, so its gradient is the transposed operation, whose own gradient is resizing.
 #include "core/ops/resize.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Semantics of resizing along one axis, shared by inference and kernels: which input position an element of the result
-// shows.
+// How resizing along one axis maps elements of the result to positions in the input, shared by inference and kernels.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,8 @@ std::optional<Rounding> rounding_from_name(std::string_view name);
 // Rounds a position to an index in [0, size). Positions outside are clamped to the nearest edge; NaN becomes 0.
 int64_t rounded_index(double place, Rounding rounding, int64_t size);
 
-// How positions in the result map to positions in the input. A given scale and offset map from input to result.
+// How positions in the result map to positions in the input. In mode `given`, scale and offset map a result index to an
+// input position.
 struct Placement {
   enum class Mode : uint8_t { top_left, centered, corners, given } mode = Mode::top_left;
   double scale = 1, offset = 0;
@@ -24,8 +24,9 @@ struct Placement {
 };
 Placement::Mode placement_mode(const Attributes& attributes);
 
-// The axes that a layout resizes; all axes if it is empty. nullopt if the layout is not NHWC, NCHW, HWC, CHW, or HW, or
-// does not match the rank.
+// The axes that a layout resizes; all axes if the layout is empty. Returns nullopt if the layout is not NHWC, NCHW,
+// HWC,
+// CHW, or HW, or does not match the rank.
 std::optional<std::vector<int>> resized_axes(std::string_view layout, int rank);
 
 }  // namespace mpsgraph::ops

@@ -1,11 +1,14 @@
 // Family sample_grid: sampling a source at coordinates, and the gradients of sampling.
 //
 //   result[n, y, x, c] = source at (coordinates[n, y, x, 1], coordinates[n, y, x, 0]), interpolated between elements
+//
 // The first coordinate runs along the width. Along an axis of size s, with align_corners the extreme coordinates are
 // the centers of the outer elements, 0 and s - 1 (or -1 and 1 if normalized); without it they are the outer edges of
-// these elements, 0 and s. Relative coordinates are offsets from the element's own position in the result, and both are
-// scaled to the source. The gradients have kernels, and decompositions into gathers, scatters, and weights, from which
-// the second derivatives follow.
+// these elements, 0 and s. Relative coordinates are offsets from the position of the result element, which is scaled to
+// the
+// source together with the offset. The gradients have kernels. They also have decompositions into gathers, scatters,
+// and
+// weights, from which the second derivatives follow.
 #include "core/ops/sample_grid.h"
 
 #include <algorithm>
@@ -108,8 +111,8 @@ std::vector<TensorType> infer_coordinate_gradient(const InferContext& context) {
 
 // ---- the decomposition ----
 
-// Decomposition of grid sampling, with everything converted to NHWC. A tap is one of the elements next to a sampling
-// position: its index along an axis, as a float, and its weight.
+// Decomposition of grid sampling into operations on NHWC tensors. A tap is one of the elements next to a sampling
+// position, stored as its index along an axis (a float) and its weight.
 class GridComposition {
  public:
   struct Tap {
@@ -148,7 +151,7 @@ class GridComposition {
     Tensor* both = b_.graph().add("stack", {taps_[1][y].index, taps_[0][x].index}, {{"axis", int64_t{3}}});
     return b_.cast(both, DType::int32);
   }
-  // The source elements that the taps select; the padding constant where they lie outside.
+  // The source elements that the taps select; the padding constant where a tap lies outside the source.
   Tensor* values(Tensor* source, size_t y, size_t x) {
     Tensor* inside = b_.graph().add("gather_nd", {source, indices(y, x)}, {{"batch_dimensions", int64_t{1}}});
     const bool constant = attributes_.string("padding_mode") == "constant" && attributes_.real("constant_value") != 0;
@@ -257,8 +260,8 @@ std::vector<Tensor*> decompose_source_gradient(Builder& b, const std::vector<Ten
   return {c.from_nhwc(total)};
 }
 
-// Gradient for the coordinates: the weights (1 - f) and f of two neighbors have the derivatives -1 and 1 with respect
-// to the position.
+// Gradient of the coordinates. The weights 1 - f and f of two neighboring elements have the derivatives -1 and 1 with
+// respect to the position.
 std::vector<Tensor*> decompose_coordinate_gradient(Builder& b, const std::vector<Tensor*>& inputs,
                                                    const Attributes& attributes) {
   GridComposition c(b, attributes, inputs[1]->shape(), inputs[2]);

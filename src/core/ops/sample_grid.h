@@ -1,4 +1,4 @@
-// Maps the grid coordinates of one axis to source positions, for the decomposition and for kernels.
+// Maps the grid coordinates along one axis to source positions, for the decomposition and for kernels.
 #pragma once
 
 #include "core/definition.h"
@@ -11,7 +11,7 @@ struct GridAxis {
 };
 GridAxis grid_axis(const Attributes& attributes, int64_t source, int64_t result);
 
-// Axis numbers of height, width, and channels.
+// The axes that hold height, width, and channels.
 struct GridLayout {
   int height, width, channels;
 };

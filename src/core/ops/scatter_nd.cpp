@@ -6,8 +6,9 @@
 //
 // where result starts as data, and ∘ is add, sub, mul, div, min, max, or set. Updates of the same element are applied
 // in order. An update with an out-of-range index is dropped, unless out_of_range is "clip" or "error". Each scatter is
-// the counterpart of a gather, which its derivative uses: the gradient for data covers what the updates left of it, and
-// the gradient for the updates gathers from the elements they wrote.
+// the counterpart of a gather, which its derivative uses: the gradient of the updates gathers the incoming gradient at
+// the
+// elements they were written to, and the gradient of data is the incoming gradient where data still affects the result.
 #include <algorithm>
 
 #include "core/ops/indices.h"
@@ -99,8 +100,11 @@ class Rule {
     if (g_.needs(1)) g_.set(1, subtracted ? b_.neg(gathered(g_.incoming())) : gathered(g_.incoming()));
   }
 
-  // Mode mul: an update is multiplied by data and by all other updates of the same element. If one of these factors is
-  // zero, only that factor has a nonzero derivative; if several are zero, none has.
+  // Mode mul: the result is the product of data and all updates of the same element, so the derivative with respect to
+  // an
+  // update is the product of all other factors. If one factor is zero, only that factor has a nonzero derivative; if
+  // several
+  // factors are zero, all derivatives are zero.
   void product() {
     if (g_.needs(0)) g_.set(0, b_.mul(g_.incoming(), scattered(b_.ones_like(data_), updates_, "mul")));
     if (!g_.needs(1)) return;
@@ -122,7 +126,7 @@ class Rule {
     }
   }
 
-  // Modes min and max: tied candidates share the gradient equally.
+  // Modes min and max: data and updates that attain the extremum share the gradient equally.
   void extremum() {
     Tensor* result = g_.output();
     const DType dtype = data_->dtype();
@@ -134,8 +138,9 @@ class Rule {
     if (g_.needs(1)) g_.set(1, b_.select(update_wins, gathered(share), zero()));
   }
 
-  // Mode set: the last update of an element wins. Scattering the numbers of the updates, counted from 1, in the same
-  // way shows which update that is.
+  // Mode set: the last update of an element wins. To find it, each update is numbered, starting from 1, and the numbers
+  // are
+  // scattered to the same indices.
   void replacement() {
     if (g_.needs(0)) g_.set(0, scattered(g_.incoming(), b_.zeros_like(updates_), "set"));
     if (!g_.needs(1)) return;

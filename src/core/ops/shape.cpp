@@ -1,8 +1,9 @@
 // Family shape: reshaping, broadcasting, casts, and the shape itself as a tensor.
 //
 // Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp, blocks in shape_blocks.cpp. A
-// shape operand is a list of integers; as long as its value is not known, result dimensions are -1 until the executable
-// is specialized.
+// shape operand is a list of integers. While its value is unknown, the result dimensions are -1; they become known when
+// the
+// executable is specialized.
 #include "core/ops/shape.h"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, in
 
 namespace {
 
-// The product of dimensions; -1 if it depends on an unknown one.
+// The product of dimensions; -1 if any of them that affects the product is unknown.
 int64_t product(const Dims& dims, int begin, int end) {
   const Dims part(dims.begin() + begin, dims.begin() + end);
   if (std::find(part.begin(), part.end(), 0) != part.end()) return 0;
@@ -103,7 +104,7 @@ std::vector<TensorType> infer_reshape(const InferContext& context) {
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// Derivative of every operation that keeps the elements in order.
+// Derivative of every operation that keeps the elements in row-major order.
 void d_reshape(GradientContext& g) { g.set(0, Builder(g.graph()).reshape_like(g.incoming(), g.input(0))); }
 
 std::vector<TensorType> infer_transpose(const InferContext& context) {
@@ -156,7 +157,8 @@ std::vector<TensorType> infer_squeeze_unvalued(const InferContext& context) {
 std::vector<TensorType> infer_squeeze(const InferContext& context) {
   const Ints& axes = context.attributes.integers("axes");
   const Shape& source = context.shape(0);
-  // Without axes, all axes of size 1 are removed; a dynamic dimension might be one of them, so the rank is unknown.
+  // Without axes, all axes of size 1 are removed. A dynamic dimension may turn out to be 1, so the rank is then
+  // unknown.
   if (!source.ranked() || (axes.empty() && !source.known())) return {{context.dtype(0), {}}};
   std::vector<bool> dropped(source.rank());
   for (int axis : distinct_axes(context, axes, source.rank())) {
@@ -191,7 +193,7 @@ std::vector<TensorType> infer_broadcast_to(const InferContext& context) {
   const bool grows = both && both->ranked() && target.ranked() && !compatible(*both, target);
   if (!both || grows)
     context.shape_error(cat("source ", source, " cannot be broadcast to ", target,
-                            ": its dimensions, aligned from the last, must be 1 or equal"));
+                            "; each source dimension, aligned from the last, must be 1 or equal the target dimension"));
   // A source dimension above 1 is also that of the result, whatever value the shape operand takes at run time.
   return {{context.dtype(0), target.ranked() && both->ranked() ? merge(target, *both) : target}};
 }
@@ -239,8 +241,9 @@ std::vector<TensorType> infer_cast(const InferContext& context) {
   return {{context.attributes.dtype("dtype"), context.shape(0)}};
 }
 
-// Derivative of cast. Integers have none on either side. For a cast to complex, the gradient is the real part of the
-// incoming gradient; for a cast from complex, it has a zero imaginary part. A cast of the incoming gradient does both.
+// Derivative of cast. There is none if the source or the result is an integer. If the cast is to a complex dtype, the
+// gradient is the real part of the incoming gradient; if it is from a complex dtype, the gradient has a zero imaginary
+// part. A cast of the incoming gradient handles both cases.
 void d_cast(GradientContext& g) {
   if (is_inexact(g.input(0)->dtype()) && is_inexact(g.output()->dtype()))
     g.set(0, Builder(g.graph()).cast(g.incoming(), g.input(0)->dtype()));

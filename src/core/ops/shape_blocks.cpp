@@ -1,13 +1,15 @@
 // Family shape, fourth part: moving blocks of space into another axis and back, reversal, coordinates, and bit casts.
 //
-// space_to_batch splits each spatial axis into blocks and moves the positions within a block to the batch axis: in
-// front of the batch (block-major), or behind it with use_pixel_shuffle_order. For x of shape (n, h, w) and blocks of
-// (p, q):
+// space_to_batch splits each spatial axis into blocks and moves the positions within a block to the batch axis. By
+// default
+// the positions come before the batch index; with use_pixel_shuffle_order they come after it. For x of shape (n, h, w)
+// and
+// blocks of (p, q), the two orders are
 //
-//   result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]           or result[(b * p + i) * q + j, y, x]
+//   result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]           and result[(b * p + i) * q + j, y, x]
 //
-// The two-dimensional forms are the same with depth in place of batch. All of these moves are reshapes around one
-// transpose.
+// The two-dimensional forms are the same with depth in place of batch. All of these operations are decomposed into a
+// reshape, a transpose, and another reshape.
 #include <algorithm>
 
 #include "core/ops/indices.h"
@@ -97,14 +99,14 @@ std::vector<TensorType> infer_from_blocks(const InferContext& context) {
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// Without known attributes, only the rank is inferred: it does not change.
+// Without known attributes, only the rank is inferred, which equals the source's rank.
 std::vector<TensorType> infer_blocks_unvalued(const InferContext& context) {
   const Shape& source = context.shape(0);
   return {{context.dtype(0), source.ranked() ? Shape(Dims(source.dims().size(), -1)) : Shape()}};
 }
 
-// The dimensions of a tensor seen in blocks, where each spatial axis becomes (blocks, position within the block) and
-// the batch axis stays, and the permutation that moves the positions to the batch.
+// The shape of a tensor in which each spatial axis is split into two axes (block, position within the block), and the
+// permutation that moves the position axes next to the batch axis.
 struct BlockView {
   Dims dims;
   Ints to_batch;
@@ -151,7 +153,7 @@ std::vector<Tensor*> decompose_blocks(Builder& builder, const std::vector<Tensor
   return {builder.reshape(builder.transpose(seen, to_batch ? view.to_batch : from_batch), result.dims())};
 }
 
-// Derivative of an operation by its inverse: one moves the elements there, the other back.
+// Derivative of an operation that only moves elements: the inverse operation moves the gradients back.
 Gradient inverse(std::string_view kind) {
   return [kind](GradientContext& g) { g.set(0, g.add_alike(kind, {g.incoming()}, g.attributes())); };
 }
@@ -176,8 +178,9 @@ std::vector<Tensor*> decompose_reverse(Builder& builder, const std::vector<Tenso
       {{"starts", nothing}, {"ends", nothing}, {"strides", strides}, {"start_mask", every}, {"end_mask", every}})};
 }
 
-// Inference of reinterpret_cast. Between dtypes of different sizes, the last axis changes its length so that the bytes
-// stay the same.
+// Inference of reinterpret_cast. If the dtypes have different sizes, the length of the last axis changes so that the
+// number
+// of bytes stays the same.
 std::vector<TensorType> infer_reinterpret_cast(const InferContext& context) {
   const DType to = context.attributes.dtype("dtype");
   const auto from_bytes = static_cast<int64_t>(size_of(context.dtype(0))), to_bytes = static_cast<int64_t>(size_of(to));

@@ -1,12 +1,14 @@
-// Family shape, fourth part: slices with known sizes whose starts are data.
+// Family shape, fifth part: slices with static sizes whose starts are data.
 //
 //   dynamic_slice(x, starts) {sizes=[n, m]}          x[a : a + n, b : b + m] where starts = [a, b]
-//   dynamic_slice_update_data(data, update, starts)  data with that part replaced by `update`; sizes, if given, are its
-//   sizes
+//   dynamic_slice_update_data(data, update, starts)  data with that part replaced with `update`; sizes, if given, are
+//   the
+//                                                    sizes of update
 //
 // Starts do not affect any shape, so kernels read them at run time, and nothing is recompiled for new values. Negative
-// starts count from the end. Everything that is read or written must lie inside: unlike the ends of a slice, nothing is
-// clamped. slice, slice_gradient, and slice_update_data create these operations when they are given sizes.
+// starts count from the end. Everything that is read or written must lie inside the tensor: unlike the ends of a slice,
+// starts are not clamped. slice, slice_gradient, and slice_update_data create these operations when they are given
+// sizes.
 #include <algorithm>
 #include <cstdlib>
 
@@ -43,7 +45,7 @@ SlicePlaces slice_places(Builder& b, Tensor* sizes, Tensor* starts, Tensor* ends
   };
   Tensor *n = b.cast(sizes, DType::int64), *zero = b.ints({0});
   Tensor* forward = b.cast(each([&](size_t axis) { return int64_t{strides[axis] > 0}; }), DType::boolean);
-  // When slicing backward, the position after the last is -1.
+  // When slicing backward, the exclusive end of the whole axis is -1.
   Tensor* low = each([&](size_t axis) { return strides[axis] > 0 ? 0 : -1; });
   Tensor* high = b.add(n, low);
   const auto from_front = [&](Tensor* given) {
@@ -66,11 +68,11 @@ namespace {
 
 constexpr int64_t max_extent = int64_t{1} << 31;  // limit for sizes and strides, so that their products do not overflow
 
-// Checks that windows of these sizes, as far as they are known, fit into a source of these dimensions.
+// Checks that windows of these sizes, where known, fit into a source of these dimensions.
 void check_windows(const InferContext& context, const Dims& source, const Dims& sizes, size_t starts_operand) {
   const TensorType& starts = context.type(starts_operand);
   const auto rank = static_cast<int64_t>(source.size());
-  // Users know these operations without the internal prefix dynamic_.
+  // Messages omit the internal prefix dynamic_, because users know these operations without it.
   const std::string front = cat("[", context.definition.name.substr(std::string_view("dynamic_").size()), "] ");
   if (!is_integer(starts.dtype) || starts.dtype == DType::uint64)
     context.dtype_error(cat("starts must be integers that fit in int64, got ", starts, "; cast them to int64 first"));
@@ -93,8 +95,8 @@ void check_windows(const InferContext& context, const Dims& source, const Dims& 
     }
     if (!known || axis >= known->size() || !(*known)[axis]) continue;
     if (!window_start(*(*known)[axis], size, strides[axis], n))
-      throw OutOfRangeError(cat(front, "start ", *(*known)[axis], " of axis ", axis, " is out of range: ", size,
-                                " elements from there extend beyond ", to_string(source), context.where));
+      throw OutOfRangeError(cat(front, "start ", *(*known)[axis], " of axis ", axis, " is out of range: a slice of ",
+                                size, " elements extends beyond ", to_string(source), context.where));
   }
 }
 
@@ -119,7 +121,7 @@ std::vector<TensorType> infer_dynamic_slice_update_data(const InferContext& cont
   const Ints& sizes = context.attributes.integers("sizes");
   if (!sizes.empty() && !compatible(update, Shape(sizes)))
     context.shape_error(
-        cat("update must have shape ", to_string(sizes), ", that of the slice of data ", data, ", got ", update));
+        cat("update must have the shape of the slice, ", to_string(sizes), ", of data ", data, ", got ", update));
   if (data.ranked() && update.ranked()) {
     if (data.rank() != update.rank())
       context.shape_error(cat("update must have the rank of data ", data, ", got ", update));

@@ -1,8 +1,10 @@
 // Family shape, third part: pad and tile, with their gradients.
 //
-// Both repeat elements of their input (except for constant padding), so they are linear. Their gradient sums the
-// incoming gradients of all copies of an element, with their signs; the gradient of that is padding (with zeros) or
-// tiling again.
+// Both operations repeat elements of their input (except for constant padding), so they are linear. Their gradient sums
+// the
+// incoming gradients of all copies of an element, with their signs. The derivative of this gradient operation is
+// padding
+// (with zeros) or tiling again.
 #include <algorithm>
 
 #include "core/exact_numbers.h"
@@ -34,7 +36,7 @@ PadSource pad_source(PadMode mode, int64_t position, int64_t size) {
       const int64_t i = wrap(position, 2 * size);
       return {i < size ? i : 2 * size - 1 - i};
     }
-    case PadMode::reflect: {    // c b | a b c | b a
+    case PadMode::reflect: {  // c b | a b c | b a
       if (size == 1) return {0};
       const int64_t i = wrap(position, 2 * size - 2);
       return {i < size ? i : 2 * size - 2 - i};
@@ -45,10 +47,10 @@ PadSource pad_source(PadMode mode, int64_t position, int64_t size) {
 
 namespace {
 
-// Limit that keeps doubled sizes and sums from overflowing.
+// Limit that prevents overflow when sizes are doubled or added.
 constexpr int64_t limit = int64_t{1} << 60;
 
-// The shape that these dimensions have after padding.
+// The shape of a tensor with these dimensions after padding.
 Shape padded(const InferContext& context, Dims dims) {
   const Ints& left = context.attributes.integers("left");
   const Ints& right = context.attributes.integers("right");
@@ -96,16 +98,16 @@ void d_pad(GradientContext& g) {
   g.set(0, g.graph().add("pad_gradient", {g.incoming(), Builder(g.graph()).shape_of(g.input(0))}, attributes));
 }
 
-// Checks that the incoming gradient has the shape `forward`, that of the forward operation's result for an input of
-// shape `source`, and returns `source`.
+// Checks that the incoming gradient has the shape `forward`, which is the result shape of the original operation for an
+// input of shape `source`. Returns `source`.
 Shape forward_input(const InferContext& context, const Shape& source, const Shape& forward) {
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient must have shape ", forward, ", that of the forward result for source ",
-                            source, ", got ", context.shape(0)));
+    context.shape_error(cat("incoming gradient must have the result shape ", forward, " for source ", source, ", got ",
+                            context.shape(0)));
   return source;
 }
 
-// Gradients of several copies are summed, which is not defined for bool.
+// Rejects bool, because gradients of several copies are summed.
 void require_sums(const InferContext& context) {
   if (context.dtype(0) == DType::boolean)
     context.dtype_error("incoming gradient must be numeric, got bool: cast it to float32 first");
@@ -156,8 +158,9 @@ void d_tile_gradient(GradientContext& g) {
   if (g.needs(0)) g.set(0, g.graph().add("tile", {g.incoming()}, g.attributes()));
 }
 
-// Decomposes the gradient of tile axis by axis: (before, m * n, after) is reshaped to (before, m, n, after) and summed
-// over m.
+// Decomposes the gradient of tile axis by axis. For an axis of length n that was tiled m times, (before, m * n, after)
+// is
+// reshaped to (before, m, n, after) and summed over m.
 std::vector<Tensor*> decompose_tile_gradient(Builder& builder, const std::vector<Tensor*>& inputs,
                                              const Attributes& attributes) {
   const std::vector<std::unique_ptr<Block>> no_blocks;

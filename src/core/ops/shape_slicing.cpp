@@ -1,8 +1,9 @@
 // Family shape, second part: slice and its update, concat, split, and stack.
 //
 // Slices follow TensorFlow's strided slices, and Python's where the two agree: negative starts and ends count from the
-// end, out-of-range starts and ends are clamped, and a mask bit means "from the very start" or "to the very end" of its
-// axis.
+// end, out-of-range starts and ends are clamped, and a mask bit selects the beginning or the end of its axis instead of
+// the
+// given start or end.
 #include <algorithm>
 #include <bitset>
 
@@ -24,7 +25,7 @@ std::optional<SliceRange> slice_range(const Attributes& attributes, int axis, in
     if (index < 0 || index >= size) return std::nullopt;
     return SliceRange{index, 1, 1, true};
   }
-  // When slicing backward, the position after the last is -1.
+  // When slicing backward, the exclusive end of the whole axis is -1.
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   const int64_t first = masked("start_mask") ? (stride > 0 ? low : high) : std::clamp(from_end(start), low, high);
   const int64_t last = masked("end_mask") ? (stride > 0 ? high : low) : std::clamp(from_end(end), low, high);
@@ -53,7 +54,7 @@ Shape sliced(const InferContext& context, const Dims& dims) {
     const int64_t mask = context.attributes.integer(key);
     if (mask < 0 || mask >> rank != 0)
       context.shape_error(
-          cat(key, " must only have bits for the ", rank, " axes of ", to_string(dims), ", got ", mask));
+          cat(key, " must only have bits set for the ", rank, " axes of ", to_string(dims), ", got ", mask));
   }
   Dims result;
   for (int axis = 0; axis < rank; ++axis) {
@@ -85,8 +86,9 @@ std::vector<TensorType> infer_slice_unvalued(const InferContext& context) {
   return {{context.dtype(0), Dims(std::max<size_t>(source.dims().size(), squeezed) - squeezed, -1)}};
 }
 
-// Derivative of a slice whose starts and ends are tensors: scatters the incoming gradient to the positions the slice
-// read, whatever they are at run time, since the slice's size is already known by then.
+// Derivative of a slice whose starts and ends are tensors: scatters the incoming gradient to the positions that the
+// slice
+// reads at run time. The slice's size is already known when the gradient runs.
 bool d_slice_of_tensors(GradientContext& g) {
   if (g.operation.inputs.size() == 1 || !g.input(0)->shape().ranked()) return false;
   const std::optional<Ints> strides = constant_value(g.input(3));
@@ -109,15 +111,16 @@ void d_slice(GradientContext& g) {
   g.set(0, g.add_alike("slice_gradient", {g.incoming(), shape}, g.attributes()));
 }
 
-// Operands: incoming gradient, input_shape. The result has the input's shape, with `incoming` where the slice read and
-// zeros elsewhere.
+// Operands: incoming gradient, input_shape. The result has the input's shape. It holds `incoming` at the positions that
+// the
+// slice reads, and zeros elsewhere.
 std::vector<TensorType> infer_slice_gradient(const InferContext& context) {
   const size_t rank = std::min<size_t>(context.attributes.integers("starts").size(), max_rank);
   const Shape source = stated_shape(context, 1, Dims(rank, -1));
   const Shape forward = sliced(context, source.dims());
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient must have shape ", forward, ", that of the slice of ", source, ", got ",
-                            context.shape(0)));
+    context.shape_error(cat("incoming gradient must have the shape of the slice, ", forward, ", of source ", source,
+                            ", got ", context.shape(0)));
   return {{context.dtype(0), source}};
 }
 
@@ -129,12 +132,12 @@ void d_slice_gradient(GradientContext& g) {
   if (g.needs(0)) g.set(0, g.add_alike("slice", {g.incoming()}, g.attributes()));
 }
 
-// Operands: data, update. The result is data with the part that the slice reads replaced by `update`.
+// Operands: data, update. The result is data with the elements that the slice reads replaced with `update`.
 std::vector<TensorType> infer_slice_update_data(const InferContext& context) {
   context.require_same_dtype();
   const Shape forward = sliced(context, dims_for(context, 0, "starts"));
   if (!compatible(forward, context.shape(1)))
-    context.shape_error(cat("update must have shape ", forward, ", that of the slice of data ", context.shape(0),
+    context.shape_error(cat("update must have the shape of the slice, ", forward, ", of data ", context.shape(0),
                             ", got ", context.shape(1)));
   return {context.type(0)};
 }
@@ -152,7 +155,8 @@ void d_slice_update_data(GradientContext& g) {
   if (g.needs(1)) g.set(1, g.add_alike("slice", {g.incoming()}, g.attributes()));
 }
 
-// Slices [start, end) of one axis, or from start to the end; all other axes are kept whole.
+// Slices [start, end) of one axis, or from start to the end of the axis if `end` is nullopt. All other axes are kept
+// whole.
 Tensor* slice_axis(Graph& graph, Tensor* x, int axis, int64_t start, std::optional<int64_t> end, int64_t stride = 1) {
   const int rank = x->shape().rank();
   Ints starts(rank, 0), ends(rank, 0), strides(rank, 1);
@@ -168,7 +172,9 @@ Tensor* slice_axis(Graph& graph, Tensor* x, int axis, int64_t start, std::option
                     {"end_mask", end ? others : all}});
 }
 
-// The shape common to joined operands: all dimensions except that of the joined axis. Unranked if no operand is ranked.
+// The shape that all operands of concat or stack must have, ignoring the joined axis of concat. Unranked if no operand
+// is
+// ranked.
 Shape common_shape(const InferContext& context, size_t first, std::optional<int64_t> free_axis) {
   Shape common;
   for (size_t i = first; i < context.count(); ++i) {
@@ -205,9 +211,10 @@ std::vector<TensorType> infer_concat(const InferContext& context) {
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// The slice of `joined` that came from each of `parts`; null where `wanted` returns false. A static slice can address a
-// part if the sizes of all parts before it, or of all parts after it, are known. Returns an empty list if some wanted
-// part cannot be addressed.
+// The slices of `joined` that correspond to `parts`; null for parts for which `wanted` returns false. A static slice
+// can
+// address a part if the sizes of all parts before it, or of all parts after it, are known. Returns an empty list if a
+// wanted part cannot be addressed.
 std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tensor*>& parts,
                             const Attributes& attributes, const std::function<bool(size_t)>& wanted) {
   if (!joined->shape().ranked()) return {};
@@ -220,7 +227,8 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
     return result;
   }
   const auto size = [&](int64_t i) { return parts[i]->shape().ranked() ? parts[i]->shape()[axis] : -1; };
-  // Position of boundary i, in front of part i, counted from the start and from the end; -1 if a size on the way is
+  // Position of the boundary before part i, counted from the start and from the end; -1 if the size of a part in
+  // between is
   // unknown.
   std::vector<int64_t> from_start(n + 1, 0), from_end(n + 1, 0);
   const auto sum = [](int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; };
@@ -233,7 +241,7 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
     if (!wanted(i)) continue;
     const int64_t start = from_start[i] >= 0 ? from_start[i] : -from_end[i];
     std::optional<int64_t> end = from_start[i + 1] >= 0 ? from_start[i + 1] : -from_end[i + 1];
-    if (from_start[i + 1] < 0 && from_end[i + 1] == 0) end.reset();  // an end of "-0" would mean the start
+    if (from_start[i + 1] < 0 && from_end[i + 1] == 0) end.reset();  // an end of "-0" would mean the start of the axis
     result[i] = size(i) == 0 ? slice_axis(graph, joined, axis, 0, 0) : slice_axis(graph, joined, axis, start, end);
   }
   return result;
@@ -253,7 +261,8 @@ void d_concat(GradientContext& g) {
     if (g.needs(i)) g.set(i, gradients[i]);
 }
 
-// Operands: incoming gradient, then the parts. Used for sizes that are only known once the executable is specialized.
+// Operands: incoming gradient, then the parts. Used if the sizes of the parts only become known when the executable is
+// specialized.
 std::vector<TensorType> infer_concat_gradient(const InferContext& context) {
   std::vector<TensorType> types;
   for (size_t i = 1; i < context.count(); ++i) types.push_back(context.type(i));
@@ -305,7 +314,8 @@ std::vector<TensorType> infer_split(const InferContext& context) {
   return types;
 }
 
-// Inference for sizes given as a tensor: there are as many parts as the tensor has elements.
+// Inference for sizes given as a tensor without known value. The number of parts is the number of elements of the
+// tensor.
 std::vector<TensorType> infer_split_unvalued(const InferContext& context) {
   const Shape& sizes = context.shape(1);
   if (!sizes.known() || sizes.rank() != 1)

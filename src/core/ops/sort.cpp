@@ -1,8 +1,8 @@
 // Family sort: sort and argsort along an axis.
 //
-// Both are stable, and descending order is the stable order of the opposite comparison. NaN counts as larger than every
-// number, so it comes last in ascending and first in descending order. The gradient of sort is moved back to the
-// elements' original positions.
+// Both are stable. Descending order is the stable order for the opposite comparison. NaN counts as larger than every
+// number, so it comes last in ascending and first in descending order. The gradient of sort moves the incoming gradient
+// back to the elements' original positions.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
@@ -12,8 +12,8 @@ namespace {
 
 void require_order(const InferContext& c) {
   if (is_complex(c.dtype(0)))
-    c.dtype_error(
-        cat("source must be real because complex numbers have no order, got ", c.dtype(0), ": use absolute of it"));
+    c.dtype_error(cat("source must be real because complex numbers have no order, got ", c.dtype(0),
+                      ": take its absolute first"));
 }
 
 std::vector<TensorType> infer_order(const InferContext& c, DType dtype) {

@@ -6,8 +6,9 @@
 //                                               CSR: index0 columns, index1 where each row starts
 //
 // The result has the type of a dense matrix, and every operation accepts it. Sparsity is a property of the storage: the
-// compiler replaces matrix products with it, and their derivatives, by operations that never materialize the zeros
-// (fuse_sparse.cpp). Entries outside the matrix are ignored.
+// compiler replaces matrix products with a sparse tensor, and the derivatives of such products, with operations that
+// never
+// materialize the zeros (fuse_sparse.cpp). Entries outside the matrix are ignored.
 #include <string>
 
 #include "core/ops/primitive.h"
@@ -17,8 +18,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-// Checks the two index operands, `first` and the next, against the number of entries, and returns the shape of the
-// matrix.
+// Checks the index operands `first` and `first` + 1 against the number of entries, and returns the shape of the matrix.
 Shape matrix_shape(const InferContext& c, size_t first, const Shape& entries) {
   const std::string& storage = c.attributes.string("storage");
   const Ints& shape = c.attributes.integers("shape");
@@ -74,8 +74,8 @@ void d_sparse_tensor_gradient(GradientContext& g) {
 
 // ---- created by the compiler ----
 
-// Operands: values, index0, index1, dense. The result is S·D, or D·S if `dense_first`, where S is transposed if
-// `transposed`.
+// Operands: values, index0, index1 of the sparse matrix S, and the dense matrix D. The result is S·D, or D·S if
+// `dense_first`, where S is transposed if `transposed`.
 std::vector<TensorType> infer_sparse_product(const InferContext& c) {
   const Shape stored = matrix_shape(c, 1, c.shape(0)), dense = c.shape(3);
   const bool transposed = c.attributes.boolean("transposed");

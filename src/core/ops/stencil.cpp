@@ -1,11 +1,14 @@
-// Family stencil: a weighted reduction over windows of the last four axes.
+// Family stencil: a weighted reduction over windows of the last four axes. Along each axis,
 //
 //   result[..., i] = reduction over j of source[..., i * stride + j * dilation - begin] * weights[j]
 //
-// The boundary mode determines what a window sees outside the source. A stencil is therefore decomposed into a pad (or
-// a slice, if an offset starts inside) and stencil_windows, which has no boundary and carries the derivative. Its sum
-// is bilinear, like a convolution. A minimum or maximum passes its gradient to the chosen tap, using the operations of
-// max_pooling4d with indices. A product is decomposed into a product of slices.
+// The boundary mode determines which values a window reads outside the source. A stencil is therefore decomposed into a
+// pad
+// (or a slice, if an offset starts inside) and stencil_windows, which has no boundary and carries the derivative. Its
+// sum
+// is bilinear, like a convolution. A minimum or maximum passes its gradient to the chosen filter tap, using the
+// operations
+// of max_pooling4d with indices. A product is decomposed into a product of slices.
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
@@ -152,8 +155,9 @@ struct Margin {
   int64_t before = 0, after = 0;
 };
 
-// The windows along axis `i`. An explicit offset, which says where the windows start, is treated like explicit padding.
-// nullopt if the windows do not fit.
+// The windows along axis `i`; nullopt if they do not fit. An explicit offset, which specifies where the windows start,
+// is
+// treated like explicit padding.
 std::optional<Window> stencil_window(const Attributes& attributes, const Windows& w, int i, int64_t size,
                                      int64_t kernel) {
   const bool offset = w.style == PaddingStyle::explicit_offset;
@@ -205,8 +209,8 @@ std::vector<TensorType> infer_stencil(const InferContext& context) {
     const auto window = stencil_window(attributes, w, i, size, kernel);
     if (!window)
       context.shape_error(cat("the weights cover ", (kernel - 1) * w.dilations[i] + 1, " elements of axis ",
-                              w.spatial[i], ", but source ", source, " has only ", size,
-                              " there, plus padding; pad it, or use fewer weights or a smaller dilation"));
+                              w.spatial[i], ", but source ", source, " has size ", size,
+                              " along this axis, plus padding; pad it, or use fewer weights or a smaller dilation"));
     if (size == 0 && window->output > 0 && pad_mode != PadMode::constant)
       context.shape_error(cat("an empty axis requires boundary_mode constant, because boundary_mode '", boundary,
                               "' has nothing to repeat, got axis ", w.spatial[i], " of source ", source));
@@ -244,8 +248,9 @@ Tensor* with_margins(Builder& b, Tensor* source, const Attributes& attributes, c
                        {{"starts", starts}, {"ends", ends}, {"strides", Ints(rank, 1)}, {"end_mask", end_mask}});
 }
 
-// Decomposes a product stencil: the product, over all taps, of the tap's weight and the slice of the source that the
-// tap sees.
+// Decomposes a product stencil into a product over all filter taps. The factor of a tap is its weight times the slice
+// of
+// source elements that the tap reads.
 Tensor* product_of_taps(Builder& b, Tensor* source, Tensor* weights, const Windows& w, int rank) {
   const Dims& kernel = weights->shape().dims();
   Tensor* product = nullptr;
@@ -257,7 +262,7 @@ Tensor* product_of_taps(Builder& b, Tensor* source, Tensor* weights, const Windo
       at[i] = rest % kernel[i];
       starts[axis] = at[i] * w.dilations[i];
       steps[axis] = w.strides[i];
-      // negative, from the end: leaves room for later taps
+      // Negative ends count from the end of the axis and leave room for the later taps.
       ends[axis] = starts[axis] - (kernel[i] - 1) * w.dilations[i];
       if (ends[axis] < 0) end_mask &= ~(int64_t{1} << axis);
     }

@@ -1,6 +1,7 @@
 // Family top_k: the k largest or smallest elements along an axis in order, with their indices, and the gradients.
 //
-// Among equal elements, the first ones are selected, in their order. NaN counts as larger than every number. The
+// Among equal elements, those with the lowest indices are selected, in order. NaN counts as larger than every number.
+// The
 // gradient moves each element's incoming gradient back to the element's original position.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
@@ -11,8 +12,8 @@ namespace {
 
 void require_order(const InferContext& c, size_t input) {
   if (is_complex(c.dtype(input)))
-    c.dtype_error(
-        cat("source must be real because complex numbers have no order, got ", c.dtype(input), ": use absolute of it"));
+    c.dtype_error(cat("source must be real because complex numbers have no order, got ", c.dtype(input),
+                      ": take its absolute first"));
 }
 
 Shape best_of(const InferContext& c, const Shape& source) {
@@ -59,8 +60,8 @@ std::vector<TensorType> infer_k_gradient(const InferContext& c) {
     c.dtype_error("incoming gradient must be numeric, got bool: cast it to int32 or float32 first");
   const Shape best = best_of(c, c.shape(1));
   if (!compatible(best, c.shape(0)))
-    c.shape_error(cat("incoming gradient must have shape ", best, ", that of the top ", c.attributes.integer("k"),
-                      " elements of ", c.shape(1), ", got ", c.shape(0)));
+    c.shape_error(cat("incoming gradient must have the shape of the top ", c.attributes.integer("k"), " elements, ",
+                      best, ", of source ", c.shape(1), ", got ", c.shape(0)));
   return {c.type(1)};
 }
 

@@ -104,7 +104,7 @@ int64_t output_size(const InferContext& context, const Windows& windows, int i, 
   if (const auto window = windows.window(i, input, kernel)) return window->output;
   context.shape_error(cat(
       "the kernel covers ", (kernel - 1) * windows.dilations[i] + 1, " elements of the ", name,
-      ", but source has only ", input,
+      ", but source has size ", input,
       windows.fixed_rank ? cat(" (axis ", windows.fixed_rank + windows.spatial[i], ")") : std::string(),
       " plus padding ",
       windows.style == PaddingStyle::explicit_padding ? cat(windows.begin[i], " + ", windows.end[i]) : std::string("0"),

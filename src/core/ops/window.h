@@ -1,8 +1,8 @@
-// The arithmetic of sliding windows, for convolution, pooling, and stencils and the kernels that run them.
+// The arithmetic of sliding windows, shared by convolution, pooling, stencils, and their kernels.
 //
 // A window of `kernel` taps, `dilation` apart, moves along an axis in steps of `stride`. The padding style determines
 // how much padding is added at both ends of the axis, or how many positions the window takes. This header is
-// independent of what is computed at each position.
+// independent of the computation at each position.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace mpsgraph::ops {
 
-// explicit_offset is only used by stencils.
+// Only stencils use explicit_offset.
 enum class PaddingStyle : uint8_t { explicit_padding, tf_valid, tf_same, explicit_offset, onnx_same_lower };
 std::optional<PaddingStyle> padding_style_from_name(std::string_view name);
 
-// A window along one axis, with effective padding: begin and end include the padding that TF_SAME adds.
+// A window along one axis. `begin` and `end` are the effective padding, which includes the padding added by TF_SAME.
 struct Window {
   int64_t input = 0;
   int64_t kernel = 1;
@@ -38,7 +38,7 @@ struct Window {
     int64_t first, last;
   };
   Positions inside(int64_t tap) const {
-    // position p reads index p * stride - shift
+    // This tap at window position p reads input index p * stride - shift.
     const int64_t shift = begin - tap * dilation, room = input - 1 + shift;
     const int64_t first = shift > 0 ? (shift + stride - 1) / stride : 0;
     return {first, std::max(first, std::min(output, room < 0 ? 0 : room / stride + 1))};
@@ -64,21 +64,22 @@ inline std::optional<Window> make_window(int64_t input, int64_t kernel, int64_t 
   if (room < 0 && input > 0) return std::nullopt;
   if (room < 0) return w;
   w.output = room / stride + 1;
-  // With ceil_mode, a last, partly covered position counts if it starts before the end padding.
+  // With ceil_mode, a last position that is only partly covered counts if it starts before the end padding.
   if (ceil_mode && room % stride != 0 && w.output * stride < input + w.begin) ++w.output;
   w.overhang = std::max<int64_t>((w.output - 1) * stride - room, 0);
   return w;
 }
 
-// The attributes common to all operations with windows, per windowed axis, slowest axis first.
+// The attributes common to all operations with windows, with one entry per windowed axis, slowest-varying axis first.
 //
 // The layout is given by data_layout, or by channel_dimension_index (the channel axis among the last four axes, the
-// others being windowed); if the operation has neither, the last four axes are windowed. Axes count from the end, so
-// all axes before those that the layout names are batch axes, for any rank.
+// others being windowed). If the operation has neither attribute, the last four axes are windowed. Axes count from the
+// end,
+// so all axes before the ones that the layout names are batch axes, for any rank.
 struct Windows {
   static constexpr int most = 4;
   int count = 0;       // number of windowed axes
-  int fixed_rank = 0;  // required rank of the source; 0: 4 or more
+  int fixed_rank = 0;  // required rank of the source; 0 if any rank of at least 4 is allowed
   int channel = 0;     // channel axis, negative; 0: none
   std::array<int, most> spatial{};
   std::array<int64_t, most> strides{}, dilations{}, begin{}, end{};
@@ -86,13 +87,13 @@ struct Windows {
   bool ceil_mode = false;
 
   Windows() = default;
-  explicit Windows(const Attributes& attributes);  // from an operation that passed inference
+  explicit Windows(const Attributes& attributes);  // for the attributes of an operation that has passed inference
   std::optional<Window> window(int i, int64_t input, int64_t kernel) const {
     return make_window(input, kernel, strides[i], dilations[i], style, begin[i], end[i], ceil_mode);
   }
 };
 
-// The size of an axis that counts from the end; -1 if the shape is unranked.
+// The size of an axis counted from the end; -1 if the shape is unranked.
 inline int64_t size_at(const Dims& dims, int axis) { return dims[dims.size() - static_cast<size_t>(-axis)]; }
 inline int64_t size_at(const Shape& shape, int axis) { return shape.ranked() ? size_at(shape.dims(), axis) : -1; }
 
@@ -103,21 +104,22 @@ Windows checked_windows(const InferContext& context, int count);
 void require_numbers(const InferContext& context, std::string_view attribute, int count, int64_t least);
 // Output size along windowed axis `i` for a kernel size; -1 if a size is unknown.
 int64_t output_size(const InferContext& context, const Windows& windows, int i, int64_t input, int64_t kernel);
-// The shape of an operand that has the source's layout; if it is unranked, all sizes unknown where the rank is fixed,
-// otherwise unranked.
+// The shape of an operand with the source's layout. If the operand is unranked, the result is a shape of unknown sizes
+// if
+// the layout fixes the rank, and unranked otherwise.
 Shape image(const InferContext& context, size_t input, const Windows& windows);
 using Sizes = std::array<int64_t, Windows::most>;
-// The shape of an image specified by a shape operand, checked against `implied`, which the other operands imply
-// (unranked: nothing).
+// The shape of an image specified by a shape operand, checked against `implied`, the shape that the other operands
+// imply
+// (unranked if they imply nothing).
 Shape stated_image(const InferContext& context, size_t input, const Windows& windows, const Shape& implied = Shape());
-// The shape `like` with other sizes along the windowed axes, and another number of channels, which is ignored if there
-// is no channel axis.
+// The shape `like` with its windowed axes set to `sizes` and its channel axis, if there is one, set to `channels`.
 Shape image_shape(const Windows& windows, const Shape& like, int64_t channels, const Sizes& sizes);
 inline constexpr Sizes unknown_sizes{-1, -1, -1, -1};
 
-// The attributes strides, dilations, padding_style, and padding for windows over `count` axes, and `others`, which may
-// override them.
+// The attributes strides, dilations, padding_style, and padding for windows over `count` axes, together with `others`,
+// which may override them.
 std::vector<AttributeSpec> window_attributes(int count, std::vector<AttributeSpec> others);
-AttributeSpec layout_attribute(int count);  // data_layout, for 2 or 3 windowed axes
+AttributeSpec layout_attribute(int count);  // the attribute data_layout, for 2 or 3 windowed axes
 
 }  // namespace mpsgraph::ops
