@@ -91,7 +91,7 @@ def product_rate(dtype: mg.DType) -> float:
 
 
 def read_bandwidth(threads: int, megabytes: int = 8) -> float:
-    """Return the cache read rate in GB/s: each thread takes the maximum of its own array."""
+    """Return the cache read rate in GB/s: each thread takes the maximum of a separate array."""
     arrays = [np.ones(megabytes << 18, np.float32) for _ in range(threads)]
 
     def attempt() -> float:

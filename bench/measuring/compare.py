@@ -126,7 +126,7 @@ class Contender:
 def compare(workload: Workload, own: Sequence[Side], options: Options) -> list[Row]:
     """Measure own[0] against our other sides and against the workload's peers; return a row for each side.
 
-    A peer that fails is skipped with a message. If one of our own sides fails, raise SideFailed.
+    A peer that fails is skipped with a message. If one of our sides fails, raise SideFailed.
     """
     if not re.search(options.workloads, workload.name):
         return []

@@ -94,7 +94,7 @@ def speeds(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, float, flo
     for outcome in report["outcomes"]:
         if outcome["part"] == "speed" and outcome["status"] == NOTED:
             sides = [
-                (name, side["median ms"], side.get("ratio of ours to it"))
+                (name, side["median ms"], side.get("ratio of mpsgraph to this"))
                 for name, side in outcome["numbers"].items()
                 if isinstance(side, dict)
             ]

@@ -132,7 +132,9 @@ def _speed(outcomes: list[Outcome]) -> str:
         sides = {name: n for name, n in outcome.numbers.items() if isinstance(n, dict)}
         ours = next(iter(sides.values()))
         text = f"{outcome.name.split(',')[0]} {ours['median ms']:.2f} ms"
-        ratios = [(name, n["ratio of ours to it"]) for name, n in sides.items() if "ratio of ours to it" in n]
+        ratios = [
+            (name, n["ratio of mpsgraph to this"]) for name, n in sides.items() if "ratio of mpsgraph to this" in n
+        ]
         if ratios:
             text += f" ({', '.join(f'{faster(ratio)} {name}' for name, ratio in ratios)})"
         texts.append(text)

@@ -52,7 +52,7 @@ def _check(case: Any, device: str) -> Callable[[], Result | None]:
         try:
             ours = running.run(built.graph, built.placeholders, arrays, list(gradients.values()), device=device)
         except mg.Error as error:
-            return Result(UNSUPPORTED, f"no gradient of ours to compare: {error}")
+            return Result(UNSUPPORTED, f"mpsgraph has no gradient to compare: {error}")
         try:
             apples = _core.apple_gradients(device, built.placeholders, arrays, of)
         except mg.Error as error:

@@ -95,7 +95,7 @@ def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]],
         line = f"{name:16} {median:8.3f} ms ({q1:.3f} .. {q3:.3f})"
         if found is not first:
             ratio = statistics.median(a / b for a, b in zip(first, found, strict=True))
-            numbers[name]["ratio of ours to it"] = ratio
+            numbers[name]["ratio of mpsgraph to this"] = ratio
             line += f", time ratio mpsgraph / {name}: {ratio:.2f}"
         lines.append(line)
     lines += [f"{name:16} {why}" for name, why in absent.items()]
