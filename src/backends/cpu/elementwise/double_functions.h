@@ -1,4 +1,4 @@
-// Vectorized float64 functions for instruction sets with fused multiply-add; the others use the C library.
+// Vectorized float64 functions for instruction sets with fused multiply-add. Other instruction sets use the C library.
 #pragma once
 
 #include "backends/cpu/elementwise/tile_functions.h"
@@ -8,7 +8,7 @@ namespace mpsgraph::cpu {
 struct DoubleFunctions {  // null if not vectorized
   TileFunction exponent = nullptr, logarithm = nullptr, tanh = nullptr, sigmoid = nullptr;
   TileFunction sin = nullptr, cos = nullptr, erf = nullptr;
-  TileFunction power[4] = {};  // by which operands are scalars, as in ScalarMask
+  TileFunction power[4] = {};  // indexed by which operands are scalars, as in ScalarMask
 };
 
 namespace baseline {

@@ -1,10 +1,10 @@
 // Vectorized float64 functions, shared by the compiled tile functions and the code that jit/ generates (vector_math.h
 // is the float32 counterpart).
 //
-// P provides the elementary operations of an instruction set with fused multiply-add. The polynomials interpolate at
-// Chebyshev nodes and were computed for this file. The errors stated with each function are in ulp, measured against
-// the C library's long double. The bits of a result depend only on the element's value, not on its position in a
-// vector.
+// The template parameter P provides the elementary operations of an instruction set with fused multiply-add. The
+// polynomials interpolate at Chebyshev nodes and were computed for this file. The errors stated with each function are
+// in ulp, measured against the C library's long double. The result for an element is bitwise the same at every position
+// in a vector.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct DoubleMath {
   using V = typename P::V;
   using I = typename P::I;
 
-  // e^x, 2^x, and 10^x, at most 2 ulp each: x = n ln 2 + r, |r| <= ln 2 / 2; with tables, e^x uses n / 16 and |r| <= ln
-  // 2 / 32.
+  // e^x, 2^x, and 10^x, at most 2 ulp each. The argument is reduced by x = n ln 2 + r with |r| <= ln 2 / 2. With
+  // tables, e^x uses x = (n / 16) ln 2 + r with |r| <= ln 2 / 32.
   static V exp(V x) {
     const V c = P::clamped(-746., x, 710.);
     if (P::has_tables()) return exp_by_table(c);
@@ -52,9 +52,9 @@ struct DoubleMath {
     return P::logarithm(x, (small_log(y) * 0x1.bcb7b1526e50ep-2 + y.n * log10_of_2_rest) + y.n * log10_of_2);
   }
 
-  // tanh x, at most 3 ulp: t / (2 - t) with t = 1 - e^-2|x|, computed without cancellation near 0.
+  // tanh x, at most 3 ulp: t / (2 - t) with t = 1 - e^(-2|x|), where t is computed without cancellation near 0.
   static V tanh(V x) {
-    const V c = P::clamped(0., P::absolute(x), 20.);  // tanh is 1 beyond
+    const V c = P::clamped(0., P::absolute(x), 20.);  // for larger |x|, tanh is 1
     const Exponential e = exponential(c * -2.);
     const V scale = power_of_two(e.n), t = (P::splat(1.) - scale) - scale * e.rest;
     return P::with_sign_of(t / (P::splat(2.) - t), x);
@@ -67,8 +67,9 @@ struct DoubleMath {
     return incoming * s * (P::splat(1.) - s);
   }
 
-  // erf x, at most 2 ulp. With tables, it is a polynomial of the distance to the nearest of sixteen nodes. Without
-  // tables, it is a polynomial below 1, and above that 1 - e^(-x^2) times a polynomial of (|x| - 3) / (|x| + 3).
+  // erf x, at most 2 ulp. With tables, erf is a polynomial in the distance to the nearest of sixteen nodes. Without
+  // tables, it is a polynomial for |x| < 1; for larger |x|, it is 1 - e^(-x^2) times a polynomial in (|x| - 3) / (|x| +
+  // 3).
   static V erf(V x) {
     const V a = P::absolute(x);
     if (P::has_tables()) return P::with_sign_of(erf_by_table(P::clamped(0., a, 15.25 * erf_spacing)), x);
@@ -86,8 +87,8 @@ struct DoubleMath {
     return P::with_sign_of(P::choose(P::less(a, P::splat(1.)), a + a * p, far), x);
   }
 
-  // sinh x and cosh x, at most 4 ulp: from e^|x| / 2, which overflows only if the result does; near 0, sinh is a
-  // polynomial.
+  // sinh x and cosh x, at most 4 ulp. Both are computed from e^|x| / 2, which overflows only if the result does; near
+  // 0, sinh is a polynomial.
   static V sinh(V x) {
     const V a = P::absolute(x), z = x * x, e = half_exp(a);
     const V p = polynomial(z, 7.746178593018827e-13, 1.6057679623801638e-10, 2.5052117695907823e-08,
@@ -111,7 +112,7 @@ struct DoubleMath {
     return P::with_sign_of(base + (small_atan(upper / lower) + rest), x);
   }
 
-  // arcsin x and arccos x, at most 3 ulp; beyond 1, the square root gives NaN.
+  // arcsin x and arccos x, at most 3 ulp. For |x| > 1, the square root gives NaN.
   static V asin(V x) {
     const ReducedAsin y = reduced_asin(P::absolute(x));
     return P::with_sign_of(P::choose(y.large, P::splat(half_pi) - ((y.p + y.p) - half_pi_rest), y.p), x);
@@ -124,9 +125,9 @@ struct DoubleMath {
     return P::choose(y.large, far, near);
   }
 
-  // x^y, at most 2 ulp, for positive normal x with a normal result. ln x is computed in two parts, the second of which
-  // holds the rounding error of the first. With s = f / (2 + f) as in Reduced, ln(1 + f) = 2 s + 2/3 s^3 + s^5 q(s^2);
-  // s and s^3 also have two parts each, so no error remains that a large exponent could amplify.
+  // x^y, at most 2 ulp, for positive normal x with a normal result. ln x is computed as a sum of two parts, the second
+  // of which holds the rounding error of the first. With s = f / (2 + f) as in Reduced, ln(1 + f) = 2 s + 2/3 s^3 + s^5
+  // q(s^2). s and s^3 are also sums of two parts, so no error remains that a large exponent could amplify.
   struct Power {
     V value, exponent;  // e^exponent, with the exponent rounded
   };
@@ -143,8 +144,8 @@ struct DoubleMath {
     const V third = cube * two_thirds;
     const V third_low =
         cube_low * two_thirds + cube * two_thirds_rest - P::minus_product(third, cube, P::splat(two_thirds));
-    const V twice = s + s, whole_part = l.n * ln_2;  // both exact
-    const V sum = whole_part + twice, log = sum + third;  // each operand is smaller than the one before
+    const V twice = s + s, whole_part = l.n * ln_2;  // both are exact
+    const V sum = whole_part + twice, log = sum + third;  // each operand is smaller than the preceding one
     const V low = ((whole_part - sum) + twice) + ((sum - log) + third) +
                   (third_low + s_low * 2. + l.n * ln_2_rest + cube * z * q);
     const V p = log * y, p_low = low * y - P::minus_product(p, log, y);
@@ -160,10 +161,11 @@ struct DoubleMath {
     ((sum = sum * x + lower), ...);
     return sum;
   }
-  static V nearest(V x) { return (x + whole) - whole; }  // valid below 2^51
+  static V nearest(V x) { return (x + whole) - whole; }  // valid for |x| < 2^51
 
-  // Default implementations of P::times_power_of_two and P::logarithm for processors without such instructions; n may
-  // exceed the range of a single factor. ln 0 = -inf, ln inf = inf; negative numbers and NaN give NaN.
+  // Default implementations of P::times_power_of_two and P::logarithm for processors without such instructions. n may
+  // exceed the range of a single power-of-two factor. The logarithm of 0 is -inf and that of inf is inf; negative
+  // numbers and NaN give NaN.
   static V times_power_of_two(V p, V n) {
     const V half = nearest(n * 0.5);
     return p * power_of_two(half) * power_of_two(n - half);
@@ -180,7 +182,7 @@ struct DoubleMath {
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   static constexpr double ln_2 = 0x1.62e42fefap-1, ln_2_rest = 0x1.cf79abc9e3b3ap-40;
   static constexpr double half_pi = 0x1.921fb54442d18p+0, half_pi_rest = 0x1.1a62633145c07p-54;
-  // in units of pi
+  // Tangents of pi / 8 and 3 pi / 8, and the two parts of log10 2.
   static constexpr double tan_of_eighth = 0x1.a827999fcef32p-2, tan_of_3_eighths = 0x1.3504f333f9de6p+1;
   static constexpr double log10_of_2 = 0x1.34413509f79ffp-2, log10_of_2_rest = -0x1.9dc1da994fd21p-59;
 
@@ -207,7 +209,7 @@ struct DoubleMath {
     return r + r * r * q;
   }
   static V erf_by_table(V a) {
-    const V near = a * (1 / erf_spacing) + whole;  // whose last bits are the table index
+    const V near = a * (1 / erf_spacing) + whole;  // the last bits are the table index
     const V d = P::minus_product(a, near - whole, P::splat(erf_spacing));
     V sum = P::look_up(erf_table[erf_powers - 1], near);
     for (int power = erf_powers - 1; power-- > 0;) sum = sum * d + P::look_up(erf_table[power], near);
@@ -224,7 +226,7 @@ struct DoubleMath {
                            -0.14285714284666534, 0.1999999999999552, -0.3333333333333333);
     return p * z * t + t;
   }
-  // For a >= 0: whether a is above 1/2, and the arcsine of a, or, if above, of sqrt((1 - a) / 2).
+  // For a >= 0: whether a is above 1/2, and p = arcsin a or, if a is above 1/2, p = arcsin sqrt((1 - a) / 2).
   struct ReducedAsin {
     typename P::M large;
     V p;
@@ -243,7 +245,8 @@ struct DoubleMath {
     return P::from_bits(P::shift_left(P::bits(n + (whole + 1023)), 52));
   }
 
-  // x = 2^n (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), and ln(1 + f) by s = f / (2 + f).
+  // Reduction x = 2^n (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and the terms of ln(1 + f), computed from s = f / (2 +
+  // f).
   struct Reduced {
     V n, f, s, half_square, r;
   };

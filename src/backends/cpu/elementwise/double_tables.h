@@ -3,9 +3,9 @@
 
 namespace mpsgraph::cpu {
 
-// erf(k h + d), |d| <= h / 2, k < 16, as polynomials of d, indexed by [power][k]. The polynomials interpolate at
-// Chebyshev nodes and were computed for this file. The one for k = 0 fits an odd function divided by d, so that it
-// stays accurate near 0. From 15.2 h on, erf is 1.
+// Values of erf(k h + d) for |d| <= h / 2 and k < 16, as polynomials in d, indexed by [power][k]. The polynomials
+// interpolate at Chebyshev nodes and were computed for this file. The polynomial for k = 0 fits an odd function divided
+// by d, so that it stays accurate near 0. For arguments above 15.2 h, erf is 1.
 inline constexpr double erf_spacing = 0.390625;
 inline constexpr int erf_powers = 14;
 alignas(64) inline constexpr double erf_table[erf_powers][16] = {

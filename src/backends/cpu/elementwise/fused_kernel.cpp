@@ -26,7 +26,7 @@ float identity_of(Reduction kind) {
     case Reduction::maximum_propagate_nan: return -INFINITY;
     case Reduction::minimum_propagate_nan: return INFINITY;
     case Reduction::maximum:
-    case Reduction::minimum: return NAN;  // NaN yields to the other operand
+    case Reduction::minimum: return NAN;  // NaN is replaced with the other operand
   }
   return 0.f;
 }
@@ -97,13 +97,14 @@ void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims,
 
 constexpr int64_t serial_work = 1 << 15;  // below this, starting threads costs more than it saves
 
-// The traversal of one fused kernel's elements.
+// Processes all elements of one fused kernel.
 struct Walk {
   const TileProgram& p_;
   const int64_t tiles_per_row_;
   Frame& frame;
 
-  // Process units (rows, or flat tiles) [begin, end), using the accumulators of one chunk.
+  // Process units [begin, end), which are rows or, in flat mode, tiles. Reductions use the accumulators of chunk
+  // `chunk`.
   void walk(int64_t begin, int64_t end, int64_t chunk) const {
     std::byte* registers[max_registers];
     std::byte* scratch = frame.at<std::byte>(p_.scratch) + p_.temporary_bytes * p_.temporaries.size() * thread_number();
@@ -272,8 +273,8 @@ struct Walk {
     }
   }
 
-  // Prefetch the next tile's operands. Tile functions load and compute in separate passes, so only prefetching keeps
-  // memory busy during the arithmetic.
+  // Prefetch the operands of the next tile. Tile functions load data and compute in separate loops, so without
+  // prefetching, memory would be idle during the arithmetic.
   void prefetch(int64_t flat) const {
     const int64_t n = std::min(p_.tile, p_.total - flat);
     for (const TileInput& in : p_.inputs) {
@@ -340,7 +341,7 @@ bool FusedElementwiseKernel::take_blocks(Slot operand) {
       !std::all_of(p.inputs.begin(), p.inputs.end(), plain) ||
       std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) != 1)
     return false;
-  // Blocks are short, so prefetches would mostly fetch the operands of another block and evict what the hardware
+  // Blocks are short, so prefetches would mostly fetch the operands of another block and evict data that the hardware
   // prefetcher has loaded.
   if (const auto generate = std::exchange(p.generate_for_blocks, nullptr)) generate(p);
   return true;
@@ -393,7 +394,7 @@ void FusedElementwiseKernel::run(Frame& frame) const {
     walk.combine_chunks();
     return;
   }
-  // Divide the work, in order, into equal shares at unit boundaries.
+  // Divide the work, in order, into equal shares that begin and end between units.
   const int64_t shares =
       threads == 1 ? 1 : std::clamp(work_ / serial_work * threads, threads, threads * items_per_thread);
   const auto share = [&](int64_t which) {

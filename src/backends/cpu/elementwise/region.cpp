@@ -16,10 +16,11 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t row_threshold = 512;       // shorter rows are processed flat, several per tile
-constexpr int64_t repeated_threshold = 2048; // the same, if inputs only repeat their rows
+constexpr int64_t repeated_threshold = 2048; // the same threshold if inputs only repeat their rows
 constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in L2 anyway
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers per thread, a third of a small L1
-constexpr int max_accumulators = 8;          // sums kept by generated code; others are reduced after each tile
+// maximum sums kept in registers by generated code; further sums are reduced after each tile
+constexpr int max_accumulators = 8;
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 DType computed_in(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
@@ -39,13 +40,15 @@ struct RegionBuilder {
   Lowering& lowering;
   TileProgram program;
   Dims space;                                   // shape of the iteration space
-  std::vector<const Operation*> operations;     // in order, with reductions after their operands
-  std::unordered_map<const Tensor*, size_t> input_of;   // block argument (or operand) -> input
+  std::vector<const Operation*> operations;     // in execution order, with reductions after their operands
+  // maps block arguments (or operands) to indices of program.inputs
+  std::unordered_map<const Tensor*, size_t> input_of;
   std::unordered_map<const Tensor*, int> register_of;
   std::unordered_map<const Tensor*, int> uses;
-  std::unordered_map<const Operation*, size_t> reduction_of;          // -> program.reductions
-  std::unordered_map<const Tensor*, std::vector<int>> stores;         // value -> output registers
-  std::unordered_map<const Tensor*, bool> deferred;  // values computed by the instruction of their user
+  // maps reductions to indices of program.reductions
+  std::unordered_map<const Operation*, size_t> reduction_of;
+  std::unordered_map<const Tensor*, std::vector<int>> stores;         // maps values to output registers
+  std::unordered_map<const Tensor*, bool> deferred;  // values that the instruction of their user computes
   std::vector<int> free_temporaries;
   std::vector<int> pinned;  // temporaries that are never reused
 
@@ -102,7 +105,7 @@ struct RegionBuilder {
     space = operations.back()->output()->type.shape.dims();
   }
 
-  // Merge adjacent dimensions that all inputs traverse as one, and choose between flat tiles and tiles within rows.
+  // Merge adjacent dimensions that all inputs can traverse as one, and choose between flat tiles and tiles within rows.
   void collapse() {
     const int rank = static_cast<int>(space.size());
     std::vector<bool> reduced(rank, false);
@@ -212,7 +215,7 @@ struct RegionBuilder {
   }
 
   // Generate machine code for all operations, with each value in a vector register from its first use to its last.
-  // Return false if an operation or type is not supported; only input registers have been assigned then.
+  // Return false if an operation or type is not supported; in this case, only registers of inputs have been assigned.
   bool generate(const std::vector<const Tensor*>& results) {
     const auto set = vector_set();
     if (!set) return false;
@@ -246,7 +249,7 @@ struct RegionBuilder {
       if (!value) return false;
       values[op->output()] = *value;
     }
-    // Stores come last, so a result may take the memory of any input that is traversed in the same order.
+    // Stores come last, so a result may share the memory of any input that is traversed in the same order.
     std::vector<TileOutput> outputs;
     std::vector<TileReduction> reductions;
     std::vector<int> streamed, reduced_temporaries;
@@ -286,7 +289,8 @@ struct RegionBuilder {
       const auto code = jit::CodeMemory::make(jit::generate(recorder.code({}, ahead)));
       const auto aligned =
           streamed.empty() ? nullptr : jit::CodeMemory::make(jit::generate(recorder.code(streamed, ahead)));
-      if (!code || (!streamed.empty() && !aligned)) return false;  // the system does not allow executable memory
+      // the operating system does not allow executable memory
+      if (!code || (!streamed.empty() && !aligned)) return false;
       of.code = code;
       of.aligned_code = aligned;
       return true;
@@ -301,8 +305,8 @@ struct RegionBuilder {
     return true;
   }
 
-  // If a sum reduces rows of a half-precision input that is only cast, return that input, whose elements can be summed
-  // directly from memory; otherwise return null.
+  // If a sum reduces the rows of a half-precision input whose only operation is a cast, return that input, whose
+  // elements can be summed directly from memory. Otherwise, return null.
   const TileInput* summed_halves(const Operation& reduction) const {
     const Operation& cast = *reduction.input(0)->operation;
     if (*reduction_kind(reduction) != Reduction::sum || program.reduction_shape != ReductionShape::rows ||
@@ -378,9 +382,9 @@ struct RegionBuilder {
         cat("[", op.kind(), "] does not support dtype ", dtype, "; cast the inputs to a supported dtype", op.where()));
   }
 
-  // Return the single instruction for an operation and the producer of its operand `side`, or null if they cannot be
-  // combined. The value in between must have no other use. a * b + c is rounded more accurately than by two
-  // instructions; (a + b) * c gives the same result.
+  // Return the single instruction that combines an operation with the producer of its operand `side`, or null if there
+  // is none. The intermediate value must have no other use. a * b + c is rounded once instead of twice, which is more
+  // accurate; (a + b) * c gives the same result as two instructions.
   static const char* paired(const Operation& user, size_t side, const Operation& maker) {
     if (user.is("addition") && maker.is("multiplication")) return "multiply_add";
     if (user.is("subtraction") && maker.is("multiplication") && side == 1) return "subtract_product";
@@ -414,15 +418,15 @@ struct RegionBuilder {
     return false;
   }
 
-  // Return whether this value has a single use, by an operation here that can be combined with the one that produces
-  // it.
+  // Return whether the output of operation i has a single use, by an operation of this block that can be combined with
+  // operation i into one instruction.
   bool can_defer(size_t i) const {
     const Operation& op = *operations[i];
     const Tensor* value = op.output();
     if (value->type.dtype != DType::float32 || op.inputs.size() != 2 || stores.count(value) || uses.at(value) != 1)
       return false;
     for (const Tensor* in : op.inputs)
-      if (deferred.count(in)) return false;  // already half of a combined pair
+      if (deferred.count(in)) return false;  // already one of the two operations of a combined instruction
     for (size_t j = i + 1; j < operations.size(); j++)
       for (size_t k = 0; k < operations[j]->inputs.size(); k++)
         if (operations[j]->inputs[k] == value) {
@@ -432,7 +436,8 @@ struct RegionBuilder {
     return false;
   }
 
-  // Emit one instruction for a cast from or to half precision in memory, if nothing else uses the half-precision value.
+  // Emit one instruction for a cast from or to half precision in memory, unless another operation uses the
+  // half-precision value.
   bool emit_half_cast(const Operation& op) {
     if (!op.is("cast")) return false;
     const Tensor *source = op.input(0), *value = op.output();
@@ -496,7 +501,8 @@ struct RegionBuilder {
     for (const Tensor* value : op.inputs) release(value);
   }
 
-  // Append the instruction with its target: the output memory if it can be written directly, otherwise scratch.
+  // Append the instruction that computes a value. Its target is the output memory if it can be written directly,
+  // otherwise scratch memory.
   void finish_value(const Operation& op, TileFunction function, std::array<int, 3> in) {
     const Tensor* value = op.output();
     const auto stored = stores.find(value);
@@ -526,8 +532,8 @@ struct RegionBuilder {
     const size_t count = std::max<size_t>(program.temporaries.size(), 1);
     int64_t tile = static_cast<int64_t>(temporaries_budget / (count * widest)) / 64 * 64;
     tile = std::clamp<int64_t>(tile, 128, 2048);
-    // Generated code without temporaries needs no scratch memory, so tiles can be as long as load balancing and the
-    // accuracy of sums allow.
+    // Generated code without temporaries needs no scratch memory, so the tile length is limited only by load balancing
+    // and by the accuracy of sums.
     if (program.code && program.temporaries.empty())
       tile = std::clamp<int64_t>(program.total / 16 / 64 * 64, 2048, program.reductions.empty() ? 1 << 16 : 1 << 14);
     const bool periodic = std::any_of(program.inputs.begin(), program.inputs.end(),
@@ -546,7 +552,7 @@ struct RegionBuilder {
     else if (program.reduction_shape == ReductionShape::columns)
       program.chunks = std::clamp<int64_t>(program.total / program.inner / 64, 1, 32);
     else
-      program.chunks = 0;  // not fixed; chosen in each run
+      program.chunks = 0;  // not fixed; chosen on each run
     for (TileReduction& reduction : program.reductions) {
       const int64_t results = program.reduction_shape == ReductionShape::columns ? program.inner : 1;
       if (program.chunks)
@@ -567,8 +573,8 @@ struct RegionBuilder {
     return program.inner ? program.total / program.inner * ((program.inner + program.tile - 1) / program.tile) : 0;
   }
 
-  // Let an output share the memory of an input that is traversed in the same order, if no instruction after the one
-  // that writes the output reads that input.
+  // Let an output share the memory of an input that is traversed in the same order, unless an instruction that follows
+  // the write of the output reads that input.
   void offer_sharing() {
     for (size_t o = 0; o < program.outputs.size(); o++) {
       size_t written = 0;

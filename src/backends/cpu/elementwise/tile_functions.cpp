@@ -1,5 +1,5 @@
-// Tile functions for float64, integers, and bool, casts between all types, and selection of the float32 functions. They
-// are plain loops, except for the vectorized float64 functions (double_functions.h). Complex numbers are in
+// Tile functions for float64, integers, and bool, casts between all types, and selection of the float32 functions. The
+// functions are plain loops, except for the vectorized float64 functions (double_functions.h). Complex numbers are in
 // tile_functions_complex.cpp.
 #include "backends/cpu/elementwise/tile_functions.h"
 
@@ -20,7 +20,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Clamp x to [low, high]. The upper bound wins if the bounds cross; NaN is preserved.
+// Clamp x to [low, high]. If low > high, the result is `high`. NaN is preserved.
 template <class T>
 T clamp(T x, T low, T high) {
   const T raised = x < low ? low : x;
@@ -48,7 +48,7 @@ double floor_modulo(double a, double b) {
 }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Return the vectorized float64 function, or null if there is none.
+// Return the vectorized float64 function of kind `k`, or null if there is none.
 TileFunction double_function(std::string_view k, ScalarMask m) {
   static const DoubleFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(double_functions);
   return k == "exponent"    ? functions.exponent
@@ -175,7 +175,8 @@ T integer_power(T base, T exponent) {
   return static_cast<T>(result);
 }
 
-// Functions whose result has the same bits for signed and unsigned integers, compiled for unsigned ones.
+// Return functions whose results are bitwise the same for signed and unsigned integers, compiled only for unsigned
+// integers.
 template <class T>
 TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
   using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;  // avoids promotion to int, which would overflow
@@ -209,7 +210,7 @@ TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
 template <class T>
 TileFunction integer_tile(std::string_view k, ScalarMask m) {
   if (const TileFunction either = unsigned_tile<std::make_unsigned_t<T>>(k, m)) return either;
-  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // arithmetic wraps
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // so that arithmetic wraps
   constexpr int bits = sizeof(T) * 8;
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
@@ -314,7 +315,7 @@ void cast_loop(void* out, const void* const* in, int64_t n) {
   R* y = static_cast<R*>(out);
   for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
 }
-// Cast in two steps through a third type, which the second step would start from anyway.
+// Cast by way of the dtype `middle`, from which the second cast would start anyway.
 void in_two_steps(DType from, DType middle, DType to, void* out, const void* in, int64_t n) {
   constexpr int64_t piece = 512;
   alignas(64) std::byte between[piece * 16];
@@ -357,8 +358,8 @@ STORED(complex128, std::complex<double>)
 
 constexpr bool is_half_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// Return the intermediate type of a cast. Casts involving half precision go through float32 and round at the end; a
-// cast with a loop of its own returns `to`.
+// Return the intermediate type of a cast, or `to` if the cast is direct. Casts involving half precision go through
+// float32 and round at the end.
 constexpr DType way(DType from, DType to) {
   return from != to && (is_half_dtype(from) || is_half_dtype(to)) ? DType::float32 : to;
 }
@@ -368,7 +369,8 @@ constexpr TileFunction cast_of() {
   using T = typename Stored<from>::type;
   constexpr DType middle = way(from, to);
   if constexpr (middle != to && middle != from) return by_way_of<from, middle, to>;
-  // Between integers, the signedness of the result does not matter, and that of the source only if the cast widens.
+  // Between integer types, the signedness of the result does not matter, and the signedness of the source matters only
+  // if the cast widens.
   else if constexpr (std::is_integral_v<R> && std::is_integral_v<T>)
     return cast_loop<std::make_unsigned_t<R>, std::conditional_t<(sizeof(R) > sizeof(T)), T, std::make_unsigned_t<T>>>;
   else if constexpr (std::is_same_v<R, Bool> && std::is_integral_v<T>)

@@ -12,27 +12,27 @@
 
 namespace mpsgraph::cpu {
 
-// `out` may be one of the inputs at the same position; otherwise, buffers must not overlap.
+// `out` may be identical to one of the inputs; otherwise, it must not overlap with any input.
 using TileFunction = void (*)(void* out, const void* const* in, int64_t n);
 
 // If bit i is set, input i is a single element used for all n results.
 using ScalarMask = unsigned;
 
-// Return the function for an operation on operands of `dtype`, or null if there is none.
+// Return the function for an operation on operands of `dtype`, or null if `dtype` or the operation is not supported.
 TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars);
-// Return the function for complex operands, and for complex_tensor, whose operands are real
+// Return the function for an operation on complex operands, or for complex_tensor, whose operands are real
 // (tile_functions_complex.cpp).
 TileFunction complex_tile(std::string_view kind, DType dtype, ScalarMask scalars);
 // Return a cast between any two dtypes, including half precision, with C++ rounding. A cast to bool tests x != 0; a
 // cast from complex to real takes the real part.
 TileFunction cast_function(DType from, DType to);
-// Return a function that rounds float32 to the given half-precision type, with float32 results.
+// Return a function that rounds float32 values to the given half-precision type but stores the results as float32.
 TileFunction round_function(DType half);
 
 enum class Reduction { sum, product, maximum, minimum, maximum_propagate_nan, minimum_propagate_nan };
-// Reduces n float32 elements into *accumulator.
+// Reduces n elements and combines the result with *accumulator.
 using ReduceFunction = void (*)(float* accumulator, const float* in, int64_t n);
-// Reduces rows, `stride` apart, into accumulator[i] for each column i < n.
+// Reduces rows that are `stride` elements apart: combines element i of each row with accumulator[i], for i < n.
 using CombineFunction = void (*)(float* accumulator, const float* in, int64_t stride, int64_t rows, int64_t n);
 
 struct FloatFunctions {  // functions of one instruction set
@@ -42,7 +42,7 @@ struct FloatFunctions {  // functions of one instruction set
   CombineFunction (*combine)(Reduction);
   TileFunction (*cast)(DType from, DType to);  // fast casts: float32 <-> half precision, small integers, bool, int32
   float (*dot)(const float* a, const float* b, int64_t n);  // dot product
-  // sums[j] = sum over i < count of factors[i] * rows[i * stride + j], j < n.
+  // Computes sums[j] = sum over i < count of factors[i] * rows[i * stride + j], for j < n.
   void (*weighted_sum)(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count, int64_t n);
   // Copies with streaming stores, which avoid reading the destination, for results too large to stay in cache.
   void (*stream)(void* to, const void* from, size_t bytes);

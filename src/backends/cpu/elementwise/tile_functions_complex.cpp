@@ -1,8 +1,9 @@
 // Tile functions for complex numbers.
 //
-// Products use the textbook formula, without the special cases for infinities of C's operators. complex64 computes
-// quotients and absolute values in double, where nothing overflows; complex128 scales its operands. Transcendental
-// functions call the C++ library. The most common complex64 operations use the widest available vectors.
+// Products use the textbook formula, without the special cases for infinities that C's operators have. complex64
+// computes quotients and absolute values in double, where no intermediate result overflows; complex128 scales its
+// operands instead. Transcendental functions call the C++ library. The most common complex64 operations use the widest
+// available vectors.
 #include <cmath>
 #include <complex>
 #include <numbers>
@@ -34,7 +35,7 @@ C reciprocal_root(C x) {
   return quotient(C(1), std::sqrt(x));
 }
 
-// 0 to a power with positive real part is 0; 0 to the power 0 is 1.
+// 0 to a power with a positive real part is 0, and 0 to the power 0 is 1.
 template <class C>
 C power(C base, C exponent) {
   if (base == C(0)) return exponent == C(0) ? C(1) : exponent.real() > 0 ? C(0) : std::exp(exponent * std::log(base));
@@ -108,8 +109,8 @@ TileFunction of_parts(ScalarMask m) {
   return binary<std::complex<R>, R>([](R a, R b) { return std::complex<R>(a, b); }, m);
 }
 
-// complex64 operations that act on each part separately, run as vectorized float operations if there are no scalar
-// operands.
+// Run complex64 operations that act separately on real and imaginary parts as vectorized float operations, if there are
+// no scalar operands.
 template <const char* kind>
 void by_parts(void* out, const void* const* in, int64_t n) {
   static const TileFunction of_floats = float_functions().tile(kind, 0);

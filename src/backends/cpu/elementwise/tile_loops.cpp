@@ -1,4 +1,5 @@
-// Type-independent parts of tile function loops: filling a result with one element, and expanding scalar operands.
+// Parts of the tile function loops that do not depend on the element type: filling a result with one element, and
+// expanding scalar operands.
 #include "backends/cpu/elementwise/tile_loops.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Plain loops around a function of one element, for tile functions with one, two, or three operands, any of which may
-// be a single element. The compiler vectorizes what it can.
+// Plain loops that apply a function to each element, for tile functions with one, two, or three operands, any of which
+// may be a single element. The compiler vectorizes most of the loops.
 //
 // Every loop is compiled for each operation and type, so the number of loops is kept small: commuting operands are
 // swapped instead of getting two loops, slow operations have one loop for all scalar masks, and scalars in rare
@@ -32,8 +32,8 @@ void single(void* out, const void* const* in, int64_t n) {
   fill_up(out, bytes, n);
 }
 
-// Call `loop` piece by piece, with a scalar first operand expanded into a buffer. `step` holds the distance in bytes
-// between elements of each operand, 0 where the loop takes a single element.
+// Call `loop` piece by piece, with a scalar first operand expanded into a buffer. `Steps` holds the distance in bytes
+// between elements of each operand, which is 0 for operands of which the loop takes a single element.
 struct Steps {
   size_t first, second, third, result;
 };

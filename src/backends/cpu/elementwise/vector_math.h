@@ -1,10 +1,10 @@
 // Vectorized float32 functions, shared by the compiled tile functions and the code that jit/ generates.
 //
-// P provides the elementary operations of an instruction set: types V (floats), I (integers), and M (masks), arithmetic
-// operators between V and V or float, and the static functions used below. near_quotient(x, y) may have 1 ulp more
-// error than x / y for 2^-126 <= |y| < 2^126; it uses a reciprocal if the processor has_reciprocals(). The polynomials
-// are least-squares fits at Chebyshev nodes, computed for this file. The errors stated with each function are in ulp,
-// measured against double over the whole range.
+// The template parameter P provides the elementary operations of an instruction set: types V (floats), I (integers),
+// and M (masks), arithmetic operators between V and V or float, and the static functions used below. For 2^-126 <= |y|
+// < 2^126, the error of near_quotient(x, y) may be 1 ulp larger than that of x / y; near_quotient uses a reciprocal if
+// the processor has_reciprocals(). The polynomials are least-squares fits at Chebyshev nodes, computed for this file.
+// The errors stated with each function are in ulp, measured against double over the whole range.
 #pragma once
 
 #include <cmath>
@@ -38,7 +38,7 @@ struct VectorMath {
     return P::times_power_of_two(p * r + 1.f, n);
   }
 
-  // 10^x, at most 3 ulp: x = n log10 2 + r.
+  // 10^x, at most 3 ulp, from x = n log10 2 + r.
   static V exp10(V x) {
     const V c = P::greatest(P::splat(-46.f), P::least(P::splat(39.f), x));
     const V n = P::nearest(c * 3.321928094887362f);
@@ -70,8 +70,9 @@ struct VectorMath {
     return log(w) - lost;
   }
 
-  // erf x, at most 6 ulp and 3.5e-7: x P(x^2) / Q(x^2) for |x| <= 3.93. Beyond that, P / Q stays 1 / 3.93, so x P / Q
-  // leaves [-1, 1] and is clamped. A reciprocal costs less than the six extra multiply-adds of a pure polynomial.
+  // erf x, with an error of at most 6 ulp and 3.5e-7: x P(x^2) / Q(x^2) for |x| <= 3.93. For larger |x|, P / Q stays 1
+  // / 3.93, so the quotient exceeds 1 in magnitude and is clamped to [-1, 1]. A reciprocal costs less than the six
+  // extra multiply-adds of a pure polynomial.
   static V erf(V x) {
     const V t = P::least(P::splat(15.4449f), x * x);  // preserves NaN
     V p = t * 2.041949983322411e-06f + 0.00028480842593126f;
@@ -87,8 +88,8 @@ struct VectorMath {
     return P::greatest(P::splat(-1.f), P::least(P::splat(1.f), P::near_quotient(x * p, q)));
   }
 
-  // tanh x, at most 3 ulp: h / (h + 1) with h = (e^2x - 1) / 2 = 2^n q + (2^n - 1) / 2, where 2 x = n ln 2 + 2 r and q
-  // = (e^2r - 1) / 2, which does not cancel near 0. Beyond 9.1, tanh is 1.
+  // tanh x, at most 3 ulp: h / (h + 1) with h = (e^(2x) - 1) / 2 = 2^n q + (2^n - 1) / 2, where 2 x = n ln 2 + 2 r and
+  // q = (e^(2r) - 1) / 2, which is computed without cancellation near 0. For |x| > 9.1, tanh is 1 in magnitude.
   static V tanh(V x) {
     const V c = P::least(P::splat(9.1f), P::absolute(x));  // preserves NaN
     constexpr float shift = 12582912.f + 127.f;  // adding it rounds to an integer in the low bits
@@ -126,12 +127,12 @@ struct VectorMath {
     const V base = P::choose(large, P::splat(half_pi), P::choose(middle, P::splat(half_pi / 2), P::splat(0.f)));
     return P::with_sign_of(base + small_atan(upper / lower), x);
   }
-  // The angle of the point (x, y), at most 4 ulp.
+  // Angle of the point (x, y), at most 4 ulp.
   static V atan2(V y, V x) {
     const V ay = P::absolute(y), ax = P::absolute(x);
     const auto steep = P::less(ax, ay);
     const V least = P::choose(steep, ax, ay), most = P::choose(steep, ay, ax);
-    V t = P::choose(P::equal(least, most), P::splat(1.f), least / most);  // includes two infinities
+    V t = P::choose(P::equal(least, most), P::splat(1.f), least / most);  // including if both are infinite
     t = P::choose(P::equal(most, P::splat(0.f)), P::splat(0.f), t);
     const auto middle = P::less(P::splat(0.41421356f), t);
     V r = small_atan(P::choose(middle, (t - 1.f) / (t + 1.f), t)) +
@@ -141,7 +142,7 @@ struct VectorMath {
     return P::choose(P::ordered(x, y), P::with_sign_of(r, y), x + y);
   }
 
-  // arcsin x and arccos x, at most 3 ulp; beyond 1, the square root gives NaN.
+  // arcsin x and arccos x, at most 3 ulp. For |x| > 1, the square root gives NaN.
   static V asin(V x) {
     const auto [large, p] = reduced_asin(P::absolute(x));
     return P::with_sign_of(P::choose(large, (P::splat(half_pi) - (p + p)) + half_pi_rest, p), x);
@@ -171,9 +172,9 @@ struct VectorMath {
     return P::with_sign_of(log1p((a + a) / (P::splat(1.f) - a)) * 0.5f, x);
   }
 
-  // Default implementations of P::parts and P::logarithm for processors without such instructions. parts: x = 2^n m, m
-  // in [3/4, 3/2). logarithm: a result r, corrected where x is not positive: ln 0 = -inf, ln inf = inf; negative
-  // numbers and NaN give NaN.
+  // Default implementations of P::parts and P::logarithm for processors without such instructions. P::parts returns n
+  // and m with x = 2^n m and m in [3/4, 3/2). P::logarithm returns the given result if x is positive and finite;
+  // otherwise, the logarithm of 0 is -inf, that of inf is inf, and negative numbers and NaN give NaN.
   struct Parts {
     V n, mantissa;
   };
@@ -189,7 +190,7 @@ struct VectorMath {
     return P::choose(P::less_or_equal(P::splat(0.f), x), r, P::splat(std::numeric_limits<float>::quiet_NaN()));
   }
 
-  // 1 / (1 + e^-x), at most 3 ulp; near_quotient is used with |x|, so that the divisor is in [1, 2].
+  // 1 / (1 + e^-x), at most 3 ulp. near_quotient is called for |x|, so that its divisor is in [1, 2].
   static V sigmoid(V x) {
     if (!P::has_reciprocals()) return P::splat(1.f) / (exp(-x) + 1.f);
     const V e = exp(-P::absolute(x));
@@ -205,20 +206,20 @@ struct VectorMath {
   static constexpr int32_t three_quarters = 0x3f400000;  // bit pattern
   static constexpr float half_pi = 1.5707963705062866f, half_pi_rest = -4.371138828673793e-08f;
 
-  static V small_exp(V r) {  // |r| <= ln 2 / 2
+  static V small_exp(V r) {  // valid for |r| <= ln 2 / 2
     V p = r * 0.0013882514322176576f + 0.008366547524929047f;
     p = p * r + 0.04166720062494278f;
     p = p * r + 0.1666654348373413f;
     p = p * r + 0.4999999701976776f;
     return p * (r * r) + r + 1.f;
   }
-  // e^a / 2, computed such that it overflows only if the result does.
+  // e^a / 2, computed so that it overflows only if the result does.
   static V half_exp(V a) {
     const V h = exp(a * 0.5f);
     return h * 0.5f * h;
   }
 
-  // x = 2^n (1 + f), mantissa in [3/4, 3/2); ln(1 + f) = f - f^2 / 2 + f^3 p.
+  // Reduction x = 2^n (1 + f) with 1 + f in [3/4, 3/2), where ln(1 + f) = f - f^2 / 2 + f^3 p.
   struct Reduced {
     V n, f, p;
   };
@@ -247,7 +248,7 @@ struct VectorMath {
     return p * z * t + t;
   }
 
-  // For a >= 0: whether a is above 1/2, and the arcsine of a, or, if above, of sqrt((1 - a) / 2).
+  // For a >= 0: whether a is above 1/2, and p = arcsin a or, if a is above 1/2, p = arcsin sqrt((1 - a) / 2).
   struct ReducedAsin {
     typename P::M large;
     V p;

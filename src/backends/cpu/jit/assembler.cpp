@@ -37,7 +37,7 @@ void Assembler::vector(Opcode opcode, int reg, int source, Operand operand, Extr
   const int base = operand.kind == Operand::constant ? 0 : operand.reg;
   const int index = memory && operand.index >= 0 ? operand.index : 0;
   const int from = source < 0 ? 0 : source;
-  // vbroadcastss and vbroadcastsd broadcast by themselves
+  // vbroadcastss and vbroadcastsd need no broadcast bit
   const bool spreads = opcode.map == 2 && (opcode.code & ~1) == 0x18;
   if (set_ == VectorSet::avx512) {
     const int x = memory ? index >> 3 & 1 : base >> 4 & 1;
@@ -154,7 +154,7 @@ std::vector<uint8_t> Assembler::finish() {
   align(64);
   std::vector<uint64_t> pool;
   const size_t begin = bytes_.size();
-  const int lanes = set_ == VectorSet::avx512 ? 1 : 32 / lane_bytes_;  // AVX2 reads a whole vector
+  const int lanes = set_ == VectorSet::avx512 ? 1 : 32 / lane_bytes_;  // AVX2 loads entire vectors of a constant
   for (const Fixup& fixup : fixups_) {
     const size_t entry = std::find(pool.begin(), pool.end(), fixup.bits) - pool.begin();
     if (entry == pool.size()) {

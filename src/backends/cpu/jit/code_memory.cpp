@@ -1,4 +1,5 @@
-// Allocates separate pages for generated code. They are written first and then made executable, never both at once.
+// Allocates separate pages for generated code. The pages are written first and then made executable, and are never both
+// writable and executable.
 #include "backends/cpu/jit/code_memory.h"
 
 #include <sys/mman.h>

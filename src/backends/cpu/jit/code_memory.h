@@ -1,4 +1,4 @@
-// Memory for generated code: written once, then executable and no longer writable.
+// Memory for generated code, which is written once and is then executable and no longer writable.
 #pragma once
 
 #include <cstdint>

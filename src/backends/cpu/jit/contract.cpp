@@ -1,4 +1,4 @@
-// Contraction: products that are only added or subtracted become fused multiply-adds.
+// Contraction: replaces products that are only added or subtracted with fused multiply-adds.
 #include "backends/cpu/jit/vector_code.h"
 
 namespace mpsgraph::cpu::jit {

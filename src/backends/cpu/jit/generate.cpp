@@ -1,8 +1,9 @@
-// Compiles VectorCode to machine code: hoists invariants out of the loop, allocates registers by a scan that evicts the
-// value whose next use is farthest away (Belady), and emits the code in one pass.
+// Compiles VectorCode to machine code: hoists invariants out of the loop, allocates registers in a linear scan that
+// evicts the value whose next use is farthest away (Belady), and emits the code in the same scan.
 //
-// The generated function uses the System V calling convention: rdi streams, rsi whole, rdx tail, rcx accumulators; rax
-// counts elements. The body is emitted twice, once for whole vectors and once masked for the tail.
+// The generated function uses the System V calling convention, with `streams` in rdi, `whole` in rsi, `tail` in rdx,
+// and `accumulators` in rcx; rax counts elements. The loop body is emitted twice, once for entire vectors and once
+// masked for the tail.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,7 +18,7 @@ namespace {
 constexpr int count = rax, streams = rdi, whole = rsi, tail_lanes = rdx, sums = rcx, scratch = r11, frame = r15;
 constexpr int stream_registers[] = {r8, r9, r10, rbx, rbp, r12, r13, r14};
 constexpr int saved_registers[] = {rbx, rbp, r12, r13, r14, r15};
-constexpr int prefetch_distance = 4096;  // bytes: far enough ahead for memory, near enough for L1
+constexpr int prefetch_distance = 4096;  // bytes; far enough ahead to hide memory latency, near enough to stay in L1
 constexpr int choice = 1, tail_mask = 7;  // AVX-512 mask registers
 constexpr int never = std::numeric_limits<int>::max();
 
@@ -61,7 +62,7 @@ class Generator {
   }
 
  private:
-  static constexpr int tail_vector = 15;  // AVX2
+  static constexpr int tail_vector = 15;  // AVX2 register that holds the mask of the tail
   int registers() const { return wide_ ? 32 : 15; }
 
   // ---- analysis
@@ -73,7 +74,7 @@ class Generator {
     positions_.assign(n, {});
     register_.assign(n, -1);
     slot_.assign(n, -1);
-    std::vector<int> as_mask(n, 0);  // by node: number of choices it is the mask of
+    std::vector<int> as_mask(n, 0);  // for each node, the number of choices that use it as their mask
     for (size_t i = 0; i < n; i++) {
       const Node& node = nodes_[i];
       const bool acts = node.kind == Kind::store || node.kind == Kind::accumulate || node.kind == Kind::load;
@@ -109,9 +110,9 @@ class Generator {
     owner_.assign(registers(), -1);
     find_near_roots();
   }
-  // Approximate square roots if there are also quotients: both would compete for the divider, which is slower than
-  // memory. The divisor of a quotient is exempt, so that an approximate reciprocal of it stays as accurate as a
-  // quotient.
+  // Approximate square roots if the loop also divides. Both would otherwise compete for the divider, which is slower
+  // than memory. A square root that is the divisor of a quotient stays exact, so that its approximate reciprocal is as
+  // accurate as a quotient.
   void find_near_roots() {
     near_root_.assign(nodes_.size(), false);
     bool quotients = false;
@@ -149,7 +150,7 @@ class Generator {
     as_.ret();
   }
 
-  // Compute loop invariants once, and keep them in registers as far as the loop can spare them, otherwise in memory.
+  // Compute loop invariants once. Keep them in vector registers that the loop does not need, and the rest in memory.
   void hoist() {
     int spare = registers() - (wide_ ? 20 : 10) - code_.accumulators;
     for (size_t i = 0; i < nodes_.size(); i++) {
@@ -218,7 +219,7 @@ class Generator {
   }
   bool locked(int node) const { return std::find(locked_.begin(), locked_.end(), node) != locked_.end(); }
 
-  // Return a register with the value of `node`, loading constants and spilled values.
+  // Return a register that holds the value of `node`, loading it if it is a constant or spilled.
   int fetch(int node) {
     locked_.push_back(node);
     if (register_[node] >= 0) return register_[node];
@@ -234,7 +235,8 @@ class Generator {
     register_[node] = reg;
     return reg;
   }
-  // Return the value as the last operand of an instruction: in a register, spilled, or as a constant in memory.
+  // Return the value of a node as the last operand of an instruction: in a register, in its spill slot, or as a
+  // constant in memory.
   Operand where(int node) {
     if (nodes_[node].kind == Kind::constant) return Operand::of(nodes_[node].bits);
     locked_.push_back(node);
@@ -244,7 +246,7 @@ class Generator {
   bool dies(int node) const {
     return nodes_[node].kind == Kind::constant || (!stays(node) && next_use(node, now_ + 1) == never);
   }
-  // Return whether a node's register is pinned, like those of hoisted invariants.
+  // Return whether a node's register is pinned for the whole loop, as for hoisted invariants.
   bool stays(int node) const { return register_[node] >= 0 && owner_[register_[node]] == pinned; }
 
   // Free the registers of operands that have no later use, so the result may take one of them.
@@ -363,8 +365,8 @@ class Generator {
     release({node.a});
   }
 
-  // AVX2 narrows the two halves of a register separately and joins them. bits16 uses a pack instruction, which cannot
-  // saturate because the upper 16 bits are 0; bits8 gathers the lowest byte of each lane.
+  // AVX2 narrows the two halves of a register separately and then joins them. For bits16, a pack instruction narrows;
+  // it cannot saturate because the upper 16 bits are 0. For bits8, the lowest byte of each lane is gathered.
   void store_narrow(int reg, Format format, Operand to) {
     const int upper = spare();
     if (format == Format::bits16) {
@@ -389,7 +391,7 @@ class Generator {
     owner_[narrow] = -1;
   }
 
-  int spare() {  // a temporary register; the caller must release its owner
+  int spare() {  // returns a temporary register; the caller must release its owner
     const int reg = take();
     owner_[reg] = busy;
     return reg;
@@ -414,11 +416,11 @@ class Generator {
     as_.vector(opcode, result(i), -1, from, {.immediate = immediate});
   }
 
-  // Square root s = x r, where r = 1 / sqrt(x) to 14 bits, with two corrections. Adding s (1 - s r) / 2 gives 0.8 ulp
-  // for any x. Adding r (x - s s) / 2 makes roots of squares exact, but has no effect for tiny x. Zeros and infinity
-  // are their own roots.
+  // Compute the square root s = x r, where r = 1 / sqrt(x) is accurate to 14 bits, and apply two corrections. Adding s
+  // (1 - s r) / 2 reduces the error to 0.8 ulp for any x. Adding r (x - s s) / 2 makes roots of squares exact, but has
+  // no effect for tiny x. Zeros and infinity are their own roots.
   void near_root(int i) {
-    constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // of zeros and infinity
+    constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // for zeros and infinity
     constexpr auto half = std::bit_cast<uint32_t>(0.5f), one = std::bit_cast<uint32_t>(1.f);
     const Opcode times = lane_.multiply;
     const int a = nodes_[i].a, x = fetch(a);
@@ -439,7 +441,7 @@ class Generator {
     own(i, s);
   }
 
-  // r = 1 / x to 14 bits, followed by one Newton step, r (1 - x r).
+  // Compute the reciprocal: an estimate r of 1 / x to 14 bits, followed by a Newton iteration that adds r (1 - x r).
   void reciprocal(int i) {
     constexpr auto one = std::bit_cast<uint32_t>(1.f);
     const int a = nodes_[i].a, x = fetch(a), r = spare(), u = spare();
@@ -462,9 +464,10 @@ class Generator {
   }
 
   void logarithm(int i) {
-    constexpr uint32_t nan = 3, minus_infinity = 4, infinity = 5;  // result codes of fix_up
+    constexpr uint32_t nan = 3, minus_infinity = 4, infinity = 5;  // result codes of the fix_up instruction
     constexpr uint32_t by_kind = nan | nan << 1 * 4 | minus_infinity << 2 * 4 | nan << 4 * 4 | infinity << 5 * 4 |
-                                 nan << 6 * 4;  // quiet NaN, signaling NaN, 0, -inf, inf, negative numbers
+                                 // results for quiet NaN, signaling NaN, 0, -inf, inf, and negative numbers
+                                 nan << 6 * 4;
     const int a = nodes_[i].a, b = nodes_[i].b, x = fetch(a);
     const Operand value = where(b);
     const int r = spare();
@@ -474,15 +477,15 @@ class Generator {
     own(i, r);
   }
 
-  void shift(int i, Opcode opcode, int extension) {  // encodes the result in place of the first operand
+  void shift(int i, Opcode opcode, int extension) {  // the encoding has the result in place of the first operand
     const int a = nodes_[i].a, from = fetch(a);
     release({a});
     as_.vector(opcode, extension, result(i), Operand::in(from), {.immediate = nodes_[i].stream});
   }
 
-  // The three forms of a fused multiply-add differ in the operand they overwrite: 132 a = a c + b, 213 a = b a + c, 231
-  // a = b c + a, where the last one named may be in memory. `code` is the opcode of form 132; the others are 16 and 32
-  // higher.
+  // The three forms of a fused multiply-add differ in the operand that they overwrite: form 132 computes a = a c + b,
+  // form 213 a = b a + c, and form 231 a = b c + a. In each form, c may be in memory. `code` is the opcode of form 132,
+  // and the opcodes of forms 213 and 231 are higher by 16 and 32.
   void fused_multiply(int i, uint8_t code) {
     const Node& node = nodes_[i];
     int a = node.a, b = node.b;
@@ -545,10 +548,10 @@ class Generator {
     }
   }
 
-  Opcode comparison(const Node& node) const {  // into a mask register, or of floats
+  Opcode comparison(const Node& node) const {  // opcode of a comparison into a mask register, or of a float comparison
     return node.kind == Kind::compare ? lane_.compare : lane_.integer_compare;
   }
-  void compare_integers(int i) {  // AVX2 has equal and greater
+  void compare_integers(int i) {  // AVX2 supports only equal and greater
     const bool turned = nodes_[i].stream == less;
     const int first = turned ? nodes_[i].b : nodes_[i].a, second = turned ? nodes_[i].a : nodes_[i].b;
     const int left = fetch(first);
@@ -600,14 +603,16 @@ class Generator {
   const LaneOpcodes& lane_;
   Assembler as_;
   std::vector<int> uses_;
-  std::vector<bool> invariant_;  // loop invariant
-  std::vector<bool> near_root_;  // approximated square roots
-  std::vector<bool> fused_;  // comparisons emitted at their use by choices, since moving a mask takes longer
-  std::vector<std::vector<int>> positions_;  // uses of each node
+  std::vector<bool> invariant_;  // nodes that do not change during the loop
+  std::vector<bool> near_root_;  // square roots that are approximated
+  // comparisons emitted right before the choices that use them, because moving a mask takes longer
+  std::vector<bool> fused_;
+  std::vector<std::vector<int>> positions_;  // positions in the code that use each node
   std::vector<int> in_registers_;  // streams whose pointer stays in a general-purpose register
-  std::vector<int> register_, slot_;  // by node; -1: none
-  std::vector<int> owner_;  // by vector register: node, free (-1), pinned, or busy
-  std::vector<int> locked_, borrowed_;  // during one node: values that must stay, registers to release
+  std::vector<int> register_, slot_;  // of each node; -1: none
+  std::vector<int> owner_;  // for each vector register: a node, -1 if free, pinned, or busy
+  // while one node is emitted: nodes whose registers must not be evicted, and registers to release afterwards
+  std::vector<int> locked_, borrowed_;
   int slots_ = 0, hoisted_slots_ = 0, most_slots_ = 0, now_ = 0;
   Assembler::Label stack_ = 0;
   bool tail_ = false;

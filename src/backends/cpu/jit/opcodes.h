@@ -1,5 +1,5 @@
-// Opcodes of the vector instructions that the code generator emits, for AVX2 and AVX-512, and the mapping from nodes
-// with two operands.
+// Opcodes of the vector instructions that the code generator emits, for AVX2 and AVX-512, and the opcodes of nodes with
+// two operands.
 #pragma once
 
 #include "backends/cpu/jit/vector_code.h"
@@ -9,7 +9,7 @@ namespace mpsgraph::cpu::jit {
 // Opcodes that do not depend on the lane width.
 inline constexpr Opcode move_whole{1, 0, 0x10}, store_whole{1, 0, 0x11}, move_past{1, 0, 0x2b},
     move_register{1, 0, 0x28};
-inline constexpr Opcode look_up_doubles{2, 1, 0x7f, 1};  // table in a register and the memory that follows
+inline constexpr Opcode look_up_doubles{2, 1, 0x7f, 1};  // the table is in a register and in the memory that follows it
 inline constexpr Opcode broadcast_words{2, 1, 0x79}, broadcast_bytes{2, 1, 0x78};
 inline constexpr Opcode extract_upper{3, 1, 0x39}, pack_words{2, 1, 0x2b}, shuffle_bytes{2, 1, 0x00};
 
@@ -20,7 +20,7 @@ inline constexpr Opcode floats_to_bfloat16{2, 2, 0x72};
 inline constexpr Opcode broadcast_floats{2, 1, 0x18}, floats_to_doubles{1, 0, 0x5a}, integers_to_doubles{1, 2, 0xe6},
     doubles_to_floats{1, 1, 0x5a, 1}, doubles_to_integers{1, 1, 0xe6, 1};
 
-// Approximations for 32-bit lanes: AVX-512's initial estimates, and forms 213 and 231 of fused multiply-adds.
+// Approximations for 32-bit lanes: initial estimates of AVX-512, and forms 213 and 231 of fused multiply-adds.
 inline constexpr Opcode near_reciprocal_root{2, 1, 0x4e}, near_reciprocal{2, 1, 0x4c}, one_minus{2, 1, 0xac},
     minus_square{2, 1, 0xbc}, plus_product{2, 1, 0xb8};
 
@@ -28,18 +28,18 @@ inline constexpr Opcode near_reciprocal_root{2, 1, 0x4e}, near_reciprocal{2, 1, 
 struct LaneOpcodes {
   Opcode load, store, broadcast;
   Opcode masked_load, masked_store;  // AVX2 only
-  Opcode load_bytes, store_bytes;  // store_bytes: AVX-512 only
-  Opcode interleave, store_lower;  // used by AVX2 in place of store_bytes
+  Opcode load_bytes, store_bytes;  // store_bytes requires AVX-512
+  Opcode interleave, store_lower;  // replace store_bytes on AVX2
   Opcode add, subtract, multiply, divide, least, greatest, square_root;
   Opcode bitwise_and, and_not, bitwise_or, bitwise_xor, integer_add, integer_subtract;
   Opcode integer_multiply, integer_least, integer_greatest;
   Opcode integer_compare;  // AVX-512 only
   Opcode integer_equal, integer_greater;  // AVX2 only
-  Opcode to_float, to_integer;  // integers; 64-bit lanes require AVX-512
+  Opcode to_float, to_integer;  // from and to integers; in 64-bit lanes, both require AVX-512
   Opcode shift, shift_sign, round, compare;
   Opcode blend_by_mask, blend_by_vector, mask_to_vector, vector_to_mask;
   Opcode scale, fix_up, mantissa, exponent;  // AVX-512 only
-  uint8_t w;  // for fused multiply-adds
+  uint8_t w;  // W bit of fused multiply-adds
 };
 
 inline constexpr LaneOpcodes opcodes_of_floats{
@@ -143,7 +143,8 @@ inline Binary binary(const LaneOpcodes& lane, Kind kind) {
     case Kind::subtract: return {lane.subtract, false};
     case Kind::multiply: return {lane.multiply, true};
     case Kind::divide: return {lane.divide, false};
-    case Kind::least: return {lane.least, false};  // not commutative because of NaN
+    // not commutative, because NaN is treated differently in each operand
+    case Kind::least: return {lane.least, false};
     case Kind::greatest: return {lane.greatest, false};
     case Kind::bitwise_and: return {lane.bitwise_and, true};
     case Kind::and_not: return {lane.and_not, false};

@@ -1,4 +1,5 @@
-// Table of operations that jit/ can compile: each is an expression over Value, whose operators record nodes.
+// Table of the operations that jit/ can compile. Each operation is an expression over Value, whose operators record
+// nodes.
 #include "backends/cpu/jit/recorder.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ struct Value {
   int node = -1;
 };
 
-// Return whether lanes are 64 bits wide.
+// Return whether the lanes of the code being recorded are 64 bits wide.
 bool wide_lanes() { return recording->lane_bytes == 8; }
 Value constant(double x) { return {recording->constant(x)}; }
 Value bits(int64_t x) { return {recording->integer(x)}; }
@@ -46,7 +47,8 @@ Value operator-(Value a, Value b) { return binary(Kind::subtract, a, b); }
 Value operator*(Value a, Value b) { return binary(Kind::multiply, a, b); }
 Value operator/(Value a, Value b) { return binary(Kind::divide, a, b); }
 Value operator+(Value a, double b) { return a + constant(b); }
-Value operator-(Value a, double b) { return a + constant(-b); }  // rounds the same way, and sums contract better
+// rounds like a subtraction, and sums are easier to contract
+Value operator-(Value a, double b) { return a + constant(-b); }
 Value operator*(Value a, double b) { return a * constant(b); }
 Value operator-(Value a) { return binary(Kind::bitwise_xor, a, sign_bit()); }
 
@@ -98,8 +100,8 @@ struct Steps {
 
  private:
   static I bits_of(int64_t x) { return jit::bits(x); }
-  // Return whether a is a non-negative constant and b the negation of a square or a magnitude, so that b cannot exceed
-  // a. This makes half of exp's clamp redundant in Gaussians and sigmoids.
+  // Return whether a is a non-negative constant and b is a negated square or magnitude, so that b cannot exceed a. One
+  // of the two bounds of exp's clamp is then redundant, as in Gaussians and sigmoids.
   static bool above(V a, V b) {
     const auto node = [](int i) { return recording->nodes[i]; };
     const auto is_constant = [&](int i, auto holds) { return node(i).kind == Kind::constant && holds(node(i).bits); };
@@ -156,7 +158,7 @@ Value away_from_zero(Value x) {  // ties away from zero
   const Value up = t + choose(compare(less_or_equal, constant(0.5), a - t), one(), zero());
   return Steps::with_sign_of(up, x);
 }
-// MINPS returns its second operand if either is NaN; these choose the operand that is not NaN.
+// MINPS and MAXPS return their second operand if either is NaN. These functions return the operand that is not NaN.
 Value minimum(Value a, Value b) { return choose(is_nan(a), b, choose(is_nan(b), a, Steps::least(a, b))); }
 Value maximum(Value a, Value b) { return choose(is_nan(a), b, choose(is_nan(b), a, Steps::greatest(a, b))); }
 
@@ -231,7 +233,7 @@ const Expressions& float_expressions() {
       {"truncate", UNARY(rounded(x, 3))},
       {"rint", UNARY(rounded(x, 0))},
       {"round", UNARY(away_from_zero(x))},
-      {"relu", UNARY(Steps::greatest(zero(), x))},  // preserves NaN, the second operand
+      {"relu", UNARY(Steps::greatest(zero(), x))},  // preserves NaN, which is the second operand
       {"relu_gradient", BINARY(choose(compare(less, zero(), b), a, zero()))},
       {"leaky_relu", BINARY(choose(compare(less_or_equal, zero(), a), a, a * b))},
       {"leaky_relu_gradient", TERNARY(choose(compare(less_or_equal, zero(), b), a, a * c))},
@@ -258,7 +260,7 @@ const Expressions& float_expressions() {
   return table;
 }
 
-// Integers of lane width. In 64-bit lanes, minimum, maximum, and product require AVX-512.
+// Integers as wide as a lane. In 64-bit lanes, minimum, maximum, and product require AVX-512.
 bool has_all_integers() { return !wide_lanes() || recording->set == VectorSet::avx512; }
 Value compare_integers(Comparison how, Value a, Value b) {
   const auto made = [](Comparison how, Value a, Value b) {
@@ -351,7 +353,7 @@ Expression expression_of(std::string_view kind, DType dtype) {
   return in(dtype == DType::float64 ? functions_of_doubles() : functions_of_floats());
 }
 
-// Return the bits of the nearest bfloat16, ties to even, in the lower half of each lane; NaN is preserved.
+// Return the bits of the nearest bfloat16, with ties to even, in the lower half of each lane; preserve NaN.
 Value to_bfloat16(Value x, bool has_instruction) {
   if (has_instruction) return unary(Kind::to_bfloat16, x);
   const Value odd = Steps::bitwise_and(unary(Kind::shift_right, x, 16), 1);
@@ -359,8 +361,8 @@ Value to_bfloat16(Value x, bool has_instruction) {
   return unary(Kind::shift_right, choose(is_nan(x), either(x, bits(0x400000)), nearest), 16);
 }
 
-// Return the nearest float16, ties to even, as a float. Below the smallest normal float16, adding 0.75 rounds to the
-// spacing of subnormals.
+// Return the nearest float16, with ties to even, as a float. For values below the smallest normal float16, adding 0.75
+// rounds to a multiple of the smallest subnormal.
 Value rounded_to_float16(Value x) {
   const Value size = Steps::absolute(x), odd = Steps::bitwise_and(unary(Kind::shift_right, size, 13), 1);
   const Value nearest = Steps::bitwise_and(binary(Kind::integer_add, Steps::add(size, 0xfff), odd), ~0x1fff);
@@ -401,37 +403,37 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
     if (from == DType::float16) return rounded_to_float16(x);
     return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   }
-  if (float_lanes(from) && float_lanes(to) && !shared) return x;  // rounded when stored
+  if (float_lanes(from) && float_lanes(to) && !shared) return x;  // rounded when it is stored
   if (float_lanes(from) && to == DType::float16) return rounded_to_float16(x);
   if (float_lanes(from) && to == DType::bfloat16) return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   return std::nullopt;
 }
 
-// Convert int64 to float64 with a single rounding: both 32-bit halves are turned into numbers by inserting them into
-// the bits of a float64.
+// Convert int64 to float64 with a single rounding. Both 32-bit halves are converted exactly, by inserting them into the
+// mantissa bits of a float64, and then added.
 Value from_int64(Value x) {
   if (has_all_integers()) return unary(Kind::to_float, x);
   const Value low = either(both(x, bits(0xffffffff)), constant(0x1p52));
   const Value high = either(unary(Kind::shift_right, differ(x, sign_bit()), 32), constant(0x1p84));
   return (high - constant(0x1p84 + 0x1p63 + 0x1p52)) + low;
 }
-// Return the lower 32 bits of an int64, as a signed number in float64.
+// Return the lower 32 bits of an int64 as a float64, interpreted as a signed integer.
 Value lower_half(Value x) {
-  const Value above = differ(both(x, bits(0xffffffff)), bits(0x80000000));  // 2^31 too large
+  const Value above = differ(both(x, bits(0xffffffff)), bits(0x80000000));  // too large by 2^31
   return either(above, constant(0x1p52)) - constant(0x1p52 + 0x1p31);
 }
 
-// Return the bits of an integral float64 below 2^51, in the low bits.
+// Return an integral float64 below 2^51 as an integer in the low bits of its lane.
 Value whole_bits(Value x) { return x + Doubles::whole; }
-// Round toward zero and clamp to bounds; NaN becomes 0.
+// Round toward zero and clamp to [least, most]; NaN becomes 0.
 Value whole_within(Value x, double least, double most) {
   // preserves NaN
   const Value within = binary(Kind::greatest, constant(least), binary(Kind::least, constant(most), x));
   return choose(compare(ordered, x, x), rounded(within, 3), zero());
 }
 
-// Record a cast in 64-bit lanes, where float32 and integers of up to 32 bits are represented as float64. A number is
-// rounded to float32 only when it is stored, so it must have no other use.
+// Record a cast in 64-bit lanes, where float32 and integers of up to 32 bits are represented as float64. A value is
+// rounded to float32 only when it is stored, so a value that is cast to float32 must have no other use.
 std::optional<Value> cast_in_wide_lanes(DType from, DType to, Value x, bool shared, bool cast_before) {
   if (from == to) return x;
   if (from == DType::float32 && cast_before) return std::nullopt;
@@ -460,7 +462,7 @@ std::optional<Value> cast_in_wide_lanes(DType from, DType to, Value x, bool shar
   return std::nullopt;
 }
 
-class Recording {  // where Value's operators record
+class Recording {  // code to which the operators of Value append nodes
  public:
   explicit Recording(VectorCode& code) { recording = &code; }
   ~Recording() { recording = nullptr; }

@@ -1,8 +1,8 @@
 // Records the operations of a fused element-wise kernel as VectorCode.
 //
-// Values are node numbers. With 32-bit lanes, floats and half precision are float lanes, booleans are masks, and int32,
-// int8, and uint8 are integer lanes. 64-bit lanes are used if float64 or int64 occur; they hold these two types and
-// masks, and represent float32 and shorter integers as float64, which supports only casts. If something cannot be
+// Values are node indices. With 32-bit lanes, floats and half precision are float lanes, booleans are masks, and int32,
+// int8, and uint8 are integer lanes. 64-bit lanes are used if float64 or int64 occur. They hold float64, int64, and
+// masks, and represent float32 and shorter integers as float64, which supports only casts. If an operation cannot be
 // recorded, the functions return std::nullopt or false, and tile functions run the kernel instead.
 #pragma once
 
@@ -19,15 +19,15 @@ class Recorder {
   Recorder(VectorSet set, int lane_bytes) : code_(set, lane_bytes), has_bfloat16_(converts_bfloat16(set)) {}
 
   std::optional<int> load(DType dtype, int stream) { return read(Kind::load, dtype, stream); }
-  // one element for all lanes
+  // Record one element that all lanes read.
   std::optional<int> scalar(DType dtype, int stream) { return read(Kind::scalar, dtype, stream); }
   // Record an operation. `shared` means that the result has uses other than a single store.
   std::optional<int> apply(const Operation& operation, std::span<const int> operands, bool shared);
   bool store(DType dtype, int value, int stream);
-  int sum(int value);  // returns the accumulator number; 32-bit lanes only
+  int sum(int value);  // returns the index of the accumulator; 32-bit lanes only
   void prefetch(int stream) { code_.prefetch(stream); }
 
-  // Return the code, with non-temporal stores to the `streaming` streams, which must then be aligned to a vector.
+  // Return the code, with non-temporal stores to the streams in `streaming`, whose memory must be aligned to a vector.
   // `prefetches` enables the requested prefetches.
   VectorCode code(std::span<const int> streaming = {}, bool prefetches = true) const;
 

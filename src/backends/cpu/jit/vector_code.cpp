@@ -1,4 +1,4 @@
-// Recording of VectorCode: equal nodes are recorded only once, nodes with effects every time.
+// Recording of VectorCode. Equal nodes are recorded only once, except for nodes with side effects.
 #include "backends/cpu/jit/vector_code.h"
 
 namespace mpsgraph::cpu::jit {

@@ -1,9 +1,9 @@
 // VectorCode: straight-line code over vectors of 32-bit or 64-bit lanes, recorded as a list of nodes and then compiled
 // to machine code for a loop over n elements.
 //
-// Nodes refer to earlier nodes by number. Equal nodes are recorded once, and products that are only added become fused
-// multiply-adds. Types are left to the recorder: a lane holds the bits of a float (float64 in 64-bit lanes), an
-// integer, or a mask (all bits set or clear).
+// Nodes refer to earlier nodes by index. Equal nodes are recorded once, and products that are only added or subtracted
+// become fused multiply-adds. Nodes have no types, which are the recorder's responsibility: a lane holds the bits of a
+// float (float64 in 64-bit lanes), an integer, or a mask (all bits set or clear).
 #pragma once
 
 #include <bit>
@@ -17,10 +17,10 @@
 namespace mpsgraph::cpu::jit {
 
 enum class Kind : uint8_t {
-  constant,  // bits
+  constant,  // `bits` in every lane
   scalar,  // one element at streams[stream], read before the loop; narrow formats are repeated to fill the lane
-  load,  // streams[stream], stored as `format`
-  store,  // a -> streams[stream]
+  load,  // element of streams[stream], stored in memory as `format`
+  store,  // stores a to streams[stream]
   accumulate,  // sum of a over all elements, lane by lane
   add,
   subtract,
@@ -32,7 +32,7 @@ enum class Kind : uint8_t {
   multiply_add,
   multiply_subtract,
   negated_multiply_add,  // a b + c, a b - c, c - a b
-  round,  // stream: 0 nearest, 1 down, 2 up, 3 toward zero
+  round,  // `stream` is the rounding mode: 0 nearest, 1 down, 2 up, 3 toward zero
   bitwise_and,
   bitwise_or,
   bitwise_xor,
@@ -41,30 +41,31 @@ enum class Kind : uint8_t {
   integer_subtract,
   integer_multiply,
   integer_least,
-  integer_greatest,  // the last three require AVX-512 for 64-bit lanes
-  integer_compare,  // stream: Comparison; AVX2 supports only equal and less
+  integer_greatest,  // this and the two preceding nodes require AVX-512 for 64-bit lanes
+  integer_compare,  // `stream` is the Comparison; AVX2 supports only equal and less
   shift_left,
   shift_right,
-  shift_right_sign,  // shifts: stream is the count
+  shift_right_sign,  // for shifts, `stream` is the count
   to_float,
   to_integer,  // to_integer rounds toward zero; for 64-bit lanes, these two and shift_right_sign require AVX-512
-  to_bfloat16,  // bits of the nearest bfloat16, denormals as 0; AVX512_BF16 only, 32-bit lanes
+  to_bfloat16,  // bits of the nearest bfloat16, with denormals as 0; requires AVX512_BF16 and 32-bit lanes
   scale,  // a 2^b, b rounded down; this and the nodes up to look_up require AVX-512
-  near_reciprocal,  // for normal numbers below 2^126, within 1 ulp; 32-bit lanes
-  mantissa,  // in [3/4, 3/2)
+  near_reciprocal,  // 1 / a within 1 ulp, for normal numbers below 2^126; 32-bit lanes only
+  mantissa,  // mantissa of a, in [3/4, 3/2)
   exponent,  // floor(log2 |a|), the exponent of its leading bit
-  logarithm,  // b, a logarithm of a, corrected if a is not positive: -inf for 0, inf for inf, NaN otherwise
-  look_up,  // entry of the 16-entry table at address `bits`, indexed by the low four bits of a; aligned, 64-bit lanes
-  compare,  // stream: Comparison
-  choose,  // a is a mask: b where set, otherwise c
+  logarithm,  // returns b, a logarithm of a, or if a is not positive and finite: -inf for 0, inf for inf, otherwise NaN
+  // entry of the aligned 16-entry table at address `bits`, indexed by the low four bits of a; 64-bit lanes only
+  look_up,
+  compare,  // `stream` is the Comparison
+  choose,  // b where the mask a is set, otherwise c
 };
 
 inline bool is_comparison(Kind kind) { return kind == Kind::compare || kind == Kind::integer_compare; }
 enum Comparison : uint8_t { equal = 0, less = 1, less_or_equal = 2, unordered = 3, not_equal = 4, ordered = 7 };
 
-// Memory format of elements: the same as a lane, a number that is converted, or fewer bits, stored from the lowest bits
-// of a lane (bits above 16 must be 0). float32 and int32, to which float64 is rounded toward zero, are for 64-bit
-// lanes; float16 and bits16 are for 32-bit lanes.
+// Memory format of elements: the format of a lane, a number that is converted, or narrow bits, stored from the lowest
+// bits of a lane (the bits above the lowest 16 must be 0). float32 and int32 are for 64-bit lanes (int32 rounds toward
+// zero); float16 and bits16 are for 32-bit lanes.
 enum class Format : uint8_t { lane, float32, int32, float16, bits16, bits8 };
 inline int bytes_of(Format format, int lane_bytes) {
   switch (format) {
@@ -79,7 +80,7 @@ inline int bytes_of(Format format, int lane_bytes) {
 struct Node {
   Kind kind;
   Format format = Format::lane;
-  uint8_t streaming = 0;  // store: use streaming stores
+  uint8_t streaming = 0;  // whether a store is a streaming store
   int stream = 0;
   uint64_t bits = 0;
   int a = -1, b = -1, c = -1;
@@ -91,7 +92,7 @@ class VectorCode {
   explicit VectorCode(VectorSet set, int lane_bytes = 4) : set(set), lane_bytes(lane_bytes) {}
 
   int record(Node node);
-  // Record a float constant of lane width.
+  // Record a floating-point constant as wide as a lane.
   int constant(double value) {
     return integer(lane_bytes == 8 ? std::bit_cast<int64_t>(value) : std::bit_cast<int32_t>(static_cast<float>(value)));
   }
@@ -100,7 +101,7 @@ class VectorCode {
     return record({.kind = Kind::constant, .bits = lane_bytes == 8 ? bits : bits & 0xffffffff});
   }
   bool is_constant(int node) const { return node >= 0 && nodes[node].kind == Kind::constant; }
-  // Let loads of this stream prefetch `prefetch_distance` bytes ahead.
+  // Make loads of this stream prefetch `prefetch_distance` bytes ahead.
   void prefetch(int stream) { prefetched.push_back(stream); }
 
   VectorSet set;
@@ -113,16 +114,17 @@ class VectorCode {
   std::map<Node, int> known_;
 };
 
-// A generated function. It processes `whole` elements in whole vectors, and then the lanes given by `tail`: a bit mask,
-// or for AVX2 the address of a vector whose sign bits are the mask; 0 means no tail. Each accumulator is a vector of
-// lanes that is added to, in 32-bit lanes only. AVX2 has no masks for elements narrower than a lane, so the tail
-// accesses whole vectors of them, and the caller must provide separate memory (fused_kernel.cpp).
+// A generated function. It processes `whole` elements in entire vectors and then the lanes selected by `tail`, which is
+// a bit mask or, for AVX2, the address of a vector whose sign bits are the mask; 0 means no tail. Each accumulator is a
+// vector to which the function adds, in 32-bit lanes only. AVX2 has no masks for elements narrower than a lane, so the
+// tail accesses entire vectors of such elements, and the caller must provide separate memory for them
+// (fused_kernel.cpp).
 using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tail, float* accumulators);
 
-bool converts_bfloat16(VectorSet set);  // whether one instruction converts to bfloat16
+bool converts_bfloat16(VectorSet set);  // returns whether a single instruction converts to bfloat16
 inline int lanes_of(VectorSet set, int lane_bytes = 4) { return (set == VectorSet::avx512 ? 64 : 32) / lane_bytes; }
 
-// Return how many needed nodes use each node.
+// Return, for each node, how many of the nodes that are needed use it.
 std::vector<int> uses_of(const std::vector<Node>& nodes);
 void contract(std::vector<Node>& nodes);
 std::vector<uint8_t> generate(VectorCode code);
