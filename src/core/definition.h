@@ -18,8 +18,8 @@
 namespace mpsgraph {
 
 // An operation as seen by its type inference function. `constant(i)` returns the value of integer operand i if the
-// value
-// is known, i.e. computed from constants or by shape_of from a known shape. Shapes can therefore be given as operands.
+// value is known, i.e. computed from constants or by shape_of from a known shape. Shapes can therefore be given as
+// operands.
 class InferContext {
  public:
   InferContext(const OperationDefinition& definition, const std::vector<Tensor*>& inputs, const Attributes& attributes,
@@ -112,8 +112,7 @@ using Infer = std::function<std::vector<TensorType>(const InferContext&)>;
 using Gradient = std::function<void(GradientContext&)>;
 // Computes the results of a composite operation from simpler operations; this defines the composite's semantics. The
 // compiler expands a composite if the backend has no kernel for it. Differentiation uses the decomposition if there is
-// no
-// derivative rule.
+// no derivative rule.
 using Decompose =
     std::function<std::vector<Tensor*>(class Builder&, const std::vector<Tensor*>& inputs, const Attributes&)>;
 
@@ -126,8 +125,7 @@ struct OperationDefinition {
   Complete complete = {};  // replaces the check against `attributes`, for operations that accept arbitrary attributes
   // Attributes that can be given as integer tensors instead, either all or none of them. Each then becomes one operand
   // after the `min_inputs` other operands. The operands are converted to attributes as soon as their values are known,
-  // so
-  // passes and kernels only see attributes.
+  // so passes and kernels only see attributes.
   std::vector<std::string_view> tensor_attributes = {};
   Infer infer = {};
   Infer infer_unvalued = {};  // used while the values of the tensor attributes are unknown; default: an unranked result
@@ -152,8 +150,7 @@ struct OperationDefinition {
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where = {});
 
 // Converts operands that represent attributes into attributes. Returns false and changes nothing if the value of any
-// such
-// operand is unknown.
+// such operand is unknown.
 bool settle_tensor_attributes(const OperationDefinition& definition, std::vector<Tensor*>& inputs,
                               Attributes& attributes, const std::string& where);
 

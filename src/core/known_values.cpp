@@ -41,9 +41,8 @@ Element wrap(DType dtype, Element x) {
 }
 
 // Elements are stored as 64 bits: the bit pattern for uint64, and the value for all other integer types. Rules written
-// as
-// generic lambdas compare and divide, and receive uint64_t for uint64 operands. Rules that add and multiply always use
-// uint64_t, for which overflow is defined to wrap.
+// as generic lambdas compare and divide, and receive uint64_t for uint64 operands. Rules that add and multiply always
+// use uint64_t, for which overflow is defined to wrap.
 template <class F, class... Elements>
 int64_t apply(const F& f, const Operation& operation, Elements... elements) {
   if (operation.input(0)->dtype() == DType::uint64) return static_cast<int64_t>(f(static_cast<uint64_t>(elements)...));
@@ -92,8 +91,7 @@ Rule binary(F f) {
 }
 
 // Division and remainder, with the rounding of C or of Python. The result is unknown if the divisor is 0 or the
-// quotient
-// overflows.
+// quotient overflows.
 template <class F>
 Rule division(F f) {
   return [f](const Operation& operation, int, const Operands& x) {

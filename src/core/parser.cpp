@@ -1,9 +1,8 @@
 // Parses text into graphs; the inverse of printer.cpp. The text may come from untrusted sources.
 //
 // This is a recursive-descent parser over characters. Its memory use grows with the length of the text, never with a
-// number
-// in the text, and block nesting is limited, so malicious text ends in a GraphError. No property stated in the text is
-// relied on before verify() has checked it.
+// number in the text, and block nesting is limited, so malicious text ends in a GraphError. No property stated in the
+// text is relied on before verify() has checked it.
 #include <algorithm>
 #include <bit>
 #include <charconv>

@@ -4,8 +4,7 @@
 //   const Registration<Kernels> pooling("pooling", [] { define_kernel("max_pooling2d", lower_max); });
 //
 // No registration function runs when the library is loaded. When a table is first used, the functions of all files run
-// in
-// the order of the given names and then of the file names, so that the link order never matters.
+// in the order of the given names and then of the file names, so that the link order never matters.
 #pragma once
 
 #include <algorithm>

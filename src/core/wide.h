@@ -22,8 +22,7 @@ bool is_of_halves(const Operation& operation);
 // Whether the operation computes its value in float32 if its operands are half precision.
 bool computes_wide(const Operation& operation);
 // Whether the operation's derivative is computed as the derivative of the same operation in float32. The derivative
-// rules
-// of other operations take a single step or cast explicitly.
+// rules of other operations take a single step or cast explicitly.
 bool differentiates_wide(const Operation& operation);
 
 // The operands, with half-precision operands cast to float32.

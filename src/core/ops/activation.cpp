@@ -28,8 +28,7 @@ std::vector<TensorType> infer_pointwise(const InferContext& c) {
 Tensor* positive(Builder& b, Tensor* x) { return b.binary("greater_than", x, b.scalar_like(x, 0)); }
 
 // relu(x) = max(x, 0); relu_gradient(g, x) = g where x > 0, else 0. This derivative passes the result relu(x) in place
-// of
-// x, which is valid because relu(x) > 0 exactly where x > 0.
+// of x, which is valid because relu(x) > 0 exactly where x > 0.
 void d_relu(GradientContext& c) { c.set(0, Builder(c.graph()).binary("relu_gradient", c.incoming(), c.output())); }
 void d_relu_gradient(GradientContext& c) {
   Builder b(c.graph());
@@ -91,8 +90,7 @@ Tensor* softmax_gradient_of(Builder& b, Tensor* g, Tensor* x, const Attributes& 
 }
 
 // Decompositions of softmax, log_softmax, and their gradients into simpler operations. Each subtracts the maximum first
-// so
-// that exp cannot overflow.
+// so that exp cannot overflow.
 std::vector<Tensor*> softmax_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
   Tensor* e = b.unary("exponent", b.sub(in[0], b.max(in[0], axis_of(a))));
   return {b.div(e, b.sum(e, axis_of(a)))};
@@ -136,8 +134,7 @@ void d_softmax_gradient(GradientContext& c) {
 }
 
 // log_softmax_gradient is r = u - s U, where s is the softmax of x, u the incoming gradient, and U = Σ u. For an
-// incoming
-// gradient v of r, the gradient of u is du = v - Σ v s, and the gradient of s is dL/ds = -v U.
+// incoming gradient v of r, the gradient of u is du = v - Σ v s, and the gradient of s is dL/ds = -v U.
 void d_log_softmax_gradient(GradientContext& c) {
   Builder b(c.graph());
   Tensor *u = c.input(0), *x = c.input(1), *v = c.incoming();

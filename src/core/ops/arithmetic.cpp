@@ -6,8 +6,8 @@
 // conventions: tied operands of minimum and maximum share the gradient equally. A NaN operand that was not chosen gets
 // zero, and both operands get NaN where the result is NaN. clamp passes the gradient at its bounds. Operations that are
 // constant almost everywhere (sign, floor, comparisons, ...) have gradient zero. Derivative rules receive complex
-// operands
-// and results conjugated, which makes the rules correct for analytic functions (arithmetic_complex.cpp explains why).
+// operands and results conjugated, which makes the rules correct for analytic functions (arithmetic_complex.cpp
+// explains why).
 #include <numbers>
 
 #include "core/ops/elementwise.h"
@@ -18,8 +18,7 @@ namespace mpsgraph::ops {
 namespace {
 
 // Inference for operands that all have the same dtype, which must belong to the class `wanted`. The result has that
-// dtype,
-// or bool for predicates.
+// dtype, or bool for predicates.
 Infer pointwise(Operands wanted, bool predicate) {
   return [=](const InferContext& c) -> std::vector<TensorType> {
     require(c, 0, wanted);
@@ -162,8 +161,8 @@ Pair d_remainder(const Incoming& i) {
   return {i.g, i.b.neg(i.b.mul(i.g, n))};
 }
 
-// Derivative of y = power(x, z) = x^z: dy/dx = z x^(z-1), and 0 where z = 0 for any x; dy/dz = x^z ln x, and 0 where
-// x = 0 <= z. The selects guard the operands rather than the results, so that higher derivatives contain no NaN either.
+// Derivative of y = power(x, z) = x^z: dy/dx = z x^(z-1), and 0 where z = 0 for any x; dy/dz = x^z ln x, and 0 where x
+// = 0 <= z. The selects guard the operands rather than the results, so that higher derivatives contain no NaN either.
 Pair d_power(const Incoming& i) {
   Builder& b = i.b;
   Pair result;

@@ -2,10 +2,9 @@
 // tensors built from parts.
 //
 // The gradient of a real L with respect to z = x + iy is dL/dx + i dL/dy, so that the step z - rate * gradient
-// decreases
-// L. For an analytic function, which includes most of arithmetic.cpp, this gradient is the incoming gradient times the
-// conjugate of the function's derivative. The functions in this file are not analytic and have their own rules for
-// complex operands.
+// decreases L. For an analytic function, which includes most of arithmetic.cpp, this gradient is the incoming gradient
+// times the conjugate of the function's derivative. The functions in this file are not analytic and have their own
+// rules for complex operands.
 #include "core/ops/elementwise.h"
 #include "mpsgraph/core/builder.h"
 

@@ -25,8 +25,7 @@ using Tensors = std::vector<Tensor*>;
 // ---- if
 
 // Saves tensors of a branch by making them additional results of the `if`. The other branch returns `undefined` in
-// their
-// place, which is never read.
+// their place, which is never read.
 class BranchResults final : public Substitutes {
  public:
   BranchResults(Operation& operation, size_t branch)
@@ -170,8 +169,7 @@ bool assigned_since(const Block& block, const Tensor* variable, int64_t id) {
 
 // Saves tensors of one block of a loop in histories. Each iteration of the forward loop pushes the tensor, and each
 // iteration of the backward loop pops it. Loop-invariant tensors are recomputed instead, because a weight that is read
-// in
-// the loop would otherwise be copied once per iteration.
+// in the loop would otherwise be copied once per iteration.
 class IterationHistory final : public Substitutes {
  public:
   IterationHistory(Operation& loop, size_t block, BackwardLoop& backward)
@@ -274,8 +272,7 @@ Tensors picked(const Tensors& tensors, const Positions& positions, size_t first 
 }
 
 // Marks the results of a block that depend on the marked arguments or on captured tensors. Returns whether any result
-// was
-// newly marked; callers then search again, because a marked result is the argument of the next iteration.
+// was newly marked; callers then search again, because a marked result is the argument of the next iteration.
 bool spread(const Block& block, const GradientContext& g, const std::vector<bool>& arguments, size_t first_argument,
             std::vector<bool>& results, size_t first_result) {
   Tensors sources = picked(block.arguments, positions_where(arguments), first_argument);
@@ -298,9 +295,8 @@ Tensors incoming_or_zeros(GradientContext& g, const Positions& positions) {
 }
 
 // Builds the derivative of one loop block in the current block. Returns the gradients of `arguments`, given the
-// gradients
-// of `results`, and adds the gradients of captured tensors to `sums`. An argument that no gradient reaches gets zeros,
-// with the shape of the corresponding entry of `like`, or of the argument itself if `like` is empty.
+// gradients of `results`, and adds the gradients of captured tensors to `sums`. An argument that no gradient reaches
+// gets zeros, with the shape of the corresponding entry of `like`, or of the argument itself if `like` is empty.
 Tensors d_block(const Block& block, const Tensors& results, const Tensors& incoming, const Tensors& arguments,
                 const Tensors& like, GradientContext& g, CaptureSums& sums) {
   Seeds seeds;

@@ -9,11 +9,9 @@
 //                                                  values count as zero
 //
 // A history is an ordinary value: a loop can carry it, a branch can return it, and it can be pushed onto another
-// history
-// (of an enclosing loop). It is differentiable, and its derivative is also a history. An empty history yields zeros,
-// so it also represents a zero derivative. The length of a history is only known at run time, so no tensor dimension
-// could
-// represent it.
+// history (of an enclosing loop). It is differentiable, and its derivative is also a history. An empty history yields
+// zeros, so it also represents a zero derivative. The length of a history is only known at run time, so no tensor
+// dimension could represent it.
 #include "core/ops/control_flow.h"
 #include "mpsgraph/core/builder.h"
 

@@ -181,8 +181,7 @@ void d_convolution(GradientContext& g, const Bilinear& make) {
 }
 
 // y = d_source(r, w) satisfies <s, y> = <conv(s, w), r> for every source s, so the incoming gradient of y takes the
-// role
-// of the source.
+// role of the source.
 void d_data_gradient(GradientContext& g, const Bilinear& make) {
   Tensor *result = g.input(0), *weights = g.input(1), *source = g.incoming();
   if (g.needs(0)) g.set(0, make.convolution(source, weights));
@@ -190,8 +189,7 @@ void d_data_gradient(GradientContext& g, const Bilinear& make) {
 }
 
 // y = d_weights(r, s) satisfies <w, y> = <conv(s, w), r> for all weights w, so the incoming gradient of y takes the
-// role of
-// the weights.
+// role of the weights.
 void d_weights_gradient(GradientContext& g, const Bilinear& make) {
   Tensor *result = g.input(0), *source = g.input(1), *weights = g.incoming();
   if (g.needs(0)) g.set(0, make.convolution(source, weights));

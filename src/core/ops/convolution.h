@@ -2,20 +2,18 @@
 //
 // Shared by inference and lowering. Source, incoming gradient, and result have the same data layout. Every convolution
 // (two or three axes, grouped or depthwise) can be treated as a grouped convolution; GroupedWeights describes the
-// weights
-// to kernels in this form.
+// weights to kernels in this form.
 #pragma once
 
 #include "core/ops/window.h"
 
 namespace mpsgraph::ops {
 
-// Axes of a convolution's weights. In a convolution that is not depthwise, axis weights_in has size
-// input channels / groups and axis weights_out has one entry per output channel; output channel o belongs to group
-// o / (output channels / groups). In a depthwise convolution each input channel is a group. In two dimensions the
-// outputs
-// of a group have a separate axis (the channel multiplier). In three dimensions they are adjacent on the single channel
-// axis, and weights_in equals weights_out.
+// Axes of a convolution's weights. In a convolution that is not depthwise, axis weights_in has size input channels /
+// groups and axis weights_out has one entry per output channel; output channel o belongs to group o / (output channels
+// / groups). In a depthwise convolution each input channel is a group. In two dimensions the outputs of a group have a
+// separate axis (the channel multiplier). In three dimensions they are adjacent on the single channel axis, and
+// weights_in equals weights_out.
 struct Convolution : Windows {
   bool depthwise = false;
   int64_t groups = 1;  // unused if depthwise

@@ -4,9 +4,8 @@
 //   reverse    the same, but starting from the last element
 //
 // Once an extremum is NaN it stays NaN. If several of the elements up to position i attain the extremum, the last of
-// them
-// gets the gradient. Products are differentiated without division, so zeros need no special case. Derivatives conjugate
-// complex factors.
+// them gets the gradient. Products are differentiated without division, so zeros need no special case. Derivatives
+// conjugate complex factors.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
@@ -47,8 +46,7 @@ void d_cumulative_sum(GradientContext& g) {
 }
 
 // Derivative of the cumulative product along the axis, without reverse. Let E_j be the product of the elements before
-// j,
-// and g the incoming gradient. For an exclusive product,
+// j, and g the incoming gradient. For an exclusive product,
 //
 //   dx_j = E_j · Σ_(i>j) g_i Π_(j<k<i) x_k,
 //

@@ -2,8 +2,7 @@
 //
 // MPSGraph has no such operation; docs/decisions/0041 explains the exception. The graph stores the name, the key, and
 // the user's attributes. The registry stores the declarations of the attributes, the inference function, and the
-// gradient
-// function.
+// gradient function.
 #include "mpsgraph/core/custom.h"
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"

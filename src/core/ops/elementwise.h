@@ -1,6 +1,5 @@
 // Declarations shared by element-wise definitions: the classes of dtypes that operations accept, numpy broadcasting,
-// and
-// the structure of a definition. The operations are in arithmetic.cpp, arithmetic_complex.cpp, and activation.cpp.
+// and the structure of a definition. The operations are in arithmetic.cpp, arithmetic_complex.cpp, and activation.cpp.
 #pragma once
 
 #include <utility>

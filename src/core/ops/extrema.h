@@ -8,8 +8,7 @@
 namespace mpsgraph::ops {
 
 // Gradient factor for elements that are not the extremum: 0, or NaN where the extremum is NaN, so that the gradient of
-// a
-// NaN result is never zero.
+// a NaN result is never zero.
 inline Tensor* zero_or_nan(Builder& b, Tensor* extremum) {
   Tensor* zero = b.scalar_like(extremum, 0);
   if (!is_float(extremum->dtype())) return zero;

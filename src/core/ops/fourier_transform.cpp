@@ -4,13 +4,10 @@
 //   result[k] = scale Σ_j exp(∓ 2πi j k / n) x[j]      with - for the forward and + for the inverse transform
 //
 // The transform of a real signal is Hermitean: real_to_hermitean_fft returns only the first n/2 + 1 points of the last
-// axis
-// among `axes`, and hermitean_to_real_fft takes that many. Scale and direction are independent. All transforms are
-// linear,
-// so each derivative is a transform in the opposite direction with the same scale. For complex tensors the derivative
-// is
-// the transform by the adjoint matrix. Between real and Hermitean tensors, the points that represent two frequencies
-// are additionally weighted by one half or by two.
+// axis among `axes`, and hermitean_to_real_fft takes that many. Scale and direction are independent. All transforms are
+// linear, so each derivative is a transform in the opposite direction with the same scale. For complex tensors the
+// derivative is the transform by the adjoint matrix. Between real and Hermitean tensors, the points that represent two
+// frequencies are additionally weighted by one half or by two.
 #include "core/ops/fourier_transform.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Operations created only by compiler passes: fused element-wise kernels, and convolution and matmul fused with the
-// following bias, residual, and activation. They have type inference but no derivative, because differentiation
-// happens before the passes run.
+// following bias, residual, and activation. They have type inference but no derivative, because differentiation happens
+// before the passes run.
 #include "core/definition.h"
 #include "core/ops/window.h"
 
@@ -17,8 +17,7 @@ std::vector<TensorType> infer_fused_elementwise(const InferContext& c) {
 }
 
 // Checks the number of operands and returns it. The operands are source and weights, then a bias [C] if has_bias is
-// set,
-// and a residual with the result's shape if has_residual is set.
+// set, and a residual with the result's shape if has_residual is set.
 size_t fused_operands(const InferContext& c) {
   const size_t expected = 2 + c.attributes.boolean("has_bias") + c.attributes.boolean("has_residual");
   if (c.count() != expected) c.graph_error(cat("expected ", expected, " operands, got ", c.count()));
@@ -65,9 +64,8 @@ std::vector<TensorType> infer_quantized_convolution(const InferContext& c) {
 // v = sum of (source - source_zero_point) weights · source_scale · weights_scale + bias
 //     + (residual - residual_zero_point) · residual_scale,
 //
-// then applies relu if requested. If the result dtype is an integer, the result is
-// saturate(round(v / result_scale) + result_zero_point). weights_scale and bias hold one number, or one per output
-// channel.
+// then applies relu if requested. If the result dtype is an integer, the result is saturate(round(v / result_scale) +
+// result_zero_point). weights_scale and bias hold one number, or one per output channel.
 OperationDefinition quantized_convolution() {
   OperationDefinition d;
   d.name = "quantized_convolution2d";

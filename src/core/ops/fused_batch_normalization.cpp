@@ -7,10 +7,8 @@
 //
 // with scale = gamma / sqrt(v + epsilon). The last two operations can first multiply g by the derivative of a relu. The
 // attribute mask is "computed" if the relu's result is recomputed from the normalization, and "given" if that result is
-// an
-// operand. With "given", `masked` is the product of g and the derivative of the relu. Per-channel tensors are float32,
-// with
-// size 1 on all other axes; gamma and beta may omit leading axes of size 1.
+// an operand. With "given", `masked` is the product of g and the derivative of the relu. Per-channel tensors are
+// float32, with size 1 on all other axes; gamma and beta may omit leading axes of size 1.
 #include <algorithm>
 
 #include "core/definition.h"

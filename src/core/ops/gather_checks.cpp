@@ -7,10 +7,8 @@
 namespace mpsgraph::ops {
 
 // find_outside and report_outside are for devices that cannot end a run by themselves. find_outside returns int64[3]:
-// the
-// number assigned to the check, counted from 1 (0 if all indices are in range), the position of the out-of-range index,
-// and
-// its value. report_outside turns these three numbers into the error that ends the run.
+// the number assigned to the check, counted from 1 (0 if all indices are in range), the position of the out-of-range
+// index, and its value. report_outside turns these three numbers into the error that ends the run.
 const Family gather_checks_family("gather", [] {
   const std::vector<AttributeSpec> attributes{required("of", AttributeKind::string),
                                               required("axes", AttributeKind::integers),

@@ -6,11 +6,9 @@
 //
 // In each tree, a row starts at the root and moves `depth` times from node i to a child. The child is yes[i] if
 // x[features[i]] <= splits[i] (< if comparison is "less_than"), or if the value is NaN and missing[i] is true;
-// otherwise it
-// is no[i]. Leaves point to themselves. The weights of the reached leaves are reduced over the trees by sum, minimum,
-// or
-// maximum (`reduction`). The leaf that a row reaches is a step function of x, so the derivative is zero. ONNX models
-// contain such trees.
+// otherwise it is no[i]. Leaves point to themselves. The weights of the reached leaves are reduced over the trees by
+// sum, minimum, or maximum (`reduction`). The leaf that a row reaches is a step function of x, so the derivative is
+// zero. ONNX models contain such trees.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 

@@ -2,8 +2,7 @@
 // axes are short enough for operations that return int32 indices.
 //
 // A scatter's updates have the shape of gathering from the scatter's result with the same indices, so gathers and
-// scatters
-// both use these functions.
+// scatters both use these functions.
 #pragma once
 
 #include <optional>

@@ -94,8 +94,7 @@ void d_cross_entropy(GradientContext& c) {
 }
 
 // Derivative of the cross-entropy gradient r = u (s S - l), where l are the labels, u is the incoming gradient (divided
-// by
-// the number of losses for a mean), s = softmax(x), and S = Σ l. For an incoming gradient v of r:
+// by the number of losses for a mean), s = softmax(x), and S = Σ l. For an incoming gradient v of r:
 //
 //   du = Σ v (s S - l),  dx = softmax_gradient(u S v, x),  dl = u (Σ v s - v).
 void d_cross_entropy_gradient(GradientContext& c) {

@@ -5,9 +5,8 @@
 //   hamming distance   D[..., m, n] = Σ_k popcount(A[..., m, k] xor B[..., n, k])
 //
 // Leading axes broadcast as in numpy. A matmul accepts real and complex numbers, integers (which wrap), and bools
-// (where
-// the sum is a logical or). The 8-bit matmul subtracts the zero points Z and Y and accumulates in int32. The fourth
-// operation of the family, attention, is in matrix_attention.cpp.
+// (where the sum is a logical or). The 8-bit matmul subtracts the zero points Z and Y and accumulates in int32. The
+// fourth operation of the family, attention, is in matrix_attention.cpp.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -43,8 +42,7 @@ std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
 }
 
 // Derivative of matmul: dA = dC Bᵀ, dB = Aᵀ dC, where B and A are conjugated if complex. Each gradient is summed over
-// the
-// leading axes along which its operand was broadcast.
+// the leading axes along which its operand was broadcast.
 void d_matrix_multiplication(GradientContext& c) {
   Builder b(c.graph());
   Tensor *left = b.conjugate(c.input(0)), *right = b.conjugate(c.input(1)), *g = c.incoming();
@@ -82,8 +80,7 @@ std::vector<TensorType> infer_integer_product(const InferContext& c) {
 }
 
 // Decomposition of the 8-bit integer matmul. The difference of an 8-bit number and its zero point needs at most nine
-// bits
-// including the sign, so int32 holds it exactly.
+// bits including the sign, so int32 holds it exactly.
 std::vector<Tensor*> integer_product_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes&) {
   const auto operand = [&](size_t i) {
     Tensor* x = b.cast(in[i], DType::int32);

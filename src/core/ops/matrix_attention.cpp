@@ -128,8 +128,7 @@ bool has_no_keys(const Tensor* key) {
 }
 
 // The causal mask: 0, and -infinity where the key comes after the query. Its shape is (queries, keys), or the shape of
-// the
-// scores if sizes are unknown.
+// the scores if sizes are unknown.
 Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
   const Shape &q = query->shape(), &k = key->shape();
   const auto known = [](const Shape& s) { return s.ranked() && s[s.rank() - 2] >= 0; };
@@ -159,10 +158,9 @@ Tensor* whole_mask(Builder& b, const Tensors& in, size_t sources, const Attribut
 
 // The decomposition of attention. Half-precision operands are computed in float32 throughout, because rounding the many
 // scores and weights would cost more than the casts. A query whose mask excludes all keys gets zeros as its result.
-// Such
-// queries are detected in the mask, which is smaller than the scores. They get the attention weights of an unmasked
-// query,
-// so that no NaN appears in the gradient, and their results are then replaced with zeros, which have zero gradient.
+// Such queries are detected in the mask, which is smaller than the scores. They get the attention weights of an
+// unmasked query, so that no NaN appears in the gradient, and their results are then replaced with zeros, which have
+// zero gradient.
 struct Composition {
   Composition(Builder& b, const Tensors& in, size_t sources, const Attributes& a) : b(b) {
     wide = type_of_scores(in[0]->dtype());
@@ -196,8 +194,7 @@ struct Composition {
 };
 
 // Statistics of each query's scores: the largest score and the sum of exp(score - largest), with shape (..., n, 2).
-// They
-// are (infinity, 1) for a query that attends to no key, so that exp(score - largest) / sum is 0.
+// They are (infinity, 1) for a query that attends to no key, so that exp(score - largest) / sum is 0.
 Tensor* statistics_of(const Composition& c) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Builder& b = c.b;

@@ -2,8 +2,7 @@
 // blocks.
 //
 // A variable's tensor represents the variable itself, not its value; `read` returns the value that the variable has
-// when
-// the read is executed.
+// when the read is executed.
 #include "core/definition.h"
 
 namespace mpsgraph::ops {

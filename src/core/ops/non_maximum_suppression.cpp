@@ -3,8 +3,7 @@
 //   non_maximum_suppression(boxes [n, b, 4], scores [n, b, k][, class_indices [n, b]]) -> int32 [n, b, k]
 //
 // For each image, (box, class) pairs with a score above score_threshold are selected in order of decreasing score. A
-// pair
-// is skipped if its box overlaps an already selected box with an intersection over union above iou_threshold; with
+// pair is skipped if its box overlaps an already selected box with an intersection over union above iou_threshold; with
 // per_class_suppression, only boxes of the same class are compared. The result holds the rank of each pair among the
 // selected pairs, or -1 if the pair is not selected. The list of selected pairs itself has a data-dependent length; the
 // Python interface derives it from this result.

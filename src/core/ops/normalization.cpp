@@ -169,8 +169,7 @@ struct NormalizationGradient {
 
   // Builds the gradients of a normalization whose mean and variance are computed from its source. The source's gradient
   // includes the contributions through the mean and the variance. If gamma is constant along the axes, it also needs
-  // the
-  // sums that form the gradients of gamma and beta, so these sums are computed once.
+  // the sums that form the gradients of gamma and beta, so these sums are computed once.
   void by_own_statistics(const Ints& axes) {
     // A loop saved the mean and variance in half precision, so they are recomputed in float32.
     if (is_half(c.input(0)->dtype()) && c.graph().resolve(c.input(1)) != c.input(1)) {

@@ -3,8 +3,7 @@
 // Gathers, one_hot, and scatters have an attribute out_of_range. "zeros" (for scatters "drop") is the behavior that
 // MPSGraph documents for gatherAlongAxis and that we apply everywhere; "clip" uses the nearest valid index; "error"
 // ends the run. Kernels implement only "zeros" and "drop". For "clip" and "error", the compiler's pass `indices` clips
-// the
-// indices or adds a check_indices operation.
+// the indices or adds a check_indices operation.
 #pragma once
 
 #include <optional>
@@ -37,8 +36,7 @@ AttributeSpec out_of_range_of_scatter();
 void convert_out_of_range(Attributes& attributes, std::string_view kind);
 
 // Check for inference: throws GraphError for an unknown mode, and OutOfRangeError if the mode is "error" and indices
-// known
-// at build time are out of range.
+// known at build time are out of range.
 void check_out_of_range(const InferContext& context, const Shape& gradient_of = {});
 
 // The row-major position of the first index that is out of range and not in `ignored`; -1 if there is none.

@@ -3,9 +3,8 @@
 // The gradient of a maximum goes to the first maximum of each window in row-major order. The gradients of maximum and
 // average pooling are linear in the incoming gradient. The adjoint of the maximum pooling gradient is
 // max_pooling_at_maxima, which reads values at the positions of the maxima; the adjoint of the average pooling gradient
-// is
-// average pooling itself. The positions of the maxima have a zero derivative with respect to the source. The L2 norm is
-// composed of sums over windows.
+// is average pooling itself. The positions of the maxima have a zero derivative with respect to the source. The L2 norm
+// is composed of sums over windows.
 #include "core/ops/pooling.h"
 
 #include "core/ops/primitive.h"

@@ -1,9 +1,8 @@
 // How the attributes of a pooling describe its windows: layout, kernel, and padding.
 //
 // Padding is never the maximum of a window. In an average, padding counts as zeros if include_zero_pad_to_average is
-// set,
-// otherwise it is excluded; elements that ceil_mode adds beyond the padding are always excluded. A window that covers
-// only padding (possible with dilation) has the lowest value as its maximum, at index -1, and 0 as its average.
+// set, otherwise it is excluded; elements that ceil_mode adds beyond the padding are always excluded. A window that
+// covers only padding (possible with dilation) has the lowest value as its maximum, at index -1, and 0 as its average.
 #pragma once
 
 #include "core/ops/window.h"
@@ -29,8 +28,7 @@ struct Pooling : Windows {
 };
 
 // The elements that a window covers along one axis: taps first to first + count - 1 lie inside the input. `divisor` is
-// the
-// number of taps by which an average divides.
+// the number of taps by which an average divides.
 struct PoolingTaps {
   int64_t first = 0;
   int64_t count = 0;
@@ -61,8 +59,7 @@ bool locates(const IndicesMode& mode, const Pooling& pooling);
 Pooling checked_pooling(const InferContext& context, int axes);
 Shape pooled(const InferContext& context, const Pooling& pooling, const Shape& source);
 // The source's shape, inferred from the incoming gradient in operand 0 and from `stated`, the part of the shape that
-// the
-// other operands specify.
+// the other operands specify.
 Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape& stated);
 // Definition of a pooling over two or four axes, with `others` in addition to the attributes of every pooling.
 OperationDefinition pooling_definition(std::string_view name, int axes, int inputs, std::vector<AttributeSpec> others,

@@ -5,11 +5,9 @@
 //   dequantize_lookup_table: result = table[..., x], or vectors of the table placed along an axis
 //
 // Scale and zero point are a single number, one number per index of an axis, or a tensor whose sizes divide those of x.
-// In
-// the last case each element applies to a block of x (a "group"). Tables can have groups too. The formulas are computed
-// in
-// float32, also for half-precision tensors. There is no 4-bit dtype: such numbers are stored in int8 or uint8, one per
-// byte.
+// In the last case each element applies to a block of x (a "group"). Tables can have groups too. The formulas are
+// computed in float32, also for half-precision tensors. There is no 4-bit dtype: such numbers are stored in int8 or
+// uint8, one per byte.
 #include <algorithm>
 
 #include "core/known_values.h"
@@ -25,8 +23,7 @@ using Inputs = std::vector<Tensor*>;
 // ---- scales and the elements they apply to ----
 
 // Checks the shape of a parameter (scale or zero point) against x. A scalar applies to all elements, and a vector has
-// one
-// element per index of `axis`. With `grouped`, each element applies to a block of x.
+// one element per index of `axis`. With `grouped`, each element applies to a block of x.
 void require_parameter(const InferContext& c, size_t i, const Shape& x, std::string_view role) {
   const Shape& shape = c.shape(i);
   if (!shape.ranked() || shape.rank() == 0 || !x.ranked()) return;
@@ -202,8 +199,7 @@ void d_dequantize(GradientContext& c) {
 // ---- lookup tables ----
 
 // A lookup table. Its axes are first the axes of the groups (absent if one table is used for all elements), then the
-// axis
-// of entries, and, for a table of vectors, the axis of vector elements.
+// axis of entries, and, for a table of vectors, the axis of vector elements.
 struct Table {
   Dims groups;
   int64_t entries, length = 1;

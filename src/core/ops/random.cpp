@@ -1,8 +1,7 @@
 // Random numbers from Philox 4x32-10: from a shape and a state, computes random values and the advanced state.
 //
 // The state is int32[7]: the number 1, four counter words, and two key words. The operation is pure: the same state
-// always
-// gives the same values, and later draws use the returned state. Random operations have no gradient.
+// always gives the same values, and later draws use the returned state. Random operations have no gradient.
 #include <cmath>
 #include <limits>
 

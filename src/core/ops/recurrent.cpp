@@ -6,10 +6,9 @@
 //   gru          z, r = act(x Wᵀ + b + (h m) Rᵀ);  o = act(x Wᵀ + b + (h r m) Rᵀ);  h = z h + (1 - z) o
 //
 // where h and c on the right-hand side are the values of the previous step. The two directions of a bidirectional layer
-// are
-// concatenated along the last axis of the results and the first axis of the weights. The training state holds the gate
-// values after their activations, or before the activation for the single-gate cell. Differentiating a layer makes it
-// return its training state.
+// are concatenated along the last axis of the results and the first axis of the weights. The training state holds the
+// gate values after their activations, or before the activation for the single-gate cell. Differentiating a layer makes
+// it return its training state.
 #include "core/ops/recurrent.h"
 
 #include <algorithm>

@@ -14,8 +14,7 @@
 //
 // In the internal operations, the recurrent weights always are [directions, gates * hidden, hidden], and the input is
 // already projected ([T, N, directions * gates * hidden]) unless an input weight is given. `extra` is the lstm's
-// peephole
-// [directions, 4 * hidden] or the gru's secondary bias [directions, hidden].
+// peephole [directions, 4 * hidden] or the gru's secondary bias [directions, hidden].
 #pragma once
 
 #include <string_view>

@@ -77,10 +77,8 @@ class Parts {
   }
 
   // Whether the step-by-step operation also multiplies the input by its weights. This is faster in two cases. For one
-  // time
-  // step of a few rows, reading the weights dominates, and one fused pass suffices. For many rows with weights that fit
-  // in
-  // cache, a separate projection would have to be written to memory and read again.
+  // time step of a few rows, reading the weights dominates, and one fused pass suffices. For many rows with weights
+  // that fit in cache, a separate projection would have to be written to memory and read again.
   bool takes_source() const {
     constexpr int64_t few = 4, rows_at_once = 8, many = 256, in_cache = 1 << 18;
     const Shape& steps = given["source"]->shape();
@@ -233,8 +231,7 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   const bool is_lstm = kind == Cell::lstm, is_gru = kind == Cell::gru, reset_after = p.cell.reset_after;
 
   // The states that were multiplied by the recurrent weights. For cells other than gru, the gradient operation created
-  // below
-  // returns these states.
+  // below returns these states.
   Tensor *state = is_gru ? p.given["state"] : nullptr, *cell = is_lstm ? p.given["cell"] : nullptr;
   Tensor* initial_state = p.initial("initial_state", incoming);
   Tensor* initial_cell = is_lstm ? p.initial("initial_cell", incoming) : nullptr;
@@ -283,8 +280,7 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   }
 
   // With reset_after, the gradient of the recurrent term of the candidate gate's input, before the reset gate is
-  // applied
-  // to that term.
+  // applied to that term.
   Tensor* d_candidate = reset_after ? b.mul(p.gate(d_gates, 2, state), reset) : nullptr;
   const bool mask_gradient = a.boolean("mask_gradient");
   Tensors d_weights, d_masked;

@@ -184,8 +184,7 @@ std::vector<TensorType> infer_sequence_gradient(const InferContext& c) {
 // ---- the gradient, step by step ----
 
 // Decomposes one direction of the gradient of a sequence. Per time step, a tensor of states is [N, H], and a tensor of
-// all
-// gates consists of one [N, H] tensor per gate.
+// all gates consists of one [N, H] tensor per gate.
 class Backwards {
  public:
   Backwards(Builder& b, const Tensors& inputs, const Attributes& a, int64_t direction)
@@ -263,8 +262,7 @@ class Backwards {
   }
 
   // Replaces the gradients of this step's state and cell with the gradients of the previous step's state and cell.
-  // Returns
-  // the gradients of the gates before their activations, in the order of the weights.
+  // Returns the gradients of the gates before their activations, in the order of the weights.
   Tensors step(size_t t, Tensor* weights, Tensor*& d_state, Tensor*& d_cell) {
     Tensors d_gates(cell_.places.size());
     if (cell_.cell == Cell::single_gate) {
@@ -313,8 +311,7 @@ class Backwards {
   }
 
   // Converts the gradient of a gate's value into the gradient of the gate's input before the activation, and stores it
-  // in
-  // `d_gates`.
+  // in `d_gates`.
   Tensor* finish(size_t t, size_t role, Tensor* gradient, Tensors& d_gates) {
     if (!d_training_.empty()) gradient = b_.add(gradient, part(d_training_[t], role));
     return d_gates[static_cast<size_t>(cell_.places[role])] = b_.mul(gradient, slope(role, gate(t, role)));
@@ -336,8 +333,7 @@ class Backwards {
   }
 
   // This direction's part of a tensor [T, N, directions * count * H], split into time steps; empty if the operand is
-  // not
-  // given.
+  // not given.
   Tensors by_step(std::string_view name, int64_t count) {
     Tensor* all = in_[name];
     return all ? cut(slice(all, 2, direction_ * count * hidden_, count * hidden_)) : Tensors();

@@ -1,8 +1,7 @@
 // Reductions: sum, product, extrema, logical and arg reductions along axes.
 //
 // Reduced axes are kept with size 1. An empty list of axes means all axes. Tied extrema share their gradient equally.
-// Where
-// the extremum is NaN, all elements it was chosen from get a NaN gradient.
+// Where the extremum is NaN, all elements it was chosen from get a NaN gradient.
 #include "core/ops/extrema.h"
 #include "core/ops/indices.h"
 #include "core/ops/shape.h"
@@ -73,8 +72,7 @@ void d_reduction_extremum(GradientContext& c) {
 
 // Derivative of a product reduction. The gradient of an element needs the product of all other elements, which is the
 // product of the elements before it times the product of the elements after it, computed axis by axis. Because no
-// division
-// is involved, zeros need no special case in derivatives of any order.
+// division is involved, zeros need no special case in derivatives of any order.
 void d_reduction_product(GradientContext& c) {
   Builder b(c.graph());
   Tensor *x = b.conjugate(c.input(0)), *gradient = c.incoming();

@@ -25,8 +25,7 @@ struct Placement {
 Placement::Mode placement_mode(const Attributes& attributes);
 
 // The axes that a layout resizes; all axes if the layout is empty. Returns nullopt if the layout is not NHWC, NCHW,
-// HWC,
-// CHW, or HW, or does not match the rank.
+// HWC, CHW, or HW, or does not match the rank.
 std::optional<std::vector<int>> resized_axes(std::string_view layout, int rank);
 
 }  // namespace mpsgraph::ops

@@ -5,10 +5,8 @@
 // The first coordinate runs along the width. Along an axis of size s, with align_corners the extreme coordinates are
 // the centers of the outer elements, 0 and s - 1 (or -1 and 1 if normalized); without it they are the outer edges of
 // these elements, 0 and s. Relative coordinates are offsets from the position of the result element, which is scaled to
-// the
-// source together with the offset. The gradients have kernels. They also have decompositions into gathers, scatters,
-// and
-// weights, from which the second derivatives follow.
+// the source together with the offset. The gradients have kernels. They also have decompositions into gathers,
+// scatters, and weights, from which the second derivatives follow.
 #include "core/ops/sample_grid.h"
 
 #include <algorithm>

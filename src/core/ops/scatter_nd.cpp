@@ -7,8 +7,8 @@
 // where result starts as data, and ∘ is add, sub, mul, div, min, max, or set. Updates of the same element are applied
 // in order. An update with an out-of-range index is dropped, unless out_of_range is "clip" or "error". Each scatter is
 // the counterpart of a gather, which its derivative uses: the gradient of the updates gathers the incoming gradient at
-// the
-// elements they were written to, and the gradient of data is the incoming gradient where data still affects the result.
+// the elements they were written to, and the gradient of data is the incoming gradient where data still affects the
+// result.
 #include <algorithm>
 
 #include "core/ops/indices.h"
@@ -101,10 +101,8 @@ class Rule {
   }
 
   // Mode mul: the result is the product of data and all updates of the same element, so the derivative with respect to
-  // an
-  // update is the product of all other factors. If one factor is zero, only that factor has a nonzero derivative; if
-  // several
-  // factors are zero, all derivatives are zero.
+  // an update is the product of all other factors. If one factor is zero, only that factor has a nonzero derivative; if
+  // several factors are zero, all derivatives are zero.
   void product() {
     if (g_.needs(0)) g_.set(0, b_.mul(g_.incoming(), scattered(b_.ones_like(data_), updates_, "mul")));
     if (!g_.needs(1)) return;
@@ -139,8 +137,7 @@ class Rule {
   }
 
   // Mode set: the last update of an element wins. To find it, each update is numbered, starting from 1, and the numbers
-  // are
-  // scattered to the same indices.
+  // are scattered to the same indices.
   void replacement() {
     if (g_.needs(0)) g_.set(0, scattered(g_.incoming(), b_.zeros_like(updates_), "set"));
     if (!g_.needs(1)) return;

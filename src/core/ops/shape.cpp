@@ -2,8 +2,7 @@
 //
 // Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp, blocks in shape_blocks.cpp. A
 // shape operand is a list of integers. While its value is unknown, the result dimensions are -1; they become known when
-// the
-// executable is specialized.
+// the executable is specialized.
 #include "core/ops/shape.h"
 
 #include <algorithm>

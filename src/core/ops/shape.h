@@ -31,8 +31,7 @@ struct SliceRange {
 std::optional<SliceRange> slice_range(const Attributes& attributes, int axis, int64_t size);
 
 // The index of the first element of a window of `size` elements, `stride` apart, on an axis of n elements. A negative
-// start
-// counts from the end. Returns nullopt if the window extends beyond the axis.
+// start counts from the end. Returns nullopt if the window extends beyond the axis.
 std::optional<int64_t> window_start(int64_t start, int64_t size, int64_t stride, int64_t n);
 // The begin and the number of elements per axis of a slice whose starts and ends are tensors, as int64 lists. Both are
 // computed by graph operations from the source's sizes. The strides must be known.
@@ -50,8 +49,7 @@ std::optional<PadMode> pad_mode_from_name(std::string_view name);  // "zero" mea
 
 // The input element that is copied to a position of the padded axis; `index` is -1 where the padding constant is used.
 // Position 0 is the first input element, so the left padding has negative positions. Mirrored and periodic padding
-// repeat
-// as often as needed.
+// repeat as often as needed.
 struct PadSource {
   int64_t index = -1;
   bool negated = false;  // anti_periodic: the sign flips with every period
@@ -60,8 +58,7 @@ PadSource pad_source(PadMode mode, int64_t position, int64_t size);
 
 // The shape specified by a shape operand: the full shape if the operand's value is known, otherwise an unknown shape of
 // known rank if possible. Checks that the operand is a list of integers; an entry of -1 is an error unless `wildcard`
-// is
-// set.
+// is set.
 Shape shape_operand(const InferContext& context, size_t input, bool wildcard = false);
 // The result shape specified by a shape operand, merged with the shape that the other operands imply.
 Shape stated_shape(const InferContext& context, size_t input, const Shape& implied);

@@ -1,10 +1,8 @@
 // Family shape, fourth part: moving blocks of space into another axis and back, reversal, coordinates, and bit casts.
 //
 // space_to_batch splits each spatial axis into blocks and moves the positions within a block to the batch axis. By
-// default
-// the positions come before the batch index; with use_pixel_shuffle_order they come after it. For x of shape (n, h, w)
-// and
-// blocks of (p, q), the two orders are
+// default the positions come before the batch index; with use_pixel_shuffle_order they come after it. For x of shape
+// (n, h, w) and blocks of (p, q), the two orders are
 //
 //   result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]           and result[(b * p + i) * q + j, y, x]
 //
@@ -179,8 +177,7 @@ std::vector<Tensor*> decompose_reverse(Builder& builder, const std::vector<Tenso
 }
 
 // Inference of reinterpret_cast. If the dtypes have different sizes, the length of the last axis changes so that the
-// number
-// of bytes stays the same.
+// number of bytes stays the same.
 std::vector<TensorType> infer_reinterpret_cast(const InferContext& context) {
   const DType to = context.attributes.dtype("dtype");
   const auto from_bytes = static_cast<int64_t>(size_of(context.dtype(0))), to_bytes = static_cast<int64_t>(size_of(to));

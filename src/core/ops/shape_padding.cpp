@@ -1,10 +1,8 @@
 // Family shape, third part: pad and tile, with their gradients.
 //
 // Both operations repeat elements of their input (except for constant padding), so they are linear. Their gradient sums
-// the
-// incoming gradients of all copies of an element, with their signs. The derivative of this gradient operation is
-// padding
-// (with zeros) or tiling again.
+// the incoming gradients of all copies of an element, with their signs. The derivative of this gradient operation is
+// padding (with zeros) or tiling again.
 #include <algorithm>
 
 #include "core/exact_numbers.h"
@@ -159,8 +157,7 @@ void d_tile_gradient(GradientContext& g) {
 }
 
 // Decomposes the gradient of tile axis by axis. For an axis of length n that was tiled m times, (before, m * n, after)
-// is
-// reshaped to (before, m, n, after) and summed over m.
+// is reshaped to (before, m, n, after) and summed over m.
 std::vector<Tensor*> decompose_tile_gradient(Builder& builder, const std::vector<Tensor*>& inputs,
                                              const Attributes& attributes) {
   const std::vector<std::unique_ptr<Block>> no_blocks;

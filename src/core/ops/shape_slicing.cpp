@@ -2,8 +2,7 @@
 //
 // Slices follow TensorFlow's strided slices, and Python's where the two agree: negative starts and ends count from the
 // end, out-of-range starts and ends are clamped, and a mask bit selects the beginning or the end of its axis instead of
-// the
-// given start or end.
+// the given start or end.
 #include <algorithm>
 #include <bitset>
 
@@ -87,8 +86,7 @@ std::vector<TensorType> infer_slice_unvalued(const InferContext& context) {
 }
 
 // Derivative of a slice whose starts and ends are tensors: scatters the incoming gradient to the positions that the
-// slice
-// reads at run time. The slice's size is already known when the gradient runs.
+// slice reads at run time. The slice's size is already known when the gradient runs.
 bool d_slice_of_tensors(GradientContext& g) {
   if (g.operation.inputs.size() == 1 || !g.input(0)->shape().ranked()) return false;
   const std::optional<Ints> strides = constant_value(g.input(3));
@@ -112,8 +110,7 @@ void d_slice(GradientContext& g) {
 }
 
 // Operands: incoming gradient, input_shape. The result has the input's shape. It holds `incoming` at the positions that
-// the
-// slice reads, and zeros elsewhere.
+// the slice reads, and zeros elsewhere.
 std::vector<TensorType> infer_slice_gradient(const InferContext& context) {
   const size_t rank = std::min<size_t>(context.attributes.integers("starts").size(), max_rank);
   const Shape source = stated_shape(context, 1, Dims(rank, -1));
@@ -173,8 +170,7 @@ Tensor* slice_axis(Graph& graph, Tensor* x, int axis, int64_t start, std::option
 }
 
 // The shape that all operands of concat or stack must have, ignoring the joined axis of concat. Unranked if no operand
-// is
-// ranked.
+// is ranked.
 Shape common_shape(const InferContext& context, size_t first, std::optional<int64_t> free_axis) {
   Shape common;
   for (size_t i = first; i < context.count(); ++i) {
@@ -212,9 +208,8 @@ std::vector<TensorType> infer_concat(const InferContext& context) {
 }
 
 // The slices of `joined` that correspond to `parts`; null for parts for which `wanted` returns false. A static slice
-// can
-// address a part if the sizes of all parts before it, or of all parts after it, are known. Returns an empty list if a
-// wanted part cannot be addressed.
+// can address a part if the sizes of all parts before it, or of all parts after it, are known. Returns an empty list if
+// a wanted part cannot be addressed.
 std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tensor*>& parts,
                             const Attributes& attributes, const std::function<bool(size_t)>& wanted) {
   if (!joined->shape().ranked()) return {};
@@ -228,8 +223,7 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
   }
   const auto size = [&](int64_t i) { return parts[i]->shape().ranked() ? parts[i]->shape()[axis] : -1; };
   // Position of the boundary before part i, counted from the start and from the end; -1 if the size of a part in
-  // between is
-  // unknown.
+  // between is unknown.
   std::vector<int64_t> from_start(n + 1, 0), from_end(n + 1, 0);
   const auto sum = [](int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; };
   for (int64_t i = 0; i < n; ++i) from_start[i + 1] = sum(from_start[i], size(i));

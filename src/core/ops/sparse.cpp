@@ -7,8 +7,7 @@
 //
 // The result has the type of a dense matrix, and every operation accepts it. Sparsity is a property of the storage: the
 // compiler replaces matrix products with a sparse tensor, and the derivatives of such products, with operations that
-// never
-// materialize the zeros (fuse_sparse.cpp). Entries outside the matrix are ignored.
+// never materialize the zeros (fuse_sparse.cpp). Entries outside the matrix are ignored.
 #include <string>
 
 #include "core/ops/primitive.h"

@@ -3,12 +3,9 @@
 //   result[..., i] = reduction over j of source[..., i * stride + j * dilation - begin] * weights[j]
 //
 // The boundary mode determines which values a window reads outside the source. A stencil is therefore decomposed into a
-// pad
-// (or a slice, if an offset starts inside) and stencil_windows, which has no boundary and carries the derivative. Its
-// sum
-// is bilinear, like a convolution. A minimum or maximum passes its gradient to the chosen filter tap, using the
-// operations
-// of max_pooling4d with indices. A product is decomposed into a product of slices.
+// pad (or a slice, if an offset starts inside) and stencil_windows, which has no boundary and carries the derivative.
+// Its sum is bilinear, like a convolution. A minimum or maximum passes its gradient to the chosen filter tap, using the
+// operations of max_pooling4d with indices. A product is decomposed into a product of slices.
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
@@ -156,8 +153,7 @@ struct Margin {
 };
 
 // The windows along axis `i`; nullopt if they do not fit. An explicit offset, which specifies where the windows start,
-// is
-// treated like explicit padding.
+// is treated like explicit padding.
 std::optional<Window> stencil_window(const Attributes& attributes, const Windows& w, int i, int64_t size,
                                      int64_t kernel) {
   const bool offset = w.style == PaddingStyle::explicit_offset;
@@ -249,8 +245,7 @@ Tensor* with_margins(Builder& b, Tensor* source, const Attributes& attributes, c
 }
 
 // Decomposes a product stencil into a product over all filter taps. The factor of a tap is its weight times the slice
-// of
-// source elements that the tap reads.
+// of source elements that the tap reads.
 Tensor* product_of_taps(Builder& b, Tensor* source, Tensor* weights, const Windows& w, int rank) {
   const Dims& kernel = weights->shape().dims();
   Tensor* product = nullptr;

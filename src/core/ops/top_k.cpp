@@ -1,8 +1,7 @@
 // Family top_k: the k largest or smallest elements along an axis in order, with their indices, and the gradients.
 //
 // Among equal elements, those with the lowest indices are selected, in order. NaN counts as larger than every number.
-// The
-// gradient moves each element's incoming gradient back to the element's original position.
+// The gradient moves each element's incoming gradient back to the element's original position.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"

@@ -74,8 +74,7 @@ inline std::optional<Window> make_window(int64_t input, int64_t kernel, int64_t 
 //
 // The layout is given by data_layout, or by channel_dimension_index (the channel axis among the last four axes, the
 // others being windowed). If the operation has neither attribute, the last four axes are windowed. Axes count from the
-// end,
-// so all axes before the ones that the layout names are batch axes, for any rank.
+// end, so all axes before the ones that the layout names are batch axes, for any rank.
 struct Windows {
   static constexpr int most = 4;
   int count = 0;       // number of windowed axes
@@ -105,13 +104,11 @@ void require_numbers(const InferContext& context, std::string_view attribute, in
 // Output size along windowed axis `i` for a kernel size; -1 if a size is unknown.
 int64_t output_size(const InferContext& context, const Windows& windows, int i, int64_t input, int64_t kernel);
 // The shape of an operand with the source's layout. If the operand is unranked, the result is a shape of unknown sizes
-// if
-// the layout fixes the rank, and unranked otherwise.
+// if the layout fixes the rank, and unranked otherwise.
 Shape image(const InferContext& context, size_t input, const Windows& windows);
 using Sizes = std::array<int64_t, Windows::most>;
 // The shape of an image specified by a shape operand, checked against `implied`, the shape that the other operands
-// imply
-// (unranked if they imply nothing).
+// imply (unranked if they imply nothing).
 Shape stated_image(const InferContext& context, size_t input, const Windows& windows, const Shape& implied = Shape());
 // The shape `like` with its windowed axes set to `sizes` and its channel axis, if there is one, set to `channels`.
 Shape image_shape(const Windows& windows, const Shape& like, int64_t channels, const Sizes& sizes);
