@@ -3,8 +3,8 @@
     python tools/from_report.py report.json [--link URL] [--write] [--picture FILE]
 
 Prints expected failures for tests/harness/mac_failures.py (--write adds them) and for unsupported.py, rows for
-tests/apple/behaviour.md from the probes' answers, and answers that contradict a row or the code. tests/apple/answers.py
-interprets the answers. Nothing from a report is executed, and no Mac is needed.
+tests/apple/behaviour.md from the probes' answers, and answers that contradict a row or the code.
+tests/apple/probe_answers.py interprets the answers. Nothing from a report is executed, and no Mac is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BEHAVIOUR = ROOT / "tests/apple/behaviour.md"
 FAILURES = ROOT / "tests/harness/mac_failures.py"
 sys.path[:0] = [str(ROOT / "tests/apple"), str(ROOT / "tests")]
 
-from answers import AS_THE_TABLE, BETTER, ENDED, NOT_ASKED, RULES, UNFORESEEN, WORSE, Rule  # noqa: E402
+from probe_answers import AS_THE_TABLE, BETTER, ENDED, NOT_ASKED, RULES, UNFORESEEN, WORSE, Rule  # noqa: E402
 
 DIED = ("ended the process", "hung")
 NO_CHECK = ("the start", "the end of the process", "the part")
@@ -236,8 +236,8 @@ def text_of(report: dict[str, Any], found: Findings) -> str:
     section("Answers that contradict a row of tests/apple/behaviour.md, or the code", found.contradictions)
     section("Answers that would simplify the code if more Macs agree", found.simpler)
     section("Proposed rows of tests/apple/behaviour.md; a row of the same name replaces the present one", found.rows)
-    section("Probes without a rule in tests/apple/answers.py: read their meaning", found.without_rule)
-    expected = f"Rules of tests/apple/answers.py that hold: {len(found.as_expected)}."
+    section("Probes without a rule in tests/apple/probe_answers.py: read their meaning", found.without_rule)
+    expected = f"Rules of tests/apple/probe_answers.py that hold: {len(found.as_expected)}."
     nothing = not (found.failures or found.refused or found.broken or found.contradictions or found.without_rule)
     lines += ["", f"{expected} Nothing to do." if nothing else expected]
     return "\n".join(lines)

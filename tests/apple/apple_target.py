@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import declarations
-import used
+import used_interfaces
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -284,7 +284,7 @@ def main() -> None:
         )
         if failures:
             sys.exit(1)
-        lines = used.report(target.objects(), metal_sources())
+        lines = used_interfaces.report(target.objects(), metal_sources())
         (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
         print(f"{len(lines)} names of Apple's frameworks are used, see {target.build / 'used.txt'}")
         return

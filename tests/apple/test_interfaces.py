@@ -12,7 +12,7 @@ from pathlib import Path
 import apple_target
 import declarations
 import pytest
-import used
+import used_interfaces
 import witnesses
 
 pytestmark = pytest.mark.begins_early
@@ -156,7 +156,7 @@ def test_metal_backend_compiles_for_oldest_macos(backend):
 
 def test_used_names_are_listed_with_versions(backend, target):
     assert not backend
-    lines = used.report(target.objects(), apple_target.metal_sources())
+    lines = used_interfaces.report(target.objects(), apple_target.metal_sources())
     (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
     assert len(lines) > 100
     assert any("selector additionWithPrimaryTensor:secondaryTensor:name: of MPSGraph" in line for line in lines)
@@ -196,7 +196,7 @@ def test_every_witness_source_is_used():
 def test_every_used_name_has_a_witness_probe_or_reason(backend, target):
     """A new name in the list of test_used_names_are_listed_with_versions needs a row in witnesses.txt."""
     assert not backend
-    listed = used.report(target.objects(), apple_target.metal_sources())
+    listed = used_interfaces.report(target.objects(), apple_target.metal_sources())
     found = [re.match(r"\S+ (selector|constant|function) (\S+)", line) for line in listed]
     names = {match[2] for match in found if match}
     assert sorted(names - {row.name for row in ROWS}) == [], "add rows for these names to witnesses.txt"

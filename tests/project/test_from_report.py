@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from answers import AS_THE_TABLE, BETTER, ENDED, NOT_ASKED, RULES, UNASKED, UNFORESEEN, WORSE
 from harness.mac_failures import FAILURES
+from probe_answers import AS_THE_TABLE, BETTER, ENDED, NOT_ASKED, RULES, UNASKED, UNFORESEEN, WORSE
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests/data"
