@@ -117,7 +117,7 @@ def test_damaged_weight_blobs_raise(tmp_path):
     with pytest.raises(mg.GraphError, match="outside the file|is malformed"):
         mg.coreml.load(package)
     file.write_bytes(struct.pack("<II", 1, 1) + whole[8:])
-    with pytest.raises(mg.GraphError, match="not a weight file of version 2"):
+    with pytest.raises(mg.GraphError, match="must be a weight file of version 2"):
         mg.coreml.load(package)
     file.unlink()
     with pytest.raises(mg.GraphError, match="cannot read"):

@@ -109,7 +109,7 @@ def test_graph_with_state_round_trips(again, tmp_path):
     [
         ("float32", 0, "iOS18", "'kept'.*must be float16, got float32"),
         ("float16", 0, "iOS17", "'kept'.*needs target=.iOS18"),
-        ("float16", 1, "iOS18", "'kept'.*starts as zeros, but it has other values"),
+        ("float16", 1, "iOS18", "'kept'.*starts as zeros, but it holds other values"),
     ],
 )
 def test_unsupported_state_dtypes_values_and_targets_raise(dtype, value, target, words, tmp_path):
@@ -140,5 +140,5 @@ def test_state_updated_in_a_branch_raises(tmp_path):
         pass_pipeline=ct.PassPipeline.EMPTY, skip_model_load=True,
     )  # fmt: skip
     model.save(str(tmp_path / "net.mlpackage"))
-    with pytest.raises(mg.UnsupportedError, match="write_state.*inside a branch or loop"):
+    with pytest.raises(mg.UnsupportedError, match="write_state.*outside branches and loops"):
         mg.coreml.load(tmp_path / "net.mlpackage")

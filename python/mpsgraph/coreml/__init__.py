@@ -1,8 +1,8 @@
 """Import and export of Core ML models: `mpsgraph.coreml.load(path)` and `mpsgraph.coreml.export(model, path)`.
 
 ML Programs (`.mlpackage`) and the older neural networks (`.mlmodel`) are imported as graphs. Importing needs no other
-package; exporting needs coremltools (`pip install mpsgraph[coreml]`). MIL operations are translated in `mil/`, one file
-per group, and the layers of neural networks in `layers/`, mostly in terms of MIL operations.
+package; exporting needs coremltools (`pip install mpsgraph[coreml]`). `mil/` contains the translations of MIL
+operations, one file per group, and `layers/` those of neural-network layers, mostly in terms of MIL operations.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ def load(
     """Load a model from a Core ML package or file.
 
     Inputs keep their names and dynamic dimensions, and outputs their names. A floating-point constant with more than
-    one element becomes a variable, one of the model's parameters, if it is an operand for weights: of convolutions,
-    matmuls, recurrent layers, normalizations, lookups, prelu, or one of +, -, *, and /. All other constants remain
+    one element becomes a variable, one of the model's parameters, if it is used as a weight: of a convolution, matmul,
+    recurrent layer, normalization, lookup, or prelu, or as an operand of +, -, *, or /. All other constants remain
     constants. Compressed weights (quantized, palettized, or sparse) are decompressed.
 
     Images are arrays with values from 0 to 255, of shape (1, channels, height, width) in ML Programs, with the channel
-    order specified by the model. A classifier returns the index of the class and the scores as one array;
-    `model.classes` holds the labels by output name. States become variables initialized with zeros, listed among the
-    parameters by name; running any output updates them.
+    order specified by the model. A classifier returns the index of the class, and the scores as one array;
+    `model.classes` maps output names to labels. States become variables initialized with zeros, listed among the
+    parameters by name; running any output updates the states.
 
     Args:
         path: Path of an .mlpackage directory or an .mlmodel file.
         function: Which function of the package to load. Defaults to the model's default function, or "main".
         trainable: Which weights become variables: True for all, False for none, a collection of names, or a predicate
             on the name. Defaults to True.
-        values: Arrays by name for inputs that become constants.
-        shapes: Shapes by name for inputs, replacing the shapes in the file.
+        values: Dict from input names to arrays. These inputs become constants.
+        shapes: Dict from input names to shapes that replace the shapes in the file.
 
     Returns:
-        A Model, or a DeferredModel, whose graph is built on the first run, if shapes depend on input values.
+        A Model. If shapes depend on input values, a DeferredModel, whose graph is built on the first run.
 
     Raises:
         GraphError: If the file is missing, damaged, or not a Core ML model, or has no such function or input.
@@ -118,8 +118,8 @@ def load(
                 ", ".join(sorted(data_dependent.values | data_dependent.shapes)),
             )
             raise UnsupportedError(
-                f"[coreml] a model with states ({kept}) cannot be rebuilt for new inputs, but its inputs {deciding} "
-                "determine shapes inside it: pass them in values= or shapes="
+                f"[coreml] inputs {deciding} determine shapes inside the model, but a model with states ({kept}) "
+                "cannot be rebuilt for new inputs: pass these inputs in values= or shapes="
             ) from data_dependent
         free = [name for name in names if name not in given_values]
         return DeferredModel(built, free, build.outputs, data_dependent)
@@ -129,7 +129,7 @@ def load(
 
 
 class _OfProgram:
-    """Builds a function of an ML Program, possibly several times."""
+    """Builds the graph of a function of an ML Program. A DeferredModel calls it again for new input values."""
 
     def __init__(self, model: Message, folder: Path, name: str | None, trainable: Trainable) -> None:
         functions = model.mlProgram.entries("functions")
@@ -151,7 +151,7 @@ class _OfProgram:
 
 
 class _OfNetwork:
-    """Builds a neural network, possibly several times."""
+    """Builds the graph of a neural network. A DeferredModel calls it again for new input values."""
 
     def __init__(self, model: Message, folder: Path, trainable: Trainable) -> None:
         require_no_state(model)

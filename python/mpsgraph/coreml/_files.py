@@ -1,7 +1,7 @@
 """Reading of `.mlmodel` files, `.mlpackage` directories, and the weight blobs in `weight.bin`.
 
-File contents are untrusted: offsets must be inside their files, and files inside the package directory. Violations
-raise a GraphError.
+File contents are untrusted: offsets must be inside their files, and files must be inside the package directory.
+Violations raise a GraphError.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from ..errors import GraphError, UnsupportedError
 from ._wire import Message
 
-LARGEST_FILE = 2**31 - 1  # Maximum size of a protocol buffer.
+LARGEST_FILE = 2**31 - 1  # Maximum size of a protocol buffer in bytes.
 _SENTINEL, _HEADER, _METADATA = 0xDEADBEEF, 64, 64
 
-# MIL's names of the element types in blob metadata.
+# MIL's names of the numeric element types in blob metadata.
 BLOB_TYPES = {
     1: "FLOAT16", 2: "FLOAT32", 3: "UINT8", 4: "INT8", 5: "BFLOAT16", 6: "INT16", 7: "UINT16", 8: "INT4", 9: "UINT1",
     10: "UINT2", 11: "UINT4", 12: "UINT3", 13: "UINT6", 14: "INT32", 15: "UINT32",
@@ -75,17 +75,19 @@ def _regular_file(path: Path) -> Path:
 
 
 class Blobs:
-    """Reads weight files, which contain a header and, for each blob, 64 bytes with its type, size, and position."""
+    """Reads weight files. A weight file contains a header and, for each blob, 64 bytes with its type, size, and
+    position.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._mapped: dict[str, np.ndarray] = {}
 
     def read(self, name: str, offset: int) -> tuple[str, np.ndarray]:
-        """Return a blob's element type, by MIL's name, and its bytes.
+        """Return the MIL name of a blob's element type, and the blob's bytes.
 
-        `name` is the path in the model, such as "@model_path/weights/weight.bin", and `offset` the position of the
-        metadata.
+        `name` is the path of the weight file as the model refers to it, such as "@model_path/weights/weight.bin".
+        `offset` is the position of the blob's metadata.
         """
         file = self._file(name)
         what = f"[coreml] the blob at offset {offset} of {name}"
@@ -99,7 +101,7 @@ class Blobs:
                 f"{what} is malformed: it has {size} bytes at position {start} of a file of {file.size} bytes"
             )
         if number not in BLOB_TYPES:
-            raise UnsupportedError(f"{what} has unsupported element type {number}")
+            raise UnsupportedError(f"{what} has element type number {number}, which mpsgraph does not support")
         return BLOB_TYPES[number], file[start : start + size]
 
     def _file(self, name: str) -> np.ndarray:
@@ -115,5 +117,7 @@ class Blobs:
                 raise GraphError(f"[coreml] cannot read the weights in {name}: {error}") from error
             version = np.frombuffer(self._mapped[name][:8].tobytes(), "<u4")
             if version.size != 2 or version[1] != 2:
-                raise GraphError(f"[coreml] {path} is not a weight file of version 2")
+                raise GraphError(
+                    f"[coreml] {path} must be a weight file of version 2, got header values {version.tolist()}"
+                )
         return self._mapped[name]

@@ -1,8 +1,8 @@
 """The registry of MIL operations, and the view of an operation that translation functions receive.
 
-`@mil("relu")` registers a function that translates a MIL operation into graph operations. It reads parameters by their
-MIL names: as tensors, as weights, or as values that must be known while the graph is being built. No parameter is
-silently ignored: the import fails if the function has not read all of them.
+`@mil("relu")` registers a function that translates a MIL operation into graph operations. The function reads parameters
+by their MIL names: as tensors, as weights, or as values that must be known while the graph is being built. Parameters
+are never silently ignored: the import fails if the function has not read all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _REQUIRED: Any = object()
 
 
 class TensorList:
-    """A MIL list, which exists only while the graph is being built; its elements are stacked along the first axis."""
+    """A MIL list, represented by a tensor that stacks its elements along the first axis.
+
+    The list itself exists only while the graph is being built.
+    """
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -73,12 +76,12 @@ def known_operations() -> list[str]:
 
 
 class Import(Protocol):
-    """The importer interface that operations use."""
+    """The interface of the importers that operations use."""
 
     graph: Graph
 
     def tensor(self, value: Value) -> Tensor:
-        """Return a value as a tensor, turning a constant into a constant of the graph."""
+        """Return a value as a tensor. A constant of the program becomes a constant of the graph."""
 
     def weight(self, fixed: Fixed, trained: bool) -> Tensor:
         """Return a constant as a tensor, which is a variable if the constant is a trainable weight."""
@@ -87,23 +90,26 @@ class Import(Protocol):
         """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
 
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
         """Add the operations of a nested block at the current position and return its results."""
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Return a context for building a block; constants created in it are not visible outside."""
+        """Return a context manager for building a block. Constants created in the block are not visible outside."""
 
     def write(self, state: State, value: Tensor) -> None:
-        """Assign a new value to a state whenever any output is computed."""
+        """Assign a new value to a state in every run that computes an output."""
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """Record the labels for the class indices or scores of a classifier."""
+        """Record the class labels for a classifier's output of class indices or scores."""
 
 
 class Call(Sizes):
-    """A MIL operation with its operands by name, its declared results, and the graph that its translation adds to."""
+    """A MIL operation as its translation function sees it.
+
+    It provides the operands by name, the declared results, and the graph to add operations to.
+    """
 
     def __init__(
         self,
@@ -122,7 +128,7 @@ class Call(Sizes):
         raise UnsupportedError(f"{self.op}: {why}")
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
         return self.importer.data_dependent_shape(x)
 
     def require_all_asked(self) -> None:
@@ -233,7 +239,7 @@ class Call(Sizes):
             return self.tensor(name)
 
     def partly_known(self, name: str) -> list[int | None]:
-        """Return a vector of integers, with None for elements not known until run time.
+        """Return a vector of integers, with None for elements that are known only at run time.
 
         Raises DataDependent if the number of elements is unknown too.
         """
@@ -252,6 +258,8 @@ class Call(Sizes):
         return x if x.dtype == dtype else self.g.cast(x, dtype)
 
     def widely(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply a function, computing it in float32 for float16 and bfloat16 inputs."""
+        """Apply a function to x. For float16 and bfloat16, the function is computed in float32 and the result converted
+        back.
+        """
         wide = self.cast(x, float32) if x.dtype.itemsize == 2 and x.dtype.is_float else x
         return self.cast(function(wide), x.dtype)

@@ -1,7 +1,7 @@
 """Types and constants of ML Programs, including packed sub-byte types.
 
-A constant is a NumPy array (with bfloat16 as its bits), a string, a list, or a dictionary. Types that NumPy lacks
-(int4, uint1, uint2, uint3, uint4, uint6) are unpacked to one byte per element.
+A constant is a NumPy array, a string, a list, or a dictionary. Arrays of bfloat16 are stored as uint16 bit patterns.
+Types that NumPy lacks (int4, uint1, uint2, uint3, uint4, uint6) are unpacked to one byte per element.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BITS = {"INT4": 4, "UINT1": 1, "UINT2": 2, "UINT3": 3, "UINT4": 4, "UINT6": 6}
 
 @dataclass
 class Fixed:
-    """A constant, and the variable created from it if it is a weight."""
+    """A constant of the program. If it is a weight, the variable created from it."""
 
     value: Any  # An array, a string, a list, or a dictionary.
     kind: str  # MIL's name of the element type.
@@ -37,7 +37,7 @@ class Fixed:
 
     @property
     def dtype(self) -> DType:
-        """The mpsgraph dtype; for sub-byte types, the dtype they are unpacked to."""
+        """The mpsgraph dtype of the elements. Sub-byte types have the dtype that they are unpacked to."""
         if self.kind in _BITS:
             return DType("int8" if self.kind == "INT4" else "uint8")
         return dtype_of(self.kind, f"'{self.name}'")
@@ -64,7 +64,7 @@ def dims_of(tensor: Message) -> tuple[int, ...] | None:
 
 
 def shown_type(kind: Message) -> str:
-    """Return a type as a string for messages."""
+    """Return a type as a string, for error messages."""
     if kind.which("type") != "tensorType":
         return str(kind.which("type") or "of no type").removesuffix("Type")
     return f"{kind.tensorType.dataType.lower()}{list(dims_of(kind.tensorType) or ())}"
@@ -105,7 +105,10 @@ class Values:
         if storage.kind in "iu" and values.size:
             limits = np.iinfo(storage)
             if int(values.min()) < limits.min or int(values.max()) > limits.max:
-                raise GraphError(f"[coreml] '{name}' has values out of range for {element.lower()}")
+                raise GraphError(
+                    f"[coreml] '{name}' must have values in the range of {element.lower()}, got {int(values.min())} to "
+                    f"{int(values.max())}"
+                )
         array = np.asarray(values).astype(storage)
         if array.size == 1 and math.prod(dims) > 1:
             array = np.broadcast_to(array, (math.prod(dims),))  # A single element is repeated for the whole shape.
@@ -123,7 +126,7 @@ class Values:
 
 
 def unpacked(data: np.ndarray, kind: str, dims: tuple[int, ...], name: str) -> np.ndarray:
-    """Return an array from little-endian bytes, with sub-byte elements packed from the lowest bit up."""
+    """Return an array from little-endian bytes. Sub-byte elements are packed from the lowest bit up."""
     count = math.prod(dims)
     if kind in _BITS and data.size != count:
         return bits_of(data, _BITS[kind], count, name, kind == "INT4").reshape(dims)
@@ -139,7 +142,7 @@ def unpacked(data: np.ndarray, kind: str, dims: tuple[int, ...], name: str) -> n
 
 
 def bits_of(data: np.ndarray, bits: int, count: int, name: str, signed: bool = False) -> np.ndarray:
-    """Unpack `count` integers of a number of bits to one byte each."""
+    """Unpack `count` integers of `bits` bits each to one byte per integer."""
     if data.size != -(-count * bits // 8):
         raise GraphError(
             f"[coreml] '{name}' with {count} integers of {bits} bits must have {-(-count * bits // 8)} bytes, "
@@ -154,8 +157,8 @@ def _known_dims(kind: Message, name: str) -> tuple[int, ...]:
     dims = dims_of(kind)
     if dims is None or min(dims, default=0) < 0 or len(dims) > 16 or math.prod(dims) > MOST_ELEMENTS:
         raise GraphError(
-            f"[coreml] constant '{name}' must have a known shape with at most 16 dimensions and {MOST_ELEMENTS} "
-            f"elements, got {dims}"
+            f"[coreml] constant '{name}' must have a known shape with at most 16 dimensions and at most "
+            f"{MOST_ELEMENTS} elements, got {dims}"
         )
     return dims
 

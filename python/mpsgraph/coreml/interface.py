@@ -19,8 +19,8 @@ def require_no_state(model: Message) -> None:
     if model.description.state:
         names = ", ".join(repr(s.name) for s in model.description.state)
         raise UnsupportedError(
-            f"[coreml] a neural network with states ({names}) is not supported: convert it with the states as inputs "
-            "and outputs"
+            f"[coreml] a neural network with states ({names}) is not supported: convert the model with the states as "
+            "inputs and outputs"
         )
 
 

@@ -1,7 +1,8 @@
 """The importer for Core ML's older neural networks, which translates layers in order and adds operations to one graph.
 
 Networks without exact array mapping represent all inputs as (sequence, batch, channels, height, width). Their outputs
-get the declared shape, or lose the leading axes of size 1. Everything is computed in float32.
+are reshaped to the declared shape if the number of elements matches, and otherwise lose the sequence and batch axes if
+both have size 1. Everything is computed in float32.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .program import Importing, InOperation
 
 
 class Network(Importing):
-    """A single import of a network, optionally with values or shapes for some inputs."""
+    """Imports a network once, optionally with values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -39,7 +40,9 @@ class Network(Importing):
         self._tensors: dict[str, Tensor] = {}
 
     def run(self) -> Network:
-        """Build the graph, raising DataDependent or the errors of individual layers."""
+        """Build the graph. Raises DataDependent if its structure depends on input values, or the errors of individual
+        layers.
+        """
         try:
             for feature in self._model.description.input:
                 self._tensors[feature.name] = self._feature(feature)
@@ -75,8 +78,9 @@ class Network(Importing):
         return self.inputs[name]
 
     def _five(self, x: Tensor, stated: int, name: str) -> Tensor:
-        """Expand a vector of channels, an image, or a sequence of vectors to (sequence, batch, channels, height,
-        width).
+        """Expand a vector of channels, an image, or a sequence of vectors to rank 5.
+
+        The result has shape (sequence, batch, channels, height, width).
         """
         rank = len(x.shape or ())
         if rank == 5:
@@ -85,7 +89,7 @@ class Network(Importing):
             return self.graph.expand_dims(x, [0, 1, 3, 4])
         if rank == 3 and stated == 3:
             return self.graph.expand_dims(x, [0, 1])
-        if rank == 3 and stated == 1:  # Steps, batch, channels.
+        if rank == 3 and stated == 1:  # The shape is (sequence, batch, channels).
             return self.graph.expand_dims(x, [3, 4])
         raise ShapeError(
             f"[coreml] input '{name}' must have shape (channels,), (channels, height, width), or (sequence, batch, "
@@ -94,8 +98,9 @@ class Network(Importing):
         )
 
     def _image(self, name: str, held: Message) -> Tensor:
-        """Return an image input (1, channels, height, width) with values from 0 to 255, after the network's
-        preprocessing.
+        """Return an image input after the network's preprocessing.
+
+        The input has shape (1, channels, height, width) and values from 0 to 255.
         """
         g, colour = self.graph, held.colorSpace
         channels = 1 if colour.startswith("GRAYSCALE") else 3
@@ -168,7 +173,7 @@ class Network(Importing):
         return g.squeeze(x, [0, 1]) if len(x.shape) == 5 and x.shape[:2] == (1, 1) else x
 
     def _classify(self, label: str, scores: str) -> None:
-        """Add outputs for the index of the best class and the scores as a vector."""
+        """Add outputs for the index of the best class and for the scores as a vector."""
         g, held = self.graph, self._network
         layers = held.layers
         name = held.labelProbabilityLayerName or (layers[-1].output[0] if layers else "")
@@ -184,7 +189,7 @@ class Network(Importing):
 
 
 def described(proto: Message) -> str:
-    """Return a layer's kind and name for messages."""
+    """Return a layer's kind and name, for error messages."""
     return f"{proto.which('layer') or 'unknown'} '{proto.name}'"
 
 

@@ -1,7 +1,7 @@
 """The importer for ML Programs, which translates operations in order and adds operations to one graph.
 
-All operations are looked up before anything is built, so that one error can list all unsupported ones. Results are
-checked against the types the program declares: they are cast to the declared dtype, and a different shape is an error.
+All operations are looked up before the graph is built, so that one error can list all unsupported operations. Results
+are cast to the dtype that the program declares. A result whose shape differs from the declared shape is an error.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MOST_OPERATIONS = 300_000
 
 
 class InOperation(Exception):
-    """Wraps an error whose message already names the operation."""
+    """Wraps an error whose message already names the operation, so that outer operations do not add their names."""
 
     def __init__(self, error: Error) -> None:
         self.error = error
 
 
 class Importing:
-    """Base class of the importers for programs and networks, with the graph, names, and constants."""
+    """Base class of the importers for programs and networks. Stores the graph, names, and constants."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Importing:
     # --- interface for operations ------------------------------------------------------------------------------------
 
     def tensor(self, value: Value) -> Tensor:
-        """Return a value as a tensor, turning a constant into a constant of the graph."""
+        """Return a value as a tensor. A constant of the program becomes a constant of the graph."""
         if isinstance(value, Tensor):
             return value
         if isinstance(value, (TensorList, State)):
@@ -74,8 +74,10 @@ class Importing:
         return tensor
 
     def weight(self, fixed: Fixed, trained: bool) -> Tensor:
-        """Return a constant as a tensor, which is a variable if it is a selected floating-point weight of several
-        elements.
+        """Return a constant as a tensor.
+
+        The tensor is a variable if the constant is a floating-point weight with several elements and is selected by the
+        `trainable` argument of `load`.
         """
         wanted = fixed.variable is None and isinstance(fixed.value, np.ndarray) and fixed.value.size > 1
         if wanted and fixed.dtype.is_float and fixed.name and self._trains(fixed.name):
@@ -88,24 +90,24 @@ class Importing:
         return self._known.value_of(tensor)
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
         return self._known.data_dependent_shape(tensor)
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """Record the labels for the class indices or scores of a classifier."""
+        """Record the class labels for a classifier's output of class indices or scores."""
         self._classes_of[tensor] = list(labels)
 
     def write(self, state: State, value: Tensor) -> None:
         """Raise an error, because networks have no states."""
-        raise GraphError("a neural network cannot write a state")
+        raise GraphError("a neural network cannot write states; only ML Programs have states")
 
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
         """Raise an error, because networks have no nested blocks."""
-        raise GraphError("a neural network cannot have nested blocks")
+        raise GraphError("a neural network cannot have nested blocks; only ML Programs have control flow")
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Return a context for building a block; constants created in it are not visible outside."""
+        """Return a context manager for building a block. Constants created in the block are not visible outside."""
         self._constants.append({})
         try:
             yield
@@ -114,7 +116,7 @@ class Importing:
 
 
 class Program(Importing):
-    """A single import of a program's function, optionally with values or shapes for some inputs."""
+    """Imports a function of a program once, optionally with values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class Program(Importing):
         self._writes: list[Operation] = []
 
     def run(self) -> Program:
-        """Build the graph, raising DataDependent or the errors of individual operations."""
+        """Build the graph. Raises DataDependent if its structure depends on input values, or errors of operations."""
         block = body_of(self._function)
         try:
             for named in self._function.inputs:
@@ -148,7 +150,7 @@ class Program(Importing):
         return self
 
     def _wait_for_writes(self) -> None:
-        """Make all outputs depend on the state writes, and transfer class labels to them."""
+        """Make all outputs depend on the state writes. The new outputs get the class labels of the old ones."""
         before = list(self.outputs.values())
         behind = self.graph.control_dependency(self._writes, lambda: before)
         self.outputs = dict(zip(self.outputs, behind, strict=True))
@@ -156,19 +158,21 @@ class Program(Importing):
         self._classes_of.update((y, known) for y, known in zip(behind, labels, strict=True) if known)
 
     def write(self, state: State, value: Tensor) -> None:
-        """Assign a new value to a state whenever any output is computed.
+        """Assign a new value to a state in every run that computes an output.
 
-        Raises UnsupportedError in a nested block, which may not run.
+        Raises UnsupportedError inside a branch or loop, which may not run.
         """
         if len(self._scopes) > 1:
-            raise UnsupportedError("states cannot be written inside a branch or loop")
+            raise UnsupportedError(
+                "a state must be written outside branches and loops, but this operation is inside one"
+            )
         self._writes.append(self.graph.assign(state.variable, value))
 
     def _state(self, named: Message) -> State:
         kind, name = named.type.stateType.wrappedType, named.name
         dims = dims_of(kind.tensorType) if kind.which("type") == "tensorType" else None
         if dims is None or min(dims, default=0) < 0:
-            raise UnsupportedError(f"[coreml] state '{name}' must be a tensor of known shape")
+            raise UnsupportedError(f"[coreml] state '{name}' must be a tensor of static shape, got {shown_type(kind)}")
         dtype = dtype_of(kind.tensorType.dataType, f"state '{name}'")
         variable = self.graph.variable(np.zeros(dims, dtype.numpy), dtype, name, trainable=False)
         self.parameters[name] = variable
@@ -203,7 +207,10 @@ class Program(Importing):
         for operation in block.operations:
             self._done += 1
             if self._done > MOST_OPERATIONS:
-                raise GraphError(f"[coreml] the program expands to more than {MOST_OPERATIONS} operations")
+                raise GraphError(
+                    f"[coreml] the program must expand to at most {MOST_OPERATIONS} operations, including loops, "
+                    "but has more"
+                )
             place = described(operation)
             try:
                 self.graph.place = place
@@ -256,13 +263,13 @@ class Program(Importing):
                 yield self._lookup(binding.name)
 
     def _as_stated(self, x: Tensor, dtype: DType | None, dims: tuple[int, ...] | None) -> Tensor:
-        """Check a result against its declared shape and cast it to the declared dtype."""
+        """Cast a result to the declared dtype, and raise ShapeError if it does not have the declared shape."""
         if x.shape is not None and dims is not None:
             fits = len(dims) == len(x.shape) and all(
                 a == b or min(a, b) < 0 for a, b in zip(dims, x.shape, strict=True)
             )
             if not fits:
-                raise ShapeError(f"the program declares shape {dims} for the result, but it has shape {x.shape}")
+                raise ShapeError(f"the result must have the shape {dims} that the program declares, got {x.shape}")
         if dtype is None or x.dtype == dtype:
             return x
         cast = self.graph.cast(x, dtype)
@@ -277,7 +284,10 @@ def is_state(named: Message) -> bool:
 
 
 def _stated(named: Message) -> tuple[DType | None, tuple[int, ...] | None]:
-    """Return the declared dtype and shape of a result, with None for whatever is not a numeric tensor."""
+    """Return the declared dtype and shape of a result.
+
+    Both are None for strings and values other than tensors. The dtype is also None if mpsgraph does not have it.
+    """
     kind = named.type
     if kind.which("type") != "tensorType" or kind.tensorType.dataType in ("STRING", "UNUSED_TYPE"):
         return None, None
@@ -291,12 +301,12 @@ _READ = ("BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16", "INT8", "INT16", "
 
 
 def described(operation: Message) -> str:
-    """Return an operation's type and first result for messages."""
+    """Return an operation's type and first result, for error messages."""
     return f"{operation.type} '{operation.outputs[0].name if operation.outputs else ''}'"
 
 
 def body_of(function: Message) -> Message:
-    """Return a function's block, specialized for the opset that the function declares."""
+    """Return the block of a function that is specialized for the opset that the function declares."""
     blocks = function.entries("block_specializations")
     if not blocks:
         raise GraphError("[coreml] the function has no body")
@@ -304,7 +314,7 @@ def body_of(function: Message) -> Message:
 
 
 def missing_operations(block: Message) -> list[str]:
-    """Return unsupported operations of a block and its nested blocks, with their first results."""
+    """Return the unsupported operations of a block and its nested blocks, each with the name of its first result."""
     found: list[str] = []
     todo = [block]
     while todo:

@@ -54,8 +54,10 @@ def export(
     """Export a model to a Core ML package, with the current values of its variables.
 
     Inputs and outputs keep their names; dynamic dimensions become ranges from 1 to `largest`. Core ML's arrays support
-    only int32 among integer types, so other integers and bool outputs are converted to it. Computation in float32 stays
-    in float32. A module is copied to a new graph and exported in inference mode; the module itself does not change.
+    only int32 among integer types, so other integers and bool outputs are converted to int32. Computation in float32
+    stays in float32. A module is copied to a new graph and exported in inference mode; the module itself does not
+    change.
+
     Variables assigned during a run become states, which Core ML keeps between runs. States need iOS18, must be float16,
     and start as zeros. If an error is raised, nothing is written.
 
@@ -169,9 +171,9 @@ def _converted(model: Model, target: str, largest: int) -> Any:
 
 
 def _write_all(w: Writer, model: Model, problems: list[tuple[Operation, str]]) -> None:
-    """Write all operations that the outputs depend on, collecting those that cannot be expressed.
+    """Write all operations that the outputs depend on, and add operations that MIL cannot express to `problems`.
 
-    Operations that depend on a failed one are skipped.
+    Operations that depend on a failed operation are skipped.
     """
     for operation in needed(model.outputs.values()):
         if operation.outputs and all(w.has(tensor) for tensor in operation.outputs):
@@ -196,13 +198,15 @@ def known_kind(operation: Operation) -> bool:
 
 
 def _save(model: Any, path: str) -> None:
-    """Write the package, keeping an existing one if writing fails."""
+    """Write the package. An existing package is kept if writing fails."""
     beside = f"{path.removesuffix('.mlpackage')}.{os.getpid()}.part.mlpackage"
     try:
         model.save(beside)
         if os.path.isdir(path) and not os.path.islink(path):
             if not os.path.isfile(os.path.join(path, "Manifest.json")):
-                raise GraphError(f"[coreml.export] {path} exists and is not a Core ML package, so it is not replaced")
+                raise GraphError(
+                    f"[coreml.export] {path} exists and is not a Core ML package: choose another path or remove it"
+                )
             shutil.rmtree(path)
         os.replace(beside, path)
     finally:

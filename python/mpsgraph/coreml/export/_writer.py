@@ -1,4 +1,4 @@
-"""The registry of operation writers, and the MIL program they write to with the builder of coremltools.
+"""The registry of operation writers, and the MIL program that the writers extend with the builder of coremltools.
 
 `@writes("relu")` registers the function that writes MIL operations for a graph operation. `Writer` maps tensors to MIL
 variables. MIL infers types and constant values during building, so type errors are detected immediately.
@@ -58,12 +58,13 @@ def type_name(dtype: DType) -> str:
 
 
 class Writer:
-    """A program under construction, with the MIL variable of each tensor."""
+    """A program under construction. It maps tensors to their MIL variables."""
 
     def __init__(self, builder: Any, target: int, value_of: Callable[[Tensor], np.ndarray]) -> None:
-        self.mb, self.target, self.value_of = builder, target, value_of  # target is the minimum iOS version.
+        # `target` is the minimum iOS version, such as 17.
+        self.mb, self.target, self.value_of = builder, target, value_of
         self._vars: dict[Tensor, Var] = {}
-        self.states: dict[Tensor, Var] = {}  # Assigned variables, with their Core ML states.
+        self.states: dict[Tensor, Var] = {}  # Maps assigned variables to their Core ML states.
         self._names: set[str] = set()
 
     def give(self, tensor: Tensor, var: Var) -> None:
@@ -114,7 +115,7 @@ class Writer:
             made = writer(self, op)
         except _REFUSALS as error:
             raise NotExpressible(
-                f"coremltools rejects it: {str(error).splitlines()[0] if str(error) else error!r}"
+                f"coremltools rejects the operation: {str(error).splitlines()[0] if str(error) else error!r}"
             ) from error
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
@@ -140,13 +141,15 @@ class Writer:
     # --- constants ---------------------------------------------------------------------------------------------------
 
     def constant(self, value: np.ndarray, dtype: DType, hint: str = "constant") -> Var:
-        """Add a constant, converting integers to int32."""
+        """Add a constant. Integers are converted to int32."""
         kind = type_name(dtype)
         array = np.asarray(value)
         if kind == "int32":
             limits = np.iinfo(np.int32)
             if array.size and (int(array.max()) > limits.max or int(array.min()) < limits.min):
-                raise NotExpressible("it holds integers outside the int32 range, but ML Programs have no wider type")
+                raise NotExpressible(
+                    "the constant holds integers outside the int32 range, but ML Programs have no wider type"
+                )
             array = array.astype(np.int32)
         return self.mb.const(val=array, name=self.fresh(hint))
 
@@ -155,14 +158,16 @@ class Writer:
         return {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "bool": np.bool_}[type_name(dtype)](value)
 
     def shape_operand(self, tensor: Tensor) -> Any:
-        """Return an integer tensor as a shape operand, which is an array if it is constant."""
+        """Return an integer tensor as a shape operand: an array if the tensor is constant, and a MIL variable
+        otherwise.
+        """
         known = known_array(tensor)
         return known.reshape(-1).astype(np.int32) if known is not None else self[tensor]
 
     def known(self, var: Var, what: str) -> np.ndarray:
-        """Return the contents of a MIL variable, or raise NotExpressible if they are computed at run time."""
+        """Return the elements of a MIL variable, or raise NotExpressible if they are computed at run time."""
         if var.val is None:
-            raise NotExpressible(f"{what} must be constant")
+            raise NotExpressible(f"{what} must be constant, but depends on values computed at run time")
         return np.asarray(var.val)
 
     # --- helpers for writers -----------------------------------------------------------------------------------------

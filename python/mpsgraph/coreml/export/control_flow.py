@@ -28,11 +28,11 @@ def if_(w: Writer, op: Operation) -> list[Var]:
 
 @writes("for")
 def for_(w: Writer, op: Operation) -> list[Var]:
-    """Write while_loop over the index and the carried values."""
+    """Write while_loop, with the index and the carried values as loop variables."""
     mb, (lower, upper) = w.mb, (w[tensor] for tensor in op.inputs[:2])
     known = known_array(op.inputs[2])
     if known is None:
-        raise NotExpressible("the step of the loop must be constant")
+        raise NotExpressible("the step of the loop must be constant, but is computed at run time")
     goes_on = mb.less if int(known) > 0 else mb.greater
 
     def body(index: Var, *values: Var) -> list[Var]:
@@ -47,7 +47,11 @@ def for_(w: Writer, op: Operation) -> list[Var]:
 
 @writes("while")
 def while_(w: Writer, op: Operation) -> list[Var]:
-    """Write while_loop, evaluating the block before the condition separately for condition, body, and results."""
+    """Write while_loop for a loop with one block before the condition and one block after it.
+
+    MIL has no place for the first block, so it is written three times: in the condition, in the body, and after the
+    loop for the results.
+    """
     before, after = op.blocks
     made: Any = w.mb.while_loop(
         _cond=lambda *values: _single(w, w.block(before, values)[0]),

@@ -18,7 +18,7 @@ _STYLES = {"TF_SAME": "same", "ONNX_SAME_LOWER": "same_lower", "TF_VALID": "vali
 
 
 def _to_front(layout: str) -> list[int]:
-    """Return the permutation from a layout ('NHWC', 'HWIO', ...) to one with N, C (or O, I) first."""
+    """Return the permutation from a layout such as 'NHWC' or 'HWIO' to one that begins with N, C or O, I."""
     front = "OI" if "O" in layout else "NC"
     return [layout.index(letter) for letter in [*front, *(c for c in layout if c not in front)]]
 
@@ -48,7 +48,10 @@ def _padding(op: Operation, axes: list[int]) -> dict[str, Any]:
 
 
 def _weight(w: Writer, x: Var, permutation: list[int]) -> Any:
-    """Permute weights to outputs and inputs first, as an array if they are constant, which MIL prefers."""
+    """Permute weights so that the axes of output and input channels come first.
+
+    Constant weights are returned as an array, which MIL prefers.
+    """
     turned = w.turned(x, permutation)
     return turned if turned.val is None else np.ascontiguousarray(turned.val)
 
@@ -112,7 +115,7 @@ def transposed(w: Writer, op: Operation) -> Var:
 
 def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
     if any(step != 1 for step in _ints(op, "dilations", axes)):
-        raise NotExpressible("MIL's pooling does not support dilations")
+        raise NotExpressible("MIL's pooling supports only dilations of 1, but this operation uses larger dilations")
     how = {"kernel_sizes": _ints(op, "kernel", axes), "strides": _ints(op, "strides", axes), **_padding(op, axes)}
     ceil = bool(op.attributes["ceil_mode"]) and how["pad_type"] in ("valid", "custom")
     if ceil:
@@ -122,7 +125,7 @@ def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
     counted = bool(op.attributes["include_zero_pad_to_average"])
     if counted and ceil:
         raise NotExpressible(
-            "average pooling with both ceil_mode and padding included in the average cannot be expressed in MIL"
+            "average pooling that combines ceil_mode with padding counted in the average cannot be expressed in MIL"
         )
     return w.mb.avg_pool(x=x, exclude_padding_from_average=not counted, **how)
 
@@ -136,13 +139,16 @@ def pooling2d(w: Writer, op: Operation) -> Var:
 
 @writes("max_pooling4d", "avg_pooling4d")
 def pooling4d(w: Writer, op: Operation) -> Var:
-    """Write pooling over three of the last four axes; the fourth becomes the channel axis."""
+    """Write pooling over up to three of the last four axes. An axis that is not pooled becomes the channel axis."""
     rank = len(required_shape(op.inputs[0]))
     kernel, strides, padding = (_ints(op, key, list(range(n))) for key, n in (("kernel", 4), ("strides", 4),
                                                                              ("padding", 8)))  # fmt: skip
     still = [i for i in range(4) if kernel[i] == strides[i] == 1 and not any(padding[2 * i : 2 * i + 2])]
     if rank not in (4, 5) or not still:
-        raise NotExpressible("MIL's pooling supports at most three spatial axes")
+        raise NotExpressible(
+            "MIL's pooling supports at most three spatial axes, so one of the four axes must not be pooled and the "
+            f"rank must be 4 or 5, got rank {rank}"
+        )
     channel = still[-1]
     kept = [i for i in range(4) if i != channel]
     x = w[op.inputs[0]] if rank == 5 else w.spread(w[op.inputs[0]], [0])
@@ -157,7 +163,7 @@ def im_to_col(w: Writer, op: Operation) -> Var:
     source, dtype = _to_front(_layout(op, 2)), op.inputs[0].dtype
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1:
-        raise NotExpressible("the number of channels must be known")
+        raise NotExpressible("the number of channels is dynamic or zero, but im_to_col needs a static, positive number")
     height, width = _ints(op, "kernel", [0, 1])
     taps = height * width
     pick = np.tile(np.eye(taps, dtype=dtype.numpy).reshape(taps, 1, height, width), (channels, 1, 1, 1))
@@ -173,17 +179,20 @@ def im_to_col(w: Writer, op: Operation) -> Var:
 
 @writes("col_to_im")
 def col_to_im(w: Writer, op: Operation) -> Var:
-    """Write the transpose of im_to_col: conv_transpose with one-hot weights that each place one window element."""
+    """Write the transpose of im_to_col as conv_transpose with one-hot weights, each placing one window element."""
     source, shape = _to_front(_layout(op, 2)), required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1:
-        raise NotExpressible("the size and channels of the images must be known")
+        raise NotExpressible(
+            f"col_to_im needs a static, positive image size and number of channels, got {[channels, *size]}"
+        )
     kernel, strides, dilations = (_ints(op, key, [0, 1]) for key in ("kernel", "strides", "dilations"))
     pads, taps = [int(v) for v in op.attributes["padding"]], kernel[0] * kernel[1]
     room = [size[i] + pads[2 * i] + pads[2 * i + 1] - (kernel[i] - 1) * dilations[i] - 1 for i in (0, 1)]
     places = [n // stride + 1 for n, stride in zip(room, strides, strict=True)]
     columns = w[op.inputs[0]]
-    if str(op.attributes["data_layout"]) != "NCHW":  # Layout: n, position, (tap, c).
+    # The columns have shape (n, positions, taps * channels), with all channels of a filter tap next to each other.
+    if str(op.attributes["data_layout"]) != "NCHW":
         apart = w.mb.reshape(x=columns, shape=[0, places[0] * places[1], taps, channels])
         columns = w.turned(apart, [0, 3, 2, 1])
     columns = w.mb.reshape(x=columns, shape=[-1, taps, *places])  # Treat each channel as a separate image.

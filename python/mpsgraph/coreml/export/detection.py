@@ -10,7 +10,7 @@ from ..._core import Operation, Tensor
 from ...interchange.export import NotExpressible, required_shape
 from ._writer import Var, Writer, writes
 
-_NONE = np.iinfo(np.int32).max  # A rank after all others.
+_NONE = np.iinfo(np.int32).max  # A rank that sorts discarded boxes after all others.
 _ORDERS = {
     "corners_height_first": (1, 0, 3, 2), "corners_width_first": (0, 1, 2, 3),
     "centers_height_first": (1, 0, 3, 2), "centers_width_first": (0, 1, 2, 3),
@@ -19,7 +19,8 @@ _ORDERS = {
 
 @writes("non_maximum_suppression")
 def non_maximum_suppression(w: Writer, op: Operation) -> Var:
-    """Write non_maximum_suppression, converting MIL's list of kept boxes to the rank of each (box, class) pair, or -1.
+    """Write non_maximum_suppression. MIL's list of kept boxes is converted to the rank of each (box, class) pair, or
+    -1.
 
     Each pair becomes a separate box, with its score in the column of its class. MIL keeps at least one box per image,
     so the score threshold is applied afterwards.
@@ -27,12 +28,15 @@ def non_maximum_suppression(w: Writer, op: Operation) -> Var:
     mb, a, dtype = w.mb, op.attributes, op.inputs[0].dtype
     images, boxes, classes = required_shape(op.outputs[0])
     if min(boxes, classes) < 1:
-        raise NotExpressible(f"the numbers of boxes and classes must be known and positive, got {boxes} and {classes}")
+        raise NotExpressible(f"the numbers of boxes and classes must be static and positive, got {boxes} and {classes}")
     of_class = bool(a["per_class_suppression"])
     if len(op.inputs) > 2 and of_class:
-        raise NotExpressible("it has one class index per box, but MIL needs a score per class")
+        raise NotExpressible(
+            "per-class suppression with one class index per box cannot be exported: MIL needs a score for each class"
+        )
     pairs, grouped = boxes * classes, of_class and classes > 1
-    scores = mb.transpose(x=w[op.inputs[1]], perm=[0, 2, 1])  # Shape (images, classes, boxes), the order of MIL's list.
+    # Shape (images, classes, boxes), so that flattening orders pairs by class, as in MIL's list.
+    scores = mb.transpose(x=w[op.inputs[1]], perm=[0, 2, 1])
     single = mb.reshape(x=scores, shape=[images, pairs, 1])
     corners = mb.tile(x=_centers(w, op), reps=[1, classes, 1])
     given = mb.reshape(x=single, shape=[images, pairs, 1])
@@ -51,14 +55,15 @@ def non_maximum_suppression(w: Writer, op: Operation) -> Var:
             boxes=corners, scores=given, iou_threshold=iou, score_threshold=w.number(_lowest(dtype), dtype),
             max_boxes=np.int32(pairs), per_class_suppression=grouped,
         )[2]  # fmt: skip
-    # Convert the list of pairs to each pair's position in it, and then to its rank among all kept ones.
+    # `listed` holds the pairs that MIL keeps. Find each pair's position in this list, and from it the pair's rank among
+    # all kept pairs.
     same = mb.equal(x=mb.expand_dims(x=listed, axes=[1]), y=np.arange(pairs, dtype=np.int32)[None, :, None])
     counted = mb.mul(x=mb.cast(x=same, dtype="int32"), y=np.arange(1, pairs + 1, dtype=np.int32)[None, None])
-    # -1 for pairs not in the list.
+    # The position is -1 for pairs that are not in the list.
     place = mb.sub(x=mb.reduce_sum(x=counted, axes=[2], keep_dims=False), y=np.int32(1))
     high = mb.greater(x=mb.squeeze(x=single, axes=[2]), y=w.number(float(a["score_threshold"]), dtype))
     kept = mb.logical_and(x=mb.greater_equal(x=place, y=np.int32(0)), y=high)
-    groups = [images, classes, boxes] if grouped else [images, 1, pairs]  # images is -1 if dynamic.
+    groups = [images, classes, boxes] if grouped else [images, 1, pairs]  # The number of images is -1 if it is dynamic.
     place, kept = (mb.reshape(x=x, shape=groups) for x in (mb.select(cond=kept, a=place, b=np.int32(_NONE)), kept))
     rank = mb.argsort(x=mb.argsort(x=place, axis=-1, ascending=True), axis=-1, ascending=True)
     count = mb.reduce_sum(x=mb.cast(x=kept, dtype="int32"), axes=[2], keep_dims=True)
@@ -87,10 +92,12 @@ def _centers(w: Writer, op: Operation) -> Var:
 
 @writes("non_zero_indices")
 def non_zero_indices(w: Writer, op: Operation) -> Var:
-    """Write non_zero, which determines the number of rows itself, so the shape operand must agree."""
+    """Write non_zero. MIL computes the number of rows itself, so the shape operand must be this number."""
     x, shape = op.inputs
     if not _counts(shape, x):
-        raise NotExpressible("the number of rows must equal the number of non-zero elements")
+        raise NotExpressible(
+            "the number of rows must be the number of non-zero elements, because MIL's non_zero computes it itself"
+        )
     return w.mb.non_zero(x=w[x])
 
 

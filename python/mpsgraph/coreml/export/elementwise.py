@@ -58,7 +58,7 @@ def binary(w: Writer, op: Operation) -> Var:
 
 @writes("logical_nand", "logical_nor", "logical_xnor")
 def negated(w: Writer, op: Operation) -> Var:
-    """Write the negation of a MIL operation."""
+    """Write a MIL operation followed by logical_not."""
     _require_flags(op)
     opposite = {"logical_nand": "logical_and", "logical_nor": "logical_or", "logical_xnor": "logical_xor"}[op.kind]
     x, y = w.all(op)
@@ -67,16 +67,18 @@ def negated(w: Writer, op: Operation) -> Var:
 
 @writes("division")
 def division(w: Writer, op: Operation) -> Var:
-    """Write real_div. MIL has no integer division that rounds toward zero."""
+    """Write real_div, for floating-point types only, because MIL has no integer division that rounds toward zero."""
     if not _is_float(op):
-        raise NotExpressible("it divides integers rounding toward zero, which MIL cannot express")
+        raise NotExpressible(
+            "the operation divides integers rounding toward zero, which MIL cannot express: cast to float32"
+        )
     x, y = w.all(op)
     return w.mb.real_div(x=x, y=y)
 
 
 @writes("division_no_nan")
 def division_no_nan(w: Writer, op: Operation) -> Var:
-    """Write a division that returns 0 where the divisor is 0."""
+    """Write a division whose result is 0 where the divisor is 0."""
     x, y = w.all(op)
     zero = w.number(0, op.inputs[0].dtype)
     return w.mb.select(cond=w.mb.equal(x=y, y=zero), a=zero, b=w.mb.real_div(x=x, y=y))
@@ -96,13 +98,13 @@ def reciprocal(w: Writer, op: Operation) -> Var:
 
 @writes("reciprocal_square_root", "reverse_square_root")
 def reciprocal_square_root(w: Writer, op: Operation) -> Var:
-    """Write rsqrt with a negligible epsilon."""
+    """Write rsqrt with epsilon 0, because MIL adds epsilon to the operand."""
     return w.mb.rsqrt(x=w[op.inputs[0]], epsilon=w.number(0, op.inputs[0].dtype))
 
 
 @writes("logarithm", "logarithm_base2", "logarithm_base10")
 def logarithm(w: Writer, op: Operation) -> Var:
-    """Write log with a negligible epsilon, divided by the logarithm of the base."""
+    """Write log with epsilon 0, divided by the logarithm of the base."""
     dtype = op.inputs[0].dtype
     y = w.mb.log(x=w[op.inputs[0]], epsilon=w.number(0, dtype))
     base = {"logarithm": None, "logarithm_base2": 2.0, "logarithm_base10": 10.0}[op.kind]
@@ -111,13 +113,13 @@ def logarithm(w: Writer, op: Operation) -> Var:
 
 @writes("exponent_base10")
 def exponent_base10(w: Writer, op: Operation) -> Var:
-    """Write exp(x ln 10)."""
+    """Write pow(10, x)."""
     return w.mb.pow(x=w.number(10, op.inputs[0].dtype), y=w[op.inputs[0]])
 
 
 @writes("asinh", "acosh")
 def arcs(w: Writer, op: Operation) -> Var:
-    """Write log(x + sqrt(x^2 ± 1)), applied to |x| with the sign restored for asinh."""
+    """Write acosh as log(x + sqrt(x^2 - 1)), and asinh as sign(x) log(|x| + sqrt(x^2 + 1))."""
     mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
     one, nothing = w.number(1 if op.kind == "asinh" else -1, dtype), w.number(0, dtype)
     size = mb.abs(x=x) if op.kind == "asinh" else x
@@ -127,7 +129,9 @@ def arcs(w: Writer, op: Operation) -> Var:
 
 @writes("is_nan", "is_infinite", "is_finite")
 def is_finite(w: Writer, op: Operation) -> Var:
-    """Write is_finite with comparisons, which are false for NaN."""
+    """Write is_nan as x != x, and is_infinite and is_finite as comparisons of |x| with infinity, which are false for
+    NaN.
+    """
     mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
     if op.kind == "is_nan":
         return mb.not_equal(x=x, y=x)
@@ -149,7 +153,8 @@ def modulo(w: Writer, op: Operation) -> Var:
     """Write a - b trunc(a / b), which has the sign of the dividend."""
     if not _is_float(op):
         raise NotExpressible(
-            "it computes an integer remainder with the sign of the dividend; MIL's has the sign of the divisor"
+            "the operation computes integer remainders with the sign of the dividend, but MIL's remainders have the "
+            "sign of the divisor"
         )
     mb, (a, b) = w.mb, w.all(op)
     rest = mb.mod(x=mb.abs(x=a), y=mb.abs(x=b))
@@ -177,7 +182,7 @@ def select(w: Writer, op: Operation) -> Var:
 
 @writes("cast")
 def cast(w: Writer, op: Operation) -> Var:
-    """Write cast, or a comparison with zero for conversion to bool."""
+    """Write cast, or, for conversion to bool, a comparison with zero."""
     x, wanted = w[op.inputs[0]], type_name(op.outputs[0].dtype)
     if type_name(op.inputs[0].dtype) == wanted:
         return w.mb.identity(x=x)
@@ -197,7 +202,7 @@ def leaky_relu(w: Writer, op: Operation) -> Var:
 
 @writes("softmax", "log_softmax")
 def softmax(w: Writer, op: Operation) -> Var:
-    """Write softmax, or for its logarithm, x minus the log of the sum of exponentials."""
+    """Write softmax. The log softmax is written as x minus the logarithm of the sum of exponentials."""
     x, axis = w[op.inputs[0]], int(op.attributes["axis"])
     if op.kind == "softmax":
         return w.mb.softmax(x=x, axis=axis)

@@ -25,7 +25,9 @@ def matrix_multiplication(w: Writer, op: Operation) -> Var:
 def attention(w: Writer, op: Operation) -> Var:
     """Write softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
     if op.attributes["dropout"] > 0:
-        raise NotExpressible("it applies dropout to the attention weights: export the model in inference mode")
+        raise NotExpressible(
+            "the operation applies dropout to the attention weights: export the model in inference mode"
+        )
     mb, dtype = w.mb, op.inputs[0].dtype
     query, key, value, *mask = w.all(op)
     scaled = mb.mul(x=query, y=w.number(float(op.attributes["scale"]), dtype))
@@ -47,9 +49,9 @@ def attention(w: Writer, op: Operation) -> Var:
 
 
 def _inside(w: Writer, op: Operation, axis: int) -> Any:
-    """Return the indices, clamped to the valid range if the operation clips.
+    """Return the indices. They are clamped to the valid range if the operation clips.
 
-    Otherwise out-of-range indices are runtime errors in Core ML.
+    If it does not clip, out-of-range indices are runtime errors in Core ML.
     """
     indices, rule = w[op.inputs[1]], op.attributes["out_of_range"]
     if rule == "error":
@@ -60,7 +62,7 @@ def _inside(w: Writer, op: Operation, axis: int) -> Any:
     if rule == "zeros":
         raise NotExpressible("out_of_range='zeros' cannot be expressed in MIL: use 'error' or 'clip'")
     if size < 0:
-        raise NotExpressible("out_of_range='clip' needs an axis of known size")
+        raise NotExpressible("out_of_range='clip' needs an axis of static size, but the size is dynamic")
     return w.mb.minimum(x=w.mb.maximum(x=indices, y=np.int32(0)), y=np.int32(size - 1))
 
 
@@ -81,9 +83,12 @@ def gather_along_axis(w: Writer, op: Operation) -> Var:
 
 @writes("gather_nd")
 def gather_nd(w: Writer, op: Operation) -> Var:
-    """Write gather_nd."""
+    """Write gather_nd, for out_of_range='error' or indices that are known to be in range."""
     if op.attributes["out_of_range"] != "error" and not _found_in(*op.inputs[:2]):
-        raise NotExpressible(f"out_of_range must be 'error', got '{op.attributes['out_of_range']}'")
+        raise NotExpressible(
+            f"out_of_range must be 'error' unless the indices are known to be in range, got "
+            f"'{op.attributes['out_of_range']}'"
+        )
     batch = int(op.attributes["batch_dimensions"])
     more = {"batch_dims": batch} if batch else {}
     return w.mb.gather_nd(x=w[op.inputs[0]], indices=w[op.inputs[1]], **more)
@@ -107,7 +112,7 @@ def _found_in(x: Tensor, indices: Tensor) -> bool:
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> Var:
-    """Write a comparison with the class numbers, so that out-of-range classes match nowhere."""
+    """Write a comparison of the indices with all class numbers, so that out-of-range indices match no class."""
     if op.attributes["out_of_range"] != "zeros":
         raise NotExpressible(
             f"out_of_range must be 'zeros' for a one-hot encoding, got '{op.attributes['out_of_range']}'"

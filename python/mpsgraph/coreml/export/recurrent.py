@@ -1,6 +1,6 @@
 """Writers of recurrent layers.
 
-MIL needs constant weights, orders gates differently, and supports the bidirectional case only for lstm.
+MIL needs constant weights, orders gates differently from mpsgraph, and supports bidirectional layers only for lstm.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _NAMES = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "hard_sigmoid": 
 
 
 class _Layer:
-    """The operands of a recurrent operation in MIL's conventions: constant weights, separate for each direction."""
+    """The operands of a recurrent operation in MIL's conventions.
+
+    The weights are constants, and each direction has its own.
+    """
 
     def __init__(self, w: Writer, op: Operation, order: list[int], optional: list[str]) -> None:
         self.w, self.op, self.order = w, op, order
@@ -26,37 +29,39 @@ class _Layer:
         self.given: dict[str, Tensor] = {key: next(operands) for key in optional if a[f"has_{key}"]}
         if "mask" in self.given or a["training"]:
             raise NotExpressible(
-                "it has a mask per step or returns its gates for training: export the model in inference mode"
+                "the layer has a mask per time step or returns its gates for training: remove the mask and export the "
+                "model in inference mode"
             )
         self.directions, self.hidden = 2 if a["bidirectional"] else 1, required_shape(recurrent)[-1]
         self.recurrent = w.known(w[recurrent], "the weights").reshape(self.directions, -1, self.hidden)
         self.rows = self.recurrent.shape[1]
 
     def ordered(self, x: np.ndarray) -> np.ndarray:
-        """Reorder gates along the first axis to MIL's order."""
+        """Reorder the gates along the first axis from mpsgraph's order to MIL's."""
         parts = np.split(x, len(self.order), 0)
         return np.ascontiguousarray(np.concatenate([parts[gate] for gate in self.order], 0))
 
     def part(self, key: str, i: int) -> np.ndarray | None:
-        """Return a bias of direction i, or None."""
+        """Return the bias named `key` of direction i, or None if the operation has no such bias."""
         if key not in self.given:
             return None
         whole = self.w.known(self.w[self.given[key]], "the weights")
         return np.asarray(whole.reshape(self.directions, -1)[i])
 
     def weights(self, i: int, back: str = "") -> dict[str, Any]:
-        """Return the weights and bias of direction i."""
+        """Return the weights and the bias of direction i as arguments of a MIL operation."""
         if "input_weight" in self.given:
             whole = self.w.known(self.w[self.given["input_weight"]], "the weights")
             inner = whole.reshape(self.directions, self.rows, -1)[i]
-        else:  # The source already contains the products with the input weights, so these are the identity.
+        # The layer's input already contains the products with the input weights, so these weights are the identity.
+        else:
             inner = np.eye(self.directions * self.rows, dtype=self.recurrent.dtype)[i * self.rows : (i + 1) * self.rows]
         result = {f"weight_ih{back}": self.ordered(inner), f"weight_hh{back}": self.ordered(self.recurrent[i])}
         bias = self.part("bias", i)
         return result if bias is None else {**result, f"bias{back}": self.ordered(bias)}
 
     def state(self, key: str, width: int) -> Var:
-        """Return a state (batch, width), which is zero if none is given."""
+        """Return an initial state of shape (batch, width), which is zero if the operation has none."""
         w, batch = self.w, required_shape(self.source)[1]
         if key in self.given:
             return w[self.given[key]]
@@ -73,17 +78,17 @@ def _activations(op: Operation, *keys: str) -> list[str]:
 
 @writes("lstm")
 def lstm(w: Writer, op: Operation) -> Var:
-    """Write lstm, which returns the states of all steps but the cell of the last step only."""
+    """Write lstm, which returns the hidden states of all time steps but only the last cell state."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
-    # mpsgraph's order is input, forget, cell, output, or input, cell, forget, output; MIL's is input, forget, output,
-    # cell.
+    # mpsgraph's gate order is input, forget, cell, output or, with forget_gate_last, input, cell, forget, output. MIL's
+    # order is input, forget, output, cell.
     layer = _Layer(w, op, [0, 2, 3, 1] if a["forget_gate_last"] else [0, 1, 3, 2], optional)
     if "peephole" in layer.given:
-        raise NotExpressible("MIL's lstm does not support peepholes as mpsgraph defines them")
+        raise NotExpressible("MIL's lstm defines peepholes differently from mpsgraph: use an LSTM without peepholes")
     if a["produce_cell"]:
         raise NotExpressible(
-            "it returns the cells of all steps (produce_cell), but MIL's lstm returns only the last one"
+            "the layer returns the cells of all time steps (produce_cell), but MIL's lstm returns only the last one"
         )
     gates = _activations(op, "input_gate_activation", "forget_gate_activation", "output_gate_activation")
     if len(set(gates)) > 1:
@@ -101,7 +106,7 @@ def lstm(w: Writer, op: Operation) -> Var:
 
 
 def _each_way(layer: _Layer, run: Any) -> Var:
-    """Write a layer for each direction with `run` and concatenate the results."""
+    """Call `run` to write a layer for each direction, and concatenate the results."""
     w = layer.w
     if layer.directions == 1:
         way = "reverse" if layer.op.attributes["reverse"] else "forward"
@@ -117,20 +122,21 @@ def _each_way(layer: _Layer, run: Any) -> Var:
 
 @writes("gru")
 def gru(w: Writer, op: Operation) -> Var:
-    """Write gru, with the reset gate before the matmul or, from iOS18 on, after it."""
+    """Write gru, with the reset gate applied before the recurrent matmul or, from iOS18 on, after it."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
-    # mpsgraph's order is update, reset, output, or reset, update, output; MIL's is reset, output, update.
+    # mpsgraph's gate order is update, reset, output or, with reset_gate_first, reset, update, output. MIL's order is
+    # reset, output, update.
     layer = _Layer(w, op, [0, 2, 1] if a["reset_gate_first"] else [1, 2, 0], optional)
     inner, other, outer = _activations(op, *(f"{gate}_gate_activation" for gate in ("update", "reset", "output")))
     if a["flip_z"] or inner != other:
         raise NotExpressible("MIL's gru supports neither a flipped update gate (flip_z) nor different gate activations")
     if a["reset_after"] and w.target < 18:
-        raise NotExpressible('reset_after needs target="iOS18"')
+        raise NotExpressible(f'reset_after needs target="iOS18", got target="iOS{w.target}"')
 
     def run(i: int, way: str, state: Var) -> Var:
         operands = layer.weights(i)
-        if a["reset_after"]:  # Separate biases for input and state.
+        if a["reset_after"]:  # With reset_after, MIL has separate biases for the input and the state.
             own, hidden = layer.part("secondary_bias", i), layer.hidden
             zeros = np.zeros(3 * hidden, layer.recurrent.dtype)
             seen = zeros if own is None else layer.ordered(np.concatenate([zeros[: 2 * hidden], own]))

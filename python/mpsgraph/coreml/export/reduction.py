@@ -29,7 +29,7 @@ def reduction(w: Writer, op: Operation) -> Var:
 
 @writes("reduction_and", "reduction_or")
 def of_flags(w: Writer, op: Operation) -> Var:
-    """Write all or any as a minimum or maximum of integers."""
+    """Write reduction_and or reduction_or of bools as a minimum or maximum of integers."""
     if str(op.inputs[0].dtype) != "bool":
         raise NotExpressible(f"MIL has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
     numbers = w.mb.cast(x=w[op.inputs[0]], dtype="int32")
@@ -54,7 +54,10 @@ def variance(w: Writer, op: Operation) -> Var:
 
 @writes("normalization")
 def normalization(w: Writer, op: Operation) -> Var:
-    """Write gamma (x - mean) / sqrt(variance + epsilon) + beta, as one product and one sum for constant statistics."""
+    """Write gamma (x - mean) / sqrt(variance + epsilon) + beta.
+
+    For constant statistics, this is written as one multiplication and one addition.
+    """
     mb, dtype = w.mb, op.inputs[0].dtype
     x, mean, spread, *more = w.all(op)
     gamma = more.pop(0) if op.attributes["has_gamma"] else None
@@ -83,7 +86,7 @@ def top_k(w: Writer, op: Operation) -> list[Var]:
 
 @writes("sort", "arg_sort")
 def sort(w: Writer, op: Operation) -> Var:
-    """Write argsort, followed by a gather for sorted values."""
+    """Write argsort. To sort values, gather them with its result."""
     x, axis = w[op.inputs[0]], axis_of(op)
     places = w.mb.argsort(x=x, axis=axis, ascending=not op.attributes["descending"])
     return places if op.kind == "arg_sort" else w.mb.gather_along_axis(x=x, indices=places, axis=axis)

@@ -17,7 +17,7 @@ def resize(w: Writer, op: Operation) -> Var:
     a, size = op.attributes, known_array(op.inputs[1])
     layout, rank = str(a["layout"]), len(required_shape(op.inputs[0]))
     if size is None or layout not in ("NHWC", "NCHW", "HWC", "CHW"):
-        raise NotExpressible("resizing needs constant sizes for height and width")
+        raise NotExpressible("resizing needs constant sizes and a layout of NHWC, NCHW, HWC, or CHW")
     plane = [layout.index(letter) for letter in "HW"]
     forth = [axis for axis in range(rank) if axis not in plane] + plane
     x = w.turned(w[op.inputs[0]], forth)
@@ -35,26 +35,38 @@ def resize(w: Writer, op: Operation) -> Var:
 
 
 def _is_centred(op: Operation, old: list[int], new: list[int]) -> bool:
-    """Return whether coordinates are half-pixel, or raise NotExpressible for scales and offsets that MIL cannot express."""
+    """Return whether the operation uses half-pixel coordinates.
+
+    Raises NotExpressible for scales and offsets that MIL cannot express.
+    """
     if len(op.inputs) <= 2:
         return bool(op.attributes["center_result"])
     scale, offset = (known_array(tensor) for tensor in op.inputs[2:4])
     if scale is None or offset is None or not np.allclose(scale * old, new, rtol=1e-6) or min(old) < 1:
-        raise NotExpressible("the scales for resizing must be constants equal to the ratios of the sizes")
+        raise NotExpressible(
+            "the scales for resizing must be constants equal to the new sizes divided by the old sizes"
+        )
     for centred, shift in ((True, 0.5), (False, 0.0)):
         if np.allclose(offset, shift * (scale - 1), rtol=0, atol=1e-7):
             return centred
-    raise NotExpressible("the offsets for resizing must be those of half-pixel or asymmetric coordinates")
+    raise NotExpressible(
+        "the offsets for resizing must be those of half-pixel or asymmetric coordinates, "
+        f"got {[float(v) for v in offset.reshape(-1)]}"
+    )
 
 
 def _require_floor(op: Operation, centred: bool, old: list[int], new: list[int]) -> None:
-    """Raise NotExpressible unless element i of the result is element floor(i old / new) of the input, as MIL requires."""
+    """Raise NotExpressible unless the operation selects elements as MIL does.
+
+    For element i of the result, MIL selects element floor(i * old / new) of the input.
+    """
     rounding = op.attributes["nearest_rounding_mode"]
     whole = min(old) > 0 and all(n % o == 0 for o, n in zip(old, new, strict=True))
     fits = whole and rounding in _ROUNDED if centred else rounding == "floor"
     if op.attributes["align_corners"] or not fits:
         raise NotExpressible(
-            "MIL's nearest resizing selects element floor(i old / new), but this operation rounds differently"
+            "for element i, MIL's nearest resizing selects element floor(i * old / new), but this operation rounds "
+            "differently"
         )
 
 
@@ -72,7 +84,9 @@ def sample_grid(w: Writer, op: Operation) -> Var:
         )
     nearest = a["sampling_mode"] == "nearest"
     if nearest and a["nearest_rounding_mode"] != "round_to_even":
-        raise NotExpressible("MIL's resample rounds ties to even only")
+        raise NotExpressible(
+            f"MIL's resample rounds ties to even, got nearest_rounding_mode '{a['nearest_rounding_mode']}'"
+        )
     if not a["normalize_coordinates"] and not a["align_corners"]:
         raise NotExpressible("unnormalized coordinates need align_corners=True")
     source, grid = w.all(op)

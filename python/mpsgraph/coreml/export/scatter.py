@@ -1,7 +1,7 @@
 """Writers of scatter operations.
 
-In MIL, out-of-range indices are runtime errors. Where the graph drops such updates, the data is padded with one slice,
-which receives them and is removed afterwards.
+In MIL, out-of-range indices are runtime errors. If the graph drops such updates, the data is padded with one slice that
+receives them, and this slice is removed afterwards.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Va
     one = [1 if i == axis else n for i, n in enumerate(shape)]
     if min(one) < 0:
         raise NotExpressible(
-            "dropping out-of-range updates needs slices of known size: use out_of_range='error' or 'clip' instead"
+            "dropping out-of-range updates needs slices of static size, but a size is dynamic: use "
+            "out_of_range='error' or 'clip'"
         )
     dtype = op.inputs[0].dtype
-    spare = w.constant(np.ones(one, dtype.numpy), dtype, "spare")  # Ones avoid an undefined division by zero.
+    # The slice for dropped updates holds ones, so that dropped divisions are defined.
+    spare = w.constant(np.ones(one, dtype.numpy), dtype, "spare")
     outside = mb.logical_or(x=mb.less(x=indices, y=np.int32(0)), y=mb.greater_equal(x=indices, y=end))
     made = scatter(mb.concat(values=[data, spare], axis=axis), updates, mb.select(cond=outside, a=end, b=indices))
     whole = [i != axis for i in range(len(shape))]
@@ -76,7 +78,10 @@ def scatter_nd(w: Writer, op: Operation) -> Var:
     """Write scatter_nd, without batch axes."""
     mode, depth = _mode(op), required_shape(op.inputs[2])[-1]
     if int(op.attributes["batch_dimensions"]):
-        raise NotExpressible("MIL's scatter_nd does not support batch_dimensions")
+        raise NotExpressible(
+            "MIL's scatter_nd does not support batch dimensions, got "
+            f"batch_dimensions={op.attributes['batch_dimensions']}"
+        )
 
     def scattered(data: Var, updates: Var, indices: Var) -> Var:
         return w.mb.scatter_nd(data=data, indices=indices, updates=updates, mode=mode)

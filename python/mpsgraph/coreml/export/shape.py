@@ -15,16 +15,16 @@ _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "cla
 
 @writes("reshape")
 def reshape(w: Writer, op: Operation) -> Var:
-    """Write reshape, in which MIL would interpret 0 as a size to copy."""
+    """Write reshape. Shapes that contain 0 are rejected, because MIL would interpret 0 as a size to copy."""
     shape = w.shape_operand(op.inputs[1])
     if isinstance(shape, np.ndarray) and 0 in shape:
-        raise NotExpressible("it reshapes to a tensor without elements, which MIL cannot express")
+        raise NotExpressible("the result has no elements, but MIL's reshape cannot produce empty tensors")
     return w.mb.reshape(x=w[op.inputs[0]], shape=shape)
 
 
 @writes("broadcast_to")
 def broadcast_to(w: Writer, op: Operation) -> Var:
-    """Write tile for known shapes; otherwise, add zeros of the shape (or select for bool)."""
+    """Write tile for static shapes. For dynamic shapes, add zeros of the shape, or use select for bool."""
     x, old, new = w[op.inputs[0]], required_shape(op.inputs[0]), required_shape(op.outputs[0])
     wide = [1] * (len(new) - len(old)) + list(old)
     x = w.spread(x, range(len(new) - len(old))) if len(new) > len(old) else x
@@ -122,7 +122,7 @@ def dynamic_slice(w: Writer, op: Operation) -> Var:
         raise NotExpressible("dynamic_slice with strides cannot be expressed in MIL")
     known = known_array(op.inputs[1])
     if known is not None and (known < 0).any():
-        raise NotExpressible("starts of dynamic_slice must not be negative")
+        raise NotExpressible(f"the starts of dynamic_slice must not be negative, got {known.tolist()}")
     sizes = w.shape_operand(op.inputs[2]) if len(op.inputs) > 2 else [int(v) for v in op.attributes["sizes"]]
     return w.mb.slice_by_size(x=w[op.inputs[0]], begin=w.shape_operand(op.inputs[1]), size=sizes)
 
@@ -137,7 +137,7 @@ def reverse(w: Writer, op: Operation) -> Var:
 
 @writes("pad")
 def pad(w: Writer, op: Operation) -> Var:
-    """Write pad; modes other than constant need the padded axes last, so they are moved there and back."""
+    """Write pad. For modes other than constant, MIL needs the padded axes last, so they are moved there and back."""
     mode, x = op.attributes["mode"], w[op.inputs[0]]
     if mode not in _MODES:
         raise NotExpressible(f"MIL's pad does not support mode '{mode}'")
@@ -166,13 +166,13 @@ def tile(w: Writer, op: Operation) -> Var:
 
 @writes("depth_to_space2d", "space_to_depth2d")
 def blocks(w: Writer, op: Operation) -> Var:
-    """Write depth_to_space and its three relatives, moving channels to the front and back."""
+    """Write depth_to_space, space_to_depth, pixel_shuffle, or pixel_unshuffle, with channels moved to the front."""
     rank = len(required_shape(op.inputs[0]))
     keys = ("width_axis", "height_axis", "depth_axis")
     width, height, depth = (axis_of(op, key, 1 + i) for i, key in enumerate(keys))
     others = [axis for axis in range(rank) if axis not in (width, height, depth)]
     if len(others) != 1:
-        raise NotExpressible("MIL's depth_to_space and space_to_depth operations need a tensor of rank 4")
+        raise NotExpressible(f"MIL's depth_to_space and space_to_depth need a tensor of rank 4, got rank {rank}")
     forth, block = [*others, depth, height, width], int(op.attributes["block_size"])
     x, shuffle = w.turned(w[op.inputs[0]], forth), bool(op.attributes["use_pixel_shuffle_order"])
     if op.kind == "depth_to_space2d":
@@ -186,11 +186,11 @@ def blocks(w: Writer, op: Operation) -> Var:
 
 @writes("coordinate_along_axis")
 def coordinate_along_axis(w: Writer, op: Operation) -> Var:
-    """Write a constant for known shapes, or range_1d for a vector of dynamic length."""
+    """Write a constant for static shapes, or range_1d for a vector of dynamic length."""
     shape = required_shape(op.outputs[0])
     if min(shape, default=0) < 0:
         if len(shape) != 1:
-            raise NotExpressible("the shape must be known unless it has one axis")
+            raise NotExpressible(f"the shape must be static unless it has one axis, got {shape}")
         size = w.mb.squeeze(x=w.shape_operand(op.inputs[0]), axes=[0])
         return w.mb.range_1d(start=np.int32(0), end=size, step=np.int32(1))
     axis = attribute(op, "axis")

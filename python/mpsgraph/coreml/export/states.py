@@ -10,7 +10,10 @@ from ._writer import Var, Writer, writes
 
 
 def state_shape(w: Writer, variable: Tensor) -> tuple[int, ...]:
-    """Return the shape of a state, or raise NotExpressible if Core ML cannot keep the variable or its initial value."""
+    """Return the shape of a state.
+
+    Raises NotExpressible if Core ML cannot store the variable, or cannot represent its initial value.
+    """
     if w.target < 18:
         raise NotExpressible('the variable is assigned and so becomes a state, which needs target="iOS18"')
     if str(variable.dtype) != "float16":
@@ -22,17 +25,19 @@ def state_shape(w: Writer, variable: Tensor) -> tuple[int, ...]:
         raise NotExpressible("the variable is assigned and so becomes a state, which must have at least one axis")
     if np.any(w.value_of(variable)):
         raise NotExpressible(
-            "the variable becomes a Core ML state, which starts as zeros, but it has other values: set it to zeros, or "
-            "make it an input"
+            "the variable is assigned and so becomes a state, which starts as zeros, but it holds other values: set it "
+            "to zeros, or make it an input"
         )
     return shape
 
 
 @writes("assign")
 def assign(w: Writer, op: Operation) -> list[Var]:
-    """Write coreml_update_state, after which reads return the new value."""
+    """Write coreml_update_state. Later reads of the variable return the new value."""
     variable, value = op.inputs
     if variable not in w.states:
-        raise NotExpressible("it assigns a variable that is not a state of the program")
+        raise NotExpressible(
+            "the operation assigns a variable in a branch or loop, but Core ML states must be assigned outside them"
+        )
     w.give(variable, w.mb.coreml_update_state(state=w.states[variable], value=w[value]))
     return []

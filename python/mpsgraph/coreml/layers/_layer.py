@@ -1,7 +1,7 @@
 """The registry of neural-network layers, and the view of a layer that translation functions receive.
 
 `@layer("innerProduct")` registers a function that computes a layer's results. `Layer.mil` applies a MIL operation to
-tensors, constants, and numbers, so that a translation needed by both formats is written only once.
+tensors, constants, and numbers, so that operations of both formats need only one translation.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def known_layers() -> list[str]:
 
 
 class Layer(Sizes):
-    """A layer with its parameters and operands, and the graph that its translation adds to."""
+    """A neural-network layer as its translation function sees it: parameters, operands, and the graph to add operations
+    to.
+    """
 
     def __init__(self, importer: Import, kind: str, name: str, p: Message, xs: Sequence[Tensor], results: int) -> None:
         self.importer, self.kind, self.name, self.p, self.xs, self.results = importer, kind, name, p, list(xs), results
@@ -62,9 +64,9 @@ class Layer(Sizes):
 
     @property
     def x(self) -> Tensor:
-        """The first operand; raises GraphError if there is none."""
+        """The first operand. Raises GraphError if the layer has no inputs."""
         if not self.xs:
-            raise GraphError(f"layer {self.kind} has no inputs")
+            raise GraphError(f"layer {self.kind} must have at least one input, got none")
         return self.xs[0]
 
     def refuse(self, why: str) -> NoReturn:
@@ -72,13 +74,15 @@ class Layer(Sizes):
         raise UnsupportedError(f"layer {self.kind}: {why}")
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
         return self.importer.data_dependent_shape(x)
 
     # --- MIL -------------------------------------------------------------------------------------------------------
 
     def several(self, op: str, count: int, **operands: Any) -> list[Tensor]:
-        """Apply a MIL operation with several results to tensors, constants, numbers, strings, or lists of integers."""
+        """Apply a MIL operation with several results. Operands are tensors, constants, numbers, strings, or lists of
+        integers.
+        """
         function = function_of(op)
         assert function is not None, op
         given = {name: self._values(value) for name, value in operands.items() if value is not None}
@@ -107,10 +111,10 @@ class Layer(Sizes):
     # --- weights ---------------------------------------------------------------------------------------------------
 
     def weight(self, proto: Message, shape: Sequence[int], part: str, axis: int = 0) -> Fixed:
-        """Return weights of a shape as floats, dequantized if necessary.
+        """Return weights of the given shape as floats, dequantized if necessary.
 
-        They are stored as float32, float16, or integers with a lookup table or with scales, either one or one per index
-        of `axis`.
+        The file stores weights as float32, as float16, or as integers. Integers have a lookup table, or scales: one for
+        all weights or one per index of `axis`.
         """
         name = f"{self.name}.{part}"
         count = math.prod(shape)
@@ -133,9 +137,10 @@ class Layer(Sizes):
             if not 1 <= bits <= 8 or data.size != -(-count * bits // 8):
                 raise GraphError(
                     f"'{name}' must have {count} integers of 1 to 8 bits, packed without gaps, got {data.size} bytes "
-                    f"for {bits} bits"
+                    f"and a width of {bits} bits"
                 )
-            each = np.unpackbits(data)[: count * bits].reshape(count, bits)  # Packed from the highest bit down.
+            # The integers are packed from the highest bit down.
+            each = np.unpackbits(data)[: count * bits].reshape(count, bits)
             integers = each @ (1 << np.arange(bits)[::-1])
         if integers.size != count:
             raise GraphError(f"'{name}' of shape {tuple(shape)} must have {count} elements, got {integers.size}")
@@ -143,7 +148,7 @@ class Layer(Sizes):
             table = held.lookupTableQuantization.floatValue
             return np.asarray(table)[integers].reshape(shape)
         if held.which("QuantizationType") != "linearQuantization":
-            raise GraphError(f"'{name}' is stored as integers without quantization parameters")
+            raise GraphError(f"'{name}' is stored as integers and needs quantization parameters, but they are missing")
         scale, bias = (np.asarray(v, np.float32) for v in (held.linearQuantization.scale, held.linearQuantization.bias))
         along = [-1 if i == axis else 1 for i in range(len(shape))]
         spread = [v.reshape(along) if v.size > 1 else v for v in (scale, bias)]
@@ -151,7 +156,7 @@ class Layer(Sizes):
         return whole + spread[1] if bias.size else whole
 
     def optional_weight(self, name: str, shape: Sequence[int], part: str) -> Fixed | None:
-        """Return weights, or None if they are missing."""
+        """Return weights as `weight` does, or None if the field is missing."""
         return self.weight(getattr(self.p, name), shape, part) if self.p.has(name) else None
 
     # --- shapes ----------------------------------------------------------------------------------------------------
@@ -169,7 +174,10 @@ class Layer(Sizes):
         return self.cast(x, float32)
 
     def of_planes(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply a function to (batch, channels, height, width), merging all leading axes into the batch."""
+        """Reshape x to (batch, channels, height, width), apply a function, and restore the leading axes.
+
+        All axes in front of the channels are merged into the batch.
+        """
         rank = self.rank(x)
         if rank == 4:
             return function(x)

@@ -49,7 +49,7 @@ def compared(n: Layer) -> Tensor:
 
 @layer("add", "multiply")
 def sums(n: Layer) -> Tensor:
-    """Translate add and multiply, which combine all inputs, or a single input with alpha."""
+    """Translate add and multiply, which combine all inputs, or combine a single input with the parameter alpha."""
     op = "add" if n.kind == "add" else "mul"
     if len(n.xs) == 1:
         return n.mil(op, x=n.x, y=float(n.p.alpha))
@@ -63,7 +63,7 @@ def average(n: Layer) -> Tensor:
 
 @layer("unary")
 def unary_function(n: Layer) -> Tensor:
-    """Translate unary, which applies a function to scale x + shift."""
+    """Translate unary, which applies a function to scale * x + shift."""
     kind, epsilon = n.p.type, float(n.p.epsilon) or 1e-6
     x = n.floats(n.x)
     if n.p.scale not in (0.0, 1.0):

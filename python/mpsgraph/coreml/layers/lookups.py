@@ -10,7 +10,7 @@ from ._layer import Layer, layer
 
 @layer("innerProduct")
 def inner_product(n: Layer) -> Tensor:
-    """Translate innerProduct; for inputs of rank 4 or 5, the last three axes are one vector."""
+    """Translate innerProduct. For inputs of rank 4 or 5, the last three axes are treated as one vector."""
     p, rank = n.p, n.rank(n.x)
     given, out = int(p.inputChannels), int(p.outputChannels)
     w = n.weight(p.weights, [out, given], "weight")
@@ -23,7 +23,7 @@ def inner_product(n: Layer) -> Tensor:
 
 
 def _embedded(n: Layer, indices: Tensor, words: int, width: int) -> Tensor:
-    """Look up rows of an embedding table, which is stored with one column per word."""
+    """Return rows of an embedding table, which the file stores with one column per word."""
     w = n.g.transpose(n.importer.weight(n.weight(n.p.weights, [width, words], "weight"), True), [1, 0])
     y = n.g.gather(w, n.ints(indices), 0, out_of_range="error")
     return n.mil("add", x=y, y=n.importer.weight(n.weight(n.p.bias, [width], "bias"), True)) if n.p.hasBias else y
@@ -31,7 +31,7 @@ def _embedded(n: Layer, indices: Tensor, words: int, width: int) -> Tensor:
 
 @layer("embedding")
 def embedding(n: Layer) -> Tensor:
-    """Translate embedding, from (..., 1, 1, 1) to (..., width, 1, 1)."""
+    """Translate embedding, which maps indices of shape (..., 1, 1, 1) to vectors of shape (..., width, 1, 1)."""
     lead: list[int | Tensor] = [n.dim(n.x, i) for i in range(n.rank(n.x) - 3)]
     width = int(n.p.outputChannels)
     y = _embedded(n, n.reshape(n.x, lead), int(n.p.inputDim), width)
@@ -40,7 +40,7 @@ def embedding(n: Layer) -> Tensor:
 
 @layer("embeddingND")
 def embedding_nd(n: Layer) -> Tensor:
-    """Translate embeddingND, from (..., 1) to (..., width)."""
+    """Translate embeddingND, which maps indices of shape (..., 1) to vectors of shape (..., width)."""
     return _embedded(n, n.g.squeeze(n.x, [-1]), int(n.p.vocabSize), int(n.p.embeddingSize))
 
 
@@ -50,7 +50,7 @@ def batched_matmul(n: Layer) -> Tensor:
     if len(n.xs) > 1:
         return n.mil("matmul", x=n.x, y=n.xs[1], transpose_x=bool(p.transposeA), transpose_y=bool(p.transposeB))
     given, out = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
-    w = n.weight(p.weights, [out, given], "weight")  # Stored column by column.
+    w = n.weight(p.weights, [out, given], "weight")  # The file stores the weights column by column.
     return n.mil("linear", x=n.x, weight=w, bias=n.weight(p.bias, [out], "bias") if p.hasBias else None)
 
 

@@ -16,7 +16,7 @@ def _two(values: Any, default: int) -> list[int]:
 
 
 def border(amounts: Message) -> list[int]:
-    """Return the amounts before and after the height axis, and before and after the width axis."""
+    """Return the border amounts before and after the height axis, then before and after the width axis."""
     edges = list(amounts.borderAmounts)
     return [int(v) for e in edges for v in (e.startEdgeSize, e.endEdgeSize)] or [0] * 4
 

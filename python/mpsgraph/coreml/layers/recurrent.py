@@ -16,7 +16,7 @@ from .._wire import Message
 from ._layer import Layer, layer
 
 _ACTIVATIONS = {"linear": "linear", "ReLU": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "sigmoidHard": "sigmoid_hard"}
-_CELL_LIMIT = 50.0  # Default of Core ML if the file specifies none.
+_CELL_LIMIT = 50.0  # Core ML's default clipping threshold of LSTM cells.
 
 
 def _activation(n: Layer, proto: Message) -> str:
@@ -117,13 +117,14 @@ def lstm(n: Layer) -> Sequence[Tensor]:
     limit = float(common.cellClipThreshold) or _CELL_LIMIT
     # Each step changes a bounded cell by at most 1, so a short sequence cannot reach the limit.
     if acts[1] not in ("tanh", "sigmoid", "sigmoid_hard") or n.size(x, 0) > limit:
-        n.refuse(f"clipping of cells is not supported, but cells may exceed the limit {limit}")
+        n.refuse(f"clipping of cells is not supported, but cells may exceed the clipping threshold of {limit}")
     if both:
         if [_activation(n, a) for a in p.activationsBackwardLSTM] != acts:
             n.refuse("both directions must have the same activations")
         forward, backward = p.weightParams
         weights = _lstm_weights(n, forward, given, width, "") | _lstm_weights(n, backward, given, width, "_back")
-        first = [_state(n, i, x, width) for i in range(1, 5)]  # Forward state and cell, then backward state and cell.
+        # Initial states: forward hidden state, forward cell, backward hidden state, backward cell.
+        first = [_state(n, i, x, width) for i in range(1, 5)]
         states = [g.concat([first[0], first[2]], 1), g.concat([first[1], first[3]], 1)]
     else:
         weights = _lstm_weights(n, p.weightParams, given, width, "")

@@ -1,4 +1,4 @@
-"""Translations of reduction layers: older ones with named axes and newer ones with arbitrary axes."""
+"""Translations of reduction layers: older layers with named axes, and newer layers with arbitrary axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translations of layers on shapes and axes: older ones of rank 5 and newer ones of arbitrary rank."""
+"""Translations of layers on shapes and axes: older layers for rank 5, and newer layers for any rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _list(values: Any) -> list[int]:
 
 @layer("flatten")
 def flatten(n: Layer) -> Tensor:
-    """Translate flatten, from (..., C, H, W) to (..., C H W, 1, 1)."""
+    """Translate flatten, which reshapes (..., C, H, W) to (..., C * H * W, 1, 1)."""
     x = n.x
     lead: list[int | Tensor] = [n.dim(x, i) for i in range(n.rank(x) - 3)]
     count = n.product(n.dim(x, i) for i in (-3, -2, -1))
@@ -33,7 +33,10 @@ def _channels_last(n: Layer, x: Tensor) -> Tensor:
 
 @layer("reshape")
 def reshape(n: Layer) -> Tensor:
-    """Translate reshape to (Seq, 1, C, H, W), with elements in channel-first or channel-last order."""
+    """Translate reshape, whose result has shape (Seq, 1, C, H, W).
+
+    Elements are read and written in channel-first or channel-last order.
+    """
     x, target = n.x, _list(n.p.targetShape)
     if n.rank(x) != 5 or len(target) not in (3, 4):
         raise ShapeError(
@@ -49,7 +52,7 @@ def reshape(n: Layer) -> Tensor:
 
 @layer("permute")
 def permute(n: Layer) -> Tensor:
-    """Translate permute, which permutes sequence, channels, height, and width, but not the batch."""
+    """Translate permute, which permutes the sequence, channel, height, and width axes, but not the batch axis."""
     places = [0, 2, 3, 4]
     order = [places[axis] for axis in (_list(n.p.axis) or [0, 1, 2, 3])]
     return n.g.transpose(n.x, [order[0], 1, *order[1:]])
@@ -136,7 +139,7 @@ def slice_dynamic(n: Layer) -> Tensor:
 
 @layer("sliceBySize")
 def slice_by_size(n: Layer) -> Tensor:
-    """Translate sliceBySize, which takes `size` elements along an axis, starting at the second input."""
+    """Translate sliceBySize, which takes `size` elements along an axis. The second input is the start."""
     g, axis = n.g, n.axis(n.x, int(n.p.axis))
     places = g.addition(g.reshape(n.ints(n.xs[1]), [1]), g.coordinate_along_axis(0, [int(n.p.size)]))
     return g.gather(n.x, places, axis, out_of_range="error")
@@ -250,7 +253,7 @@ def range_dynamic(n: Layer) -> Tensor:
 @layer("constantPad")
 def constant_pad(n: Layer) -> Tensor:
     if len(n.xs) > 1 or n.p.padToGivenOutputSizeMode:
-        n.refuse("padding amounts must be constants, and must not be given as output sizes")
+        n.refuse("padding amounts must be constants, not inputs or output sizes")
     return n.mil("pad", x=n.x, pad=_list(n.p.padAmounts), mode="constant", constant_val=float(n.p.value))
 
 
@@ -261,7 +264,7 @@ def matrix_band_part(n: Layer) -> Tensor:
 
 @layer("lowerTriangular", "upperTriangular")
 def triangular(n: Layer) -> Tensor:
-    """Translate lowerTriangular and upperTriangular, which set elements on one side of diagonal k to zero."""
+    """Translate lowerTriangular and upperTriangular, which zero elements above or below diagonal k."""
     g, rank, k, x = n.g, n.rank(n.x), int(n.p.k), n.x
     rows, columns = (n.size(x, i) for i in (-2, -1))
     row, column = g.coordinate_along_axis(0, [rows, columns]), g.coordinate_along_axis(1, [rows, columns])

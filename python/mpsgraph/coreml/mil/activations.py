@@ -1,4 +1,4 @@
-"""Translations of activations, with per-channel parameters along the second axis."""
+"""Translations of activations. Per-channel parameters apply along the second axis."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def prelu(call: Call) -> Results:
 
 
 def per_channel(call: Call, parameter: Tensor, x: Tensor) -> Tensor:
-    """Reshape a parameter with one element per index of x's second axis for broadcasting."""
+    """Reshape a parameter with one element per channel, which is x's second axis, for broadcasting."""
     rank = call.rank(x)
     return call.g.reshape(parameter, [-1, *[1] * (rank - 2)]) if rank > 2 else parameter
 

@@ -1,6 +1,6 @@
 """Decompression of quantized, palettized, and sparse weights while the graph is being built.
 
-The results are ordinary constants in the type the program computes in.
+The results are ordinary constants of the type that the program computes in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .._values import Fixed, bits_of
 
 
 def _float(call: Call, name: str) -> tuple[np.ndarray, str]:
-    """Return a floating-point constant as float32, and its original type."""
+    """Return a floating-point constant as float32, and the name of its original type."""
     held = call.operand(name)
     if not isinstance(held, Fixed) or held.kind not in ("FLOAT16", "FLOAT32"):
         raise GraphError(f"parameter '{name}' must be a float16 or float32 constant")
@@ -46,10 +46,11 @@ def affine_dequantize(call: Call) -> Results:
 
 
 def _spread(blocks: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Repeat each element for its block along every axis."""
+    """Repeat each block's element to the given shape. `blocks` has one element per block of the data."""
     if blocks.ndim != len(shape) or any(b < 1 or n % b for n, b in zip(shape, blocks.shape, strict=True)):
         raise GraphError(
-            f"{what} must have one element per block of the data, so its shape must divide {shape}, got {blocks.shape}"
+            f"{what} must have one element per block of the data, so each dimension must divide the one in {shape}, "
+            f"got {blocks.shape}"
         )
     for axis, n in enumerate(shape):
         if blocks.shape[axis] not in (1, n):
@@ -75,10 +76,10 @@ def _shifted(call: Call, data: np.ndarray, name: str) -> np.ndarray:
 
 @mil("constexpr_lut_to_dense")
 def lut_to_dense(call: Call) -> Results:
-    """Translate constexpr_lut_to_dense, a lookup in palettes.
+    """Translate constexpr_lut_to_dense, which looks up weights in palettes.
 
-    With a `shape` parameter, there is one palette and the indices are packed. Otherwise there is one palette per block,
-    of scalars or of vectors.
+    If parameter `shape` is present, there is one palette and the indices are packed. If it is absent, there is one
+    palette per block, and its entries are scalars or vectors.
     """
     indices, palette = _array(call, "indices"), _array(call, "lut")
     if call.has("shape"):
@@ -121,7 +122,9 @@ def _flags(call: Call, name: str = "mask") -> np.ndarray:
 
 def _filled(flags: np.ndarray, values: np.ndarray) -> np.ndarray:
     if int(flags.sum()) != values.size:
-        raise GraphError(f"the mask selects {int(flags.sum())} elements, but {values.size} are given")
+        raise GraphError(
+            f"the mask selects {int(flags.sum())} elements, so as many values are needed, got {values.size}"
+        )
     whole = np.zeros(flags.shape, values.dtype)
     whole[flags] = values.reshape(-1)
     return whole
@@ -135,7 +138,10 @@ def sparse_to_dense(call: Call) -> Results:
 
 @mil("constexpr_lut_to_sparse")
 def lut_to_sparse(call: Call) -> Results:
-    """Translate constexpr_lut_to_sparse, returning the mask and the palette entries of the selected elements."""
+    """Translate constexpr_lut_to_sparse.
+
+    Returns the mask and the palette entries of the elements that the mask selects.
+    """
     flags, palette = _flags(call, "indices_mask"), _array(call, "lut")
     axis = call.integer("vector_axis", None)
     places = _filled(flags, _array(call, "indices_nonzero_data").value)
@@ -150,7 +156,7 @@ def lut_to_sparse(call: Call) -> Results:
 def sparse_blockwise_shift_scale(call: Call) -> Results:
     """Translate constexpr_sparse_blockwise_shift_scale.
 
-    Returns the mask and scale (data - offset) of the selected elements.
+    Returns the mask and scale * (data - offset) for the elements that the mask selects.
     """
     flags = _flags(call, "data_mask")
     data = _filled(flags, _array(call, "nonzero_data").value)

@@ -31,7 +31,7 @@ def cond(call: Call) -> Results:
 
 @mil("while_loop")
 def while_loop(call: Call) -> Results:
-    """Translate while_loop, carrying lists as tensors."""
+    """Translate while_loop. Lists are carried as tensors."""
     g = call.g
     if len(call.blocks) != 2 or not call.has("loop_vars"):
         raise GraphError("while_loop needs a condition block, a body block, and loop_vars")

@@ -18,7 +18,7 @@ def planar(call: Call, x: Tensor) -> Tensor:
 
 
 def like_before(call: Call, y: Tensor, count: int) -> Tensor:
-    """Remove the axis that `planar` added."""
+    """Remove the spatial axis that `planar` added."""
     return call.g.squeeze(y, [2]) if count == 1 else y
 
 
@@ -78,15 +78,15 @@ def conv(call: Call) -> Results:
 
 @mil("conv_transpose")
 def conv_transpose(call: Call) -> Results:
-    """Translate conv_transpose to the gradient of a convolution with respect to its source.
+    """Translate conv_transpose to the gradient of a convolution with respect to the convolution's input.
 
-    The size of the source determines the padding.
+    The padding follows from the size of the result, which is the convolution's input.
     """
     g, x, w = call.g, call.tensor("x"), call.weight("weight")
     count, kernel, groups = call.rank(x) - 2, call.shape(w)[2:], call.integer("groups", 1)
     strides, dilations = steps(call, "strides", count)[-count:], steps(call, "dilations", count)[-count:]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    # How much the union of all windows exceeds size * stride.
+    # Along each axis, all windows together cover size * stride + span elements.
     spans = [r - s for r, s in zip(reach, strides, strict=True)]
     kind, pairs = call.text("pad_type", "valid"), pairs_of(call, count)
     sizes = [call.dim(x, 2 + i) for i in range(count)]
@@ -105,7 +105,7 @@ def conv_transpose(call: Call) -> Results:
             totals = [max(span - more, 0) for span, more in zip(spans, growths, strict=True)]
             pairs = [(n // 2 if kind == "same" else n - n // 2, 0) for n in totals]
     after = [span - b - more for span, (b, _), more in zip(spans, pairs, growths, strict=True)]
-    # Limited to the elements that windows reach; the rest is padded with zeros.
+    # The gradient operation computes only elements that windows reach. The remaining elements are appended as zeros.
     reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]
     made = [grown(call, n, s, more) for n, s, more in zip(sizes, strides, reached, strict=True)]
     lead = [1] if count == 1 else []
@@ -133,7 +133,7 @@ def conv_transpose(call: Call) -> Results:
 
 
 def grown(call: Call, size: int | Tensor, stride: int, more: int) -> int | Tensor:
-    """Return size * stride + more."""
+    """Return size * stride + more as an int, or as a tensor if the size is dynamic."""
     if isinstance(size, int):
         return size * stride + more
     return call.g.addition(call.g.multiplication(size, stride), more)

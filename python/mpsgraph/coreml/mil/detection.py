@@ -1,6 +1,6 @@
 """Translations of non_maximum_suppression and crop_resize.
 
-Results have fixed sizes: `max_boxes` boxes are returned, padded with zeros, and with -1 for indices.
+The results of non_maximum_suppression have a fixed size of `max_boxes` boxes. Unused entries are 0, or -1 for indices.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ..._core import Tensor, float32, int32
 from ...errors import ShapeError
 from .._table import Call, Results, mil
 
-_LAST = 2**31 - 1  # A rank after all others.
+_LAST = 2**31 - 1  # A rank that sorts discarded boxes after all others.
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -19,8 +19,8 @@ _LOWEST = float(np.finfo(np.float32).min)
 def non_maximum_suppression(call: Call) -> Results:
     """Translate non_maximum_suppression.
 
-    The iOS15 version has a score threshold and returns the number of boxes kept. Since iOS17 it has neither, and boxes
-    are along the last axis.
+    The iOS15 version has a score threshold and returns the number of boxes kept. The iOS17 version has neither, and its
+    boxes are along the last axis.
     """
     g, boxes, scores = call.g, call.tensor("boxes"), call.tensor("scores")
     older = call.has("score_threshold")
@@ -35,7 +35,7 @@ def non_maximum_suppression(call: Call) -> Results:
             f"boxes and scores must have rank 3 (images, boxes, values per box), got {boxes.shape} and {scores.shape}"
         )
     wide_boxes, wide = call.cast(boxes, float32), call.cast(scores, float32)
-    best = g.reduction_maximum(wide, [2])  # Best score of each box, shape (images, boxes, 1).
+    best = g.reduction_maximum(wide, [2])  # The best score of each box, with shape (images, boxes, 1).
     taken = g.greater_than_or_equal_to(best, lowest)
     top = g.reduction_maximum(best, [1])
     alone = g.less_than(top, lowest)  # If no score reaches the threshold, the best box is kept anyway.
@@ -46,7 +46,8 @@ def non_maximum_suppression(call: Call) -> Results:
         iou_threshold=iou, score_threshold=_LOWEST, per_class_suppression=of_class,
         coordinate_mode="centers_width_first",
     )  # fmt: skip
-    places = g.squeeze(places, axes=[2])  # Ranks (images, boxes) across all images, with -1 for discarded boxes.
+    # Ranks of shape (images, boxes), counted across all images, with -1 for discarded boxes.
+    places = g.squeeze(places, axes=[2])
     kept = g.greater_than_or_equal_to(places, 0)
     count = g.reduction_sum(g.cast(kept, "int32"), [1])
     count = g.minimum(g.select(g.squeeze(alone, axes=[2]), g.minimum(count, 1), count), most)
@@ -63,7 +64,7 @@ def non_maximum_suppression(call: Call) -> Results:
 
 
 def _padded(call: Call, x: Tensor, more: int, value: int) -> Tensor:
-    """Append constant columns to a matrix."""
+    """Append `more` columns filled with a value to a matrix."""
     g = call.g
     rows = g.broadcast_to(g.constant([[value]], dtype=x.dtype), call.joined([call.dim(x, 0), more]))
     return g.concat([x, rows], 1)
@@ -78,7 +79,8 @@ def _chosen(call: Call, x: Tensor, indices: Tensor, there: Tensor) -> Tensor:
 def crop_resize(call: Call) -> Results:
     """Translate crop_resize.
 
-    Up to iOS16, regions are in `roi`, for all images or preceded by an image index. Since iOS17 they are in `boxes`.
+    Up to iOS16, parameter `roi` holds the regions, either for all images or each preceded by an image index. Since
+    iOS17, parameter `boxes` holds the regions.
     """
     g, x = call.g, call.tensor("x")
     height, width = call.integer("target_height", 1), call.integer("target_width", 1)
@@ -98,7 +100,7 @@ def crop_resize(call: Call) -> Results:
         images = call.cast(g.reshape(g.slice_axis(rows, 1, 0, 1), [-1]), int32)
         made = _crops(call, x, g.slice_axis(rows, 1, 1, 4), images, height, width, outside)
         return g.expand_dims(made, axes=[1])
-    all_pairs = call.joined([count, batch])  # Each box in each image.
+    all_pairs = call.joined([count, batch])  # Without image indices, every box is cropped from every image.
     images = g.reshape(g.coordinate_along_axis(1, all_pairs), [-1])
     each = g.broadcast_to(g.expand_dims(rows, axes=[1]), call.joined([count, batch, 4]))
     made = _crops(call, x, g.reshape(each, [-1, 4]), images, height, width, outside)
@@ -106,7 +108,10 @@ def crop_resize(call: Call) -> Results:
 
 
 def _crops(call: Call, x: Tensor, boxes: Tensor, images: Tensor, height: int, width: int, outside: float) -> Tensor:
-    """Return crops (boxes, channels, height, width), interpolated bilinearly, with `outside` beyond the image."""
+    """Return crops of shape (boxes, channels, height, width), interpolated bilinearly.
+
+    Samples beyond the image have the value `outside`.
+    """
     g, dtype = call.g, x.dtype
     mode, corners = call.text("sampling_mode", "DEFAULT"), call.text("box_coordinate_mode", "CORNERS_HEIGHT_FIRST")
     scale, normalized = call.number("spatial_scale", 1.0), call.flag("normalized_coordinates", False)
@@ -145,7 +150,9 @@ def _crops(call: Call, x: Tensor, boxes: Tensor, images: Tensor, height: int, wi
 
 
 def _points(call: Call, start: Tensor, end: Tensor, number: int, mode: str) -> Tensor:
-    """Return sampling positions (boxes, number) along one axis, between the edges of each box."""
+    """Return the positions of `number` samples along one axis, between the edges of each box, with shape (boxes,
+    number).
+    """
     g, length, i = call.g, end - start, np.arange(number, dtype=np.float32)[None]
     if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):
         if number == 1:

@@ -31,7 +31,8 @@ def unary(call: Call) -> Results:
     x = call.tensor("x")
     if x.dtype.is_float or call.op in ("abs", "identity", "logical_not", "sign", "square", "relu"):
         return method(x)
-    return call.cast(method(call.cast(x, float32)), x.dtype)  # Rounding leaves integers unchanged.
+    # Integers are computed in float32 and converted back. Rounding operations leave them unchanged.
+    return call.cast(method(call.cast(x, float32)), x.dtype)
 
 
 @mil(*_BINARY)
@@ -64,11 +65,12 @@ def floor_div(call: Call) -> Results:
     x, y = together(call, "x", "y")
     if x.dtype.is_float:
         return g.floor(g.division(x, y))
-    return g.division(g.subtraction(x, g.floor_modulo(x, y)), y)  # Exact, because there is no remainder.
+    # The division is exact, because the remainder has been subtracted.
+    return g.division(g.subtraction(x, g.floor_modulo(x, y)), y)
 
 
 def raised(call: Call, x: Tensor, default: float) -> Tensor:
-    """Return x plus the epsilon parameter."""
+    """Return x plus the value of the epsilon parameter."""
     epsilon = call.number("epsilon", default)
     return call.g.addition(x, epsilon) if abs(epsilon) >= SMALLEST else x
 
@@ -107,7 +109,7 @@ def select(call: Call) -> Results:
 
 @mil("cast")
 def cast(call: Call) -> Results:
-    """Translate cast, which rounds toward zero; conversion to bool tests for non-zero."""
+    """Translate cast, which rounds toward zero. Conversion to bool compares with zero."""
     name = call.text("dtype")
     if name == "string":
         call.refuse("conversion to strings is not supported")
@@ -115,7 +117,7 @@ def cast(call: Call) -> Results:
 
 
 def converted(call: Call, x: Tensor, dtype: DType) -> Tensor:
-    """Convert x to another dtype; conversion to bool tests for non-zero."""
+    """Convert x to another dtype. Conversion to bool compares with zero."""
     if dtype == bool_ and x.dtype != bool_:
         return call.g.not_equal(x, call.g.constant(0, dtype=x.dtype))
     return call.cast(x, dtype)

@@ -11,7 +11,10 @@ _MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", 
 
 
 def _indices(call: Call, x: Tensor, axis: int) -> Tensor:
-    """Return the indices parameter with negative indices converted; out-of-range indices are runtime errors."""
+    """Return the indices parameter with negative indices converted to non-negative indices.
+
+    Out-of-range indices are runtime errors.
+    """
     g, given = call.g, call.tensor("indices")
     call.has("validate_indices")
     indices = given if str(given.dtype) in ("int32", "int64") else call.cast(given, int32)
@@ -45,7 +48,7 @@ def gather_along_axis(call: Call) -> Results:
 
 
 def _vectors(call: Call, x: Tensor, batch: int) -> Tensor:
-    """Return index vectors with negative components converted."""
+    """Return index vectors with negative components converted to non-negative components."""
     g, given = call.g, call.tensor("indices")
     call.has("validate_indices")
     indices = given if str(given.dtype) in ("int32", "int64") else call.cast(given, int32)

@@ -29,11 +29,11 @@ def matmul(call: Call) -> Results:
 
 
 def product(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Multiply x and y like numpy.matmul; vectors are rows on the left and columns on the right."""
+    """Multiply x and y like numpy.matmul: a vector x is treated as a row, and a vector y as a column."""
     g = call.g
     rows, columns = call.rank(x) == 1, call.rank(y) == 1
     x, y = g.expand_dims(x, [0]) if rows else x, g.expand_dims(y, [1]) if columns else y
-    if not x.dtype.is_float:  # Computed in float32, which is exact below 2^24.
+    if not x.dtype.is_float:  # Integers are multiplied in float32, which is exact below 2^24.
         made = call.cast(g.matrix_multiplication(call.cast(x, float32), call.cast(y, float32)), x.dtype)
     else:
         made = g.matrix_multiplication(x, y)
@@ -43,7 +43,7 @@ def product(call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @mil("einsum")
 def einsum(call: Call) -> Results:
-    """Translate einsum with one matmul, for two operands without repeated letters within a term."""
+    """Translate einsum of two operands to one matmul. Letters must not be repeated within a term."""
     g, operands = call.g, call.tensors("values")
     equation = call.text("equation").replace(" ", "")
     terms, arrow, result = equation.partition("->")

@@ -56,7 +56,7 @@ def layer_norm(call: Call) -> Results:
 
 @mil("l2_norm")
 def l2_norm(call: Call) -> Results:
-    """Translate l2_norm: x / sqrt(sum of squares over the last three axes + epsilon)."""
+    """Translate l2_norm: x / sqrt(s + epsilon), where s is the sum of squares over the last three axes."""
     g, epsilon = call.g, call.number("epsilon", 1e-6)
     axes = [-3, -2, -1]
 
@@ -69,7 +69,9 @@ def l2_norm(call: Call) -> Results:
 
 @mil("local_response_norm")
 def local_response_norm(call: Call) -> Results:
-    """Translate local_response_norm: x / (k + alpha / size * sum of squares over `size` neighboring channels)^beta."""
+    """Translate local_response_norm: x / (k + alpha / size * s)^beta, where s sums squares over `size` neighboring
+    channels.
+    """
     g, size = call.g, call.integer("size")
     alpha, beta, k = call.number("alpha", 1e-4), call.number("beta", 0.75), call.number("k", 1.0)
 

@@ -48,17 +48,25 @@ def _mean(call: Call, x: Tensor, padded: bool) -> Tensor:
 
 
 def _require_whole_windows(call: Call) -> None:
-    """Reject windows that extend past the padding, because Core ML does not specify whether the excess counts."""
+    """Reject windows that extend past the padding.
+
+    Core ML does not specify whether elements past the padding count in the average.
+    """
     x, kernel = call.tensor("x"), call.ints("kernel_sizes")
     strides, pairs = steps(call, "strides", len(kernel))[-len(kernel) :], pairs_of(call, len(kernel))
     for i, (k, s, (b, a)) in enumerate(zip(kernel, strides, pairs, strict=True)):
         if (call.size(x, 2 + i) + b + a - k) % s:
-            call.refuse("ceil_mode with padding included in the average is supported only if all windows fit")
+            call.refuse(
+                "ceil_mode with padding counted in the average is supported only if no window extends past the padding"
+            )
 
 
 @mil("l2_pool")
 def l2_pool(call: Call) -> Results:
-    """Translate l2_pool, the square root of the sum of squares, computed from average pooling with padding included."""
+    """Translate l2_pool, the square root of the sum of squares.
+
+    The sum is computed by average pooling that counts padding.
+    """
     g = call.g
     if call.flag("ceil_mode", False):
         _require_whole_windows(call)

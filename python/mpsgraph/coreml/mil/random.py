@@ -1,6 +1,7 @@
 """Translations of random-number operations.
 
-The numbers have the same distributions as Core ML's but differ from them. A negative seed selects the graph's own seed.
+The random numbers have the same distributions as Core ML's, but different values. If the seed is negative, the graph's
+own seed is used.
 """
 
 from __future__ import annotations

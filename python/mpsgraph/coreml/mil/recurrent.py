@@ -1,7 +1,7 @@
 """Translations of rnn, gru, and lstm to the graph's recurrent operations.
 
-MIL orders gates differently: input, forget, output, cell in lstm and reset, output, update in gru. Peepholes, with
-which Core ML's output gate sees the new cell, and cell clipping are rejected.
+MIL orders gates differently from mpsgraph: input, forget, output, cell in lstm, and reset, output, update in gru. Cell
+clipping is rejected. Peepholes are rejected, too, because Core ML's output gate uses the new cell.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..._core import Tensor
 from .._table import Call, Results, mil
 
 _ACTIVATIONS = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "sigmoid_hard": "hard_sigmoid", "linear": "none"}
-_LSTM, _GRU, _RNN = (0, 1, 3, 2), (2, 0, 1), (0,)  # MIL gate index of each mpsgraph gate.
+_LSTM, _GRU, _RNN = (0, 1, 3, 2), (2, 0, 1), (0,)  # The MIL gate index of each mpsgraph gate.
 
 
 def _activation(call: Call, name: str, default: str) -> str:
@@ -31,7 +31,7 @@ def ordered(call: Call, x: Tensor, order: tuple[int, ...]) -> Tensor:
 
 
 def _operands(call: Call, order: tuple[int, ...], both: bool) -> dict[str, Any]:
-    """Return weights and biases, concatenated over directions."""
+    """Return weights and biases, with both directions concatenated if there are two."""
     g, result = call.g, dict[str, Any]()
     for ours, theirs in (("input_weight", "weight_ih"), ("recurrent_weight", "weight_hh"), ("bias", "bias")):
         if ours == "bias" and not call.has("bias"):
@@ -47,7 +47,7 @@ def _operands(call: Call, order: tuple[int, ...], both: bool) -> dict[str, Any]:
 
 
 def _results(call: Call, histories: list[Tensor], direction: str) -> list[Tensor]:
-    """Return the outputs of all steps or the last step, followed by the final states."""
+    """Return the outputs of all time steps or of the last one, followed by the final states."""
     g, whole = call.g, call.flag("output_sequence", False)
 
     def last(history: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ def lstm(call: Call) -> Results:
 
 @mil("gru")
 def gru(call: Call) -> Results:
-    """Translate gru; with reset_after, it has separate biases for input and state, like PyTorch's."""
+    """Translate gru. With reset_after, the layer has separate biases for the input and the state, as in PyTorch."""
     g, direction, after = call.g, _direction(call, "forward", "reverse"), call.flag("reset_after", False)
     gates = _activation(call, "recurrent_activation", "sigmoid")
     operands = _operands(call, _GRU, False)

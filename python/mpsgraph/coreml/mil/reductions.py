@@ -15,7 +15,10 @@ def _axes(call: Call, x: Tensor) -> list[int]:
 
 
 def reduced(call: Call, of: Callable[[Tensor, list[int]], Tensor]) -> Tensor:
-    """Apply a reduction, in float32 for float16 inputs, and drop its axes unless keep_dims is set."""
+    """Apply a reduction, and drop the reduced axes unless keep_dims is set.
+
+    For float16, the reduction is computed in float32.
+    """
     x = call.tensor("x")
     axes = _axes(call, x)
     y = call.widely(x, lambda x: of(x, axes)) if axes else of(x, axes)
@@ -87,7 +90,8 @@ def reduce_log_sum_exp(call: Call) -> Results:
 @mil("reduce_argmax", "reduce_argmin")
 def reduce_arg(call: Call) -> Results:
     g, x, axis = call.g, call.tensor("x"), call.integer("axis", -1)
-    call.has("output_dtype")  # The program declares this for the result, too.
+    # Read this parameter, which needs no translation, because the program declares the result with the same dtype.
+    call.has("output_dtype")
     y = g.reduction_arg_maximum(x, axis) if call.op == "reduce_argmax" else g.reduction_arg_minimum(x, axis)
     return y if call.flag("keep_dims", False) else g.squeeze(y, [axis])
 

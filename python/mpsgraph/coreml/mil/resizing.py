@@ -1,7 +1,8 @@
 """Translations of resizing, resampling, and cropping along the last two axes.
 
-MIL's sampling modes determine which input position an output element i reads: i size / result for DEFAULT, aligned
-centers for UNALIGN_CORNERS, aligned corners for ALIGN_CORNERS, and half a step inside the corners for OFFSET_CORNERS.
+MIL's sampling modes determine which input position an output element i reads. DEFAULT reads i * size / result.
+UNALIGN_CORNERS aligns the centers of elements, ALIGN_CORNERS aligns the first and last elements, and OFFSET_CORNERS
+reads positions half a sampling step inside the corners.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ALIGNED = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS")
 
 
 def resized(call: Call, x: Tensor, sizes: list[int | Tensor], mode: str, nearest: bool = False) -> Tensor:
-    """Resize the last two axes of x, computing in float32 for float16 inputs."""
+    """Resize the last two axes of x. For float16, the interpolation is computed in float32."""
     g, rank = call.g, call.rank(x)
     if rank < 3:
         call.refuse(f"x must have at least rank 3, got shape {x.shape}")
@@ -35,7 +36,7 @@ def resized(call: Call, x: Tensor, sizes: list[int | Tensor], mode: str, nearest
 
 def _linear(call: Call, images: Tensor, sizes: list[int | Tensor], mode: str) -> Tensor:
     g = call.g
-    if mode == "ALIGN_CORNERS":  # A single output element samples the center.
+    if mode == "ALIGN_CORNERS":  # If the output has a single element, it samples the center.
         for axis, size in ((2, sizes[0]), (3, sizes[1])):
             if isinstance(size, Tensor):
                 raise call.data_dependent_shape(size)
@@ -112,7 +113,7 @@ def resize_bilinear(call: Call) -> Results:
 
 @mil("resize")
 def resize(call: Call) -> Results:
-    """Translate resize, given the sizes of the last axes, where 0 keeps a size."""
+    """Translate resize, given the new sizes of the last axes. A size of 0 keeps the old size."""
     x, count, mode = call.tensor("x"), call.integer("resized_dims"), call.text("sampling_mode", "DEFAULT")
     if count > 2 or count < 1:
         call.refuse(f"resized_dims must be 1 or 2, got {count}")
@@ -173,14 +174,14 @@ def resample(call: Call) -> Results:
 
 @mil("affine")
 def affine(call: Call) -> Results:
-    """Translate affine, which maps coordinates in [-1, 1] by a matrix per image.
+    """Translate affine, which maps coordinates in [-1, 1] with one matrix per image.
 
-    The map is x' = a0 x + a1 y + a2 and y' = b0 x + b1 y + b2.
+    The mapping is x' = a0 x + a1 y + a2 and y' = b0 x + b1 y + b2.
     """
     g, x, matrix = call.g, call.tensor("x"), call.tensor("transform_matrix")
     height, width = call.integer("output_height"), call.integer("output_width")
     if call.text("coordinates_mode") != "normalized_minus_one_to_one":
-        call.refuse("coordinates_mode must be 'normalized_minus_one_to_one'")
+        call.refuse(f"coordinates_mode must be 'normalized_minus_one_to_one', got {call.text('coordinates_mode')!r}")
     down, along = (np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in (height, width))
     grid = np.stack([*np.meshgrid(along, down), np.ones((height, width))], -1).reshape(-1, 3)
     rows = call.reshape(call.cast(matrix, float32), [call.dim(matrix, 0), 2, 3])

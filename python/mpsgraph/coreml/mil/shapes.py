@@ -19,7 +19,7 @@ def shape(call: Call) -> Results:
 
 @mil("reshape")
 def reshape(call: Call) -> Results:
-    """Translate reshape, where 0 keeps the operand's size and -1 is inferred."""
+    """Translate reshape. In the shape, 0 keeps the operand's size and -1 is inferred."""
     g, x = call.g, call.tensor("x")
     parts = call.partly_known("shape")
     if all(part is not None for part in parts):
@@ -87,7 +87,10 @@ def split(call: Call) -> Results:
 
 @mil("tile")
 def tile(call: Call) -> Results:
-    """Translate tile; counts that are not constant are supported only for axes of size 1, which are broadcast."""
+    """Translate tile.
+
+    Counts that depend on inputs are supported only for axes of size 1, along which x is broadcast.
+    """
     g, x = call.g, call.tensor("x")
     reps = call.partly_known("reps")
     if all(n is not None for n in reps):
@@ -124,7 +127,10 @@ def fill_like(call: Call) -> Results:
 
 @mil("range_1d")
 def range_1d(call: Call) -> Results:
-    """Translate range_1d: start, start + step, ... up to end. Bounds that are not constant must be integers."""
+    """Translate range_1d, which returns start, start + step, and so on, up to but excluding end.
+
+    Bounds that are not constant must be integers.
+    """
     g, dtype = call.g, call.dtype
     try:
         start, end, step = (call.value(name) for name in ("start", "end", "step"))
@@ -146,7 +152,7 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "clamp_to_e
 
 @mil("pad")
 def pad(call: Call) -> Results:
-    """Translate pad, with amounts before and after each of the last axes."""
+    """Translate pad, whose amounts are (before, after) pairs for the last axes."""
     x, mode = call.tensor("x"), call.text("mode", "constant")
     pairs, rank = call.ints("pad"), call.rank(x)
     if mode not in _MODES:
@@ -208,7 +214,9 @@ def batch_to_space(call: Call) -> Results:
 
 @mil("sliding_windows")
 def sliding_windows(call: Call) -> Results:
-    """Translate sliding_windows, which puts the elements of each window along a new axis after the sliding one."""
+    """Translate sliding_windows, which puts the elements of each window along a new axis after the axis it slides
+    along.
+    """
     g, x, axis = call.g, call.tensor("x"), call.axis(call.tensor("x"), call.integer("axis"))
     size, stride = call.integer("size"), call.integer("stride", 1)
     count = (call.size(x, axis) - size) // stride + 1
@@ -219,7 +227,7 @@ def sliding_windows(call: Call) -> Results:
 # --- lists ------------------------------------------------------------------------------------------------------------
 @mil("make_list")
 def make_list(call: Call) -> Results:
-    """Translate make_list, for a known length and element shape, as a stack of zeros."""
+    """Translate make_list, for a known length and element shape, as a tensor of zeros with one row per element."""
     g = call.g
     call.has("dynamic_length")
     dtype = {"fp16": "float16", "fp32": "float32"}.get(name := call.text("dtype", "fp32"), name)

@@ -16,13 +16,13 @@ def _bits(flags: Any) -> int:
 
 
 def _range(call: Call, x: Tensor) -> tuple[list[Any], dict[str, Any]]:
-    """Return starts, ends, strides, and masks as arguments for the graph's slicing methods."""
+    """Return the starts, ends, strides, and masks as arguments for the graph's slicing methods."""
     g, rank = call.g, call.rank(x)
     strides = call.ints("stride", [1] * rank)
     masks = {name: _bits(call.value(name, [False] * rank)) for name in ("begin_mask", "end_mask", "squeeze_mask")}
     begin, end = call.shape_operand("begin"), call.shape_operand("end")
     squeezed = masks["squeeze_mask"]
-    if squeezed:  # A squeezed axis takes one element at begin and ignores end.
+    if squeezed:  # A squeezed axis takes the one element at `begin` and ignores `end`.
         if isinstance(begin, list):
             ones = [_after(begin[i]) if squeezed >> i & 1 else None for i in range(rank)]
             masks["end_mask"] = (masks["end_mask"] & ~squeezed) | _bits(
@@ -64,7 +64,7 @@ def slice_update(call: Call) -> Results:
 
 @mil("slice_by_size")
 def slice_by_size(call: Call) -> Results:
-    """Translate slice_by_size, where a size of -1 extends to the end."""
+    """Translate slice_by_size. A size of -1 extends to the end of the axis."""
     g, x = call.g, call.tensor("x")
     sizes = call.shape_operand("size")
     if not isinstance(sizes, list):
@@ -85,7 +85,9 @@ def reverse(call: Call) -> Results:
 
 @mil("reverse_sequence")
 def reverse_sequence(call: Call) -> Results:
-    """Translate reverse_sequence, which reverses the first lengths[i] elements and keeps the rest in place."""
+    """Translate reverse_sequence, which reverses the first lengths[i] elements of entry i and keeps the others in
+    place.
+    """
     g, x = call.g, call.tensor("x")
     along, batch = call.axis(x, call.integer("seq_axis", 0)), call.axis(x, call.integer("batch_axis", 0))
     rank = call.rank(x)
