@@ -19,9 +19,10 @@ GraphTensors lower_call(Lowering& l) {
     l.unsupported(cat("'", symbol, "' has shapes that depend on values, so it can only run as a separate program; ",
                       "run it separately, or use device=\"cpu\" for both graphs"));
   if (!compiled->program().variables.empty())
-    l.unsupported(cat("'", symbol,
-                      "' has variables, which only the MPSGraph of its own graph can access; pass their values as "
-                      "operands, run it separately, or use device=\"cpu\" for both graphs"));
+    l.unsupported(
+        cat("'", symbol,
+            "' has variables, which cannot be accessed from another graph on device metal; pass their values as "
+            "operands, run it separately, or use device=\"cpu\" for both graphs"));
   ProgramLowering called(l.graph(), compiled->program(), {});
   called.intact = l.program.intact;
   GraphTensors results = called.lower_within(l.inputs);

@@ -160,7 +160,7 @@ void ProgramLowering::run() {
       continue;
     }
     MPSGraphTensor* tensor = tensor_of(target);
-    // Each target needs a tensor of its own: results are keyed by tensor, and feeds cannot be results.
+    // Each target needs a separate tensor, because results are keyed by tensor and feeds cannot be results.
     const bool given = target->operation->is("placeholder") || target->operation->is("constant");
     if (given || [taken containsObject:tensor]) tensor = [graph identityWithTensor:tensor name:nil];
     [taken addObject:tensor];

@@ -70,8 +70,8 @@ MPSGraphTensor* sorted_order(const Lowering& l, MPSGraphTensor* keys) {
 
 MPSGraphTensor* ascending_order(const Lowering& l, MPSGraphTensor* keys) {
   if (keys.dataType == MPSDataTypeInt32) return sorted_order(l, keys);
-  // Sort 64-bit keys by their low halves (unsigned), then by their high halves. Reinterpreted as int32, the halves are
-  // a new last axis.
+  // Sort 64-bit keys by their low 32 bits (unsigned), then by their high 32 bits. Reinterpreting the keys as int32
+  // splits them along a new last axis.
   const Steps s(l);
   Dims halves = dims_of(keys.shape);
   const auto last = static_cast<int64_t>(halves.size()) - 1;

@@ -374,7 +374,7 @@ std::vector<Probe> limit_probes(MetalDevice& device) {
             all_and_any),
       probe(device, "sorted_int64", "Are sorts of int64 complete?", "5000 shuffled numbers",
             "0 wrong positions: ascending_order in src/backends/metal/order.mm could sort int64 directly on this "
-            "system. More: it must sort high and low halves.",
+            "system. More: it must sort the high and low 32 bits separately.",
             sorted_int64),
       probe(device, "gathered_bools", "Do gathers of bool work?", "four elements of [1, 0, 1]",
             "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm could keep bool. Others, or an aborted "

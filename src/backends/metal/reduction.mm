@@ -114,7 +114,7 @@ Term extremum_of_integers(const Lowering& l, Method method) {
 // bfloat16 is converted to float32, which represents the same numbers exactly.
 Term floats(const Lowering& l) { return wide_input(l); }
 
-// NaN is the result only if there are no numbers.
+// Extremum that ignores NaN, unless all elements are NaN.
 GraphTensors extremum(Lowering& l, Method method, double worst) {
   if (!is_float(l.dtype())) return extremum_of_integers(l, method);
   const Term x = floats(l);

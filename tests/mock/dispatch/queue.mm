@@ -1,7 +1,7 @@
 // Dispatch queues: blocks start in the order of submission. A serial queue runs one at a time, a concurrent queue many,
 // except barriers, which run alone.
 //
-// A queue has no thread of its own. Whenever a block may start, start_what_can passes it to the pool, or, if a thread
+// A queue has no dedicated thread. Whenever a block may start, start_what_can passes it to the pool, or, if a thread
 // waits in dispatch_sync, wakes that thread, because the block of a dispatch_sync runs on the caller's thread.
 #include <dispatch/dispatch.h>
 

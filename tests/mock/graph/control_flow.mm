@@ -1,4 +1,4 @@
-// if, while, and for with blocks. A branch that is not taken does not run, and a block is evaluated anew in each
+// if, while, and for with blocks. A branch that is not taken does not run, and a block is evaluated again in each
 // iteration.
 //
 // Apple documents `for` over a half-open range with a positive step; `while` as before(values) -> condition and
