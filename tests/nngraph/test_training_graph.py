@@ -67,7 +67,7 @@ def test_training_graph_of_a_chain():
 
 @pytest.mark.parametrize("kind", ["addition", "subtraction", "multiplication"])
 def test_training_graph_of_a_residual_block(kind: str):
-    """Each gradient filter returns only the share of its own source, not what flows through the other one."""
+    """Each gradient filter returns only the share of its source, not that of the other source."""
     x = nn.ImageNode("x")
     inner, a = convolution(x, 4, 4, 1)
     node = {"addition": nn.AdditionNode, "subtraction": nn.SubtractionNode, "multiplication": nn.MultiplicationNode}[
