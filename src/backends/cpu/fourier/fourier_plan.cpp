@@ -1,4 +1,4 @@
-// Fourier plans: factors, twiddle factors, and convolutions, all computed in double, and the choice of instruction set.
+// Fourier plans: radices, twiddle factors, and convolutions, all computed in double, and the choice of instruction set.
 #include "backends/cpu/fourier/fourier_plan.h"
 #include "backends/cpu/instruction_set.h"
 
@@ -11,7 +11,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t shortest_matrix = 256;  // shorter signals run in lanes next to each other
+constexpr int64_t shortest_matrix = 256;  // shorter signals are transformed side by side in lanes
 
 std::vector<int> factors(int64_t n) {
   std::vector<int> result;
@@ -25,8 +25,8 @@ std::vector<int> factors(int64_t n) {
   return result;
 }
 
-// Return the divisor of n closest to its square root from above. Both sides of the matrix are then long, and the longer
-// one has enough points to fill all lanes.
+// Return the smallest divisor of n that is at least its square root. Both sides of the matrix are then long, and the
+// longer one has enough points to fill all lanes.
 int64_t longer_side(int64_t n) {
   auto d = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
   while (n % d != 0) --d;
@@ -43,7 +43,8 @@ int64_t power_of_two_from(int64_t n) {
 
 std::complex<double> root_of_unity(int64_t k, int64_t n) {
   k %= n;
-  const int64_t quarter = (8 * k / n + 1) / 2;  // nearest axis, at most an eighth of the circle away
+  // nearest multiple of a quarter turn, at most an eighth of the circle away
+  const int64_t quarter = (8 * k / n + 1) / 2;
   const double angle = 2 * std::numbers::pi * (static_cast<double>(4 * k - quarter * n) / static_cast<double>(4 * n));
   const double c = std::cos(angle), s = std::sin(angle);
   const std::complex<double> turned[4] = {{c, -s}, {-s, -c}, {-c, s}, {s, c}};
@@ -62,7 +63,7 @@ LanePlan<T>::LanePlan(int64_t n, int64_t columns, int lanes) : n(n) {
     Pass pass{radix, before, n / before / radix, {}, 0, {}};
     const int64_t whole = columns * before * radix;
     const bool turned = whole > radix;
-    const auto factor = [&](int which, int64_t q) {  // q < columns * before
+    const auto factor = [&](int which, int64_t q) {  // defined for q < columns * before
       const int64_t power = radix == 8 ? std::array{1, 1, 2, 4}[which] : which + 1;
       const int64_t eighth = radix == 8 && which == 1 ? whole : 0;
       return root_of_unity(8 * power * q + eighth, 8 * whole);

@@ -1,8 +1,9 @@
 // Fourier transforms along axes: fast_fourier_transform, real_to_hermitean_fft, hermitean_to_real_fft.
 //
-// Axes are transformed one after another, each as a set of signals that the threads share: real rows as complex rows of
-// half the length, short signals side by side in lanes, and long ones individually (fourier_plan.h). Other layouts are
-// gathered element by element. The reference sums the n products of each point in double.
+// Axes are transformed one after another. The signals along an axis are divided among the threads: real rows are
+// transformed as complex rows of half the length, short signals side by side in lanes, and long signals individually
+// (fourier_plan.h). For other layouts, the elements of each signal are gathered first. The reference kernel sums the n
+// products of each point in double.
 #include <complex>
 #include <tuple>
 
@@ -14,8 +15,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t longest_lanes = 8192;  // points; lanes of longer signals do not fit in cache
-constexpr int64_t least_points = 16384;  // per thread, about ten microseconds
+constexpr int64_t longest_lanes = 8192;  // maximum points per signal; lanes of longer signals do not fit in cache
+constexpr int64_t least_points = 16384;  // minimum points per thread, about ten microseconds of work
 
 enum class Kind { complex, real_to_hermitean, hermitean_to_real };
 
@@ -36,13 +37,13 @@ struct Axis {
   }
 };
 
-// Access to single elements in any layout, which reduces every kind of transform to a forward complex one: inverse
-// transforms exchange real and imaginary parts, or take the conjugate if the signal is real.
+// Access to single elements in any layout. It reduces every transform to a forward complex one: inverse transforms
+// exchange real and imaginary parts or, if the signal is real, take the conjugate.
 template <class T>
 struct Elements {
   Axis axis;
 
-  // Return point j of a signal, reconstructing the points that a Hermitian signal does not store.
+  // Return point j of a signal. Points that a Hermitian signal does not store are reconstructed.
   std::pair<T, T> get(const T* from, int64_t signal, int64_t j) const {
     if (axis.kind == Kind::real_to_hermitean) return {from[axis.element(signal, axis.n, j)], T(0)};
     const bool hermitean = axis.kind == Kind::hermitean_to_real, mirrored = hermitean && 2 * j > axis.n;
@@ -98,10 +99,10 @@ class AxisTransform {
   using Unit = void (AxisTransform::*)(int64_t unit, const T* from, T* to, T* work) const;
 
   int64_t blocks(int64_t count) const { return (count + functions_.lanes - 1) / functions_.lanes; }
-  // Size of one plane of a signal in numbers of T, rounded to whole vectors so that the next plane also begins at a
-  // cache line.
+  // Return the size of one plane of a signal in elements of type T, rounded up to entire vectors so that the next plane
+  // also begins at a cache line.
   int64_t room() const { return blocks(signal_.n + 1 + functions_.lanes) * functions_.lanes; }
-  size_t work() const {  // scratch numbers of T per thread
+  size_t work() const {  // scratch elements of type T per thread
     const size_t one = static_cast<size_t>(2 * room()) + signal_.work();
     return one_by_one_ ? one : std::max(one, static_cast<size_t>(6 * functions_.lanes * (signal_.n + 1)));
   }
@@ -116,7 +117,7 @@ class AxisTransform {
     });
   }
 
-  // Transform signals in lanes, gathered element by element.
+  // Transform signals in lanes after gathering their elements one by one.
   void scattered(int64_t unit, const T* from, T* to, T* work) const {
     const int64_t first = unit * functions_.lanes;
     some_lanes(first, std::min<int64_t>(functions_.lanes, axis_.signals() - first), from, to, work);
@@ -135,7 +136,7 @@ class AxisTransform {
     }
   }
 
-  // Transform adjacent complex signals.
+  // Transform adjacent complex signals (columns) in lanes.
   void columns(int64_t unit, const T* from, T* to, T* work) const {
     const int64_t column = unit % blocks(axis_.inner) * functions_.lanes;
     const int64_t first = unit / blocks(axis_.inner) * axis_.inner + column;
@@ -145,7 +146,7 @@ class AxisTransform {
     functions_.columns(lanes_, from + at, to + at, axis_.inner, axis_.inverse, scale_, work);
   }
 
-  // Transform short rows: complex ones, or real ones as complex rows of half the length.
+  // Transform short rows in lanes: complex rows, or real rows as complex rows of half the length.
   void rows(int64_t unit, const T* from, T* to, T* work) const {
     const int64_t lanes = functions_.lanes, first = unit * lanes, m = lanes_.n;
     if (first + lanes > axis_.signals()) {  // fewer rows than lanes
@@ -211,7 +212,7 @@ class AxisTransform {
   const Axis axis_;
   const Elements<T> elements_;
   const FourierFunctions<T>& functions_;
-  const bool halved_;  // real rows run as complex rows of half the length
+  const bool halved_;  // whether real rows are transformed as complex rows of half the length
   const HalfPlan<T> half_;
   const FourierPlan<T> signal_;
   const T scale_;
@@ -219,7 +220,7 @@ class AxisTransform {
   LanePlan<T> lanes_;
 };
 
-// The reference: evaluates the definition, point by point.
+// The reference kernel, which evaluates the definition of the transform point by point.
 template <class T>
 class PlainTransform {
  public:
@@ -249,7 +250,8 @@ class PlainTransform {
   std::vector<std::complex<double>> roots_;
 };
 
-// The axes of an operation, ordered so that all but the first or last are complex and transformed in place.
+// The axes of an operation in the order in which they are transformed. All transforms except the first or the last one
+// are complex and in place.
 struct Program {
   struct Step {
     Axis axis;

@@ -1,7 +1,7 @@
 // gather, gather_nd, gather_along_axis, and one_hot.
 //
-// An index outside [0, n) selects zero. Indices that must not be out of range were clipped or checked before
-// (compiler/indices.cpp).
+// An index outside [0, n) selects zero. Where such indices are not allowed, separate operations that run before these
+// kernels have already clipped or checked them (compiler/indices.cpp).
 
 #include <array>
 #include <cstring>
@@ -16,11 +16,12 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Gather single elements: to[row, pick] = from[row, index]. Groups of `shared` consecutive rows use the same indices.
+// Gather single elements: to[row, pick] = from[row, index of the pick], for each row and each pick (one entry of the
+// index tensor). Groups of `shared` consecutive rows use the same indices.
 template <class T, class Read>
 void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const T* from, const Read& read,
                    const std::byte* index, T* to) {
-  constexpr int64_t ahead = 32, cached = 1 << 20;  // picks, bytes
+  constexpr int64_t ahead = 32, cached = 1 << 20;  // counted in picks and in bytes
   const bool prefetches = shared == 1 && picks >= ahead && rows * n * int64_t{sizeof(T)} > cached;
   parallel_for(rows * picks, grain_for(2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
     while (begin < end) {
@@ -33,7 +34,7 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
         const int64_t i = read(index, own + pick);
         y[pick] = i >= 0 && i < n ? x[i] : T(0);
       };
-      // Prefetch later picks, including those of the next row, from an outer cache.
+      // Prefetch the elements of later picks, including picks of the next row, from an outer cache.
       for (const int64_t known = std::min(last, rows * picks - ahead - own); prefetches && pick < known; ++pick) {
         const int64_t later = pick + ahead;
         // computed as an integer, because the index may be out of range
@@ -48,7 +49,7 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
   });
 }
 
-// Copy a run of elements from `from`, or write zeros if it is null.
+// Copy `bytes` bytes from `from`, or write zeros if `from` is null.
 void pick_run(std::byte* to, const std::byte* from, int64_t bytes) {
   if (from)
     std::memcpy(to, from, static_cast<size_t>(bytes));
@@ -85,7 +86,8 @@ std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
   });
 }
 
-// Return the vectorized function that locates picks, or null if they must be located one by one.
+// Return the vectorized function that computes the positions that index vectors select, or null if each must be
+// computed separately.
 FindPositions find_positions(const NdPicks& p, DType indices) {
   if (p.depth < 1 || p.depth > NdPositions::deepest || p.n > INT32_MAX) return nullptr;
   if (indices != DType::int32 && indices != DType::int64) return nullptr;
@@ -93,7 +95,7 @@ FindPositions find_positions(const NdPicks& p, DType indices) {
   return (indices == DType::int32 ? of.of_int32 : of.of_int64)[p.depth - 1];
 }
 
-// Copy slices of `bytes` bytes at the given positions, with zeros for position -1.
+// Copy slices of `bytes` bytes from the given positions, and write zeros for position -1.
 using PickSlices = void (*)(const std::byte* from, const int32_t* positions, int64_t count, int64_t bytes,
                             bool all_inside, std::byte* to);
 template <size_t bytes>
@@ -133,7 +135,7 @@ std::unique_ptr<Kernel> lower_gather_nd(Lowering& lowering) {
     return kernel([=, pick = pick_slices_of_size(bytes), of_pick = p.depth * int64_t(size_of(indices.dtype)),
                    x = x.slot, indices = indices.slot, y = y.slot](Frame& f) {
       parallel_for(p.batch * p.picks, grain_for(bytes + p.depth * size), [&](int64_t begin, int64_t end) {
-        constexpr int64_t block = 1024;  // positions that fit in L1
+        constexpr int64_t block = 1024;  // positions per block, so that a block fits in L1
         int32_t positions[block];
         while (begin < end) {
           const int64_t count = std::min({block, end - begin, p.picks - begin % p.picks});
@@ -187,7 +189,7 @@ std::unique_ptr<Kernel> lower_gather_along_axis(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
   const Operand indices = lowering.input(0), y = lowering.output();
-  const AxisSplit s(y.dims, lowering.attributes().integer("axis"));  // n is the depth
+  const AxisSplit s(y.dims, lowering.attributes().integer("axis"));  // n is the depth of the one-hot vectors
   return dispatch_size(size_of(y.dtype), [&](auto type) {
     using T = typename decltype(type)::type;
     T on, off;

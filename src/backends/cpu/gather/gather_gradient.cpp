@@ -1,10 +1,11 @@
-// gather_gradient: adds the incoming gradients of gathered rows, row by row of the result.
+// gather_gradient: adds the incoming gradients of gathered rows, row by row of the result. A pick is one entry of the
+// index tensor.
 //
-// For long rows, the picks are first sorted by counting. Each row of the result is then computed at once, in L1 and in
-// float32 for half precision, and nothing is read or written twice. Threads take ranges of rows with similar numbers of
-// picks, and pieces of long rows, because the words of a text have very different frequencies. Short rows are
-// accumulated directly in memory. Equal indices are added in order, so the result does not depend on the threads.
-// Gradients of out-of-range indices are dropped.
+// For long rows, the picks are first sorted by counting. Each row of the result is then computed at once in L1, in
+// float32 for half precision, so no element is read or written twice. Threads divide the result into ranges of rows
+// with similar numbers of picks, because the words of a text have very different frequencies, and long rows into blocks
+// of columns. Short rows are accumulated directly in memory. Gradients of equal indices are added in order, so the
+// result does not depend on the number of threads. Gradients of out-of-range indices are dropped.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -18,16 +19,16 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t sorted_elements = 32;  // per row; shorter rows are faster without sorting
-constexpr int64_t block_elements = 1024;  // of a long row
+constexpr int64_t sorted_elements = 32;  // minimum elements per row for sorting; shorter rows are faster without it
+constexpr int64_t block_elements = 1024;  // elements per block of a long row
 constexpr int64_t pieces_of_thread = 4;
 
 template <class T>
 constexpr DType half_dtype = std::is_same_v<T, Half> ? DType::float16 : DType::bfloat16;
 
-// The picks of each row of the result, in order.
+// The picks (entries of the index tensor) that select each row of the result, in order.
 struct SortedPicks {
-  int32_t *begins, *picks;  // begins[n + 1]: first pick of each row
+  int32_t *begins, *picks;  // begins[row]: position in `picks` of the row's first pick; n + 1 entries
 
   static int64_t elements(const Picks& p) { return p.n + 1 + p.picks; }
   SortedPicks(const Picks& p, int32_t* memory) : begins(memory), picks(memory + p.n + 1) {}
@@ -41,13 +42,13 @@ struct SortedPicks {
     std::fill_n(begins, p.n + 1, 0);
     each([&](int64_t i, int32_t) { ++begins[i + 1]; });
     std::partial_sum(begins, begins + p.n + 1, begins);
-    // advances begins[i] to where the next row begins
+    // this loop advances begins[i] to where the next row begins
     each([&](int64_t i, int32_t pick) { picks[begins[i]++] = pick; });
     std::copy_backward(begins, begins + p.n, begins + p.n + 1);
     begins[0] = 0;
   }
 
-  // Return the first row of a piece, for pieces with similar totals of picks and rows.
+  // Return the first row of a piece, where all pieces have a similar total number of picks and rows.
   int64_t first_row(const Picks& p, int64_t piece, int64_t pieces) const {
     const int64_t wanted = (begins[p.n] + p.n) * piece / pieces;
     int64_t low = 0, high = p.n;
@@ -59,8 +60,8 @@ struct SortedPicks {
   }
 };
 
-// Compute columns [begin, end) of rows [first, last) of the result. `cleared` means that rows without picks are already
-// zero.
+// Compute columns [begin, end) of rows [first, last) of the result. `cleared` means that rows that no index selects are
+// already zero.
 template <class T>
 void add_up(const Picks& p, const SortedPicks& sorted, const T* incoming, int64_t first, int64_t last, int64_t begin,
             int64_t end, bool cleared, T* y) {
@@ -115,7 +116,7 @@ std::unique_ptr<Kernel> sorted_kernel(Lowering& lowering, const Picks& p) {
         add_up(p, sorted, f.at<const T>(from) + row * p.picks * p.inner, first, last, begin, end, mostly_zeros,
                f.at<T>(to) + row * p.n * p.inner);
       };
-      if (mostly_zeros)  // clear in a few long runs, which bypass the caches
+      if (mostly_zeros)  // clear the result in a few long ranges, which bypass the caches
         parallel_for(rows * p.n,
                      std::max(grain_for(p.inner * int64_t{sizeof(T)}), (rows * p.n + threads - 1) / threads),
                      [&](int64_t begin, int64_t end) {
@@ -141,7 +142,7 @@ std::unique_ptr<Kernel> sorted_kernel(Lowering& lowering, const Picks& p) {
   });
 }
 
-// Add the incoming gradient to y, which is cleared first. V is the accumulator type.
+// Clear y, and then add the incoming gradient to y. V is the accumulator type.
 template <class T, class V>
 void scatter(const Picks& p, const T* incoming, const std::byte* index, DType index_type, V* y) {
   const int64_t rows = p.batch * p.outer, ranges = rows >= thread_count() ? 1 : std::min<int64_t>(p.n, thread_count());

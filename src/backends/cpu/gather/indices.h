@@ -1,4 +1,4 @@
-// Reads index tensors of any integer type, testing the type once per loop instead of once per element.
+// Reads index tensors of any integer type, dispatching on the type once per loop instead of once per element.
 //
 // with_indices(dtype, f) calls f(read), where read(data, i) returns element i as int64.
 #pragma once
@@ -16,8 +16,8 @@ decltype(auto) with_indices(DType dtype, const F& f) {
   return f([dtype](const std::byte* data, int64_t i) -> int64_t { return integer_at(data, dtype, i); });
 }
 
-// Geometry of gather_nd and scatter_nd: [batch, n, inner] is indexed at [batch, picks]. Each pick consists of `depth`
-// indices into `axes`, whose sizes multiply to n.
+// Geometry of gather_nd and scatter_nd: a tensor [batch, n, inner] is indexed by [batch, picks] index vectors. Each
+// pick consists of `depth` indices into `axes`, whose sizes multiply to n.
 struct NdPicks {
   int64_t batch = 1, n = 1, inner = 1, picks = 1, depth = 0;
   Dims axes;

@@ -1,4 +1,4 @@
-// Locates the slices that index vectors select, several at a time, compiled for each instruction set.
+// Computes the positions that index vectors select, several at a time; compiled for each instruction set.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,13 @@
 
 namespace mpsgraph::cpu {
 
-// Set positions[i] to the position of pick i within axes of the given `lengths`, one per index of a pick, or to -1 if
-// it is out of range. Return whether all are in range. The product of the lengths must fit in int32.
+// For each pick i (an index vector), set positions[i] to its flat position in axes of the given `lengths`, or to -1 if
+// an index is out of range. Return whether all indices are in range. The product of the lengths must fit in int32.
 using FindPositions = bool (*)(const std::byte* indices, const int32_t* lengths, int64_t picks, int32_t* positions);
 
 struct NdPositions {
   static constexpr int64_t deepest = 3;
-  FindPositions of_int32[deepest], of_int64[deepest];  // by index type, for 1, 2, or 3 indices per pick
+  FindPositions of_int32[deepest], of_int64[deepest];  // functions by index type, for 1, 2, or 3 indices per pick
 };
 
 namespace baseline {

@@ -1,3 +1,3 @@
-// Location of index picks with AVX-512.
+// Positions of index vectors with AVX-512.
 #define MPSGRAPH_ISA avx512
 #include "backends/cpu/gather/nd_positions.inc"

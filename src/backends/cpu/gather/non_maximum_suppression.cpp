@@ -1,5 +1,5 @@
-// Greedy non-maximum suppression: candidates are tested in order of falling score against those already selected. Each
-// image is processed by one thread.
+// Greedy non-maximum suppression: candidates are compared, in order of decreasing score, with those already selected.
+// Each image is processed by one thread.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
@@ -12,7 +12,8 @@ struct Box {
   float area() const { return (bottom - top) * (right - left); }
 };
 
-// Return the corners in ascending order, whichever two opposite corners were given.
+// Return a box with its corners in ascending order, for input that specifies any two opposite corners or a center and a
+// size.
 Box box_of(const float* c, bool centers, bool width_first) {
   const float a = c[width_first], b = c[!width_first], d = c[2 + width_first], e = c[2 + !width_first];
   if (centers) return {a - d / 2, b - e / 2, a + d / 2, b + e / 2};
@@ -33,14 +34,15 @@ struct Plan {
   bool per_class = false, centers = false, width_first = false, indexed = false;
 };
 
-// The candidates of one image: those above the score threshold, by falling score, with ties in their original order.
+// A candidate of one image: a box and class above the score threshold. Candidates are sorted by decreasing score, with
+// ties in their original order.
 struct Candidate {
   float score;
   int32_t place;  // box * classes + class
 };
 
-// Write the selection order of one image, counted from 0, and return how many were selected. `taken` receives their
-// indices.
+// Write the zero-based selection order of one image, and return the number of selected candidates. `taken` receives
+// their `place` values.
 int64_t suppress(const Plan& p, const Box* boxes, const int64_t* class_of, Candidate* candidates, int64_t count,
                  int32_t* taken, int32_t* order) {
   const auto box = [&](int32_t place) { return place / p.classes; };
@@ -107,7 +109,7 @@ std::unique_ptr<Kernel> lower_order(Lowering& lowering) {
         f.at<int64_t>(counts)[image] =
             suppress(p, own, kinds, list, count, f.at<int32_t>(taken) + image * pairs, order + image * pairs);
       });
-      int64_t before = 0;  // total of the preceding images
+      int64_t before = 0;  // number of selections in the preceding images
       for (int64_t image = 0; image < p.images; before += f.at<int64_t>(counts)[image++])
         for (int64_t i = 0; i < pairs; ++i)
           if (int32_t& place = order[image * pairs + i]; place >= 0) place += static_cast<int32_t>(before);

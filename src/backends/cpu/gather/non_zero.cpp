@@ -15,8 +15,8 @@ bool is_non_zero(const T& x) {
     return x != T(0);
 }
 
-// The type-dependent functions: count the nonzeros among n elements, and list them in order. `found` needs room for one
-// more.
+// Functions that depend on the element type: count() counts the nonzeros among n elements, and find() lists their
+// indices in order. `found` needs room for one more index than there are nonzeros.
 struct NonZeros {
   int64_t (*count)(const std::byte* from, int64_t n);
   int64_t (*find)(const std::byte* from, int64_t n, int32_t* found);
@@ -72,7 +72,7 @@ std::unique_ptr<Kernel> lower_non_zero_indices(Lowering& lowering) {
         index[axis] = at % std::max<int64_t>(x.dims[static_cast<size_t>(axis)], 1);
       const int64_t last = rank > 0 ? x.dims.back() : 1;
       int64_t& column = index[std::max<int64_t>(rank - 1, 0)];
-      // Process pieces of rows: first find the nonzero elements, then write their indices.
+      // Process pieces of rows: first find the nonzero elements of a piece, then write their indices.
       constexpr int64_t room = 512;
       int32_t found[room + 1];
       for (int64_t n; i < begin(part + 1) && row < rows; i += n) {

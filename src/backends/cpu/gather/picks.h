@@ -1,4 +1,4 @@
-// Geometry of gather and its gradient: updates [batch, outer, n, inner] and indices [batch, picks].
+// Geometry of gather and its gradient: a tensor [batch, outer, n, inner] and indices [batch, picks].
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // scatter, scatter_nd, and scatter_along_axis: combine updates into a copy of the data.
 //
-// The work is partitioned so that no position of the result has two writers: by rows and columns around the axis or, if
-// there are few, by ranges of the axis. In the latter case, each thread walks all indices and takes those in its range.
-// Updates of the same position are therefore applied in order, and repeated runs give the same bits. Half precision is
-// combined in float.
+// The work is divided so that no position of the result is written by two threads: by rows and columns around the axis
+// or, if there are few of these, by ranges of the axis. With ranges, each thread reads all indices and applies only the
+// updates in its range. Updates of the same position are therefore applied in order, and repeated runs give bitwise
+// identical results. Half precision is combined in float.
 
 #include <array>
 #include <complex>
@@ -20,7 +20,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Computes a ∘ b. Integers wrap, and division by zero gives 0.
+// Computes a + b. In all combining functions, integers wrap, and division by zero gives 0.
 struct Add {
   template <class V>
   V operator()(V a, V b) const {
@@ -50,7 +50,7 @@ struct Div {
     return static_cast<V>(a / b);
   }
 };
-// NaN is preserved, from either operand.
+// If either operand is NaN, the result is NaN.
 struct Min {
   template <class V>
   V operator()(V a, V b) const {
@@ -70,17 +70,17 @@ struct Set {
   }
 };
 
-// Locates updates: find() returns positions in [0, n) for `count` updates of a row, starting at `pick` and `column`;
-// updates with other positions are skipped. It advances along the picks, or along the columns if every element has its
-// own position. This is a virtual call because compiling every way to find positions for every mode and element type
-// would produce thousands of loops.
+// Finds where updates are applied. find() returns positions in [0, n) for `count` updates of a row, starting at `pick`
+// and `column`; updates with positions outside this range are skipped. The updates are consecutive picks or, if every
+// element has its own position, consecutive columns. find() is virtual, because compiling every way to find positions
+// for every mode and element type would produce thousands of loops.
 class Positions {
  public:
   virtual ~Positions() = default;
   virtual void find(const std::byte* indices, int64_t row, int64_t pick, int64_t column, int64_t count,
                     int64_t* to) const = 0;
 };
-// Build a Positions from f(indices, row, pick, column), which returns one position.
+// Build a Positions object from f(indices, row, pick, column), which returns the position of one update.
 template <bool each, class F>
 std::shared_ptr<const Positions> positions(F f) {
   struct Found final : Positions {
@@ -95,26 +95,27 @@ std::shared_ptr<const Positions> positions(F f) {
   return std::make_shared<Found>(std::move(f));
 }
 
-// The result is [rows, n, inner], the updates are [rows, picks, inner]. A run of `inner` elements goes to one position,
-// or, with `each`, every element has its own position.
+// The result has shape [rows, n, inner], and the updates have shape [rows, picks, inner]. The `inner` elements of an
+// update share one position or, with `each`, every element has its own position.
 struct Shape3 {
   int64_t rows, n, inner, picks;
   bool each;
 };
 
-// The operations of one mode on one element type. They are function pointers, so that the code that walks over
-// positions is compiled only once.
+// The operations of one mode on one element type. The operations are function pointers, so that the loops over
+// positions are compiled only once.
 struct Combine {
-  // to[at[i] * inner + i] ∘ from[i] for positions in [low, high), i < count.
+  // For each i < count with a position at[i] in [low, high), combine from[i] into to[at[i] * inner + i].
   void (*elements)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                    int64_t count);
-  // Combine runs of elements: to[at[i] * inner + j] ∘ from[i * inner + j], j in [first, last).
+  // For each i < count with a position at[i] in [low, high), combine from[i * inner + j] into to[at[i] * inner + j],
+  // for j in [first, last).
   void (*runs)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
                int64_t count, int64_t first, int64_t last);
-  size_t bytes;  // per element
+  size_t bytes;  // bytes per element
 };
 
-constexpr int64_t most_at_once = 128;  // positions
+constexpr int64_t most_at_once = 128;  // maximum positions per call of find()
 
 template <class V, class Op>
 void combine_elements(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
@@ -133,7 +134,8 @@ void combine_runs(std::byte* to, const std::byte* from, const int64_t* at, int64
   auto* values = reinterpret_cast<V*>(to);
   const auto* updates = reinterpret_cast<const V*>(from);
   const auto room = static_cast<uint64_t>(high - low);
-  uint8_t within[most_at_once];  // collected without branches, which would be unpredictable when threads share ranges
+  // collected without branches, because these would be unpredictable when threads divide the axis into ranges
+  uint8_t within[most_at_once];
   int64_t found = 0;
   for (int64_t i = 0; i < count; ++i) {
     within[found] = static_cast<uint8_t>(i);
@@ -152,8 +154,8 @@ void combine_runs(std::byte* to, const std::byte* from, const int64_t* at, int64
 template <class V, class Op>
 constexpr Combine combine_of{combine_elements<V, Op>, combine_runs<V, Op>, sizeof(V)};
 
-// Return the operations of `mode` on elements of `dtype`. Integer sums and products, and plain copies, use unsigned
-// types.
+// Return the operations of `mode` on elements of `dtype`. Integer sums and products, and operations that only copy, use
+// unsigned types.
 Combine combine_for(const std::string& mode, DType dtype) {
   if (mode == "set")
     return dispatch_size(size_of(dtype), [](auto type) {
@@ -164,7 +166,7 @@ Combine combine_for(const std::string& mode, DType dtype) {
     using T = typename decltype(type)::type;
     using Ring = std::conditional_t<std::is_same_v<T, bool>, bool, typename UnsignedOf<T>::type>;
     if constexpr (is_half_type<T>) {
-      return combine_of<T, Set>;  // combined in float
+      return combine_of<T, Set>;  // with_halves_in_float combines half precision in float
     } else {
       if (mode == "sub") return combine_of<Ring, Sub>;
       if constexpr (!is_complex_type<T>) {
@@ -205,7 +207,7 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
       }
       for (int64_t pick = 0; pick < s.picks; pick += batch) {
         const int64_t count = std::min(batch, s.picks - pick);
-        // Without columns, elements with their own positions are laid out like picks.
+        // If there is only one column, elements with their own positions are laid out like picks.
         s.each ? positions.find(indices, row, 0, pick, count, at) : positions.find(indices, row, pick, 0, count, at);
         op.runs(value(0), update(pick, 0), at, low, high, s.inner, count, first, last);
       }
@@ -213,14 +215,14 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
   });
 }
 
-// If all elements of the data are equal, such as the zeros of a gradient, return that element, which is then written
-// instead of copied.
+// If all elements of the data are equal, as in the zeros of a gradient, return that element. Filling the result with it
+// is faster than copying the data.
 using Element = std::array<std::byte, sizeof(std::complex<double>)>;
 std::optional<Element> element_of_all(Lowering& lowering) {
   const Operation& made = *lowering.operation().input(0)->operation;
   const ConstantPtr value = made.is("constant") ? made.attributes.data("value") : nullptr;
   if (!value || !value->is_splat()) return {};
-  static_cast<void>(lowering.constant(0));  // avoids keeping a converted copy
+  static_cast<void>(lowering.constant(0));  // so that no converted copy is kept
   Element element{};
   const DType dtype = lowering.output().dtype;
   const auto of_half = static_cast<float>(value->scalar());

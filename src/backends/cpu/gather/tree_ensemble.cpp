@@ -1,13 +1,13 @@
 // tree_ensemble: evaluates decision trees on the rows of a matrix.
 //
-// Nodes are sorted so that the two children of a node are adjacent: a step is one comparison and one addition, without
-// an unpredictable branch. Because each step waits for its loads, several walks proceed at once, through one tree for
-// several rows or for one row through several trees. They end when none of them moves any more, as a leaf leads to
-// itself. Leaf weights are stored separately: if every leaf contributes to a single target and weights are summed, as
-// one number per leaf.
+// Nodes are sorted so that the two children of a node are adjacent, and descending by one level takes one comparison
+// and one addition, without an unpredictable branch. Because every level waits for its loads, several walks from root
+// to leaf run at once, through one tree for several rows or for one row through several trees. A leaf is its own child,
+// so the walks end when none of them moves any more. If every leaf contributes to a single target and weights are
+// summed, leaf weights are stored separately, as one number per leaf.
 //
-// If the trees are not constant, or not a valid forest, they are walked in their original form, as the reference does.
-// Nodes outside the table then read as zeros, as in gather.
+// If the trees are not constant, or not a valid forest, the kernel walks them in their original form, like the
+// reference kernel. Nodes outside the table then read as zeros, as in gather.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,7 +34,7 @@ struct TreeTables {
   const int32_t *features, *yes, *no, *roots;
   const T* splits;
   const uint8_t* missing;
-  int64_t nodes, trees, width;  // width: elements per row of x
+  int64_t nodes, trees, width;  // `width` is the number of elements per row of x
 
   bool is_leaf(int64_t i) const { return yes[i] == i && no[i] == i; }
 };
@@ -62,14 +62,14 @@ double start_of(TreeReduction reduction) {
 template <class T>
 struct TreeNode {
   T split;
-  int32_t feature, first;  // first: the child for yes, directly followed by the one for no
+  int32_t feature, first;  // `first` is the yes child, which is directly followed by the no child
 };
 
 template <class T>
 struct SortedForest {
   std::vector<TreeNode<T>> nodes;
   std::vector<uint8_t> missing;
-  std::vector<int32_t> roots, origin;  // origin: index of each sorted node in the original table
+  std::vector<int32_t> roots, origin;  // `origin` holds the index of each sorted node in the original table
   // The weight and target of each leaf, if every leaf has a single target.
   std::vector<double> weight;
   std::vector<int32_t> target;
@@ -99,7 +99,7 @@ std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, boo
     for (size_t i = root; i < result.nodes.size(); ++i) {
       if (i == level_end) ++level, level_end = result.nodes.size();
       const int32_t from = result.origin[i], self = static_cast<int32_t>(i);
-      if (t.is_leaf(from)) {  // every value compares as yes with <=, and as no with <
+      if (t.is_leaf(from)) {  // with <=, every value takes the yes branch, and with <, the no branch
         result.nodes[i] = or_equal ? TreeNode<T>{infinity, 0, self} : TreeNode<T>{-infinity, 0, self - 1};
         result.missing[i] = or_equal;
         continue;
@@ -116,7 +116,7 @@ std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, boo
   return result;
 }
 
-// Store one weight per leaf, if no leaf has more than one nonzero weight.
+// Store one weight and target per leaf, unless a leaf has more than one nonzero weight.
 template <class T, class W>
 void take_weights(SortedForest<T>& forest, const TreeTables<T>& t, const W* weights, int64_t targets) {
   forest.weight.assign(forest.nodes.size(), 0);
@@ -153,12 +153,13 @@ std::shared_ptr<const std::byte> constant_elements(const Operation& operation, s
 template <class T>
 struct KeptForest {
   std::optional<SortedForest<T>> forest;
-  std::shared_ptr<const std::byte> tables[8];  // keeps the tables alive, so that no others can reuse their addresses
+  std::shared_ptr<const std::byte> tables[8];  // kept alive, so that no other tables can reuse their addresses
 };
 
 template <class T, class Make>
 std::shared_ptr<const KeptForest<T>> kept_forest(const std::string& key, const Make& make) {
-  static std::mutex* const mutex = new std::mutex;  // never destroyed, so that both outlive static destructors
+  // the mutex and the map are never destroyed, so that they outlive static destructors
+  static std::mutex* const mutex = new std::mutex;
   static auto* const kept = new std::map<std::string, std::weak_ptr<const KeptForest<T>>>;
   const std::lock_guard lock(*mutex);
   if (const auto found = kept->find(key); found != kept->end())
@@ -169,7 +170,8 @@ std::shared_ptr<const KeptForest<T>> kept_forest(const std::string& key, const M
   return forest;
 }
 
-// Walk from `at` to leaves, with one row per walk. Not inlined, so that it is compiled only once.
+// Walk from the nodes in `leaves` down to leaves, with one row per walk. Not inlined, so that this function is compiled
+// only once.
 template <bool OrEqual, bool Numbers, class T>
 [[gnu::noinline]] void walk(const TreeNode<T>* nodes, const uint8_t* missing, const T* const (&of)[walks_at_once],
                             int32_t (&leaves)[walks_at_once]) {
@@ -252,11 +254,11 @@ class TreeEnsemble final : public Kernel {
  private:
   struct Range {
     int64_t row, end, tree, last;
-    double* sums;  // for all rows
+    double* sums;  // sums of all rows
   };
 
   void take_constants(Lowering& lowering) {
-    if (lowering.reference_only() || x_.dims[1] == 0) return;  // leaves read the first feature
+    if (lowering.reference_only() || x_.dims[1] == 0) return;  // every walk reads the first feature, even at a leaf
     KeptForest<T> made;
     std::string key = cat(depth_, " ", or_equal_, " ", x_.dims[1], " ", static_cast<int>(reduction_));
     for (size_t i = 1; i < 8; ++i) {
@@ -286,13 +288,13 @@ class TreeEnsemble final : public Kernel {
     if (!kept->forest) return;
     forest_ = {kept, &*kept->forest};
     if (forest_->weight.empty()) weights_ = kept->tables[7];
-    for (size_t i = 1; i < 8; ++i)  // no kernel reads their slots
+    for (size_t i = 1; i < 8; ++i)  // so that no kernel reads these slots
       if (const ConstantWeights taken = lowering.constant(i); taken && taken.packed) taken.packed();
   }
 
-  // Split the rows into parts and, if there are few rows, the trees as well.
+  // Divide the rows into parts and, if there are few rows, the trees as well.
   void cut() {
-    constexpr int64_t least_walks = 2048;  // per work item
+    constexpr int64_t least_walks = 2048;  // minimum walks per work item
     const int64_t rows = x_.dims[0], trees = tables_shape_[1];
     const int64_t wanted =
         std::clamp<int64_t>(rows * trees / least_walks, 1, int64_t{thread_count()} * items_per_thread);
@@ -332,7 +334,7 @@ class TreeEnsemble final : public Kernel {
     const SortedForest<T>& f = *forest_;
     const T* rows[walks_at_once];
     int32_t at[walks_at_once];
-    if (range.end - range.row < walks_at_once / 2) {  // few rows: walk several trees at once
+    if (range.end - range.row < walks_at_once / 2) {  // with few rows, walk several trees at once
       for (int64_t row = range.row; row < range.end; ++row) {
         std::fill(rows, rows + walks_at_once, x + row * width);
         for (int64_t tree = range.tree; tree < range.last; tree += walks_at_once) {
@@ -397,7 +399,7 @@ class TreeEnsemble final : public Kernel {
   std::shared_ptr<const SortedForest<T>> forest_;
   std::shared_ptr<const std::byte> weights_;  // set if leaves have several targets
   Slot tables_[7] = {}, sums_ = -1;
-  std::array<int64_t, 3> tables_shape_{};  // nodes, trees, features
+  std::array<int64_t, 3> tables_shape_{};  // numbers of nodes, trees, and features
   int64_t row_parts_ = 1, tree_parts_ = 1;
 };
 

@@ -1,13 +1,13 @@
-// Tiled kernels for scaled_dot_product_attention and its gradient: which operands they support, and how threads share
-// the work.
+// Tiled kernels for scaled_dot_product_attention and its gradient: which operands the kernels support, and how the work
+// is divided among threads.
 //
-// In the forward pass, threads take blocks of queries. In the backward pass, they take blocks of keys, each with all
-// queries of the heads that share those keys. With few heads, the keys are split into parts; each part accumulates its
-// own query gradient, and the parts are summed at the end. The split depends only on sizes, so repeated runs produce
-// the same bits.
+// For the attention itself, threads process blocks of queries. For its gradient, they process blocks of keys, each with
+// all queries of the heads that share those keys. With few heads, the keys are split into parts; each part accumulates
+// its own query gradient, and these are summed at the end. The split depends only on sizes, so repeated runs give
+// bitwise identical results.
 //
-// Half precision is converted to float32, except for bfloat16 on processors with bfloat16 dot products. Unsupported
-// cases are composed of matmuls and a softmax (core/ops/matrix_attention.cpp).
+// Half precision is converted to float32, except for bfloat16 on processors with bfloat16 dot products. Cases that the
+// kernels do not support are composed of matmuls and a softmax (core/ops/matrix_attention.cpp).
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -34,9 +34,10 @@ const AttentionTiles* attention_tiles_of_bfloat16() {
 
 namespace {
 
-constexpr size_t behind_sources = 3;  // last inputs of the gradient: incoming gradient, result, statistics
-constexpr int64_t enough_items = 32;  // the gradient splits the keys if there are fewer items
-constexpr int64_t longest_row = 512;  // maximum length of a query or value; tiles of longer rows do not fit in cache
+constexpr size_t behind_sources = 3;  // number of last inputs of the gradient: incoming gradient, result, statistics
+constexpr int64_t enough_items = 32;  // minimum work items of the gradient; with fewer, the keys are split
+// maximum elements of a query or value row; tiles of longer rows do not fit in cache
+constexpr int64_t longest_row = 512;
 constexpr int64_t fewest_queries = 16;
 
 bool is_gradient(const Operation& operation) { return operation.is("scaled_dot_product_attention_gradient"); }
@@ -46,7 +47,7 @@ size_t count_of_sources(const Operation& operation) {
          (operation.attributes.real("dropout") > 0 ? 1 : 0);
 }
 
-// Return all axes except the last two, padded with ones to `rank`.
+// Return all axes except the last two, with leading ones up to `rank` axes.
 Dims leading_axes(const Dims& dims, size_t rank) {
   Dims result(rank, 1);
   const size_t own = dims.size() > 2 ? dims.size() - 2 : 0;
@@ -54,7 +55,7 @@ Dims leading_axes(const Dims& dims, size_t rank) {
   return result;
 }
 
-// Return, for each batch, the index of the operand's matrix that broadcasting assigns to it.
+// Return, for each batch, the index of the operand's matrix that broadcasting assigns to this batch.
 std::vector<int64_t> matrices_of(const Dims& operand, const Dims& batches) {
   std::vector<int64_t> found(static_cast<size_t>(element_count(batches)), 0);
   const Dims own = leading_axes(operand, batches.size());
@@ -69,7 +70,7 @@ std::vector<int64_t> matrices_of(const Dims& operand, const Dims& batches) {
   return found;
 }
 
-// Sizes of an attention operation, and its batches: all heads of all samples.
+// Sizes of an attention operation, and the shape of its batches, which are all heads of all samples.
 struct Geometry {
   explicit Geometry(const Operation& operation) {
     const auto dims = [&](size_t i) -> const Dims& { return operation.input(i)->shape().dims(); };
@@ -103,16 +104,16 @@ struct Geometry {
   int64_t count() const { return element_count(batches); }
 
   AttentionSizes sizes;
-  Dims query, key, value, batches;  // leading axes
+  Dims query, key, value, batches;  // all axes except the last two
   int64_t mask_elements = 0;  // elements of one mask matrix
 };
 
 // Return whether the tiled kernel supports this attention and is at least as fast as two matmuls with a softmax between
 // them.
 //
-// Each batch needs its own queries; batches may share keys and values, but only together. A few queries are multiplied
-// by the keys without packing, and a small score matrix fits in cache anyway. The threshold is also IN_TILES in
-// python/mpsgraph/torch/aten/attention.py.
+// Each batch must have its own queries. Batches may share keys and values, but only both or neither. With few queries,
+// the matmuls read the keys without packing and are faster. With few scores, the score matrix fits in cache anyway. The
+// same threshold is IN_TILES in python/mpsgraph/torch/aten/attention.py.
 bool suits_tiles(const Operation& operation) {
   const DType dtype = operation.input(0)->dtype();
   if (dtype != DType::float32 && size_of(dtype) != 2) return false;
@@ -132,8 +133,8 @@ struct Draw {
   int64_t keys;
   float rate, raised;
 
-  // Compute the dropout factors of one row of scores. Scores are numbered row by row, in the order in which random()
-  // numbers its results: four per Philox block.
+  // Compute the dropout factors of one row of scores. Scores are numbered row by row and take random numbers in the
+  // same order as the elements of a random() result: four per Philox block.
   static void run(const void* state, int64_t row, int64_t first_key, int64_t count, float* factors) {
     const Draw& draw = *static_cast<const Draw*>(state);
     constexpr int64_t chunk = 32;
@@ -196,7 +197,7 @@ class AttentionKernel : public Kernel {
   const AttentionSizes& sizes() const { return geometry_.sizes; }
   float* scratch(const Frame& f, int64_t member) const { return f.at<float>(scratch_) + member * own_; }
 
-  // Return a row of an operand whose rows have `length` elements.
+  // Return row `row` of an operand whose rows have `length` elements.
   const std::byte* row(const Frame& f, Slot slot, int64_t row, int64_t length) const {
     return f.at<const std::byte>(slot) + row * length * tiles_.element_size;
   }
@@ -206,7 +207,7 @@ class AttentionKernel : public Kernel {
   const std::byte* key(const Frame& f, int64_t matrix) const {
     return row(f, slots_.key, matrix * sizes().keys, sizes().features);
   }
-  // Convert the mask to float32, once for all batches.
+  // Convert the mask to float32 before all batches, once per run.
   void prepare(const Frame& f) const {
     if (!widen_) return;
     const std::byte* mask = f.at<const std::byte>(slots_.mask);
@@ -241,7 +242,7 @@ class AttentionKernel : public Kernel {
   const Slots slots_;
   const float rate_, raised_;
   TileFunction widen_ = nullptr;  // converts a mask that is not float32
-  int64_t masks_ = 0, own_;  // mask elements; scratch floats per thread
+  int64_t masks_ = 0, own_;  // elements of the mask; scratch floats per thread
   Slot widened_mask_ = -1, scratch_;
 };
 
@@ -267,7 +268,7 @@ class ForwardKernel final : public AttentionKernel {
       }
     });
     parallel_items(geometry_.count() * blocks, [&](int64_t item, int64_t member) {
-      // last block first: with a causal mask it sees the most keys
+      // start with the last block, which sees the most keys under a causal mask
       const int64_t batch = item / blocks, block = blocks - 1 - item % blocks;
       AttentionMatrices m = matrices(f, batch);
       m.packed_keys = packed + key_of_[static_cast<size_t>(batch)] * matrix_;
@@ -280,7 +281,7 @@ class ForwardKernel final : public AttentionKernel {
   }
 
  private:
-  int64_t key_tiles_, matrix_;  // floats of one packed key matrix
+  int64_t key_tiles_, matrix_;  // key tiles per matrix; floats per packed key matrix
   Slot result_, packed_, statistics_ = -1;
 };
 
@@ -293,7 +294,7 @@ class BackwardKernel final : public AttentionKernel {
     result_ = lowering.input(behind + 1).slot;
     statistics_ = lowering.input(behind + 2).slot;
     for (size_t i = 0; i < 3; ++i) gradients_[i] = lowering.output(i).slot;
-    // Sort the batches so that those sharing keys are adjacent.
+    // Sort the batches so that those with the same keys are adjacent.
     const int64_t count = geometry_.count();
     for (int64_t i = 0; i < count; ++i) batches_.push_back(i);
     std::ranges::stable_sort(batches_, {}, [&](int64_t i) { return key_of_[static_cast<size_t>(i)]; });
@@ -349,7 +350,7 @@ class BackwardKernel final : public AttentionKernel {
  private:
   std::vector<int64_t> batches_;
   int64_t groups_, shared_by_, parts_, blocks_of_part_, width_;
-  bool direct_;  // query gradient is accumulated directly in the output
+  bool direct_;  // whether the query gradient is accumulated directly in the output
   Slot incoming_, result_, statistics_, gradients_[3], delta_, sharing_, sums_ = -1;
 };
 

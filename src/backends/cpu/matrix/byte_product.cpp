@@ -1,15 +1,16 @@
 // integer_matrix_multiplication: matmul of 8-bit integers with zero points, accumulated in int32.
 //
-// The micro-kernels are those of integer convolutions (convolution/convolution_integers.h). They multiply four steps of
-// a row at a time by a panel of 32 columns of signed bytes; unsigned bytes are packed with 128 subtracted. Zero points
-// are not subtracted from each element. With b = b' + 128 if b is unsigned, y = Y - 128 likewise, and t the value the
-// micro-kernels add to signed rows,
+// The micro-kernels are those of integer convolutions (convolution/convolution_integers.h). They multiply four
+// consecutive bytes of a row at a time by a panel of 32 columns of signed bytes; unsigned bytes are packed with 128
+// subtracted. Zero points are not subtracted from each element. Let a and b be the elements of a row and a column of
+// length k, and Z and Y their zero points. Let b' = b - 128 and y = Y - 128 if b is unsigned, otherwise b' = b and y =
+// Y, and let t be the value that the micro-kernels add to signed rows. Then
 //   Σ (a - Z) (b - Y) = Σ (a + t) b' - (Z + t) Σ b' - y (Σ a - k Z)
-// The second term is constant for a column, so the sums start with it. The third is a row factor times a column factor.
-// Panels of a constant and their sums are computed once, for all sizes of the other operand.
+// The second term is constant for a column and is the initial value of its sums. The third term is a row factor times a
+// column factor. Panels of a constant and their column sums are computed once, for all sizes of the left operand.
 //
 // Without these micro-kernels, or with zero points other than a scalar or one per column of the right operand, both
-// operands are converted to int32 and multiplied as such.
+// operands are converted to int32 before they are multiplied.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -40,7 +41,7 @@ bool is_known_zero(const Operation& operation, size_t i) {
 }
 
 struct ZeroPoint {
-  Slot slot = -1;  // -1: no zero point
+  Slot slot = -1;  // -1 if there is no zero point
   bool is_signed = false;
   int64_t count = 0;
   int32_t at(const Frame& frame, int64_t i) const {
@@ -107,16 +108,17 @@ class ByteProduct final : public Kernel {
 
  private:
   static constexpr int64_t least_products = 500000;  // minimum work per item, a few microseconds
-  static constexpr int64_t cached_bytes = 1 << 18;  // panel bytes that fit in L2 next to the rows
+  static constexpr int64_t cached_bytes = 1 << 18;  // bytes of panels that fit in L2 next to the rows
 
-  // Bytes of a packed panel: its elements, followed by the sum of each column.
+  // Bytes of a packed panel, which consists of its elements and the sum of each column.
   int64_t panel_bytes() const { return tile_columns * (steps_ * quad + static_cast<int64_t>(sizeof(int32_t))); }
   int32_t turned_by() const { return turn_ ? tiles_.turned_by : 0; }
   const int32_t* sums_of(const std::byte* panel) const {
     return reinterpret_cast<const int32_t*>(panel + tile_columns * steps_ * quad);
   }
 
-  // Split the rows and panels into items, such that the panels of an item stay in cache while its rows pass.
+  // Split the rows and panels into work items, so that the panels of an item stay in cache while all of its rows are
+  // multiplied.
   void cut() {
     const int64_t wanted = std::clamp<int64_t>(p_.count() * p_.m * p_.k * p_.n / least_products, 1,
                                                int64_t{thread_count()} * items_per_thread);
@@ -136,12 +138,13 @@ class ByteProduct final : public Kernel {
 
   void pack(const uint8_t* matrix, int64_t panel, std::byte* to) const {
     const int64_t first = panel * tile_columns, width = std::min<int64_t>(tile_columns, p_.n - first);
-    const int64_t whole = width < tile_columns ? 0 : p_.k / quad;  // quads entirely within the matrix
+    // groups of four rows that lie entirely within the matrix
+    const int64_t whole = width < tile_columns ? 0 : p_.k / quad;
     const uint8_t flipped = flip_ ? 0x80 : 0;
     auto* bytes = reinterpret_cast<uint8_t*>(to);
     int32_t sums[tile_columns] = {};
     tiles_.pack(matrix + first, p_.n, whole, flipped, bytes, sums);
-    for (int64_t i = whole; i < steps_; ++i) {  // pad with zeros
+    for (int64_t i = whole; i < steps_; ++i) {  // pad the panel with zeros
       uint8_t rows[quad * tile_columns];
       std::fill_n(rows, quad * tile_columns, flipped);
       for (int64_t k = i * quad; k < std::min(p_.k, (i + 1) * quad); ++k)
@@ -151,7 +154,7 @@ class ByteProduct final : public Kernel {
     std::memcpy(bytes + steps_ * tile_columns * quad, sums, sizeof sums);
   }
 
-  // Compute the initial value of each column's sums, and the column factor of the row terms.
+  // Compute the initial value of the sums in each column, and the column factors that multiply the row terms.
   void prepare_columns(const Frame& frame, const std::byte* panels) const {
     if (starts_ >= 0) {
       const auto factor = 0U - static_cast<uint32_t>(left_zero_.at(frame, 0) + turned_by());
@@ -172,7 +175,7 @@ class ByteProduct final : public Kernel {
   void prepare_rows(const Frame& frame) const {
     if (terms_ < 0 && copied_ < 0) return;
     const auto* a = frame.at<const uint8_t>(a_);
-    // all arithmetic wraps
+    // all arithmetic is modulo 2^32
     const uint32_t zero = static_cast<uint32_t>(p_.k) * static_cast<uint32_t>(left_zero_.at(frame, 0));
     parallel_for(rows_, grain_for(p_.k), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -233,13 +236,13 @@ class ByteProduct final : public Kernel {
   bool turn_, flip_;
   int64_t steps_, panels_, matrices_, rows_, row_parts_ = 1, panel_parts_ = 1;
   PackedPtr packed_;
-  std::vector<std::vector<TileRun>> runs_;  // by panel of packed weights
+  std::vector<std::vector<TileRun>> runs_;  // runs of each panel of packed weights
 };
 
-// Converts bytes to int32 and subtracts a zero point of any shape that broadcasts to them.
+// Converts bytes to int32 and subtracts a zero point of any shape that broadcasts to the shape of the bytes.
 struct LessZero {
   Operand from, zero, to;
-  Dims strides;  // of the zero point, by the operand's axes
+  Dims strides;  // strides of the zero point along the operand's axes
 
   LessZero(Lowering& lowering, size_t i) : from(lowering.input(i)), to(from), strides(from.dims.size(), 0) {
     to.dtype = DType::int32;
@@ -277,7 +280,7 @@ struct LessZero {
   }
 };
 
-// Presents the operation as a matmul of its converted int32 operands.
+// Presents the operation to the lowering of int32 matmul, with the converted operands.
 struct AsWhole final : Lowering {
   AsWhole(Lowering& given, Operand a, Operand b) : given(given), operands{std::move(a), std::move(b)} {}
   const Operation& operation() const override { return given.operation(); }

@@ -1,4 +1,4 @@
-// Gauss-Jordan elimination steps on a block of columns of a matrix, compiled for each instruction set.
+// Gauss-Jordan elimination on a block of columns of a matrix, compiled for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@ namespace mpsgraph::cpu {
 
 constexpr int64_t eliminated_columns = 16;  // maximum columns per block
 
-// Perform the elimination steps of columns [first, first + count) with partial pivoting, on these columns alone.
-// `columns` holds n rows of `eliminated_columns`, zero beyond `count`. exchanged[k] is set to the row that step k
-// exchanged with row k. On return, the columns hold the combined effect of the steps on the full matrix.
+// Eliminate columns [first, first + count), with partial pivoting, on these columns alone. `columns` holds n rows of
+// `eliminated_columns` elements, which are zero beyond `count`. exchanged[k] is set to the row that was exchanged with
+// row k. On return, `columns` holds the combined effect of these eliminations on the full matrix.
 template <class T>
 using Eliminate = void (*)(T* columns, int64_t n, int64_t first, int64_t count, int64_t* exchanged);
 

@@ -1,6 +1,7 @@
-// Blocked GEMM, with operands packed for each level of cache. A panel of the right operand stays in L1 while all rows
-// of a left block pass; the left block stays in L2 while all panels pass; and the panels of one chunk of the inner
-// dimension are used for all rows of the result. Chunks are summed in order and depend only on the number of steps.
+// Blocked GEMM, with operands packed for each level of cache. A panel of the right operand stays in L1 while it is
+// multiplied by all rows of a block of the left operand. This block stays in L2 while it is multiplied by all panels.
+// The panels of one chunk of the inner dimension are used for all rows of the result. Chunks are summed in order, and
+// their sizes depend only on the inner dimension.
 #include "backends/cpu/matrix/gemm.h"
 
 #include <algorithm>
@@ -12,11 +13,13 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t most_steps = 192;  // steps per chunk: 24 KB of doubles in a panel, 12 KB in a tile's rows
-constexpr int64_t block_rows = 96;  // 144 KB of doubles; a multiple of every tile height
-constexpr int64_t block_columns = 256;  // 384 KB of doubles; a multiple of every tile width
-constexpr int64_t panels_at_once = 4;  // packed together: rows of 512 contiguous bytes
-constexpr int64_t steps_at_once = 16;  // steps packed in each panel before moving to the next
+// maximum inner dimension of a chunk: 24 KB of doubles in a panel, 12 KB in a tile's rows
+constexpr int64_t most_steps = 192;
+constexpr int64_t block_rows = 96;  // rows of a left block: 144 KB of doubles; a multiple of every tile height
+constexpr int64_t block_columns = 256;  // columns of a right block: 384 KB of doubles; a multiple of every tile width
+// panels packed together, so that at least 512 contiguous bytes are read from each row
+constexpr int64_t panels_at_once = 4;
+constexpr int64_t steps_at_once = 16;  // matrix rows packed into each panel before moving to the next panel
 
 template <class T>
 const GemmTiles<T>& tiles_of() {
@@ -29,7 +32,8 @@ const GemmTiles<T>& tiles_of() {
   }
 }
 
-// This thread's buffers for packed blocks. They are kept, because a small GEMM may take less time than an allocation.
+// The current thread's buffers for packed blocks. They are reused, because a small GEMM may take less time than an
+// allocation.
 template <class T>
 struct Packed {
   alignas(64) T left[block_rows * most_steps];
@@ -50,7 +54,7 @@ Steps steps_of(int64_t steps, int64_t chunk) {
   return {begin, steps * (chunk + 1) / chunks - begin};
 }
 
-// Pack to packed[step][row] with `height` rows, padding missing rows with zeros.
+// Pack the left operand of a tile to packed[k][row] with `height` rows, padding missing rows with zeros.
 template <class T>
 void pack(const Matrix<const T>& m, int64_t height, decltype(GemmTiles<T>::pack_rows) whole, T* packed) {
   if (m.rows >= height) return whole(m.data, m.row_stride, m.column_stride, m.columns, packed);
@@ -60,15 +64,15 @@ void pack(const Matrix<const T>& m, int64_t height, decltype(GemmTiles<T>::pack_
       packed[step * height + r] = m.data[r * m.row_stride + step * m.column_stride];
 }
 
-// Pack the rows of tiles one after another.
+// Pack the rows of one tile after another.
 template <class T>
 void pack_left(const GemmTiles<T>& tiles, const Matrix<const T>& a, T* packed) {
   for (int64_t row = 0; row < a.rows; row += tiles.rows, packed += tiles.rows * a.columns)
     pack(a.block(row, 0, std::min<int64_t>(tiles.rows, a.rows - row), a.columns), tiles.rows, tiles.pack_rows, packed);
 }
 
-// Pack panels one after another. Several panels advance together by a few steps, so that each cache line is read
-// completely while it is available.
+// Pack one panel after another. A few rows at a time are packed into several panels, so that each cache line is read
+// completely while it is in cache.
 template <class T>
 void pack_right(const GemmTiles<T>& tiles, const Matrix<const T>& b, T* packed) {
   const int64_t width = tiles.columns, size = width * b.rows;
@@ -138,7 +142,7 @@ void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c
   }
 }
 
-// Memory order: [chunk][panel][step][column].
+// Panels are stored in the order [chunk][panel][k][column].
 template <class T>
 GemmPanels<T>::GemmPanels(int64_t steps, int64_t columns)
     : steps_(steps),

@@ -1,5 +1,5 @@
-// GEMM in float and double for matmul and convolution: double everywhere, because oneDNN does not support it, and both
-// types in builds without oneDNN.
+// GEMM in float and double for matmul and convolution. double is used in all builds, because oneDNN does not support
+// it, and float only in builds without oneDNN.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct Matrix {
   Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
 };
 
-// Compute c = a·b, or c += a·b, on the calling thread. An element of c has the same bits no matter which block of c it
-// is computed in.
+// Compute c = a·b, or c += a·b, on the calling thread. Each element of c is bitwise the same no matter which block of c
+// it is computed in.
 template <class T>
 void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate = false);
 
-// The right GEMM operand, packed once and then used with many left operands and by several threads. The results are
-// bitwise identical to those of gemm().
+// The right GEMM operand, packed once and then multiplied by many left operands, also by several threads. The results
+// are bitwise identical to those of gemm().
 template <class T>
 class GemmPanels {
  public:
   GemmPanels(int64_t steps, int64_t columns);
-  int64_t elements() const { return steps_ * panels_ * panel_columns_; }  // size of the packed panels
+  int64_t elements() const { return steps_ * panels_ * panel_columns_; }  // number of elements of the packed panels
   int64_t pieces() const;  // units that can be packed independently
   void pack(const Matrix<const T>& b, int64_t piece, T* memory) const;
   void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c) const;  // c = a·b

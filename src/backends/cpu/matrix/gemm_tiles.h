@@ -5,18 +5,20 @@
 
 namespace mpsgraph::cpu {
 
-// A register-blocked tile of the result: `rows` by `columns`, which is two vectors wide.
+// A register-blocked tile of the result with `rows` rows and `columns` columns, which are two vectors.
 template <class T>
 struct GemmTiles {
   int rows, columns;
-  // tile = a·b, or tile += a·b, with packed operands: each step reads `rows` elements of a and `columns` of b.
+  // Compute tile = a·b, or tile += a·b, with packed operands. Each step along the inner dimension reads `rows` elements
+  // of a and `columns` elements of b.
   void (*multiply)(int64_t steps, const T* a, const T* b, T* tile, int64_t row_stride, bool accumulate);
-  // packed[step][i] = from[i * stride + step * step_stride] for all rows i of a tile (or all columns); one stride is 1.
+  // Pack packed[step][i] = from[i * stride + step * step_stride] for all rows i of a tile (pack_rows) or all columns i
+  // (pack_columns). One of the strides must be 1.
   void (*pack_rows)(const T* from, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
   void (*pack_columns)(const T* from, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
 };
 
-constexpr int most_gemm_rows = 8, most_gemm_columns = 32;  // over all instruction sets
+constexpr int most_gemm_rows = 8, most_gemm_columns = 32;  // maximum over all instruction sets
 
 namespace baseline {
 extern const GemmTiles<float> gemm_tiles_float;

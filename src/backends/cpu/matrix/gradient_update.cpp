@@ -1,8 +1,8 @@
-// Weight gradient fused with its update: each block of the gradient is computed by our micro-kernels and consumed by
-// the update while it is in L2.
+// Weight gradient fused with the update of the weights: our micro-kernels compute each block of the gradient, and the
+// update reads the block while it is in L2.
 //
 // Threads take blocks as they become free. A block sums over all rows, so the result does not depend on which thread
-// takes it.
+// computes it.
 #include "backends/cpu/matrix/gradient_update.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace {
 
 using Tiles = ConvolutionTiles<float, float>;
 
-constexpr int64_t least_rows = 8, most_rows = 256;  // rows of the operands; larger matmuls do better on their own
-constexpr int64_t least_elements = 1 << 16;         // elements of the gradient
-constexpr int64_t block_elements = 1 << 14;         // a block that stays in L2
+constexpr int64_t least_rows = 8, most_rows = 256;  // range of operand rows; larger matmuls are faster without fusion
+constexpr int64_t least_elements = 1 << 16;  // minimum elements of the gradient
+constexpr int64_t block_elements = 1 << 14;  // elements of a block, which stays in L2
 
 class GradientUpdate final : public Kernel {
  public:
@@ -34,7 +34,7 @@ class GradientUpdate final : public Kernel {
         panels_(outputs_ / tiles.columns) {
     const int64_t most = std::max<int64_t>(block_elements / outputs_ / tiles.rows, 1) * tiles.rows;
     const int64_t threads = thread_count();
-    blocks_ = (inputs_ + most * threads - 1) / (most * threads) * threads;  // the same number for each thread
+    blocks_ = (inputs_ + most * threads - 1) / (most * threads) * threads;  // the same number of blocks for each thread
     panel_slot_ = floats(lowering, rows_ * outputs_);
     block_slot_ = floats(lowering, thread_count() * most * outputs_);
     block_size_ = most * outputs_;

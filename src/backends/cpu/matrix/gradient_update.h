@@ -1,6 +1,6 @@
 // The weight gradient of a dense layer, fused with the update that is its only user.
 //
-// Each thread computes a block of rows of the gradient into its own buffer, and the fused element-wise kernel of the
+// Each thread computes a block of rows of the gradient in its own buffer, and the fused element-wise kernel of the
 // update reads the block from there. The gradient, which is as large as the weights, is never written to memory.
 #pragma once
 
@@ -11,12 +11,13 @@
 
 namespace mpsgraph::cpu {
 
-// Return whether this matmul can be computed in blocks: float32 matrices, the left one transposed, with few rows.
+// Return whether this matmul can be computed in blocks: it must multiply float32 matrices that have few rows, the left
+// one transposed.
 bool computes_in_blocks(const Operation& product);
 
-// Build the fused kernel of gradient and update. `gradient` is the slot of the matmul's result, which stays empty;
-// `source` and `incoming` are the slots of its operands. If the update cannot read its operands in blocks, return null
-// and leave `update` unchanged.
+// Build the fused kernel of a gradient and its update. `gradient` is the slot of the matmul's result, to which nothing
+// is written; `source` and `incoming` are the slots of the matmul's operands. If the update cannot read its operands in
+// blocks, return null and leave `update` unchanged.
 std::unique_ptr<Kernel> gradient_update(Lowering& lowering, const Operation& product, Slot source, Slot incoming,
                                         Slot gradient, std::unique_ptr<Kernel>& update);
 

@@ -1,8 +1,8 @@
 // Matmul of integers and bools.
 //
-// 32- and 64-bit integers use register tiles (integer_tiles.h): a panel of columns is multiplied by one tile of rows
-// after another. Panels are packed, so that their steps are contiguous, if there are many tiles of rows; panels of a
-// constant are packed once. Shorter integers are widened to 32 bits, whose low bits are the wrapped result. A bool
+// 32- and 64-bit integers use register tiles (integer_tiles.h), and each panel of columns is multiplied by one tile of
+// rows after another. With many tiles of rows, panels are packed so that their rows are contiguous; panels of a
+// constant are packed once. Shorter integers are widened to 32 bits, and the low bits of the result are kept. A bool
 // counts as 0 or 1, and a nonzero result is true.
 #include "backends/cpu/matrix/integer_product.h"
 
@@ -50,7 +50,7 @@ class WholeProduct final : public Kernel {
                 pack(from + i / panels_ * p_.k * p_.n, i % panels_, reinterpret_cast<T*>(to) + i * panel);
             });
           });
-    // Split into items of similar work: panels, or parts of their rows if there are few panels.
+    // Split the work into items of similar size: panels or, if there are few panels, parts of the rows of each panel.
     const int64_t units = p_.count() * panels_, wanted = int64_t{thread_count()} * items_per_thread;
     const int64_t work = units * p_.m * std::max<int64_t>(p_.k, 1) * columns;
     const int64_t useful = std::clamp<int64_t>(work / least_products, 1, wanted);
@@ -70,7 +70,7 @@ class WholeProduct final : public Kernel {
   }
 
  private:
-  static constexpr int64_t few_tiles = 2;  // row tiles for which packing costs as much as it saves
+  static constexpr int64_t few_tiles = 2;  // number of row tiles up to which packing costs as much as it saves
   static constexpr int64_t least_products = 1 << 18;  // minimum work per item, a few microseconds
 
   void pack(const T* matrix, int64_t panel, T* to) const {

@@ -1,4 +1,4 @@
-// Exact integer matmul, wrapping in two's complement.
+// Exact integer matmul; overflow wraps in two's complement.
 #pragma once
 
 #include "backends/cpu/kernel.h"

@@ -1,5 +1,5 @@
-// Micro-kernels for matmul of 32- and 64-bit integers, compiled for each instruction set. Unsigned types also serve
-// signed operands, because the bits are the same in two's complement.
+// Micro-kernels for matmul of 32- and 64-bit integers, compiled for each instruction set. Micro-kernels for unsigned
+// types also multiply signed operands, because the results are bitwise the same in two's complement.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace mpsgraph::cpu {
 template <class T>
 struct WholeTiles {
   int rows, columns;  // maximum tile size
-  // out[r * out_stride + c] = sum over k of a[r * a_stride + k] * b[k * b_stride + c] for r < count, c < width. All
-  // `columns` of b are read.
+  // Compute out[r * out_stride + c] = sum over k < terms of a[r * a_stride + k] * b[k * b_stride + c] for r < count and
+  // c < width. All `columns` of b are read.
   void (*multiply)(int count, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t terms, T* out,
                    int64_t out_stride, int width);
 };

@@ -36,7 +36,7 @@ Products::Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.siz
   int64_t count = 1;
   for (size_t i = 0; i < batch_rank; ++i) count *= result[i];
   a = offsets_of(x, result, count), b = offsets_of(y, result, count);
-  bool tall = count > 1;  // batches that share one right operand form one tall matmul
+  bool tall = count > 1;  // batches with the same right operand become one tall matmul
   for (size_t i = 0; i < a.size(); ++i) tall &= b[i] == 0 && a[i] == static_cast<int64_t>(i) * m * k;
   if (tall) m *= count, a = b = {0};
 }
@@ -46,7 +46,7 @@ namespace {
 float dot(const float* a, const float* b, int64_t n) { return float_functions().dot(a, b, n); }
 double dot(const double* a, const double* b, int64_t n) {
   typedef double Vector __attribute__((vector_size(16), aligned(8), may_alias));
-  constexpr int64_t lanes = 2, vectors = 8;  // independent sums hide latency
+  constexpr int64_t lanes = 2, vectors = 8;  // several independent sums hide latency
   Vector sums[vectors]{};
   int64_t i = 0;
   for (; i + vectors * lanes <= n; i += vectors * lanes)
@@ -59,7 +59,7 @@ double dot(const double* a, const double* b, int64_t n) {
   return sum;
 }
 
-// Multiply rows by a single column. This is bound by reading the rows, and packing would read them twice.
+// Multiply rows by a single column. The time is bound by reading the rows, and packing would read them twice.
 template <class T>
 void multiply_by_column(const Products& p, const T* a, const T* b, T* c) {
   parallel_for(p.count() * p.m, grain_for(p.k * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
@@ -70,7 +70,7 @@ void multiply_by_column(const Products& p, const T* a, const T* b, T* c) {
   });
 }
 
-// Multiply a single row by blocks of columns, reading the matrix once and in place.
+// Multiply a single row by blocks of columns. The matrix is read once, in place.
 template <class T>
 void multiply_row(const Products& p, const T* a, const T* b, T* c) {
   constexpr int64_t columns = 256;
@@ -88,17 +88,19 @@ void multiply_row(const Products& p, const T* a, const T* b, T* c) {
   });
 }
 
-// Partition of the result of a packed matmul. Each block packs its own operands, because panels packed by another core
-// would have to come from an outer cache.
+// Partition of the result of a packed matmul into blocks. The thread that computes a block packs the operands of the
+// block, because panels packed by another core would have to come from an outer cache.
 struct Blocks {
-  int64_t down = 1, across = 1, rows, columns;  // size of a block, except for the last ones
+  // numbers of blocks, and the size of each block except for the last ones
+  int64_t down = 1, across = 1, rows, columns;
 
   explicit Blocks(const Products& p) : rows(p.m), columns(p.n) {
     const int64_t threads = thread_count(), products = std::max<int64_t>(p.count(), 1),
                   most = threads * blocks_of_thread;
     const int64_t useful = std::clamp<int64_t>(products * p.m * p.n * p.k / least_work, 1, most);
     if (products >= most || rows == 0 || columns == 0) return;
-    std::tuple<double, int64_t, int64_t> best{};  // thread utilization, block count, negative packing cost
+    // (thread utilization, block count, negative packing cost) of the best partition
+    std::tuple<double, int64_t, int64_t> best{};
     for (int64_t i = 1; i <= useful; ++i)
       for (int64_t j = 1; i * j <= useful; ++j) {
         const int64_t height = piece(p.m, i, row_unit), width = piece(p.n, j, column_unit);
@@ -118,7 +120,7 @@ struct Blocks {
   }
   static constexpr int64_t row_unit = 24, column_unit = 32;  // multiples of all tile sizes
   static constexpr int64_t blocks_of_thread = 2;
-  static constexpr int64_t least_work = 1 << 16;  // multiplications per block
+  static constexpr int64_t least_work = 1 << 16;  // minimum multiplications per block
 };
 
 template <class T>
@@ -170,8 +172,8 @@ void convert(const From* from, To* to, int64_t n) {
   });
 }
 
-// Reference kernel with plain loops. Signed integers are passed as unsigned ones, whose sums and products have the same
-// bits.
+// Reference kernel with plain loops. Signed integers are passed as unsigned integers, because sums and products are
+// bitwise the same.
 std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a, const Operand& b, const Operand& c) {
   const auto multiply = dispatch(c.dtype, [](auto type) {
     using T = typename decltype(type)::type;
@@ -186,8 +188,8 @@ std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a,
 }
 
 // A complex matmul computed as a real one. In memory, a and c are real matrices [m, 2k] and [m, 2n] with alternating
-// real and imaginary parts. If each row of b appears twice, once as is and once multiplied by i, the real product has
-// the same number of operations and can use the fastest real kernel.
+// real and imaginary parts. The real right operand contains each row of b twice, once unchanged and once multiplied by
+// i. The real matmul then takes the same number of operations as the complex one and can use the fastest real kernel.
 class ComplexProduct final : public Kernel {
  public:
   explicit ComplexProduct(Lowering& lowering)
@@ -206,7 +208,7 @@ class ComplexProduct final : public Kernel {
     product_->run(frame);
   }
   std::unique_ptr<KernelState> make_state() const override {
-    product_->index = index;  // the real matmul uses this kernel's state
+    product_->index = index;  // the real matmul uses the state of this kernel
     return product_->make_state();
   }
   std::string description() const override {
@@ -214,7 +216,7 @@ class ComplexProduct final : public Kernel {
   }
 
  private:
-  // Presents the complex operands as real matrices.
+  // Presents the complex operands to the lowering of real matmul as real matrices.
   struct Reals final : Lowering {
     Reals(Lowering& complex, Slot twice) : complex(complex), twice(twice) {}
     static Operand real(Operand x) {
@@ -293,7 +295,8 @@ std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   });
 }
 
-// Hamming distances between rows of a and rows of b: the number of differing bits, written as R.
+// Compute the Hamming distances between rows of a and rows of b, that is, the numbers of differing bits, as elements of
+// type R.
 template <class T, class R>
 void count_differences(const Products& p, const std::byte* a, const std::byte* b, std::byte* c) {
   const auto rows = static_cast<int64_t>(p.a.size()) * p.m;

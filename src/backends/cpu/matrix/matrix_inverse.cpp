@@ -1,9 +1,9 @@
 // In-place matrix inverse by Gauss-Jordan elimination with partial pivoting.
 //
-// Each step turns one column into a unit vector and stores a column of the inverse in its place, so no second matrix is
-// needed. The steps of a block of columns are computed on a packed copy of that block (elimination.h) and then applied
-// to the whole matrix by a GEMM, which reads it only once per block. Row exchanges are undone on the columns at the
-// end. Threads share many matrices, or the rows of a single large one.
+// The elimination of a column turns it into a unit vector and stores a column of the inverse in its place, so no second
+// matrix is needed. A block of columns is eliminated on a packed copy of that block (elimination.h) and then applied to
+// the whole matrix by a GEMM, which reads the matrix only once per block. Row exchanges are undone on the columns at
+// the end. Threads divide many matrices, or the rows of a single large one.
 
 #include <algorithm>
 
@@ -26,15 +26,15 @@ Eliminate<V> elimination() {
     return MPSGRAPH_BY_INSTRUCTION_SET(eliminate_double);
 }
 
-// Applies the elimination steps of a block of columns to all rows: each row gets the sum over p of factors[p] * row
-// first + p of `a`. `pivots` has room for `block` rows.
+// Applies the elimination of a block of columns to all rows of `a`: adds to each row the sum over p < count of
+// factors[p] * (row first + p of `a`). `pivots` has room for `block` rows.
 template <class V>
 class Application {
  public:
   Application(const V* a, int64_t n, int64_t first, int64_t count, V* pivots)
       : pivots_{std::copy_n(a + first * n, count * n, pivots) - count * n, count, n, n} {}
 
-  // Apply to rows [begin, end) of the matrix; `factors` holds `block` numbers for each row.
+  // Apply the elimination to rows [begin, end) of the matrix. `factors` holds `block` factors for each row.
   void run(V* a, const V* factors, int64_t begin, int64_t end) const {
     const int64_t n = pivots_.columns;
     gemm<V>({factors + begin * block, end - begin, pivots_.rows, block}, pivots_, {a + begin * n, end - begin, n, n},
@@ -52,7 +52,8 @@ struct Workspace {
   V *columns, *pivots;
 };
 
-// Invert one matrix. parallel(n, f) calls f(begin, end) over rows, in parallel if the matrix is large and the only one.
+// Invert one matrix. parallel(n, f) calls f(begin, end) for ranges of [0, n), in parallel if the matrix is large and
+// the only one.
 template <class V, class Parallel>
 void invert(V* a, int64_t n, const Workspace<V>& work, const Parallel& parallel) {
   const Eliminate<V> eliminate = elimination<V>();

@@ -1,4 +1,4 @@
-// Chooses the kernel of a matmul: GEMV, skinny and tiled kernels of our own, or oneDNN.
+// Chooses the kernel of a matmul: GEMV, one of our skinny or tiled kernels, or oneDNN.
 #include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/matrix/onednn_product.h"
 #include "backends/cpu/matrix/packed_product.h"
@@ -20,7 +20,7 @@ bool flag(const Lowering& lowering, std::string_view name) {
   return lowering.attributes().has(name) && lowering.attributes().boolean(name);
 }
 
-// GEMV: multiply the rows of a matrix by a vector in place. The kernel is bound by reading the matrix.
+// GEMV: multiply the rows of a matrix, in place, by a vector. The time is bound by reading the matrix.
 std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& vector, const Operand& result,
                                           Slot bias = -1, bool relu = false) {
   return kernel(
@@ -39,9 +39,9 @@ std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& 
       "matrix-vector product");
 }
 
-// GEMV with a row vector on the left, bound by reading the matrix. Each thread takes columns. If there are few columns,
-// it takes ranges of matrix rows, which it reads sequentially. The ranges depend only on sizes, so the result does not
-// depend on thread count.
+// GEMV with a row vector on the left, bound by reading the matrix. Threads divide the columns. If there are few
+// columns, threads divide the matrix rows instead, so that each reads them sequentially, and their partial sums are
+// added at the end. The ranges of rows depend only on sizes, so the result does not depend on the thread count.
 std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row, const Operand& matrix,
                                          const Operand& result, Slot bias, bool relu) {
   constexpr int64_t wide = 1024, piece_bytes = 65536, most_pieces = 16;
@@ -75,9 +75,9 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
       "vector-matrix product");
 }
 
-// Packed matmul for operands whose rows are a multiple of 2 KB apart and which oneDNN would read in place: rows 4 KB
-// apart share a single set of the L1 cache. With AVX-512 the packed kernel wins only for multiples of 4 KB from 8 KB
-// on, where each row is on its own page, and with fewer than 1,024 columns.
+// Build a packed matmul for operands whose rows are a multiple of 2 KB apart and which oneDNN would read in place. Rows
+// 4 KB apart share a single set of the L1 cache. With AVX-512, the packed kernel is faster only if rows are a multiple
+// of 4 KB and at least 8 KB apart, so that each row is on its own page, and if the other dimension is below 1,024.
 std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
                                               const ProductEpilogue& extras) {
   if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
@@ -87,13 +87,14 @@ std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand&
   const int64_t apart = transposed ? rows : columns, others = transposed ? columns : rows;
   const bool has_avx512 = onednn_multiplies_bfloat16(), one_set = apart % (2 * far) == 0;
   if (has_avx512 ? !one_set || apart < 4 * far : apart % far != 0) return nullptr;
-  // other dimension for which packing pays off
+  // minimum of the other dimension for which packing pays off
   const int64_t least = has_avx512 ? 256 : !one_set ? 64 : transposed ? 48 : 8;
   if (others < least || (has_avx512 && others >= 2 * far)) return nullptr;
   return packed_product(lowering, a, b, transposed, extras);
 }
 
-// Return a matmul kernel of our own where it is faster than oneDNN, or null. `plain` means that there is no epilogue.
+// Return a matmul kernel of our own if one is faster than oneDNN, otherwise null. `plain` means that there is no
+// epilogue.
 std::unique_ptr<Kernel> product_of_ours(Lowering& lowering, const Operand& a, const Operand& b,
                                         const ProductEpilogue& extras, bool plain) {
   const bool transpose_a = flag(lowering, "transpose_a"), transpose_b = flag(lowering, "transpose_b");
@@ -120,7 +121,7 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   if (!fused && vector && a.dtype == DType::float32 && !flag(lowering, "transpose_a"))
     return rows_times_vector(a, b, result);
   const Epilogue epilogue(lowering.operation());
-  // inner dimension, if one row meets transposed rows
+  // inner dimension, if a single row is multiplied by a transposed matrix
   const int64_t k = result.elements() > 0 ? b.elements() / result.elements() : 0;
   if (fused && a.dtype == DType::float32 && flag(lowering, "transpose_b") && !flag(lowering, "transpose_a") &&
       !epilogue.has_residual && a.elements() == k && b.dims.back() == k && b.elements() == k * result.elements())

@@ -1,6 +1,6 @@
 // oneDNN matmul in blocks. Each block is a single-threaded primitive, and the threads of our pool take blocks as they
-// become free. With oneDNN's own threads, every parallel region would wait for all of them, even descheduled ones
-// (decision 0030).
+// become free. With oneDNN's own thread pool, every parallel region would wait for all threads of the pool, even
+// descheduled ones (decision 0030).
 #include "backends/cpu/matrix/onednn_product.h"
 
 #include <array>
@@ -15,31 +15,31 @@ namespace {
 using dnnl::memory;
 using Description = dnnl::matmul::primitive_desc;
 
-// minimum work per block: about 10 microseconds, ten times the cost of a call
+// minimum multiply-adds per block: about 10 microseconds, ten times the cost of a call
 constexpr int64_t least_products = 1 << 19;
-// work per block if there are more blocks than threads, as each packs its operands
+// multiply-adds per block if there are more blocks than threads, because each block packs its operands
 constexpr int64_t usual_products = 1 << 23;
 constexpr int64_t blocks_per_thread = 4;
-constexpr int64_t enough_rows = 64;  // rows of a block that packs the whole right operand
+constexpr int64_t enough_rows = 64;  // minimum rows of a block that packs the entire right operand
 constexpr int64_t row_unit = 8, column_unit = 64;
 
-// Minimum block size for oneDNN's tiles and packing, and the smaller minimum used when some threads would otherwise
+// Minimum block size for oneDNN's tiles and packing. `smallest_block` is used instead when some threads would otherwise
 // have no work.
 struct LeastBlock {
   int64_t rows, columns;
 };
 constexpr LeastBlock least_block{48, 128}, smallest_block{24, 64};
 
-// oneDNN packs both float32 operands if the block is large enough. Otherwise it reads them in place, which makes large
-// matmuls take up to twice as long: all of them without AVX-512, and those with a transposed left operand with AVX-512,
-// especially if strides are powers of two.
+// oneDNN packs both float32 operands if the block is large enough. Otherwise, it reads the operands in place, which
+// makes large matmuls take up to twice as long. Without AVX-512, this affects all large matmuls; with AVX-512, only
+// those with a transposed left operand. Strides that are powers of two make it worse.
 bool needs_packing(bool transposed) { return transposed || !onednn_multiplies_bfloat16(); }
 bool packs(int64_t rows, int64_t columns) {
   const double most = onednn_multiplies_bfloat16() ? 0.00196 : 0.0038;
   return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < most;
 }
 
-// A matrix of `rank` dimensions; if it is used transposed, the last two dimensions and strides are swapped.
+// A matrix of `rank` dimensions. If it is used transposed, the last two dimensions and strides are already swapped.
 struct Matrix {
   memory::dims dims, strides;
   bool transposed;
@@ -53,7 +53,7 @@ struct Matrix {
   }
 };
 
-// One axis of the result, cut into pieces of equal size and a remainder.
+// One axis of the result, divided into pieces of equal size and a remainder.
 struct Cut {
   size_t axis = 0;
   int64_t size = 1, piece = 1;
@@ -74,19 +74,21 @@ int64_t most_blocks(int64_t products) {
   return std::clamp(products / usual_products, least, threads * blocks_per_thread);
 }
 
-// Relative cost per element of reading an operand again: for rows of the left one, and for columns of the right one.
+// Relative cost per element of reading operands again: `row` for rows of the left operand, `column` for columns of the
+// right operand.
 struct Rereading {
   int64_t row = 1, column = 1;
 };
 
-// Return the best partition of the result into at most `wanted` blocks that satisfy `allowed`. It keeps as few threads
-// idle at the end as possible; among equals, it prefers more blocks, then the least re-reading of operands. Return an
-// empty partition if none provides a block for every thread.
+// Return the best partition of the result into at most `wanted` blocks that satisfy `allowed`. The best partition
+// leaves the fewest threads idle at the end; among equally good partitions, it has the most blocks and then the least
+// re-reading of operands. Return an empty partition if no partition provides a block for every thread.
 template <class Allowed>
 std::vector<Cut> best_cuts(size_t rank, int64_t rows, int64_t columns, int64_t wanted, const Rereading& cost,
                            const Allowed& allowed) {
   const int64_t threads = std::min<int64_t>(thread_count(), wanted);
-  std::tuple<double, int64_t, int64_t> best{};  // thread utilization, block count, negative read cost
+  // (thread utilization, block count, negative read cost) of the best partition
+  std::tuple<double, int64_t, int64_t> best{};
   std::vector<Cut> cuts;
   for (int64_t down = 1; down <= wanted; ++down)
     for (int64_t across = 1; down * across <= wanted; ++across) {
@@ -105,8 +107,8 @@ std::vector<Cut> best_cuts(size_t rank, int64_t rows, int64_t columns, int64_t w
 std::vector<Cut> cuts_to_pack(size_t rank, int64_t rows, int64_t columns, int64_t wanted) {
   return best_cuts(rank, rows, columns, wanted, {}, packs);
 }
-// Partition for blocks that read both operands in place. Return an empty partition if there are few rows or columns,
-// which the general partition handles best.
+// Return a partition for blocks that read both operands in place. If there are few rows or columns, return an empty
+// partition, because the general partition is faster.
 std::vector<Cut> cuts_to_read(size_t rank, int64_t rows, int64_t columns, int64_t wanted, bool transposed) {
   constexpr int64_t many_rows = 2048, many_columns = 768;
   if (!transposed && (rows < many_rows || columns < many_columns)) return {};
@@ -118,7 +120,7 @@ std::vector<Cut> cuts_to_read(size_t rank, int64_t rows, int64_t columns, int64_
 
 class OnednnProduct final : public Kernel {
  public:
-  struct Part {  // an operand or the result
+  struct Part {  // the left operand, the right operand, or the result
     int argument;
     Slot slot;
     Matrix matrix;
@@ -215,12 +217,12 @@ class OnednnProduct final : public Kernel {
   std::string description() const override { return text_; }
 
  private:
-  struct Variant {  // primitive for blocks of one shape
+  struct Variant {  // a primitive for all blocks of one shape
     dnnl::matmul primitive;
     std::vector<memory::desc> parts;
     memory::desc scratchpad;
   };
-  struct Call {  // memory objects of one member
+  struct Call {  // memory objects that one thread passes to a primitive
     std::vector<memory> memories;
     std::vector<std::byte*> current;
     std::vector<dnnl_exec_arg_t> arguments;
@@ -237,13 +239,13 @@ class OnednnProduct final : public Kernel {
     }
   };
   struct State final : KernelState {
-    std::vector<Call> calls;  // [member][variant]
+    std::vector<Call> calls;  // indexed by [thread][variant]
   };
 
-  // Partition the result. Batched matmuls are first cut along a batch axis. float32 is then cut such that operands are
-  // packed, or re-read as little as possible, where that matters. Everything else is cut along columns and then rows.
-  // If each thread gets a single block with enough rows, the cut is along rows, so that threads read and write whole
-  // rows.
+  // Partition the result. Batched matmuls are first divided along a batch axis. float32 matmuls are then divided so
+  // that oneDNN packs the operands or, if it does not, re-reads them as little as possible. All others are divided
+  // along columns and then rows. If each thread gets a single block with enough rows, only rows are divided, so that
+  // threads read and write entire rows.
   void cut(size_t rank) {
     const memory::dims& result = parts_[2].matrix.dims;
     int64_t products = parts_[0].matrix.dims[rank - 1];
@@ -278,8 +280,8 @@ class OnednnProduct final : public Kernel {
     take(rank - 2, least.rows, row_unit);
   }
 
-  // Reduce the number of pieces slightly so that the block count is a multiple of the threads: on two threads, five
-  // blocks take as long as six.
+  // Reduce the number of pieces slightly so that the block count is a multiple of the thread count: on two threads,
+  // five blocks take as long as six.
   int64_t even(int64_t pieces) const {
     const int64_t blocks = count(), threads = thread_count();
     for (int64_t fewer = pieces; 2 * fewer > pieces; --fewer)
@@ -300,8 +302,8 @@ class OnednnProduct final : public Kernel {
     }
     return at;
   }
-  // Return whether a cut divides this operand: rows do not cut the right operand, columns do not cut the left one, and
-  // broadcast axes stay whole.
+  // Return whether a cut divides this operand. Cutting rows does not divide the right operand, cutting columns does not
+  // divide the left operand, and broadcast axes are never divided.
   static bool cuts_through(const Part& part, const Cut& cut, size_t rank) {
     if (part.argument == DNNL_ARG_SRC && cut.axis == rank - 1) return false;
     if (part.argument == DNNL_ARG_WEIGHTS && cut.axis == rank - 2) return false;
@@ -325,7 +327,7 @@ class OnednnProduct final : public Kernel {
   std::vector<Part> parts_;
   std::vector<Cut> cuts_;
   std::vector<Variant> variants_;
-  std::vector<size_t> variant_;  // by block
+  std::vector<size_t> variant_;  // index of the primitive for each block
   std::optional<Operand> relu_;
   int64_t members_ = 1;
   Slot scratch_ = -1;

@@ -7,8 +7,8 @@
 
 namespace mpsgraph::cpu {
 
-// Build the kernel, or return null if oneDNN has no implementation. The slow reference implementation counts only if
-// `take_reference` is true.
+// Build the kernel, or return null if oneDNN has no implementation. oneDNN's slow reference implementation is used only
+// if `take_reference` is true.
 std::unique_ptr<Kernel> onednn_product(Lowering& lowering, const Epilogue& epilogue, bool take_reference);
 
 }  // namespace mpsgraph::cpu

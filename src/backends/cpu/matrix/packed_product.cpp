@@ -1,10 +1,10 @@
-// Packed GEMM that accumulates the result one chunk of the inner dimension at a time. A plain left operand is read in
-// place, and the thread that multiplies some columns packs them into panels that stay in its caches. A transposed left
-// operand is packed by the thread that multiplies a block of its columns; all of these threads need the panels, so all
-// threads pack them beforehand.
+// Packed GEMM that accumulates the result one chunk of the inner dimension at a time. A left operand that is not
+// transposed is read in place, and the thread that multiplies a block of right columns packs these columns into panels
+// that stay in its caches. A transposed left operand is packed by the thread that multiplies a block of its columns.
+// All threads then need all panels of the right operand, so the threads pack these together beforehand.
 //
-// Chunks depend only on sizes, and one thread sums each element of a block, so the result has the same bits with any
-// number of threads.
+// Chunks depend only on sizes, and one thread sums each element of a block, so the results are bitwise identical for
+// any number of threads.
 #include "backends/cpu/matrix/packed_product.h"
 
 #include <algorithm>
@@ -18,12 +18,14 @@ namespace {
 
 using Tiles = ConvolutionTiles<float, float>;
 
-constexpr int64_t most_steps = 256;  // steps per chunk: a panel and a tile's rows fit in L1
-constexpr int64_t tiles_of_block = 16;  // rows of a chunk that stay in L2
-constexpr int64_t panels_of_block = 32;  // panels that use packed rows before they are packed again
-constexpr int64_t panels_at_once = 8;  // packed together: rows of at least 512 contiguous bytes
-constexpr int64_t steps_at_once = 16;  // steps packed in each panel before moving to the next
-constexpr int64_t items_for_a_thread = 4;  // minimum, unless blocks would become small
+// maximum inner dimension of a chunk, for which a panel and a tile's rows fit in L1
+constexpr int64_t most_steps = 256;
+constexpr int64_t tiles_of_block = 16;  // row tiles per block, whose part of a chunk stays in L2
+constexpr int64_t panels_of_block = 32;  // panels that are multiplied by packed rows before these are packed again
+// panels packed together, so that at least 512 contiguous bytes are read from each row
+constexpr int64_t panels_at_once = 8;
+constexpr int64_t steps_at_once = 16;  // matrix rows packed into each panel before moving to the next panel
+constexpr int64_t items_for_a_thread = 4;  // minimum blocks per thread, unless the blocks would become small
 
 class PackedProduct final : public Kernel {
  public:
@@ -106,7 +108,7 @@ class PackedProduct final : public Kernel {
     });
   }
 
-  // Pack `count` panels from `first` on, panel_size() apart.
+  // Pack `count` panels, starting at panel `first`, panel_size() floats apart.
   void pack_right(Frame& frame, int64_t first, int64_t count, int64_t chunk, float* panels) const {
     const Steps steps = steps_of(chunk);
     const int64_t last = std::min(first + count, panels_), column = first * tiles_.columns;
@@ -121,7 +123,7 @@ class PackedProduct final : public Kernel {
     }
   }
 
-  // Pack to packed[tile][step][row], with the full tile height per tile.
+  // Pack the left operand to packed[tile][step][row], where each tile has its full height.
   void pack_left(Frame& frame, int64_t row, int64_t rows, Steps steps, float* packed) const {
     const int64_t height = tiles_.rows, size = height * steps.count();
     const float* from = frame.at<const float>(left_) + steps.begin * rows_ + row;
@@ -140,7 +142,7 @@ class PackedProduct final : public Kernel {
     const int64_t first = across * block_panels_, last = std::min(first + block_panels_, panels_);
     const bool fresh = chunk == 0;
     const TileRun all{0, 0, steps.count()};
-    const float* factors[most_steps];  // one pointer per step or per row
+    const float* factors[most_steps];  // one pointer per inner index (transposed left operand) or per row
     if (transposed_) {
       pack_left(frame, row, rows, steps, packed);
       for (int64_t step = 0; step < steps.count(); ++step) factors[step] = packed + step * tiles_.rows;
@@ -176,7 +178,7 @@ class PackedProduct final : public Kernel {
     }
   }
 
-  // Store the sums; after the last chunk, apply the epilogue.
+  // Store the sums of a row of the tile. After the last chunk, apply the epilogue as well.
   void finish(Frame& frame, int count, const float* sums, int64_t stride, int64_t panel, bool last, float* out) const {
     TileEpilogue<float> epilogue;
     if (last) {

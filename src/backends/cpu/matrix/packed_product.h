@@ -1,8 +1,8 @@
-// float32 GEMM that packs both operands where it pays off, for sizes that oneDNN does not pack: the weight gradient of
+// float32 GEMM that packs its operands where this pays off, for sizes for which oneDNN does not: the weight gradient of
 // a dense layer, whose left operand is transposed, or the layer itself.
 //
-// Reading such operands in place is slow, because rows a multiple of 2 KB apart share a few cache sets and a column of
-// the operand evicts itself.
+// Reading these operands in place is slow. Rows that are a multiple of 2 KB apart share a few cache sets, so the
+// elements of a column evict each other.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace mpsgraph::cpu {
 
-// Build the kernel for left · right, or left^T · right if `transposed`, with the epilogue `extras`. Return null if this
-// processor has no micro-kernel for it.
+// Build the kernel for left · right, or left^T · right if `transposed`, with the epilogue `extras`. Return null if
+// there are no micro-kernels for this processor.
 std::unique_ptr<Kernel> packed_product(Lowering& lowering, const Operand& left, const Operand& right, bool transposed,
                                        const ProductEpilogue& extras);
 

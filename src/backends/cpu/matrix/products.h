@@ -1,4 +1,4 @@
-// Geometry of a batched matmul: the number and sizes of its products, and where their operands begin.
+// Geometry of a batched matmul: the number and sizes of the matmuls, and the offsets of their operands.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace mpsgraph::cpu {
 
-// Products of [m, k]·[k, n], and the operand offsets of each in elements.
+// Sizes of a batch of matmuls [m, k]·[k, n], and the offsets of the operands of each matmul, in elements.
 struct Products {
   int64_t m, n, k;
   std::vector<int64_t> a, b;

@@ -1,5 +1,6 @@
-// Skinny matmul with our micro-kernels: partial sums over ranges of the matrix's rows, added at the end. With a
-// transposed matrix, the ranges are columns of the result instead.
+// Skinny matmul with our micro-kernels. Threads compute partial sums over ranges of the matrix's rows, which are added
+// at the end. With a transposed matrix, the ranges of rows are columns of the result instead, and no partial sums are
+// needed.
 #include "backends/cpu/matrix/skinny_product.h"
 
 #include <algorithm>
@@ -13,9 +14,10 @@ namespace {
 using Tiles = ConvolutionTiles<float, float>;
 
 constexpr int64_t fewest_rows = 8, most_few_rows = 32;
-constexpr int64_t least_side = 256;  // of the matrix
-constexpr int64_t least_weights = 1 << 18, most_weights = 1 << 20;  // matrix elements: too many do not stay in L2
-constexpr int64_t least_steps = 128;  // steps per part
+constexpr int64_t least_side = 256;  // minimum side length of the matrix, in elements
+// range of matrix elements; larger matrices do not stay in L2
+constexpr int64_t least_weights = 1 << 18, most_weights = 1 << 20;
+constexpr int64_t least_steps = 128;  // minimum matrix rows per part
 constexpr int most_parts = 8;
 
 class SkinnyProduct final : public Kernel {
@@ -53,7 +55,7 @@ class SkinnyProduct final : public Kernel {
     return frame.at<float>(sums_slot_) + (part * panels_ + panel) * rows_ * tiles_.columns;
   }
 
-  // Multiply all rows by one panel of one part.
+  // Multiply all rows by one panel of columns of one part of the matrix.
   void multiply(Frame& frame, int64_t part, int64_t panel) const {
     const int64_t begin = steps_ * part / parts_, end = steps_ * (part + 1) / parts_;
     const float* source = frame.at<const float>(rows_slot_) + begin;
@@ -78,7 +80,7 @@ class SkinnyProduct final : public Kernel {
     if (extras_.residual >= 0)
       epilogue.residual = frame.at<const std::byte>(extras_.residual) - frame.at<const std::byte>(result_);
     for (int64_t row = 0; row < rows_; ++row) {
-      // prefetch the next row, mostly written by other threads
+      // prefetch the next row of partial sums, most of which other threads have written
       const float* next = sums + (rows_ + row) * tiles_.columns;
       for (int64_t part = 0; part < parts_; ++part)
         for (int64_t i = 0; i < tiles_.columns; i += 16) __builtin_prefetch(next + part * rows_ * columns_ + i);
@@ -92,8 +94,8 @@ class SkinnyProduct final : public Kernel {
   int64_t steps_, rows_, columns_, panels_, parts_;
 };
 
-// Skinny matmul with a transposed matrix, computing the transposed result: rows of the matrix become the rows of tiles,
-// and the rows of the other operand, transposed, their columns.
+// Skinny matmul with a transposed matrix. It computes the transposed result: the rows of the matrix are the rows of
+// tiles, and the rows of the other operand, transposed, are the columns.
 class SkinnyProductTransposed final : public Kernel {
  public:
   SkinnyProductTransposed(Lowering& lowering, const Tiles& tiles, const Operand& rows, const Operand& matrix)
@@ -105,7 +107,7 @@ class SkinnyProductTransposed final : public Kernel {
         panels_(rows.elements() / steps_ / tiles.columns),
         columns_(matrix.dims.front()) {
     const int64_t threads = thread_count(), most = threads * rows_of_block;
-    blocks_ = (columns_ + most - 1) / most * threads;  // the same number for each thread
+    blocks_ = (columns_ + most - 1) / most * threads;  // the same number of blocks for each thread
     panel_slot_ = lowering.scratch(static_cast<size_t>(rows.elements()) * sizeof(float));
   }
 
@@ -124,7 +126,8 @@ class SkinnyProductTransposed final : public Kernel {
   }
 
  private:
-  static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;  // transposed at a time
+  // rows per block; sizes of the parts that are transposed at a time
+  static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;
 
   int64_t border(int64_t block) const {
     const int64_t units = (columns_ + lanes - 1) / lanes;
@@ -159,8 +162,8 @@ class SkinnyProductTransposed final : public Kernel {
   int64_t steps_, panels_, columns_, blocks_ = 1;
 };
 
-// Return the micro-kernels if a skinny matmul pays off for `rows` and a matrix of this many steps and columns, else
-// null.
+// Return the micro-kernels if a skinny matmul pays off for `rows` and a matrix of this size with `columns` columns,
+// otherwise null.
 const Tiles* tiles_for(const Operand& rows, const Operand& matrix, int64_t columns) {
   const Tiles* tiles = convolution_tiles<float, float>();
   if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;

@@ -1,7 +1,7 @@
-// Sparse matrices: conversion to dense, gathering of entries, and matmul with a dense matrix without touching zeros.
+// Sparse matrices: conversion to dense, gathering of entries, and matmul with a dense matrix that skips zeros.
 //
-// For every storage format, the row and column of each entry are written down first. Threads then partition the result
-// by rows or columns, and each walks all entries in order, so duplicate entries are added in a fixed order.
+// For every storage format, the row and column of each entry are computed first. Threads then divide the result by rows
+// or columns. Each thread reads all entries in order, so duplicate entries are added in a fixed order.
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
 
@@ -12,9 +12,9 @@ struct Places {
   std::string storage;
   int64_t rows, columns, count;
   Operand index0, index1;
-  Slot row, column;  // one int64 per entry; row -1: unused
+  Slot row, column;  // one int64 per entry; row is -1 for unused entries
 
-  // Reads the indices from operands `first` and `first` + 1.
+  // The indices are operands `first` and `first` + 1.
   Places(Lowering& lowering, size_t first)
       : storage(lowering.attributes().string("storage")),
         rows(lowering.attributes().integers("shape")[0]),
@@ -50,7 +50,8 @@ struct Places {
   }
 };
 
-// Call f(begin, end) over [0, n), with as many threads as `work` elementary steps justify.
+// Call f(begin, end) for ranges that cover [0, n), using a number of threads appropriate for `work` elementary
+// operations.
 template <class F>
 void share(int64_t n, int64_t work, const F& f) {
   const int64_t parts = std::clamp<int64_t>(work / 32768, 1, std::clamp<int64_t>(n, 1, thread_count()));
@@ -125,7 +126,7 @@ std::unique_ptr<Kernel> lower_sparse_product(Lowering& lowering) {
     using T = typename decltype(type)::type;
     return kernel([=](Frame& f) {
       places.find(f);
-      // The matrix as it is multiplied has entry e in row i[e] and column j[e].
+      // entry e of the left operand (the matrix, transposed if requested) has row i[e] and column j[e]
       const int64_t *row = f.at<int64_t>(places.row), *i = row, *j = f.at<int64_t>(places.column);
       if (transposed) std::swap(i, j);
       const T *v = f.at<T>(values.slot), *d = f.at<T>(dense.slot);

@@ -1,7 +1,8 @@
 // Tiled matmul with our own micro-kernels, for sizes too small for oneDNN to pack.
 //
-// Without AVX-512, oneDNN reads the operands of such a matmul in place, with kernels that it generates on first use.
-// That takes 20 ms for each combination of operand layouts, as long as the rest of many a model's first run.
+// Without AVX-512, oneDNN reads the operands of such a matmul in place, using kernels that it generates on first use.
+// Generating them takes 20 ms for each combination of operand layouts, as long as the rest of the first run of many
+// models.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace mpsgraph::cpu {
 
-// Build the kernel for a x b in float32, batched, with b optionally transposed. Return null if oneDNN would pack its
-// operands.
+// Build the kernel for a batched float32 matmul a x b, with b optionally transposed. Return null if oneDNN would pack
+// its operands or is expected to be faster.
 std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, const ProductEpilogue& extras);
 
 }  // namespace mpsgraph::cpu
