@@ -124,7 +124,7 @@ def test_fit_requires_inputs_and_labels_as_one_pair():
             call()
         assert len(str(refused.value)) < 250
     assert len(make().fit(X, Y, progress=False).loss) == 10
-    with pytest.raises(mg.GraphError, match=r"there are no labels: a batch is a pair of arrays \(inputs, labels\)"):
+    with pytest.raises(mg.GraphError, match=r"the batch has no labels, .* pass a pair of arrays \(inputs, labels\)"):
         make().fit(X, progress=False)
     with pytest.raises(mg.DTypeError, match=r"got \(\[.*np.asarray"):
         make().fit((X.tolist(), Y.tolist()), progress=False)
@@ -165,10 +165,10 @@ def test_learning_rate_of_wrapped_optimizer_is_settable():
     trainer.train_step(X, Y).wait()
     assert (trainer.model.state_dict()["0.weight"] != before).any()
     for wrong in (-1, math.nan, math.inf, "0.1", None, True, [0.1]):
-        with pytest.raises(mg.GraphError, match="learning_rate must be a number of at least 0"):
+        with pytest.raises(mg.GraphError, match="learning_rate must be a finite number of at least 0"):
             trainer.optimizer.learning_rate = wrong
     trainer.learning_rate = lambda step: math.nan
-    with pytest.raises(mg.GraphError, match="rate of step 3 must be a number .*got nan"):
+    with pytest.raises(mg.GraphError, match="rate for step 3 must be a finite number .*got nan"):
         trainer.train_step(X, Y)
 
 
@@ -225,7 +225,7 @@ def test_class_weights_accept_arrays_and_lists(value):
     logarithms = (z - np.log(np.exp(z).sum(-1, keepdims=True)))[np.arange(3), [0, 1, 2]]
     expected = -(np.float64([1, 2, 4]) * logarithms).sum() / 7
     assert g.run({}, nn.losses.cross_entropy(logits, labels, class_weights=value)).item() == pytest.approx(expected)
-    with pytest.raises(mg.ShapeError, match=r"class_weights \(2,\)"):
+    with pytest.raises(mg.ShapeError, match=r"class_weights must have one entry .* got shape \(2,\)"):
         nn.losses.cross_entropy(logits, labels, class_weights=value[:2])
     weighed = nn.losses.binary_cross_entropy_with_logits(logits, logits * 0 + 1, positive_weight=value)
     expected = (np.float64([1, 2, 4]) * np.log1p(np.exp(-z))).mean()

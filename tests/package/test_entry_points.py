@@ -210,10 +210,10 @@ WORDS = (
     "constant",
     "inputs are",
     "values are not converted",
-    "must have one shape",
-    "has its state in a graph already",
+    "must have the shape of outputs",
+    "already has its state in another graph",
     "has no input",
-    "a dataset is arrays",
+    "the arrays of a dataset",
 )
 """Phrases that identify the wrong tensor, data or value better than the parameter name would."""
 SIGNATURE = re.compile(r"missing \d+ required|unexpected keyword|positional arguments? but|takes \d+ positional")

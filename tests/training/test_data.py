@@ -51,7 +51,7 @@ def test_batches_resume_from_their_state(taken):
 
 
 def test_invalid_batches_arguments_raise():
-    with pytest.raises(mg.ShapeError, match="arrays of equal length"):
+    with pytest.raises(mg.ShapeError, match="must have equal lengths"):
         mg.data.batches((X, Y[:5]), 5)
     with pytest.raises(mg.ShapeError, match="at least 1"):
         mg.data.batches((X, Y), 0)

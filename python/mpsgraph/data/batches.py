@@ -56,7 +56,7 @@ class Batches:
         if len(lengths) != 1 or -1 in lengths:
             shapes = ", ".join(str(array.shape) for array in self.arrays)
             raise ShapeError(
-                "dataset must be arrays of equal length, such as (images, labels), "
+                "the arrays of a dataset, such as inputs and labels, must have equal lengths, "
                 f"got {f'shapes {shapes}' if shapes else 'no arrays'}"
             )
         if batch_size < 1:
