@@ -1,9 +1,11 @@
 // Convolutions over two and three axes, grouped and depthwise, and their gradients with respect to the input and the
 // weights: the portable im2col kernels.
 //
-// A tile of output pixels is unfolded into a matrix of patches (im2col), and all three operations become matmuls:
-// result = patches·weights, d_weights = patchesᵀ·incoming, d_patches = incoming·weightsᵀ (folded back by adding). Half
-// precision is unfolded to float. The reference kernels run direct loops instead.
+// A tile of output pixels is unfolded into a matrix of patches (im2col), so that the convolution and both gradients
+// become matmuls:
+//   result = patches·weights, d_weights = patchesᵀ·incoming, d_patches = incoming·weightsᵀ
+// The rows of d_patches are then accumulated in the input gradient. Half precision is unfolded to float. The reference
+// kernels run direct loops instead.
 
 #include "backends/cpu/convolution/convolution.h"
 
@@ -293,8 +295,8 @@ std::unique_ptr<Kernel> zeros(const Operand& y) {
   return kernel([slot = y.slot, bytes = y.bytes()](Frame& f) { std::memset(f.at<std::byte>(slot), 0, bytes); });
 }
 
-// Shared body of the three lowerings. Each has two operands and a result, which take the roles of source, weights, and
-// result in a different order.
+// Shared body of the lowerings of a convolution and its two gradients. In each lowering, two operands and a result take
+// the roles of source, weights, and convolution result in a different order.
 template <class Direct, class Patches>
 std::unique_ptr<Kernel> lower(Lowering& lowering, const ConvolutionPlan& p, const Direct& direct,
                               const Patches& patches) {

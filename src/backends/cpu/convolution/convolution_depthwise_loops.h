@@ -1,5 +1,5 @@
-// Inner loops of depthwise convolutions, compiled for each instruction set. With channels last, vectors run along the
-// channels of a pixel; with channels first, along the pixels of a row.
+// Inner loops of depthwise convolutions, compiled for each instruction set. With channels last, a vector holds adjacent
+// channels of a pixel; with channels first, it holds adjacent pixels of a row.
 #pragma once
 
 #include <cstdint>

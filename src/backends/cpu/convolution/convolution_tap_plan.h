@@ -18,7 +18,7 @@ struct TapPlan {
     std::vector<Pixel> pixels;
   };
   struct Tap {
-    int64_t panel;                    // first step of its weights
+    int64_t panel;                    // index of the tap's first weight row in a panel
     // row numbers of the pixels of all images that see the tap, and source offsets that the tap reads
     std::vector<int64_t> rows, from;
   };

@@ -111,7 +111,7 @@ class TapProduct final : public Kernel {
     ahead.left -= count;
   }
 
-  // Split the rows into pieces of similar work, several per thread; if there are few rows, panels are split as well.
+  // Split the rows into pieces of similar work, several per thread. If there are few rows, split the panels as well.
   void cut(int64_t threads) {
     const int64_t wanted = threads > 1 ? threads * items_per_thread : 1;
     const int64_t most = std::max(plan_.products() / plan_.outputs / wanted, least_steps);

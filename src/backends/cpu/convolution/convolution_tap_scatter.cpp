@@ -111,7 +111,7 @@ class TapScatter final : public Kernel {
     }
   }
 
-  // Write the contributions of one row of incoming pixels to the image rows of its windows.
+  // Write the contributions of one row of incoming pixels to the image rows that their windows cover.
   void write_row(Frame& frame, int64_t image, int64_t y, float* products) const {
     const auto& [wz, wy, wx] = plan_.windows;
     const int64_t width = wx.kernel * plan_.inputs, step = plan_.x.step[1];  // contiguous elements of a window row

@@ -91,7 +91,7 @@ namespace {
 // number of source channels below which a panel for one tap of the input gradient would be mostly empty
 constexpr int64_t few_channels = 8;
 
-// Return the fallback for convolutions that do not run by taps: oneDNN's kernel or im2col.
+// Return the fallback for convolutions that do not run as one matmul per tap: oneDNN's kernel or im2col.
 std::unique_ptr<Kernel> another(Lowering& lowering) {
   return find_kernel(lowering.operation().kind(), Precedence::library)(lowering);
 }

@@ -28,14 +28,14 @@ struct TileRun {
 template <class S>
 struct TileEpilogue {
   const S* bias = nullptr;  // bias of the panel's columns
-  ptrdiff_t residual = 0;  // byte offset from a result to its residual; 0: none
+  ptrdiff_t residual = 0;  // byte offset from a result to its residual; 0 if there is no residual
   bool relu = false;
 };
 
 // The part of the micro-kernel interface that does not depend on the element type.
 struct TileRows {
   int rows;  // maximum rows per tile
-  int whole_rows = 1;  // granularity of rows; smaller counts take just as long
+  int whole_rows = 1;  // granularity of rows: a tile with fewer rows takes as long as the next multiple
   // Called by each thread before and after multiplying; may be null.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;

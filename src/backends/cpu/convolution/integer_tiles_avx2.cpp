@@ -73,7 +73,7 @@ constexpr int64_t steps_of_chunk = 256;  // steps whose widened rows fit in L1
 // elements of a widened row; not a multiple of a page, so that rows do not share cache sets
 constexpr int64_t wide_row = steps_of_chunk * group + 32;
 
-// A batch of wide steps: parts of runs, stored consecutively in the widened rows.
+// A batch of wide steps, collected from several runs and stored consecutively in the widened rows.
 struct Chunk {
   static constexpr int most_parts = 32;
   struct Part {
@@ -140,7 +140,7 @@ template <int R, int V>
 template <int R, bool Turn>
 [[gnu::noinline]] void add_wide(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,
                                 int width, int32_t (&sums)[R][columns]) {
-  constexpr int V = R == 1 ? columns / lanes : R == 2 ? 2 : 1;  // vectors of columns that fit in registers
+  constexpr int V = R == 1 ? columns / lanes : R == 2 ? 2 : 1;  // vectors of columns whose sums fit in registers
   alignas(32) int16_t wide[R][wide_row];
   Chunk chunk;
   const auto multiply = [&] {
@@ -162,7 +162,7 @@ template <int R, bool Turn>
 template <int R, bool Turn>
 void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,
                    std::byte* const* out, int width, const IntegerEpilogue& e) {
-  constexpr int V = R <= 2 ? columns / lanes : R <= 4 ? 2 : 1;  // vectors that fit in registers
+  constexpr int V = R <= 2 ? columns / lanes : R <= 4 ? 2 : 1;  // vectors of columns whose sums fit in registers
   alignas(32) int32_t begin[R][columns];
   for (int r = 0; r < R; ++r)
     for (int c = 0; c < columns; c += lanes)

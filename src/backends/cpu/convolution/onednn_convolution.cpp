@@ -113,8 +113,8 @@ bool usable(const Lowering& lowering, const std::vector<Operand>& operands) {
   return true;
 }
 
-// Return the slot of an operand in the primitive's layout: the operand itself, or a copy made before the primitive
-// runs.
+// Return the slot of an operand in the layout of the primitive: the slot of the operand itself, or of a copy made
+// before the primitive runs.
 Slot brought(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have, Slot slot, const memory::desc& want) {
   if (have == want) return slot;
   const Slot copy = lowering.scratch(want.get_size());

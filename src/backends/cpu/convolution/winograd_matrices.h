@@ -1,9 +1,9 @@
 // The Winograd matrices of F(m, r), computed at compile time from the points at which polynomials are evaluated (Toom
 // and Cook).
 //
-// Source and weights are treated as polynomials that are multiplied point by point; the last point is infinity. The
-// points are short binary fractions, ordered by their cost in accuracy (Barabasz, Anderson, Soodhalter and Gregg,
-// arXiv:1803.10986).
+// Source and weights are treated as polynomials, which are evaluated at these points and multiplied point by point. The
+// last point is infinity; the other points are short binary fractions, ordered by their cost in accuracy (Barabasz,
+// Anderson, Soodhalter and Gregg, arXiv:1803.10986).
 #pragma once
 
 #include <array>
@@ -61,11 +61,11 @@ template <int Results, int Taps>
 struct WinogradMatrices {
   static constexpr int points = Results + Taps - 1;
   static_assert(points - 1 <= static_cast<int>(std::size(winograd_points)));
-  static constexpr auto source = winograd_interpolation<points>();                 // Bᵀ
-  static constexpr auto weights = winograd_evaluation<points, Taps>(true);         // G
-  static constexpr auto weights_gradient = weights.transposed();                   // Gᵀ
-  static constexpr auto incoming = winograd_evaluation<points, Results>(false);    // A
-  static constexpr auto result = incoming.transposed();                            // Aᵀ
+  static constexpr auto source = winograd_interpolation<points>();  // Bᵀ
+  static constexpr auto weights = winograd_evaluation<points, Taps>(true);  // G
+  static constexpr auto weights_gradient = weights.transposed();  // Gᵀ
+  static constexpr auto incoming = winograd_evaluation<points, Results>(false);  // A
+  static constexpr auto result = incoming.transposed();  // Aᵀ
 };
 
 }  // namespace mpsgraph::cpu

@@ -1,9 +1,10 @@
 // The linear transforms of Winograd's minimal filtering on vectors of channels, compiled for each instruction set.
 //
-// A tile of m x m results of an r x r filter takes t x t products per channel, t = m + r - 1, instead of m² r²:
+// For each channel, m x m results of an r x r filter take t x t products, where t = m + r - 1, instead of m² r²:
 //   results = Aᵀ [(G weights Gᵀ) ⊙ (Bᵀ source B)] A
-// (Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and Gray, arXiv:1509.09308). Both gradients have the
-// same form; the weight gradient is Gᵀ [(A incoming Aᵀ) ⊙ (Bᵀ source B)] G, summed over tiles.
+// (Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and Gray, arXiv:1509.09308). ⊙ multiplies element by
+// element. Both gradients have the same form; the weight gradient is Gᵀ [(A incoming Aᵀ) ⊙ (Bᵀ source B)] G, summed
+// over tiles.
 #pragma once
 
 #include <cstdint>

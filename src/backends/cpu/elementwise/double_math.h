@@ -176,7 +176,8 @@ struct DoubleMath {
     return P::choose(P::less_or_equal(P::splat(0.), x), r, P::splat(std::numeric_limits<double>::quiet_NaN()));
   }
 
-  static constexpr double whole = 6755399441055744.;  // 2^52 + 2^51: adding it rounds to an integer in the low bits
+  // 2^52 + 2^51: adding this constant rounds to an integer in the low bits
+  static constexpr double whole = 6755399441055744.;
 
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();

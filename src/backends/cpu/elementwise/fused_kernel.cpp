@@ -95,7 +95,7 @@ void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims,
   }
 }
 
-constexpr int64_t serial_work = 1 << 15;  // below this, starting threads costs more than it saves
+constexpr int64_t serial_work = 1 << 15;  // minimum work; for less, starting threads costs more than it saves
 
 // Processes all elements of one fused kernel.
 struct Walk {

@@ -92,7 +92,8 @@ struct TileProgram {
 // Build the tile program of an operation. Throw UnsupportedError if an operation has no tile function.
 TileProgram build_tile_program(Lowering& lowering);
 
-// One or several fused kernels that all threads process together: the updates of all variables run as a single kernel.
+// A kernel that consists of one or several fused element-wise kernels, whose combined work is divided among all
+// threads. For example, the updates of all variables run as a single kernel.
 class FusedElementwiseKernel final : public Kernel {
  public:
   explicit FusedElementwiseKernel(TileProgram program);

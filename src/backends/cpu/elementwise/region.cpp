@@ -196,8 +196,8 @@ struct RegionBuilder {
     return is_repeated_row(strides) ? Access::periodic : Access::strided;
   }
 
-  // Return the instruction set to generate code for, or nullopt if none is supported or the reference kernel is
-  // requested.
+  // Return the instruction set for which to generate code. Return nullopt if no supported instruction set is available
+  // or the reference kernel is requested.
   std::optional<jit::VectorSet> vector_set() const {
     if (lowering.reference_only()) return std::nullopt;
     if (instruction_set() == "AVX-512") return jit::VectorSet::avx512;
@@ -339,7 +339,7 @@ struct RegionBuilder {
     }
   }
 
-  // Return the register that holds a value in its compute type, and whether it is a single element.
+  // Return the register that holds a value in its compute type, and whether the value is a single element.
   std::pair<int, bool> operand(const Tensor* value) {
     const auto input = input_of.find(value);
     if (input == input_of.end()) return {register_of.at(value), false};

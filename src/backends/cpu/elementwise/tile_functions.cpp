@@ -38,7 +38,7 @@ TileFunction order(std::string_view k, ScalarMask m) {
   return nullptr;
 }
 
-// Replace subnormals by 0. The processor already treats them as 0, but a C library that inspects their bits may not.
+// Replace subnormals with 0. The processor already treats them as 0, but a C library that inspects their bits may not.
 double flushed(double x) { return x == 0 ? std::copysign(0., x) : x; }
 double power(double a, double b) { return std::pow(flushed(a), flushed(b)); }
 double modulo(double a, double b) { return std::fmod(flushed(a), flushed(b)); }
@@ -405,7 +405,7 @@ TileFunction cast_from(DType to) {
   return nullptr;
 }
 
-// Round to half precision and back to float32, piece by piece.
+// Round to half precision and back to float32, a few hundred elements at a time.
 template <DType half>
 void round_loop(void* out, const void* const* in, int64_t n) {
   constexpr int64_t room = 512;

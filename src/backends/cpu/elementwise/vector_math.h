@@ -92,7 +92,7 @@ struct VectorMath {
   // q = (e^(2r) - 1) / 2, which is computed without cancellation near 0. For |x| > 9.1, tanh is 1 in magnitude.
   static V tanh(V x) {
     const V c = P::least(P::splat(9.1f), P::absolute(x));  // preserves NaN
-    constexpr float shift = 12582912.f + 127.f;  // adding it rounds to an integer in the low bits
+    constexpr float shift = 12582912.f + 127.f;  // adding this constant rounds to an integer in the low bits
     const V shifted = c * 2.88539008f + shift, n = shifted - shift;
     const V r = (c - n * 0.3466796875f) + n * 1.06097221e-4f;
     V p = r * 0.04442404583096504f + 0.13386476039886475f;

@@ -1,5 +1,5 @@
 // non_zero_indices: each thread counts the nonzeros in its part of the elements, and then writes their indices after
-// those of the preceding parts.
+// the indices of all preceding parts.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int walks_at_once = 8;
 
-// The operands other than x, in their original form.
+// The operands of tree_ensemble other than x, as the operation receives them.
 template <class T>
 struct TreeTables {
   const int32_t *features, *yes, *no, *roots;
@@ -75,8 +75,8 @@ struct SortedForest {
   std::vector<int32_t> target;
 };
 
-// Sort the nodes breadth first, tree by tree. Return nullopt if nodes are out of range, form cycles, are deeper than
-// `depth`, or are shared so often that copying them would take much more memory.
+// Sort the nodes of each tree breadth first. Return nullopt if node indices are out of range, if nodes form cycles or
+// are deeper than `depth`, or if nodes are shared so often that copying them would take much more memory.
 template <class T>
 std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, bool or_equal) {
   constexpr T infinity = std::numeric_limits<T>::infinity();

@@ -46,7 +46,7 @@ class Assembler {
   struct Extra {
     int immediate = -1;
     int mask = 0;  // number of the k register; AVX-512 only
-    bool zero = false;  // masked-out lanes become 0 instead of keeping their value
+    bool zero = false;  // set masked-out lanes to 0 instead of keeping their values
     bool broadcast = false;  // the memory operand is one element for all lanes; AVX-512 only
     bool half = false;  // use half of the vector length, as on the narrow side of a conversion
   };

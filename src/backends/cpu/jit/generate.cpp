@@ -249,7 +249,7 @@ class Generator {
   // Return whether a node's register is pinned for the whole loop, as for hoisted invariants.
   bool stays(int node) const { return register_[node] >= 0 && owner_[register_[node]] == pinned; }
 
-  // Free the registers of operands that have no later use, so the result may take one of them.
+  // Free the registers of operands that have no later use, so that the result may take one of these registers.
   void release(std::initializer_list<int> operands) {
     for (int node : operands)
       if (node >= 0 && register_[node] >= 0 && owner_[register_[node]] == node && dies(node)) {

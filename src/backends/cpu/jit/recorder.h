@@ -21,7 +21,7 @@ class Recorder {
   std::optional<int> load(DType dtype, int stream) { return read(Kind::load, dtype, stream); }
   // Record one element that all lanes read.
   std::optional<int> scalar(DType dtype, int stream) { return read(Kind::scalar, dtype, stream); }
-  // Record an operation. `shared` means that the result has uses other than a single store.
+  // Record an operation. `shared` means that the result has uses other than a single store to memory.
   std::optional<int> apply(const Operation& operation, std::span<const int> operands, bool shared);
   bool store(DType dtype, int value, int stream);
   int sum(int value);  // returns the index of the accumulator; 32-bit lanes only

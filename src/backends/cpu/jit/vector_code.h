@@ -52,7 +52,7 @@ enum class Kind : uint8_t {
   scale,  // a 2^b, b rounded down; this and the nodes up to look_up require AVX-512
   near_reciprocal,  // 1 / a within 1 ulp, for normal numbers below 2^126; 32-bit lanes only
   mantissa,  // mantissa of a, in [3/4, 3/2)
-  exponent,  // floor(log2 |a|), the exponent of its leading bit
+  exponent,  // floor(log2 |a|)
   logarithm,  // returns b, a logarithm of a, or if a is not positive and finite: -inf for 0, inf for inf, otherwise NaN
   // entry of the aligned 16-entry table at address `bits`, indexed by the low four bits of a; 64-bit lanes only
   look_up,

@@ -1,5 +1,5 @@
-// GEMM in float and double for matmul and convolution. double is used in all builds, because oneDNN does not support
-// it, and float only in builds without oneDNN.
+// GEMM in float and double for matmul and convolution. In all builds, double uses this GEMM, because oneDNN does not
+// support double. In builds without oneDNN, float uses it as well.
 #pragma once
 
 #include <cstdint>
