@@ -6,6 +6,7 @@ tools/site/reference.py generates the reference from these docstrings without th
 from __future__ import annotations
 
 import doctest
+import enum
 import importlib
 import inspect
 import re
@@ -19,7 +20,7 @@ from harness.pages import ROOT
 
 sys.path.insert(0, str(ROOT / "tools" / "site"))
 import reference
-from docstrings import has_example, markdown
+from docstrings import arguments, has_example, markdown
 
 NAMES = reference.public_names()
 PAGES = reference.pages()
@@ -74,26 +75,33 @@ def test_docstring_examples_of_core_classes_run(each: reference.Public):
 def test_docstrings_convert_to_markdown():
     text = """Rectified linear unit.
 
-    result = a*b*c. Args: x, any shape. Result: `DType` of x. Errors: DTypeError.
+    result = a*b*c.
+
+    Args:
+        x: Tensor of any shape, that is:
+            also a `DType`.
+        *rest: Further tensors.
+
+    Returns:
+        A tensor with the dtype of x.
+
+    Raises:
+        DTypeError: If x is complex.
+
     Source: MPSGraph reLUWithTensor:name:.
 
-    >>> 1 + 1
-    2
+    Example:
+        >>> 1 + 1
+        2
     """
     assert markdown(text).splitlines() == [
-        "Rectified linear unit.",
-        "",
-        r"result = a\*b\*c.",
-        "",
-        *(":Arguments:", "  x, any shape.", ":Result:", "  {py:obj}`DType` of x.", ":Errors:", "  DTypeError."),
-        *(":Source:", "  MPSGraph reLUWithTensor:name:."),
-        "",
-        *("```pycon", ">>> 1 + 1", "2", "```"),
+        *("Rectified linear unit.", "", r"result = a\*b\*c.", ""),
+        *(":Arguments:", "  - `x`: Tensor of any shape, that is: also a {py:obj}`DType`."),
+        *("  - `*rest`: Further tensors.", ":Returns:", "  A tensor with the dtype of x."),
+        *(":Raises:", "  - `DTypeError`: If x is complex.", ":Source:", "  MPSGraph reLUWithTensor:name:."),
+        *("", "```pycon", ">>> 1 + 1", "2", "```"),
     ]
-    block = "Trains.\n\nArgs:\n    model: a module,\n        that is: or a `Model`.\n    loss: a name.\n"
-    assert markdown(block).splitlines()[2:] == [
-        *(":Arguments:", "  - `model`: a module, that is: or a {py:obj}`Model`.", "  - `loss`: a name."),
-    ]
+    assert arguments(text) == ["x", "rest"]
 
 
 def test_reference_describes_inherited_members():
@@ -106,3 +114,34 @@ def test_reference_describes_inherited_members():
     assert "state_dict" not in dict(reference.members_of(module.Linear, public)), (
         "state_dict must be described only with Module"
     )
+
+
+RETURNED = {  # classes that the package constructs; their docstrings describe what users read
+    "mpsgraph.StepResult",
+    "mpsgraph.TrainableModel",
+    "mpsgraph.coreml.DeferredModel",
+    "mpsgraph.onnx.DeferredModel",
+    "mpsgraph.jax.Function",
+    "mpsgraph.jax.Jitted",
+}
+PARAMETERS = [
+    (path, value)
+    for each in NAMES
+    if not each.is_value and not (inspect.isclass(each.value) and issubclass(each.value, (BaseException, enum.Enum)))
+    for path, value in [(each.path, each.value), *reference.methods_of(each)]
+    if path not in RETURNED
+]
+
+
+@pytest.mark.parametrize(("path", "value"), PARAMETERS, ids=[path for path, _ in PARAMETERS])
+def test_args_section_lists_every_parameter(path: str, value: object):
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except ValueError:  # a function bound from C++ has no signature at run time
+        return
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {p.name for p in parameters if p.name not in ("self", "cls") and p.kind not in variadic}
+    open_ended = {p.name for p in parameters if p.kind in variadic}
+    described = set(arguments(inspect.getdoc(value) or ""))
+    assert named <= described, f"{path} does not describe {sorted(named - described)}"
+    assert open_ended or described <= named, f"{path} has no parameters {sorted(described - named)}"

@@ -33,6 +33,7 @@ PHRASES = {
 }
 MESSAGES = {r"\b(, )?came\b": "got"}
 EXCEPTIONS = {"tests/project/test_prose.py", "docs/decisions/README.md", "LICENSE"}
+QUOTATIONS = {"Nobody inspects the spammish repetition"}  # the input of a known hash
 PATTERNS = [(re.compile(pattern, re.IGNORECASE), remedy) for pattern, remedy in PHRASES.items()]
 IN_MESSAGES = [(re.compile(pattern), remedy) for pattern, remedy in MESSAGES.items()]
 FILES = [name for name in tracked() if name not in EXCEPTIONS]
@@ -40,6 +41,8 @@ FILES = [name for name in tracked() if name not in EXCEPTIONS]
 
 def complaints(passage: Passage) -> list[str]:
     """Return what is wrong with a passage, a line for each phrase."""
+    if passage.text in QUOTATIONS:
+        return []
     patterns = PATTERNS + (IN_MESSAGES if passage.kind == "message" else [])
     return [
         f"{passage}: {match[0]!r}; write: {remedy}"

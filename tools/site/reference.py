@@ -268,6 +268,14 @@ def members_of(owner: type, public: dict[int, str]) -> list[tuple[str, Any]]:
     return list(found.items())
 
 
+def methods_of(each: Public) -> list[tuple[str, Any]]:
+    """Return a class's documented methods by path, "mpsgraph.Trainer.fit"; a function has none."""
+    if not inspect.isclass(each.value):
+        return []
+    members = members_of(each.value, {})
+    return [(f"{each.path}.{name}", member) for name, member in members if not isinstance(member, property)]
+
+
 def _directive(kind: str, name: str, value: Any, *, owner: type | None = None, inside: list[str] | None = None) -> str:
     """Return an object description in Sphinx's Python domain."""
     shown = "" if kind in ("property", "exception") else signature(value, owner)

@@ -246,7 +246,17 @@ class RNNDescriptor:
         return False
 
     def native(self, float32_weights: bool | None = None) -> _core.RecurrentDescriptor:
-        """Return the core descriptor with the current weights, after loading, reading, and purging the data sources."""
+        """Return the core descriptor with the current weights, after loading, reading, and purging the data sources.
+
+        Args:
+            float32_weights: Whether weights are float32 instead of float16. Defaults to use_float32_weights.
+
+        Returns:
+            The descriptor of the compiled core.
+
+        Raises:
+            ShapeError: If a number of feature channels is not a positive integer.
+        """
         i, h = self.input_feature_channels, self.output_feature_channels
         for size in (i, h):
             if not isinstance(size, (int, np.integer)) or size < 1:

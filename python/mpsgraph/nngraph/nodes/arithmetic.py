@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..._core import ImageNode
@@ -203,7 +204,14 @@ class ComparisonNode(Node):
     kind_name = "comparison"
 
     def __init__(
-        self, left: ImageNode, right: ImageNode, comparison_type: str = "equal", *, label: str = "", **strides: Any
+        self,
+        left: ImageNode,
+        right: ImageNode,
+        comparison_type: str = "equal",
+        *,
+        label: str = "",
+        primary_stride: Sequence[int] = (1, 1, 1),
+        secondary_stride: Sequence[int] = (1, 1, 1),
     ) -> None:
-        attributes = {"comparison_type": comparison_type, **{k: list(v) for k, v in strides.items()}}
-        super().__init__([left, right], attributes, label=label)
+        strides = {"primary_stride": list(primary_stride), "secondary_stride": list(secondary_stride)}
+        super().__init__([left, right], {"comparison_type": comparison_type, **strides}, label=label)

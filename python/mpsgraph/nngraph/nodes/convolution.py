@@ -93,9 +93,18 @@ class ConvolutionTransposeNode(_WithWeights):
     kind_name = "convolution_transpose"
 
     def __init__(
-        self, source: ImageNode, weights: Any, *, convolution_gradient_state: StateNode | None = None, **options: Any
+        self,
+        source: ImageNode,
+        weights: Any,
+        *,
+        convolution_gradient_state: StateNode | None = None,
+        accumulator_precision: str = "float32",
+        padding_policy: Any = None,
+        label: str = "",
     ) -> None:
-        super().__init__(source, weights, **options)
+        super().__init__(
+            source, weights, accumulator_precision=accumulator_precision, padding_policy=padding_policy, label=label
+        )
         if convolution_gradient_state is not None:
             self.source_state = convolution_gradient_state
 

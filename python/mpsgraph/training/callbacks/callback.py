@@ -113,7 +113,17 @@ class Watching(Callback):
         self.best = state["best"]
 
     def value_of(self, values: Mapping[str, float]) -> float:
-        """Return the monitored value. Raise GraphError that lists the available names if there is none."""
+        """Return the monitored value of an epoch.
+
+        Args:
+            values: The epoch's results by name, as in the history.
+
+        Returns:
+            The value of `monitor`.
+
+        Raises:
+            GraphError: If the epoch has no such value; the message lists the available names.
+        """
         if self.monitor not in values:
             raise GraphError(
                 f"{type(self).__name__}: an epoch has no value '{self.monitor}', only {', '.join(values)}: pass "
@@ -122,7 +132,14 @@ class Watching(Callback):
         return values[self.monitor]
 
     def improves(self, value: float) -> bool:
-        """Return whether a value is better than the best so far by more than min_delta, and if so, make it the best."""
+        """Return whether a value is better than the best so far by more than min_delta, and if so, make it the best.
+
+        Args:
+            value: The monitored value of an epoch; NaN never improves.
+
+        Returns:
+            Whether the value is the new best.
+        """
         if math.isnan(value):
             return False
         gain = math.inf if self.best is None else (self.best - value if self.mode == "min" else value - self.best)
