@@ -1,7 +1,7 @@
 """Coefficients for special functions that the PyTorch and JAX frontends compute by approximation."""
 
-# Rational approximations of erfc(x) exp(x^2): P / Q for x from 1 to 8 and R / S above 8. From the Cephes library,
-# highest power first.
+# Coefficients of rational approximations of erfc(x) exp(x^2), from the Cephes library: P / Q for x from 1 to 8, and R /
+# S above 8. Each list starts with the highest power.
 ERFC_P = (
     2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0, 4.86371970985681366614e1,
     1.96520832956077098242e2, 5.26445194995477358631e2, 9.34528527171957607540e2, 1.02755188689515710272e3,
@@ -20,8 +20,9 @@ ERFC_S = (
     9.60896809063285878198e0, 3.36907645100081516050e0,
 )  # fmt: skip
 
-# Polynomial approximations of erfinv(x) / x in float32, with w = -log(1 - x^2): in w - 2.5 where w < 5, and in sqrt(w)
-# - 3 elsewhere. From M. Giles, "Approximating the erfinv function"; highest power first.
+# Coefficients of polynomial approximations of erfinv(x) / x in float32, where w = -log(1 - x^2): a polynomial in w -
+# 2.5 where w < 5, and one in sqrt(w) - 3 elsewhere. Each list starts with the highest power. Source: M. Giles,
+# "Approximating the erfinv function".
 INVERSE_NEAR = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
     0.246640727, 1.50140941,
@@ -31,7 +32,7 @@ INVERSE_FAR = (
     1.00167406, 2.83297682,
 )  # fmt: skip
 
-# Lanczos approximation of the gamma function with g = 7.
+# Coefficients of the Lanczos approximation of the gamma function with g = 7.
 LANCZOS_BASE = 0.99999999999980993227684700473478
 LANCZOS = (
     676.520368121885098567009190444019, -1259.13921672240287047156078755283, 771.3234287776530788486528258894,
@@ -39,7 +40,7 @@ LANCZOS = (
     9.984369578019570859563e-6, 1.50563273514931155834e-7,
 )  # fmt: skip
 
-# B_2k / (2k)!, the coefficients of the Euler-Maclaurin formula.
+# Coefficients B_2k / (2k)! of the Euler-Maclaurin formula for k = 1, 2, and so on, where B_2k is a Bernoulli number.
 BERNOULLI = (
     1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
     -3617 / 10670622842880000,

@@ -1,4 +1,4 @@
-"""Exceptions for imports that depend on input values or shapes, and the choice of trainable weights."""
+"""Exceptions for imports that depend on input values or shapes, and a function that chooses trainable weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class DataDependent(Exception):
 
     def __init__(self, values: Iterable[str] = (), shapes: Iterable[str] = ()) -> None:
         self.values, self.shapes = frozenset(values), frozenset(shapes)
-        super().__init__(f"needs the values of {sorted(self.values)} and the shapes of {sorted(self.shapes)}")
+        super().__init__(
+            f"building the graph needs the values of inputs {sorted(self.values)} "
+            f"and the shapes of inputs {sorted(self.shapes)}"
+        )
 
 
 class ValueOfLoop(UnsupportedError):
@@ -28,9 +31,9 @@ class ValueOfLoop(UnsupportedError):
 
 
 def chooser(trainable: Trainable) -> Callable[[str], bool]:
-    """Return a predicate that tells whether the weight with a given name becomes a variable.
+    """Return a predicate on the name of a weight that is true if the weight becomes a variable.
 
-    `trainable` is True for all weights, False for none, a collection of names, or a predicate that is returned
+    `trainable` is True for all weights, False for none, a collection of names, or a predicate. A predicate is returned
     unchanged.
     """
     if callable(trainable):

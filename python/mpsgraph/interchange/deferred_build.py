@@ -1,8 +1,8 @@
 """Models whose graph is built on the first run because shapes depend on the inputs.
 
 Some operations, such as a reshape to a shape given as an input, need input values (or input shapes) while the graph is
-being built. Such a model is built on its first run, with those inputs as constants. Built graphs are cached by the
-values and shapes they were built for.
+being built. The graph of such a model is built on the first run, with these inputs as constants. Built graphs are
+cached by the values and shapes that they were built for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_KEPT = 16  # Maximum number of built graphs to cache.
 
 
 class Built(Protocol):
-    """The result of an import."""
+    """The result of an import: a graph with its inputs, outputs, parameters, and class labels."""
 
     graph: Graph
     inputs: dict[str, Tensor]
@@ -36,13 +36,16 @@ class Built(Protocol):
 
 
 Build: TypeAlias = Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Built]
-"""Builds the graph with the given inputs as constants and with the given shapes for other inputs."""
+"""A function that builds the graph. The arguments are dicts from input names to arrays, for inputs that become
+constants, and from input names to shapes, for other inputs.
+"""
 
 
 class DeferredModel(Model):
     """A model whose graph is built on demand because input values or shapes determine the shapes inside it.
 
-    `run` builds the graph for the arrays it receives; `bind` builds it ahead of a run. Built graphs are cached.
+    `run` builds the graph for the arrays that it receives, and `bind` builds the graph ahead of a run. Built graphs are
+    cached.
 
     Example:
         >>> from onnx import TensorProto, helper
@@ -69,10 +72,10 @@ class DeferredModel(Model):
         """Build the model for the given inputs, or return it from the cache.
 
         Args:
-            feeds: Arrays by input name. Inputs that do not determine any shape can be omitted.
+            feeds: Dict from input names to arrays. Inputs that do not determine any shape can be omitted.
 
         Returns:
-            A model with a graph. Inputs that determine shapes by their values are constants in it rather than inputs.
+            A model with a graph. Inputs whose values determine shapes are constants in this graph rather than inputs.
 
         Raises:
             GraphError: If an input that determines shapes is missing.
@@ -83,7 +86,8 @@ class DeferredModel(Model):
             missing = sorted((self._by_value | self._by_shape) - set(arrays))
             if missing:
                 raise GraphError(
-                    f"the model's inputs {', '.join(missing)} determine shapes inside it: provide arrays for them"
+                    f"the model's inputs {', '.join(missing)} determine shapes inside it, but are missing: "
+                    "pass arrays for them"
                 )
             values = {name: arrays[name] for name in sorted(self._by_value)}
             shapes = {name: arrays[name].shape for name in sorted(self._by_shape - self._by_value)}
@@ -99,7 +103,7 @@ class DeferredModel(Model):
             except DataDependent as more:
                 if more.values <= self._by_value and more.shapes <= self._by_shape:
                     raise UnsupportedError(
-                        "shapes in the model depend on values that are computed only when it runs, "
+                        "shapes in the model depend on values that are computed only when the model runs, "
                         "so no graph can be built even when all inputs are known"
                     ) from more
                 self._by_value |= more.values
@@ -113,17 +117,18 @@ class DeferredModel(Model):
 
     @property
     def deciding(self) -> tuple[list[str], list[str]]:
-        """The inputs known so far to determine shapes.
+        """The inputs that are known so far to determine shapes.
 
         Returns:
-            Two lists of input names: those that determine shapes by their values, and those that do so only by their
-                shapes.
+            Two lists of input names: inputs whose values determine shapes, and inputs of which only the shapes
+                determine
+                shapes inside the model.
         """
         return sorted(self._by_value), sorted(self._by_shape - self._by_value)
 
     @property
     def graph(self) -> Graph:
-        """The graph, which is not available before `bind`.
+        """The graph. It does not exist before `bind`.
 
         Raises:
             UnsupportedError: Always. The message names the inputs to bind.
@@ -132,7 +137,7 @@ class DeferredModel(Model):
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """The input placeholders, which are not available before `bind`.
+        """The input placeholders. They do not exist before `bind`.
 
         Raises:
             UnsupportedError: Always. The message names the inputs to bind.
@@ -141,7 +146,7 @@ class DeferredModel(Model):
 
     @property
     def outputs(self) -> dict[str, Tensor]:
-        """The output tensors, which are not available before `bind`.
+        """The output tensors. They do not exist before `bind`.
 
         Raises:
             UnsupportedError: Always. The message names the inputs to bind.
@@ -150,7 +155,7 @@ class DeferredModel(Model):
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """The variables, which are not available before `bind`.
+        """The variables. They do not exist before `bind`.
 
         Raises:
             UnsupportedError: Always. The message names the inputs to bind.
@@ -172,15 +177,15 @@ class DeferredModel(Model):
         outputs: Sequence[str] | None = None,
         target_operations: Sequence[Operation] = (),
     ) -> dict[str, NDArray]:
-        """Run the model, building it for these inputs if necessary.
+        """Run the model, building its graph for these inputs if necessary.
 
         Args:
-            feeds: Arrays by input name.
+            feeds: Dict from input names to arrays.
             outputs: Names of the outputs to compute. Defaults to all.
             target_operations: Operations to run even though no output depends on them.
 
         Returns:
-            The results by output name.
+            A dict from output names to results.
 
         Raises:
             GraphError: If a feed does not name an input, or an input that determines shapes is missing.

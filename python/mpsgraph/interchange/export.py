@@ -1,7 +1,7 @@
 """Utilities shared by the exporters.
 
-They find the operations that the outputs depend on, read constant operands and attributes, report all unsupported
-operations in one error, turn graphs and modules into models, and write files atomically.
+They find the operations that the outputs depend on, read constant operands and attributes, report all operations that
+cannot be exported in one error, convert graphs and modules to models, and write files atomically.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from ..nngraph import NNGraph
 
 
 class NotExpressible(Exception):
-    """Raised for an operation that a format cannot express; exporters collect these into one UnsupportedError."""
+    """Raised for an operation that a format cannot express. Exporters collect these exceptions into one
+    UnsupportedError.
+    """
 
 
 def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list[Operation]:
@@ -55,14 +57,17 @@ def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:
 
 
 def array_of(operation: Operation) -> np.ndarray:
-    """Return the elements of a constant, with bfloat16 as its uint16 bits."""
+    """Return the elements of a constant. Elements of type bfloat16 are returned as uint16 bit patterns."""
     return np.asarray(operation.attributes["value"].numpy())
 
 
 def required_shape(tensor: Tensor) -> tuple[int, ...]:
-    """Return the shape of a tensor, with -1 for dynamic dimensions, or raise NotExpressible if its rank is unknown."""
+    """Return the shape of a tensor, with -1 for dynamic dimensions.
+
+    Raises NotExpressible if the rank is unknown.
+    """
     if tensor.shape is None:
-        raise NotExpressible(f"the rank of '{tensor.name}' must be known")
+        raise NotExpressible(f"the rank of '{tensor.name}' is unknown, but the exported file needs it")
     return tuple(tensor.shape)
 
 
@@ -80,7 +85,7 @@ def attribute(operation: Operation, key: str, place: int = 1) -> Any:
         return operation.attributes[key]
     known = known_array(operation.inputs[place])
     if known is None:
-        raise NotExpressible(f"'{key}' is computed at run time, but the exported file needs a constant")
+        raise NotExpressible(f"'{key}' must be a constant in the exported file, but is computed at run time")
     return known.reshape(-1).tolist() if known.ndim else known.item()
 
 
@@ -98,7 +103,7 @@ def kind_of(operation: Operation) -> str:
 
 
 def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language: str) -> None:
-    """Raise one UnsupportedError that lists every operation that cannot be exported, or return if there are none."""
+    """Raise one UnsupportedError that lists every operation that cannot be exported. Return if there are none."""
     if not problems:
         return
     lines = []
@@ -108,12 +113,12 @@ def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language
     raise UnsupportedError(
         f"[{what}] {len(problems)} operation{'s' * (len(problems) > 1)} cannot be expressed in {language}:\n"
         + "\n".join(lines)
-        + "\nExport outputs that do not depend on them, or save the model as a package with mpsgraph.save"
+        + "\nExport outputs that do not depend on these operations, or save the model as a package with mpsgraph.save"
     )
 
 
 def whole_file(path: str, contents: bytes) -> None:
-    """Write a file atomically, leaving any previous file untouched if writing fails."""
+    """Write a file atomically. If writing fails, a previous file remains untouched."""
     beside = f"{path}.{os.getpid()}.part"
     try:
         with open(beside, "wb") as file:
@@ -130,17 +135,21 @@ def as_model(
     outputs: Mapping[str, Tensor] | None,
     what: str,
 ) -> Model:
-    """Return the object to be exported as a Model.
+    """Convert the object to be exported to a Model.
 
     `what` is the name of the exporter for error messages, such as "onnx.export".
     """
     if isinstance(model, NNGraph):
         if outputs is not None:
-            raise GraphError(f"[{what}] do not pass outputs with an NNGraph: its result images are the outputs")
+            raise GraphError(
+                f"[{what}] outputs must be None for an NNGraph, whose result images are the outputs: omit the argument"
+            )
         return nodes_as_model(model, inputs, what)
     if isinstance(model, Module):
         if outputs is not None:
-            raise GraphError(f"[{what}] do not pass outputs with a Module: its results are the outputs")
+            raise GraphError(
+                f"[{what}] outputs must be None for a Module, whose results are the outputs: omit the argument"
+            )
         return _module_as_model(model, inputs, what)
     if isinstance(model, Model):
         return Model(
@@ -159,7 +168,7 @@ def as_model(
 
 
 def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) -> Model:
-    """Return an inference NNGraph as a model for inputs of the given shapes, with its parameters as constants."""
+    """Return an inference NNGraph as a model for inputs of the given shapes. Its parameters become constants."""
     if not inputs:
         raise GraphError(f'[{what}] exporting an NNGraph needs inputs={{"images": (-1, height, width, channels)}}')
     graph = Graph()

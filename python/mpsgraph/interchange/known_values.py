@@ -21,15 +21,15 @@ _NOTHING: Names = frozenset()
 
 
 class Known:
-    """Evaluates tensors of one graph while it is being built.
+    """Evaluates tensors of one graph while the graph is being built.
 
-    `inputs` maps names to placeholders; entries may be added until the first query.
+    `inputs` maps names to placeholders. Entries may be added until the first query.
     """
 
     def __init__(self, graph: Graph, inputs: Mapping[str, Tensor]) -> None:
         self._graph, self._inputs = graph, inputs
         self._elements: dict[Tensor, np.ndarray] = {}
-        # By operation id: inputs whose values matter, inputs whose shapes matter.
+        # Maps operation ids to the inputs whose values matter and the inputs whose shapes matter.
         self._deciding: dict[int, tuple[Names, Names]] = {}
         self._origins = _core.Origins(graph)
         self._sources: dict[int, list[tuple[int, Operation]]] = {}
@@ -39,7 +39,9 @@ class Known:
         self._elements[tensor] = elements
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """Return the elements of a tensor, by tracing integer arithmetic or by running the operations it depends on.
+        """Return the elements of a tensor.
+
+        They are computed by tracing integer arithmetic or by running the operations that the tensor depends on.
 
         Raises DataDependent if the elements depend on inputs, and ValueOfLoop if they depend on a value carried by a
         loop.
@@ -61,7 +63,7 @@ class Known:
         return array
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of a tensor must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
         inputs = self._inputs_of_unknown_shape(tensor.operation)
         if inputs:
             return DataDependent(shapes=inputs)
@@ -69,8 +71,8 @@ class Known:
         values = self._inputs_before(tensor.operation)
         if not values:
             raise UnsupportedError(
-                f"the shape of '{tensor.name}', {tensor.shape}, must be known while the graph is built, but it depends "
-                "on values that are computed at run time"
+                f"building the graph needs the shape of '{tensor.name}', {tensor.shape}, but the shape depends on "
+                "values that are computed at run time"
             )
         whole = frozenset(name for name in values if not self._inputs[name].dtype.is_float)
         return DataDependent(values=whole or values)
@@ -78,8 +80,8 @@ class Known:
     def _computed(self, tensor: Tensor) -> np.ndarray:
         """Compute the elements of a tensor that does not depend on inputs.
 
-        The operations are copied to a scratch graph because the originals may belong to a branch that is still being
-        built and cannot be run yet.
+        The operations are copied to a scratch graph, because the original operations may belong to a branch that is
+        still being built and cannot be run yet.
         """
         scratch, copies = Graph(), dict[Tensor, Tensor]()
         for operation in _ordered(tensor.operation):
@@ -95,7 +97,10 @@ class Known:
         return np.array(scratch.run({}, copies[tensor]).numpy())
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor as if an axis of `source` had this size; return None if other unknowns affect it."""
+        """Evaluate a tensor under the assumption that an axis of `source` has the given size.
+
+        Returns None if the tensor also depends on other unknown values.
+        """
         if source.shape is None:
             return None
         scratch = Graph()
@@ -104,7 +109,7 @@ class Known:
         for operation in _ordered(tensor.operation, {source.operation.id}):
             if operation.blocks or operation.kind in ("placeholder", "variable", "argument"):
                 return None
-            # The operand is another result of the operation that produces `source`.
+            # The operation that produces `source` is not copied, so its other results have no value.
             if any(x not in copies for x in operation.inputs):
                 return None
             inputs = [copies[x] for x in operation.inputs]
@@ -114,7 +119,10 @@ class Known:
         return None if known is None or None in known else np.array(known, tensor.dtype.numpy)
 
     def _decided_by(self, tensor: Tensor) -> tuple[Names, Names]:
-        """Return the inputs whose values, and those whose shapes, determine the elements of a tensor."""
+        """Return the names of the inputs that determine the elements of a tensor.
+
+        The first set contains inputs that do so by their values, and the second set inputs that do so by their shapes.
+        """
         names = {input.operation.id: name for name, input in self._inputs.items()}
         stack = [tensor.operation]
         while stack:
@@ -124,7 +132,8 @@ class Known:
                 continue
             if operation.kind == "argument":
                 raise ValueOfLoop(
-                    f"'{operation.name}' changes between loop iterations, but must be known while the graph is built"
+                    f"building the graph needs the value of '{operation.name}', but the value changes between loop "
+                    "iterations"
                 )
             if operation.kind == "placeholder":
                 self._deciding[operation.id] = frozenset([names[operation.id]]), _NOTHING
@@ -145,7 +154,7 @@ class Known:
         return self._deciding[tensor.operation.id]
 
     def _sources_of(self, operation: Operation) -> list[tuple[int, Operation]]:
-        """Return the ids and operations that produce an operation's inputs and the results of its blocks."""
+        """Return the operations that produce an operation's inputs and the results of its blocks, with their ids."""
         number = operation.id
         if number not in self._sources:
             results = [r for block in operation.blocks for r in block.results]
@@ -167,7 +176,9 @@ class Known:
 
 
 def _union(parts: list[Names]) -> Names:
-    """Return the union of several sets, reusing a part that already contains all names so that long chains share
+    """Return the union of several sets of names.
+
+    If one of the sets already contains all names, it is returned itself, so that long chains of operations share
     memory.
     """
     largest = max(parts, key=len, default=_NOTHING)
@@ -175,9 +186,9 @@ def _union(parts: list[Names]) -> Names:
 
 
 def _ordered(last: Operation, left_out: Collection[int] = ()) -> list[Operation]:
-    """Return the operations that `last` depends on, in topological order with `last` at the end.
+    """Return the operations that `last` depends on, in topological order and ending with `last`.
 
-    Operations whose ids are in `left_out` are omitted, and so are their sources.
+    Operations whose ids are in `left_out` are omitted, and so are the operations that only they depend on.
     """
     done: dict[int, Operation] = {}
     stack = [] if last.id in left_out else [last]

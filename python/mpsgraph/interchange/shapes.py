@@ -1,6 +1,7 @@
-"""Shape queries for importers: known sizes are ints, and dynamic ones are tensors.
+"""Shape queries for importers. Static sizes are ints, and dynamic sizes are tensors.
 
-A translation that needs the value of a dynamic size raises the DataDependent returned by `data_dependent_shape`.
+A translation that needs the value of a dynamic size raises the DataDependent exception that `data_dependent_shape`
+returns.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from .data_dependent import DataDependent
 
 
 class Sizes:
-    """Base class with shape queries for the operands of a node, call, or layer."""
+    """Base class with shape queries for the operands of an ONNX node, MIL operation, or neural-network layer."""
 
     g: Graph
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """Return the exception to raise when the shape of x must be known to build the graph."""
+        """Return the exception to raise if building the graph needs the shape of x and the shape is unknown."""
         raise NotImplementedError
 
     def dims(self, x: Tensor) -> tuple[int, ...]:
@@ -54,11 +55,11 @@ class Sizes:
         return self.g.concat(made, 0)
 
     def reshape(self, x: Tensor, sizes: Iterable[int | Tensor]) -> Tensor:
-        """Reshape x to sizes that are ints or tensors from `dim`; one of them may be -1."""
+        """Reshape x to sizes that are ints or tensors from `dim`. One of the sizes may be -1."""
         parts = list(sizes)
         unknown = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
         if len(unknown) == 1 and not any(isinstance(part, int) and part == -1 for part in parts):
-            parts[unknown[0]] = -1  # A single unknown size can be inferred by the reshape.
+            parts[unknown[0]] = -1  # If a single size is dynamic, reshape can infer it.
         return self.g.reshape(x, self.joined(parts))
 
     def product(self, sizes: Iterable[int | Tensor]) -> int | Tensor:

@@ -2,7 +2,7 @@
 
 A step is one jitted function with donated variables. On a mesh, batches are split along their first axis, variables are
 placed as specified by shardings (replicated by default), and XLA inserts the communication. Batch statistics, random
-numbers, and losses are those of the whole batch, as on a single device.
+numbers, and losses are computed for the whole batch, as on a single device.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ jax: Any = require("jax", "jax", "mpsgraph.jax.Engine")
 class Engine:
     """An engine that runs a Trainer's steps with JAX.
 
-    With several hosts, each process calls jax.distributed.initialize first, creates the same trainer, and feeds its own
-    part of each batch.
+    With several hosts, each process calls jax.distributed.initialize first, creates an identical trainer, and feeds its
+    own part of each batch.
 
     Args:
         mesh: A jax.sharding.Mesh. Defaults to None, which selects JAX's default device.
         data_axis: The mesh axis along which batches are split. Defaults to the first axis of the mesh.
-        shardings: jax.sharding.PartitionSpec by patterns of variable names, such as "*/weight"; the first match
-            applies. The names of optimizer states start with the name of their variable, followed by a suffix. Defaults
-            to replicating all variables.
+        shardings: Dict from patterns of variable names, such as "*/weight", to jax.sharding.PartitionSpec; the first
+            match applies. The names of optimizer states start with the name of their variable, followed by a suffix.
+            Defaults to replicating all variables.
         precision: Precision of float32 matmuls and convolutions: "highest", "high", or "default" (TF32 on NVIDIA GPUs).
             Defaults to "highest".
         loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
@@ -158,7 +158,7 @@ class Engine:
 
 
 def _automatic(mesh: Any) -> Any:
-    """Return the mesh with automatic axis types, so that XLA decides on all communication."""
+    """Return a mesh with the same devices and automatic axis types, so that XLA decides on all communication."""
     return jax.sharding.Mesh(
         mesh.devices, mesh.axis_names, axis_types=(jax.sharding.AxisType.Auto,) * mesh.devices.ndim
     )
@@ -181,10 +181,10 @@ class Runner:
         target_operations: Sequence[Operation] = (),
         batched: Sequence[Tensor] = (),
     ) -> Prepared:
-        """Return the step for types of feeds, compiling it on first use.
+        """Return the step for the given feed types, compiling it on first use.
 
         Args:
-            feeds: Dtype and shape of each placeholder.
+            feeds: Dict from placeholders to (dtype, shape) pairs.
             targets: Tensors to compute.
             target_operations: Operations to run besides computing the targets. Defaults to none.
             batched: Placeholders whose first axis is a batch axis. Defaults to none.
@@ -202,7 +202,7 @@ class Runner:
         """Compute targets for batches and wait for the results.
 
         Args:
-            feeds: Arrays by placeholder; the first axis is a batch axis.
+            feeds: Dict from placeholders to arrays, whose first axis is a batch axis.
             targets: Tensors to compute.
 
         Returns:
@@ -223,10 +223,10 @@ class Runner:
             One jax.Array per variable.
         """
         if self.graph._guest is not self:
-            self._home = self.graph.on()  # The previous owner has returned the values to the graph.
+            self._home = self.graph.on()  # The graph's previous runner, if any, has returned its values to the graph.
             self._values, self._changed = {}, set()
             self.graph._guest = self
-        assert self._home is not None  # Set together with _guest.
+        assert self._home is not None  # `_home` is set whenever the graph's `_guest` is this runner.
         found = []
         for variable in variables:
             name = variable.name
@@ -240,13 +240,13 @@ class Runner:
         """Store new values of variables.
 
         Args:
-            changed: Arrays by variable name.
+            changed: Dict from variable names to arrays.
         """
         self._values.update(changed)
         self._changed.update(changed)
 
     def give_back(self) -> None:
-        """Copy changed values of variables back to the graph and release it."""
+        """Copy changed values of variables back to the graph, so that another runner can use the graph."""
         if self.graph._guest is not self or self._home is None:
             return
         self.graph._guest = None
@@ -295,7 +295,7 @@ class Prepared:
         self.step = jax.jit(step, donate_argnums=0, **shardings)
 
     def width(self) -> AbstractContextManager[Any]:
-        """Return a context that enables 64-bit types in JAX if the program needs them."""
+        """Return a context manager that enables 64-bit types in JAX if the program needs them."""
         return jax.enable_x64(True) if self.program.is_wide else nullcontext()
 
     def arguments(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
@@ -365,10 +365,10 @@ class Execution:
             array.block_until_ready()
         if self._outside is not None and bool(local(self._outside)):
             check = self._program.checks
-            assert check is not None  # Only a check sets the flag.
+            assert check is not None  # The flag is set only by a check, so there is one.
             raise OutOfRangeError(
-                f"[{check.attributes['of']}] an index is out of range, in this operation or a later one that requires "
-                f"valid indices; variables were not changed; {check.location}"
+                f"[{check.attributes['of']}] an index is out of range in this operation or in a later operation that "
+                f"requires valid indices; variables were not changed; {check.location}"
             )
         return self
 

@@ -1,8 +1,8 @@
 """Graphs as pure JAX functions from (state, feeds) to (targets, state).
 
-A program is specialized for the types of its feeds: the core specializes the graph and expands composite operations,
-and `lax/` lowers the rest to jax.lax. This file contains the function built from a program, and handles the names of
-its state.
+A program is specialized for the types of its feeds. The core specializes the graph and expands composite operations,
+and `lax/` lowers the remaining operations to jax.lax. This file builds a JAX function from a program, and maps its
+state to the names of variables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WIDE = ("int64", "uint64", "float64", "complex128")
 
 
 class Program:
-    """The operations that targets of a graph depend on, specialized for types of feeds."""
+    """The operations that the targets of a graph depend on, specialized for the types of the feeds."""
 
     def __init__(
         self,
@@ -62,13 +62,14 @@ class Program:
         """Compute targets under JAX tracing.
 
         Args:
-            state: Values of the variables by name.
+            state: Dict from variable names to values.
             feeds: One value per feed.
             precision: Precision of float32 matmuls and convolutions.
             loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
 
         Returns:
-            The targets, the new values of assigned variables by name, and whether an index was out of range.
+            The targets, a dict from the names of assigned variables to new values, and whether an index was out of
+            range.
         """
         jnp = jax.numpy
         values = [jnp.asarray(state[name]) for name in self.variables]
@@ -83,14 +84,14 @@ class Program:
 class Function:
     """A graph as a pure JAX function, created by `mpsgraph.jax.function`.
 
-    It can be jitted, differentiated, mapped, and exported like any JAX function. `state()` returns the initial state,
-    the current values of the variables. If an index is out of range where this is an error, floating-point targets are
-    NaN and the state is unchanged.
+    The function can be jitted, differentiated, mapped, and exported like any JAX function. `state()` returns the
+    initial state, the current values of the variables. If an operation that requires valid indices gets an out-of-range
+    index, floating-point targets are NaN and the state is unchanged.
 
     Attributes:
         graph: The graph.
-        inputs: Placeholders by name.
-        variables: Variables by name.
+        inputs: Dict from feed names to placeholders.
+        variables: Dict from names to variables.
 
     Example:
         >>> import jax
@@ -118,10 +119,10 @@ class Function:
         self._programs: dict[Any, Program] = {}
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return copies of the current values of the graph's variables by name.
+        """Return copies of the current values of the graph's variables.
 
         Returns:
-            A dictionary of NumPy arrays.
+            A dict from variable names to NumPy arrays.
         """
         return {name: self.graph.variable_value(tensor) for name, tensor in self.variables.items()}
 
@@ -129,7 +130,7 @@ class Function:
         """Set the graph's variables to the values of a state.
 
         Args:
-            state: Arrays by variable name.
+            state: Dict from variable names to arrays.
 
         Raises:
             GraphError: If names are missing or unknown.
@@ -144,7 +145,7 @@ class Function:
         """Return the program for the types of these feeds, creating it on first use.
 
         Args:
-            feeds: Arrays by input name.
+            feeds: Dict from input names to arrays.
 
         Returns:
             A Program.
@@ -165,8 +166,8 @@ class Function:
         """Compute the targets and the new state.
 
         Args:
-            state: Arrays by variable name.
-            feeds: Arrays by input name.
+            state: Dict from variable names to arrays.
+            feeds: Dict from input names to arrays.
 
         Returns:
             The targets in the structure passed to `mpsgraph.jax.function`, and the new state.
@@ -199,7 +200,7 @@ class Function:
 def guarded(
     targets: Sequence[Any], changed: Mapping[str, Any], before: Mapping[str, Any], outside: Any
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Replace floating-point targets with NaN and keep the old state if an index was out of range."""
+    """If an index was out of range, replace floating-point targets with NaN and keep the old state."""
     jnp = jax.numpy
 
     def poisoned(target: Any) -> Any:
@@ -324,8 +325,9 @@ def _made(
 
 
 def _needed(roots: Iterable[Operation]) -> list[Operation]:
-    """Return the operations that the roots depend on, including through blocks and control dependencies, in creation
-    order.
+    """Return the operations that the roots depend on, in creation order.
+
+    Dependencies through blocks and control dependencies are included.
     """
     seen: dict[int, Operation] = {}
     waiting = list(roots)
@@ -341,7 +343,7 @@ def _needed(roots: Iterable[Operation]) -> list[Operation]:
 
 
 def _refuse_missing(operations: Sequence[Operation]) -> None:
-    """Raise UnsupportedError that lists all kinds of operations without a lowering."""
+    """Raise UnsupportedError if operations have no lowering. The message lists all kinds of such operations."""
     missing = missing_operations(operations)
     if not missing:
         return
@@ -367,10 +369,12 @@ def _array(tensor: Tensor, value: Any) -> Any:
 
 def _same_names(what: str, given: Any, wanted: Mapping[str, Any]) -> None:
     if not isinstance(given, Mapping):
-        raise GraphError(f"[jax.function] {what} must be arrays by name, got {shown(given)}")
+        raise GraphError(f"[jax.function] {what} must be a dict from names to arrays, got {shown(given)}")
     if given.keys() != wanted.keys():
         missing, unknown = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
-        raise GraphError(f"[jax.function] {what} has the wrong names: missing {missing}, unknown {unknown}")
+        raise GraphError(
+            f"[jax.function] {what} must have exactly the names of the graph: missing {missing}, unknown {unknown}"
+        )
 
 
 def _listed(targets: Any) -> list[Tensor]:

@@ -1,7 +1,8 @@
 """Just-in-time compilation of JAX functions to mpsgraph graphs.
 
 JAX handles differentiation, mapping, loops, and random numbers when it traces the function to a jaxpr. The primitives
-of the jaxpr are then translated to graph operations. One executable is cached per structure and types of the arguments.
+of the jaxpr are then translated to graph operations. Each executable is cached by the structure and types of the
+arguments.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _tracing = threading.local()
 
 
 class _Compiled:
-    """A traced function for one structure and set of argument types."""
+    """A function traced and compiled for one structure of arguments and their types."""
 
     def __init__(self, traced: Any, device: Device | str | None) -> None:
         closed = traced.jaxpr
         if missing := sorted(unmapped(closed.jaxpr)):
             raise UnsupportedError(
                 f"{len(missing)} primitives of {_name(traced)} are not supported: {', '.join(missing)}. "
-                "mpsgraph.jax.known_primitives() lists the supported ones"
+                "mpsgraph.jax.known_primitives() lists the supported primitives"
             )
         g = Graph()
         builder = Builder(g)
@@ -61,7 +62,7 @@ class _Compiled:
             raise UnsupportedError(f"{_name(traced)} cannot be compiled: " + "; ".join(builder.refusals))
         self.outputs = [v.aval for v in closed.jaxpr.outvars]
         self.tree = traced.out_tree
-        # A result that is a feed or occurs twice needs its own array.
+        # A result that is a feed or a constant, or that occurs twice, is copied so that each result has its own array.
         targets: list[Tensor] = []
         taken = set(arguments) | set(constants)
         for x in found:
@@ -85,7 +86,7 @@ class _Compiled:
 
 
 def fed(value: Any, aval: Any) -> Any:
-    """Convert an argument for the executable, sharing memory with JAX arrays on the CPU."""
+    """Convert an argument to an array for the executable. JAX arrays on the CPU share their memory with the result."""
     if is_key(aval.dtype):
         return np.asarray(jax.random.key_data(value))
     array = np.asarray(value)
@@ -103,7 +104,9 @@ def _name(traced: Any) -> str:
 
 
 class Jitted:
-    """A function compiled by `mpsgraph.jax.jit` on the first call per structure and types of the arguments.
+    """A function that is compiled on the first call for each structure of arguments and their types.
+
+    `mpsgraph.jax.jit` creates it.
 
     Example:
         >>> import jax.numpy as jnp
@@ -134,7 +137,8 @@ class Jitted:
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if getattr(_tracing, "on", False):  # Inlined into the graph of the jitted function that is being traced.
+        # During the trace of another jitted function, the call is inlined into the graph of that function.
+        if getattr(_tracing, "on", False):
             return self.function(*arguments, **named)
         compiled, leaves = self._of(arguments, named)
         results = compiled(leaves)
@@ -143,7 +147,7 @@ class Jitted:
         return results
 
     def _of(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[_Compiled, list[Any]]:
-        """Return the compiled function for these arguments, and the leaves of the non-static ones."""
+        """Return the compiled function for these arguments, and the leaves of the arguments that are not static."""
         numbers = _within(self.static_numbers, len(arguments))
         fixed = tuple((n, arguments[n]) for n in sorted(numbers))
         fixed_names = tuple((name, named[name]) for name in sorted(self.static_names) if name in named)
@@ -203,7 +207,7 @@ class Jitted:
 
 
 def _within(numbers: Iterable[int], count: int) -> set[int]:
-    """Return the non-negative positions of those arguments that were passed."""
+    """Return the indices of the arguments that were passed, as non-negative indices. `count` is the number passed."""
     return {n % count for n in numbers if -count <= n < count}
 
 
@@ -226,7 +230,10 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _both(function: Callable[..., Any], numbers: Any, names: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return arguments by position and by name, deriving one from the other with the signature, as in jax.jit."""
+    """Return the static or donated arguments by position and by name.
+
+    If only positions or only names are given, the function's signature determines the others, as in jax.jit.
+    """
     places, words = _listed(numbers), _listed(names)
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -253,8 +260,8 @@ def jit(
     """Compile a JAX function with mpsgraph: JAX traces it, and the jaxpr becomes one executable.
 
     The function may use any JAX transformation, such as `grad`, `vmap`, `scan`, `cond`, `while_loop`, `jax.jit`, and
-    custom derivatives, and code written with Flax, Equinox, or Optax. It is traced and compiled once per structure,
-    shapes, and dtypes of its arguments.
+    custom derivatives, and code written with Flax, Equinox, or Optax. It is traced and compiled once for each
+    combination of structure, shapes, and dtypes of its arguments.
 
     Args:
         function: A function that takes and returns pytrees of arrays. Defaults to None, which returns a decorator.
@@ -267,14 +274,14 @@ def jit(
         device: A Device, "cpu", or "metal". Defaults to None, which selects the default device.
 
     Returns:
-        A Jitted, which takes the arguments of the function and returns jax.Arrays on JAX's CPU device. They share
-        memory with mpsgraph's results; arguments share memory, too, if they are on the CPU in row-major order.
+        A Jitted, which takes the arguments of the function and returns jax.Arrays on JAX's CPU device. The returned
+        arrays share memory with mpsgraph's results. Arguments are shared, too, if they are on the CPU in row-major
+        order.
 
     Raises:
         UnsupportedError: If primitives are not supported (the message lists all of them), or an argument is being
             traced by JAX.
-    Gradient: apply jax.grad inside the compiled function.
-    Source: jax.jit.
+    Gradient: apply jax.grad inside the compiled function. Source: jax.jit.
 
     Example:
         >>> import pytest; jax = pytest.importorskip("jax")

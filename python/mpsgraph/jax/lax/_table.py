@@ -1,9 +1,9 @@
 """The registry of lowerings, and the traversal of a program with values traced by JAX.
 
-`@lowers("relu")` registers the function that lowers an operation kind to jax.lax. It receives the operation as a `Step`
-and the values of its operands, and returns the value of its result, or a tuple of several. Constants remain NumPy
-arrays, so that shapes and positions can be read from them. Only reads and assigns, whose order matters, are handled
-here; nothing else in this file is specific to an operation.
+`@lowers("relu")` registers the function that lowers an operation kind to jax.lax. The function receives the operation
+as a `Step` and the values of its operands, and returns the value of its result, or a tuple if there are several
+results. Constants remain NumPy arrays, so that shapes and positions can be read from them. The traversal itself handles
+only reads and assigns, whose order matters; nothing else in this file is specific to an operation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def lowers(*kinds: str) -> Callable[[Lowering], Lowering]:
 
 
 def mapped_operations() -> list[str]:
-    """Return the operation kinds that can be lowered to jax.lax directly; others need a decomposition.
+    """Return the operation kinds that have a lowering to jax.lax. Other kinds are expanded into these first.
 
     Returns:
         A sorted list of names.
@@ -50,8 +50,9 @@ def mapped_operations() -> list[str]:
 
 
 def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
-    """Return the first operation of each kind without a lowering, including nested blocks; custom operations count by
-    name.
+    """Return the first operation of each kind that has no lowering, including operations in nested blocks.
+
+    Custom operations are distinguished by name.
     """
     found: dict[str, Operation] = {}
     for operation in all_operations(operations):
@@ -61,7 +62,7 @@ def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
 
 
 def all_operations(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations and those in their blocks, recursively."""
+    """Yield operations and the operations in their blocks, recursively."""
     for operation in operations:
         yield operation
         for block in operation.blocks:
@@ -69,7 +70,7 @@ def all_operations(operations: Iterable[Operation]) -> Iterator[Operation]:
 
 
 class Step:
-    """An operation as seen by its lowering."""
+    """An operation as its lowering sees it: attributes, operands, result types, and the trace it belongs to."""
 
     def __init__(self, operation: Operation, trace: Trace) -> None:
         self.operation, self.trace = operation, trace
@@ -102,8 +103,9 @@ class Step:
 
 
 class Trace:
-    """A traversal of a program, with the current values of its variables and a flag for out-of-range indices at the
-    end.
+    """A traversal of a program. Stores the current values of variables, and a flag for out-of-range indices.
+
+    The flag is the last value of the state.
     """
 
     def __init__(self, variables: Sequence[Tensor], state: Sequence[Value], precision: Any, loop_limit: int) -> None:
@@ -113,7 +115,7 @@ class Trace:
         self.values: dict[Tensor, Value] = {}
 
     def value(self, tensor: Tensor) -> Value:
-        """Return the current value of a tensor; for a variable, the value last assigned."""
+        """Return the current value of a tensor. The value of a variable is the value assigned last."""
         place = self.places.get(tensor)
         return self.values[tensor] if place is None else self.state[place]
 
@@ -154,7 +156,7 @@ class Trace:
         return sorted(found)
 
     def run_block(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
-        """Return the results of a block for arguments; assignments in it change the state."""
+        """Run a block for the given arguments and return its results. Assignments in the block change the state."""
         for tensor, value in zip(block.arguments, arguments, strict=True):
             self.values[tensor] = value
         self.run(operation for operation in block.operations if operation.kind != "argument")
@@ -162,7 +164,7 @@ class Trace:
 
 
 def constant_of(operation: Operation) -> np.ndarray[Any, Any]:
-    """Return the elements of a constant; a repeated scalar is a broadcast view."""
+    """Return the elements of a constant. A constant filled with one scalar is returned as a broadcast view."""
     data = operation.attributes["value"]
     array = np.asarray(data.numpy())
     dtype = np.dtype(operation.outputs[0].dtype.numpy)

@@ -1,6 +1,4 @@
-"""Arithmetic of sliding windows, matching src/core/ops/window.h, and access to window elements one filter tap at a
-time.
-"""
+"""Sliding windows, computed as in src/core/ops/window.h, and access to their elements one filter tap at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from ._table import Value
 
 @dataclass(frozen=True)
 class Window:
-    """One windowed axis of a source, with its padding and the number of window positions."""
+    """One windowed axis of an image or tensor, with its padding and the number of window positions along it."""
 
     axis: int
     input: int
@@ -33,12 +31,12 @@ class Window:
 
     @property
     def padding(self) -> tuple[int, int]:
-        """The padding before and after that contains all windows."""
+        """The padding before and after the axis, including the overhang, so that it contains all windows."""
         return self.begin, self.end + self.overhang
 
 
 def windows_of(attributes: Mapping[str, Any], source: Sequence[int], kernel: Sequence[int]) -> list[Window]:
-    """Return the windowed axes, slowest-varying first."""
+    """Return the windowed axes, in the order of their axis indices."""
     padding, style = attributes["padding"], attributes.get("padding_style", "EXPLICIT")
     axes = spatial_axes(attributes, len(source))
     made = []
@@ -83,7 +81,7 @@ def taps_of(windows: Sequence[Window]) -> Iterator[tuple[int, ...]]:
 
 
 def seen(x: Value, windows: Sequence[Window], tap: Sequence[int], fill: Any) -> Value:
-    """Return the source elements at one tap of every window, with `fill` outside the source."""
+    """Return the source elements at one filter tap of every window, with `fill` outside the source."""
     low, high, strides = [0] * x.ndim, [0] * x.ndim, [1] * x.ndim
     for window, place in zip(windows, tap, strict=True):
         first = place * window.dilation - window.begin
@@ -109,5 +107,5 @@ def put_back(x: Value, windows: Sequence[Window], tap: Sequence[int], source: Se
 
 
 def adjoint(function: Callable[[Value], Value], shape: Sequence[int], incoming: Value) -> Value:
-    """Return the transpose of a linear function, applied to the incoming gradient."""
+    """Return the transpose of a linear function of an array of the given shape, applied to the incoming gradient."""
     return jax.linear_transpose(function, jax.ShapeDtypeStruct(tuple(shape), incoming.dtype))(jnp.asarray(incoming))[0]

@@ -1,7 +1,7 @@
 """Lowerings of element-wise arithmetic.
 
-Operands broadcast as in NumPy and have the same dtype. Operations with several roundings compute float16 and bfloat16
-in float32, like mpsgraph's own devices.
+Operands broadcast as in NumPy and must have equal dtypes. Operations that round several times compute float16 and
+bfloat16 in float32, like mpsgraph's own devices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._table import Lowering, Step, Value, lowers
 
 
 def in_float32(function: Lowering) -> Lowering:
-    """Wrap a function to compute float16 and bfloat16 in float32, with one rounding at the end."""
+    """Wrap a lowering so that float16 and bfloat16 are computed in float32 and rounded once at the end."""
 
     @functools.wraps(function)
     def computed(*operands: Value) -> Value:
@@ -64,7 +64,9 @@ def _population_count(x: Value) -> Value:
 
 
 def _parts(predicate: Lowering, both: Any) -> Lowering:
-    """Combine a predicate of the real and imaginary parts of complex numbers."""
+    """Return a lowering that applies a predicate to the real and imaginary parts of complex numbers and combines both
+    results.
+    """
 
     def of(x: Value) -> Value:
         return both(predicate(x.real), predicate(x.imag)) if is_complex(x.dtype) else predicate(x)
@@ -128,7 +130,7 @@ _UNARY: dict[str, Lowering] = {
 
 
 def division(x: Value, y: Value) -> Value:
-    """Divide x by y; integers round toward zero, and division by 0 returns 0."""
+    """Divide x by y. Integer quotients are rounded toward zero, and an integer divided by 0 is 0."""
     if x.dtype.kind not in "iu":
         return x / y
     return jnp.where(y == 0, jnp.zeros((), x.dtype), _rounded_down(lax.div, x, y))
@@ -160,7 +162,7 @@ def _floor_modulo(x: Value, y: Value) -> Value:
 
 
 def passing_over_nan(function: Lowering) -> Lowering:
-    """Wrap a minimum or maximum to return the other operand where one is NaN."""
+    """Wrap a minimum or maximum so that it returns the other operand where one operand is NaN."""
 
     def other(x: Value, y: Value) -> Value:
         result = function(x, y)

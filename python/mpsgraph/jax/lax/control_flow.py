@@ -1,8 +1,8 @@
-"""Lowerings of control flow: if, while, and for, and the histories that loops keep for their gradients.
+"""Lowerings of control flow: if, while, and for, and the histories that loops store for their gradients.
 
-Assigned variables and the flag for out-of-range indices are carried along with the values of a loop. The capacity of a
-history is the number of iterations of the loop that fills it, or loop_limit if this number is known only at run time.
-Reading beyond the capacity returns NaN.
+Assigned variables and the flag for out-of-range indices are loop-carried values, too. A history is a stack of values
+from loop iterations. Its capacity is the number of iterations of the loop that fills it, or loop_limit if this number
+is known only at run time. Reading beyond the capacity returns NaN.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from .arithmetic import is_complex, is_float
 @jax.tree_util.register_dataclass
 @dataclass
 class History:
-    """Values from loop iterations: buffers along a first axis, and the number of values."""
+    """A stack of values from loop iterations: buffers indexed by iteration along the first axis, and the number of
+    values.
+    """
 
     buffers: Any
     count: Value
@@ -36,7 +38,9 @@ def _map(function: Callable[..., Value], *trees: Any) -> Any:
 
 
 def _zero_of(tensor: Tensor, depth: int, room: int) -> Any:
-    """Return zeros, or an empty history nested to the given depth."""
+    """Return zeros with the shape of a tensor, or, for a depth above 0, an empty history of histories nested to this
+    depth.
+    """
     if depth == 0:
         return jnp.zeros(tuple(tensor.shape or ()), np.dtype(tensor.dtype.numpy))
     inner = _zero_of(tensor, depth - 1, room)
@@ -45,7 +49,7 @@ def _zero_of(tensor: Tensor, depth: int, room: int) -> Any:
 
 @lowers("history_push")
 def history_push(_: Step, history: History, value: Any) -> History:
-    """Append a value; beyond the capacity, only the count increases."""
+    """Append a value to a history. If the history is full, only its count increases."""
     buffers = _map(
         lambda buffer, x: buffer.at[history.count].set(x, mode="drop"), history.buffers, _map(jnp.asarray, value)
     )
@@ -54,7 +58,7 @@ def history_push(_: Step, history: History, value: Any) -> History:
 
 @lowers("history_pop")
 def history_pop(_: Step, history: History) -> tuple[History, Any]:
-    """Return the history without its last value, and the value, which is zero if the history is empty."""
+    """Return the history without its last value, and this value, which is zero if the history is empty."""
     place = history.count - np.int32(1)
 
     def read(buffer: Value) -> Value:
@@ -70,7 +74,7 @@ def history_pop(_: Step, history: History) -> tuple[History, Any]:
 
 @lowers("history_empty")
 def history_empty(_: Step, history: History) -> History:
-    """Return an empty history of the same type."""
+    """Return an empty history with buffers of the same shapes and dtypes."""
     return History(_map(jnp.zeros_like, history.buffers), jnp.zeros((), np.int32))
 
 
@@ -99,7 +103,7 @@ def history_addition(_: Step, a: History, b: History) -> History:
 
 
 class _Around:
-    """The state carried along with the values of a block."""
+    """The variables and the flag that a block may change, carried along with its values."""
 
     def __init__(self, step: Step, blocks: Sequence[Block]) -> None:
         self.trace = step.trace
@@ -145,7 +149,7 @@ def if_(step: Step, predicate: Value) -> tuple[Value, ...]:
 
 
 def _as_declared(results: list[Value], block: Block, step: Step) -> list[Value]:
-    """Replace undefined results of a branch by empty histories where the other branch returns histories."""
+    """Replace undefined results of a branch with empty histories where the other branch returns histories."""
     made = []
     for value, result, output in zip(results, block.results, step.outputs, strict=True):
         depth = history_depth(output)
@@ -167,7 +171,7 @@ def _room(step: Step, iterations: int | None) -> int:
 
 
 def _initial(step: Step, given: Sequence[Value], arguments: Sequence[Tensor], iterations: int | None) -> list[Value]:
-    """Return the initial values of a loop: those given, followed by zeros and empty histories."""
+    """Return the initial values of a loop: the given values, then zeros and empty histories for the other arguments."""
     values = [_map(jnp.asarray, value) for value in given]
     for tensor in arguments[len(arguments) - int(step["from_zero"]) :] if step["from_zero"] else ():
         depth = history_depth(tensor)

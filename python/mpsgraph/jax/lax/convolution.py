@@ -1,5 +1,6 @@
-"""Lowerings of convolutions over two and three axes, grouped and depthwise, with gradients by JAX's transposition;
-patches.
+"""Lowerings of plain, grouped, and depthwise convolutions over two and three axes, im_to_col, and col_to_im.
+
+JAX's transposition derives the gradients of the convolutions.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _is_empty(*shapes: Sequence[int]) -> bool:
 
 @lowers(*_FORMS)
 def convolution(step: Step, source: Value, weights: Value) -> Value:
-    """Correlate a source with weights."""
+    """Compute a convolution, which correlates the source with the weights."""
     if _is_empty(source.shape, weights.shape, step.shape):
         return jnp.zeros(step.shape, step.dtype)
     return _form(step, source.shape, weights.shape)(jnp.asarray(source), jnp.asarray(weights))
@@ -131,13 +132,16 @@ def weights_gradient(step: Step, incoming: Value, source: Value, _: Value) -> Va
 
 
 def _patches(x: Value, windows: Sequence[Window], last: bool) -> Value:
-    """Return patches with layout [n, (y, x), (ky, kx, c)] for NHWC or [n, (c, ky, kx), (y, x)] for NCHW."""
+    """Return patches with layout [n, (y, x), (ky, kx, c)] for NHWC, or [n, (c, ky, kx), (y, x)] for NCHW.
+
+    Axes in parentheses are merged.
+    """
     taps = [seen(x, windows, tap, 0) for tap in taps_of(windows)]
     together = jnp.stack(taps, axis=3 if last else 2)
     shape = together.shape
-    if last:  # n, y, x, taps, c
+    if last:  # The axes are n, y, x, taps, c.
         return together.reshape(shape[0], shape[1] * shape[2], shape[3] * shape[4])
-    return together.reshape(shape[0], shape[1] * shape[2], shape[3] * shape[4])  # n, c, taps, y, x
+    return together.reshape(shape[0], shape[1] * shape[2], shape[3] * shape[4])  # The axes are n, c, taps, y, x.
 
 
 @lowers("im_to_col")

@@ -39,7 +39,9 @@ def _shifted(step: Step, y: Value, axis: int, first: Value) -> Value:
 
 @lowers(*_RUNNING)
 def running(step: Step, x: Value) -> Value:
-    """Compute x_0 ∘ ... ∘ x_i, excluding x_i if exclusive."""
+    """Compute the cumulative result x_0 ∘ ... ∘ x_i for each index i, where ∘ is the operation. Exclusive results omit
+    x_i.
+    """
     axis, reverse = step.axis(), bool(step["reverse"])
     x = jnp.asarray(x)
     wide = x.astype(np.float32) if is_half(x.dtype) else x
@@ -53,7 +55,7 @@ def running(step: Step, x: Value) -> Value:
 
 @lowers("cumulative_arg_extremum")
 def arg_extremum(step: Step, x: Value) -> Value:
-    """Return the index of the last extremum so far, or -1 before the first element."""
+    """Return, for each position, the index of the last element equal to the extremum so far, or -1 if there is none."""
     axis, reverse = step.axis(), bool(step["reverse"])
     x = jnp.asarray(x)
     places = lax.broadcasted_iota(np.int32, x.shape, axis)
@@ -71,7 +73,7 @@ def arg_extremum(step: Step, x: Value) -> Value:
 
 @lowers("cumulative_recurrence")
 def recurrence(step: Step, a: Value, b: Value) -> Value:
-    """Compute y_0 = 0, y_(i+1) = b_i + a_i y_i."""
+    """Solve the recurrence y_(i+1) = b_i + a_i y_i with y_0 = 0 along an axis, and return y."""
     axis = step.axis()
     a, b = jnp.moveaxis(jnp.asarray(a), axis, 0), jnp.moveaxis(jnp.asarray(b), axis, 0)
 

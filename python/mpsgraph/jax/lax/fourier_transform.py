@@ -1,4 +1,4 @@
-"""Lowerings of Fourier transforms between complex tensors, and between real and Hermitian ones."""
+"""Lowerings of Fourier transforms between complex tensors, and between real and Hermitian tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from .arithmetic import is_complex
 
 
 def _scaled(step: Step, values: Value, full: Sequence[int], axes: Sequence[int], done: bool) -> Value:
-    """Apply the transform's scale; `done` means that the result has already been divided by its size."""
+    """Apply the transform's scale. `done` means that jax.lax has already divided the values by the size of the
+    transform.
+    """
     size = math.prod(full[axis] for axis in axes)
     scale = {"size": 1 / size, "unitary": 1 / math.sqrt(size)}.get(step["scaling"], 1.0) * (size if done else 1)
     return values if scale == 1 else values * np.asarray(scale, values.real.dtype)
@@ -25,7 +27,7 @@ def _complex(x: Value, step: Step) -> Value:
 
 @lowers("fast_fourier_transform")
 def fast_fourier_transform(step: Step, x: Value) -> Value:
-    """Compute Σ exp(∓ 2πi j k / n) x along each axis."""
+    """Compute the discrete Fourier transform Σ_k exp(∓ 2πi j k / n) x_k along each of the axes."""
     axes = sorted(step.axes())
     x = _complex(jnp.asarray(x), step)
     if x.size == 0:
@@ -37,7 +39,7 @@ def fast_fourier_transform(step: Step, x: Value) -> Value:
 
 @lowers("real_to_hermitean_fft")
 def real_to_hermitean_fft(step: Step, x: Value) -> Value:
-    """Return the first half of a real signal's transform."""
+    """Return the first half of a real signal's transform. The other half follows by conjugation."""
     axes = sorted(step.axes())
     if 0 in step.shape:
         return jnp.zeros(step.shape, step.dtype)

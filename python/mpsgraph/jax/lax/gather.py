@@ -22,7 +22,11 @@ def as_indices(indices: Value) -> Value:
 
 
 def along(rank: int, axis: int, indices_rank: int, batch: int) -> lax.GatherDimensionNumbers:
-    """Return dimension numbers to gather along an axis: result[b..., o..., i..., r...]."""
+    """Return dimension numbers to gather along an axis.
+
+    The result has the batch axes, the axes before the gathered axis, the index axes, and the axes after it, in this
+    order.
+    """
     inner = indices_rank - batch
     return lax.GatherDimensionNumbers(
         offset_dims=(*range(batch, axis), *range(axis + inner, rank - 1 + inner)),
@@ -34,7 +38,11 @@ def along(rank: int, axis: int, indices_rank: int, batch: int) -> lax.GatherDime
 
 
 def of_vectors(rank: int, depth: int, indices_rank: int, batch: int) -> lax.GatherDimensionNumbers:
-    """Return dimension numbers to gather by index vectors after the batch axes: result[b..., i..., r...]."""
+    """Return dimension numbers to gather by index vectors.
+
+    The vectors index the axes after the batch axes. The result has the batch axes, the index axes, and the remaining
+    axes.
+    """
     leading, rest = indices_rank - 1, rank - batch - depth
     picked = tuple(range(batch, batch + depth))
     return lax.GatherDimensionNumbers(
@@ -62,7 +70,7 @@ def pick(x: Value, indices: Value, numbers: lax.GatherDimensionNumbers) -> Value
     """Gather elements or slices by index vectors along the last axis of indices."""
     alone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     sizes = [1 if axis in alone else size for axis, size in enumerate(x.shape)]
-    if 0 in x.shape:  # There is nothing to gather from.
+    if 0 in x.shape:  # Without elements, there is nothing to gather from.
         kept = [sizes[axis] for axis in range(x.ndim) if axis not in alone]
         return jnp.zeros(_picked_shape(indices.shape[:-1], kept, numbers.offset_dims), x.dtype)
     return lax.gather(x, indices, numbers, sizes, mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)
@@ -86,7 +94,7 @@ def numbers_of(step: Step, data: Sequence[int], indices: Sequence[int]) -> lax.G
 
 
 def with_vectors(step: Step, indices: Value) -> Value:
-    """Return indices as vectors along their last axis."""
+    """Convert indices to vectors along an additional last axis, unless they are vectors already."""
     indices = as_indices(indices)
     return indices if step.kind.removesuffix("_gradient").endswith("_nd") else indices[..., None]
 
@@ -137,7 +145,7 @@ def one_hot(step: Step, indices: Value) -> Value:
 
 @lowers("check_indices")
 def check_indices(step: Step, indices: Value) -> tuple[Value, ...]:
-    """Record in the state whether an index is out of range; the enclosing function handles the results."""
+    """Set the flag in the state if an index is out of range. The caller of the program discards the results."""
     lengths = np.asarray(step["lengths"])
     index = as_indices(indices)
     if index.size:

@@ -11,8 +11,9 @@ from .arithmetic import is_half
 
 
 def product(a: Value, b: Value, precision: object) -> Value:
-    """Multiply matrices, broadcasting leading axes; float16 and bfloat16 accumulate in float32, and bools combine with
-    or.
+    """Multiply matrices, broadcasting leading axes.
+
+    Products of float16 and bfloat16 are accumulated in float32. Products of bools are combined with "or".
     """
     if a.dtype == np.bool_:
         return jnp.matmul(a.astype(np.int32), b.astype(np.int32)) != 0
@@ -22,7 +23,7 @@ def product(a: Value, b: Value, precision: object) -> Value:
 
 @lowers("matrix_multiplication")
 def matrix_multiplication(step: Step, a: Value, b: Value) -> Value:
-    """Compute a b."""
+    """Compute the matrix product of a and b."""
     return product(jnp.asarray(a), jnp.asarray(b), step.trace.precision)
 
 

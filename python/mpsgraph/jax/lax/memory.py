@@ -1,4 +1,4 @@
-"""Lowering of undefined; the traversal itself handles the other memory operations."""
+"""Lowering of undefined. The traversal itself handles the other memory operations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Lowering of non-maximum suppression, which keeps boxes in order of decreasing score.
 
-Candidates are processed one at a time, for as many iterations as there are pairs of boxes and classes.
+The candidates are the pairs of boxes and classes. A loop processes one candidate per iteration.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _overlaps(corners: Value) -> Value:
 
 @lowers("non_maximum_suppression")
 def non_maximum_suppression(step: Step, boxes: Value, scores: Value, *class_indices: Value) -> Value:
-    """Return the rank of each (box, class) pair among all kept ones, or -1 if it is suppressed."""
+    """Return the rank of each (box, class) pair among all kept pairs, or -1 if the pair is suppressed."""
     images, count, classes = step.shape
     if 0 in step.shape:
         return jnp.full(step.shape, -1, np.int32)

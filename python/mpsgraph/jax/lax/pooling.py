@@ -1,7 +1,8 @@
 """Lowerings of maximum pooling, with and without indices, average pooling, and sum pooling over two or four axes.
 
 The gradient of a maximum goes to the first maximum of each window, where NaN counts as larger than every number.
-Windows with variable positions are expanded tap by tap, which XLA fuses into one loop.
+Operations that select a position in each window are computed for one tap after another, and XLA fuses these steps into
+one loop.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _reduced(x: Value, windows: Sequence[Window], start: float, reducer: object)
 
 
 def _first_maxima(x: Value, windows: Sequence[Window]) -> tuple[Value, Value]:
-    """Return the maximum of each window and its tap number, which is -1 if a window contains only padding."""
+    """Return the maximum of each window and its tap number, which is -1 if the window contains only padding."""
     inside = jnp.ones(x.shape, np.bool_)
     best = place = None
     for number, tap in enumerate(taps_of(windows)):
@@ -44,7 +45,7 @@ def _first_maxima(x: Value, windows: Sequence[Window]) -> tuple[Value, Value]:
             continue
         better = sees & ((value > best) | (jnp.isnan(value) & ~jnp.isnan(best)) | (place < 0))
         best, place = jnp.where(better, value, best), jnp.where(better, np.int32(number), place)
-    assert best is not None and place is not None  # A kernel has at least one tap.
+    assert best is not None and place is not None  # A window has at least one tap, so the loop has set both.
     return best, place
 
 
@@ -65,7 +66,7 @@ def max_pooling_gradient(step: Step, incoming: Value, x: Value) -> Value:
 
 
 def _put_at(step: Step, incoming: Value, place: Value, windows: Sequence[Window]) -> Value:
-    """Sum values at the selected taps of their windows."""
+    """Add values to the elements at the selected taps of their windows."""
     wide = np.float32 if is_half(incoming.dtype) else incoming.dtype
     total = jnp.zeros(step.shape, wide)
     zero = jnp.zeros((), incoming.dtype)
@@ -107,7 +108,7 @@ def _spread(incoming: Value, windows: Sequence[Window], source: Sequence[int]) -
 
 
 def _divisors(windows: Sequence[Window], rank: int, includes_padding: bool) -> np.ndarray:
-    """Return the number of taps that each average divides by."""
+    """Return the number of taps that the average of each window divides by."""
     result = np.ones((1,) * rank)
     for w in windows:
         places = np.arange(w.output)[:, None] * w.stride + np.arange(w.kernel)[None] * w.dilation - w.begin
@@ -162,7 +163,7 @@ def sum_pooling_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 
 class _Indices:
-    """Conversion of tap numbers to the indices of a return_indices_mode."""
+    """Converts tap numbers to the indices that a return_indices_mode specifies."""
 
     def __init__(self, step: Step, windows: Sequence[Window], source: Sequence[int]) -> None:
         mode = step["return_indices_mode"]
@@ -173,7 +174,7 @@ class _Indices:
         self.spatial = set(spatial_axes(step.attributes, self.rank))
 
     def of_tap(self, tap: Sequence[int], shape: Sequence[int]) -> Value:
-        """Return the index of the source element at a tap, for each window."""
+        """Return, for each window, the index of the source element at the given tap."""
         if not self.is_global:
             index = 0
             for window, place in zip(self.windows, tap, strict=True):
@@ -204,7 +205,7 @@ def max_pooling_return_indices(step: Step, x: Value) -> tuple[Value, Value]:
 
 
 def _places(step: Step, indices: Value, source: Sequence[int], windows: Sequence[Window]) -> Value:
-    """Return the first tap number that matches each index, or -1 if there is none."""
+    """Return the number of the first tap that each index refers to, or -1 if it refers to none."""
     counted = _Indices(step, windows, source)
     inside = jnp.ones(source, np.bool_)
     place = jnp.full(indices.shape, -1, np.int32)
@@ -216,7 +217,7 @@ def _places(step: Step, indices: Value, source: Sequence[int], windows: Sequence
 
 @lowers("max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices")
 def max_pooling_gradient_from_indices(step: Step, incoming: Value, indices: Value, _: Value) -> Value:
-    """Scatter the incoming gradient to the indices."""
+    """Add the incoming gradient to the elements that the indices refer to."""
     if _points_anywhere(step):
         return adjoint(lambda x: _read_at(step, x, indices), step.shape, jnp.asarray(incoming))
     windows = _windows(step, step.shape)
@@ -233,12 +234,12 @@ def max_pooling_at_indices(step: Step, values: Value, indices: Value) -> Value:
 
 
 def _points_anywhere(step: Step) -> bool:
-    """Return whether indices are global, so that they may refer to elements outside their windows."""
+    """Return whether indices are global. Global indices may refer to elements outside their windows."""
     return bool(step["return_indices_mode"].startswith("global"))
 
 
 def _read_at(step: Step, values: Value, indices: Value) -> Value:
-    """Gather values at global indices; along axes not covered by them, the window's own position is used."""
+    """Gather values at global indices. Axes that the indices do not include use the window's own position."""
     axes, rank = int(step["return_indices_mode"][-2]), values.ndim
     counted = range(rank - min(axes, rank), rank)
     windows = {w.axis: w for w in _windows(step, values.shape)}

@@ -1,7 +1,7 @@
-"""Lowering of random numbers with Philox 4x32-10, identical to src/backends/cpu/random, in 32-bit arithmetic.
+"""Lowering of random numbers with Philox 4x32-10 in 32-bit arithmetic, as in src/backends/cpu/random.
 
-Uniform numbers and integers have the same bits on every device. Normal numbers may differ in the last rounding of the
-logarithm, sine, and cosine. The state is int32[7]: 1, four counter words, and two key words.
+Uniform numbers and integers are bitwise identical on every device. Normal numbers may differ in the last rounding of
+the logarithm, sine, and cosine. The state is int32[7]: the number 1, four counter words, and two key words.
 """
 
 from __future__ import annotations
@@ -55,16 +55,19 @@ def _moved(counter: Words, high: Value, low: Value) -> Words:
 
 
 class _Stream:
-    """The random words generated from a state."""
+    """The random words that follow a generator state."""
 
     def __init__(self, state: Value) -> None:
         words = lax.bitcast_convert_type(jnp.asarray(state), np.uint32)
         self.counter: Words = (words[1], words[2], words[3], words[4])
         self.key = words[5], words[6]
-        self.zero = words[0] - _U(1)  # Zero, but unknown to the compiler.
+        self.zero = words[0] - _U(1)  # Always zero, but the compiler does not know it.
 
     def blocks(self, count: int, every: int = 1, behind: Value = 0) -> Value:
-        """Return `count` blocks [count, 4], spaced `every` blocks apart and offset by `behind`."""
+        """Return `count` blocks of random words, with shape [count, 4].
+
+        The blocks are `every` blocks apart, and the first one is `behind` blocks after the state.
+        """
         high, low = _multiplied(every, lax.iota(np.uint32, count))
         low_behind = low + jnp.asarray(behind, np.uint32)
         high = high + (low_behind < low).astype(_U)
@@ -93,7 +96,7 @@ def _uniform_double(x0: Value, x1: Value) -> Value:
 
 
 def _uniform(words: Value, dtype: np.dtype) -> Value:
-    """Convert words to numbers in [0, 1), in float32 for float16 and bfloat16."""
+    """Convert words to numbers in [0, 1). Numbers for float16 and bfloat16 are returned as float32."""
     if dtype == np.float64:
         return jnp.stack([_uniform_double(words[:, 0], words[:, 1]), _uniform_double(words[:, 2], words[:, 3])], 1)
     if dtype == np.float16:
@@ -104,14 +107,18 @@ def _uniform(words: Value, dtype: np.dtype) -> Value:
 
 
 def _box_muller(words: Value, dtype: np.dtype) -> Value:
-    """Convert blocks to standard normal numbers, sine first, in float32 for float16 and bfloat16."""
+    """Convert blocks of words to pairs of standard normal numbers by the Box-Muller method, the one with the sine
+    first.
+
+    Numbers for float16 and bfloat16 are returned as float32.
+    """
     if dtype == np.float64:
         u, turn = _uniform_double(words[:, 0], words[:, 1]), _uniform_double(words[:, 2], words[:, 3])
         angle = np.float64(2 * math.pi) * turn
         radius = jnp.sqrt(-2 * jnp.log(jnp.maximum(u, 1e-7)))
         return jnp.stack([jnp.sin(angle) * radius, jnp.cos(angle) * radius], 1)
     u, bits = _uniform_float(words[:, 0::2]), words[:, 1::2]
-    # Multiply 2π by 23 bits with full float32 accuracy, using factors of few bits first.
+    # Multiply 2π by a 23-bit number with full float32 accuracy: split both factors so that the large product is exact.
     head = (bits >> _U(11) & _U(0xFFF)).astype(np.float32) * np.float32(2.0**-12)
     tail = (bits & _U(0x7FF)).astype(np.float32) * np.float32(2.0**-23)
     large = np.float32(6.28125)
@@ -123,7 +130,7 @@ def _box_muller(words: Value, dtype: np.dtype) -> Value:
 
 
 def _scaled(values: Value, factor: Any, offset: Any, dtype: np.dtype, zero: Value) -> Value:
-    """Compute values factor + offset with two roundings in the element type.
+    """Compute values * factor + offset, rounding to the element type after the product and after the sum.
 
     The product passes through an integer operation, which keeps compilers from fusing it with the sum.
     """
@@ -149,7 +156,7 @@ def _scaled(values: Value, factor: Any, offset: Any, dtype: np.dtype, zero: Valu
 
 
 def _normals_by_inversion(words: Value, step: Step, dtype: np.dtype) -> Value:
-    """Apply the inverse distribution function to the midpoints of the uniform grid, in the widest available type."""
+    """Apply the inverse normal distribution function to midpoints of a uniform grid, in the widest available type."""
     lower, upper = -math.inf, math.inf
     if step["distribution"] == "truncated_normal":
         lower, upper = float(step["lower"]), float(step["upper"])
@@ -172,7 +179,10 @@ def _normals_by_inversion(words: Value, step: Step, dtype: np.dtype) -> Value:
 
 
 def _truncated(stream: _Stream, step: Step, dtype: np.dtype, count: int) -> Value:
-    """Draw standard normal numbers between bounds; each group of outputs draws from its own blocks until filled."""
+    """Draw standard normal numbers between bounds by rejection.
+
+    Each group of outputs draws from its own sequence of blocks until it is complete.
+    """
     group = 2 if dtype == np.float64 else 4
     groups = -(-count // group)
     kind = np.dtype(np.float32) if is_half(dtype) else dtype
@@ -207,7 +217,7 @@ def _integers(words: Value, step: Step, dtype: np.dtype) -> Value:
 
 @lowers("random")
 def random(step: Step, _: Value, state: Value) -> tuple[Value, Value]:
-    """Return values with the shape of the result, and the advanced state."""
+    """Return random numbers with the shape of the result, and the advanced state."""
     dtype, count = step.dtype, math.prod(step.shape)
     stream = _Stream(state)
     each = 2 if dtype.itemsize == 8 else 4

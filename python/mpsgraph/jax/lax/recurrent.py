@@ -1,4 +1,4 @@
-"""Lowering of recurrent sequences with lax.scan; layers and their gradients are composites of them."""
+"""Lowering of recurrent sequences with lax.scan. Recurrent layers and their gradients consist of such sequences."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _OPERANDS = (
     ("input_weight", "has_input_weight"),
     ("bias", "has_bias"),
 )
-"""Operand names in the order of src/core/ops/recurrent_sequence.cpp, with the flag that tells whether an optional
-operand is present.
+"""Operand names in the order of src/core/ops/recurrent_sequence.cpp, each with the attribute that tells whether the
+operand is present, or None for required operands.
 """
 
 
@@ -41,7 +41,7 @@ def _activate(number: int, x: Value) -> Value:
 
 
 class _Direction:
-    """One direction of a sequence; the values of a step are [batch, hidden]."""
+    """One direction of a recurrent sequence. The values of a time step have shape [batch, hidden]."""
 
     def __init__(self, step: Step, operands: dict[str, Value], number: int) -> None:
         a = step.attributes
@@ -71,7 +71,7 @@ class _Direction:
         return jnp.broadcast_to(mask, (self.source.shape[0], *mask.shape[1:]))
 
     def run(self) -> tuple[Value, Value, Value]:
-        """Return the states, cells, and training states of all steps."""
+        """Return the states, cells, and training states of all time steps."""
         over = (self.source,) if self.mask is None else (self.source, self.mask)
         return lax.scan(self._step, (self.state, self.initial_cell), over, reverse=self.backward)[1]
 
@@ -82,7 +82,7 @@ class _Direction:
         return self.weights[:, self.places[role] * self.hidden : (self.places[role] + 1) * self.hidden]
 
     def _joined(self, parts: list[Value]) -> Value:
-        """Concatenate gates, given by role, in the order of the weights."""
+        """Concatenate parts, one per gate in a fixed order, in the gate order of the weights."""
         return jnp.concatenate([parts[self.places.index(place)] for place in range(len(parts))], 1)
 
     def _step(self, carried: tuple[Value, Value], now: Any) -> tuple[tuple[Value, Value], tuple[Value, Value, Value]]:
@@ -131,7 +131,7 @@ class _Direction:
 
 @lowers("recurrent_sequence")
 def recurrent_sequence(step: Step, *operands: Value) -> tuple[Value, ...]:
-    """Return the states and, if requested, cells and training states, concatenated over directions."""
+    """Return the states and, if requested, cells and training states. Directions are concatenated on the last axis."""
     names = [name for name, flag in _OPERANDS if flag is None or step[flag]]
     dtype = operands[0].dtype
     wide = np.dtype(np.float32) if is_half(dtype) else dtype

@@ -18,13 +18,13 @@ def _axes(step: Step) -> tuple[int, ...]:
 
 @lowers("reduction_sum")
 def reduction_sum(step: Step, x: Value) -> Value:
-    """Compute Σ x."""
+    """Compute the sum over the reduced axes."""
     return jnp.sum(x, _axes(step), dtype=step.dtype, keepdims=True)
 
 
 @lowers("reduction_product")
 def reduction_product(step: Step, x: Value) -> Value:
-    """Compute Π x."""
+    """Compute the product over the reduced axes."""
     return jnp.prod(x, _axes(step), dtype=step.dtype, keepdims=True)
 
 

@@ -39,7 +39,7 @@ def _rounded(place: Value, mode: str) -> Value:
 
 
 class _Resize:
-    """The input coordinates of the output elements along each resized axis."""
+    """Resizes images along each axis, given the input coordinates of the output elements."""
 
     def __init__(self, step: Step, images: Sequence[int], result: Sequence[int], given: Sequence[Value]) -> None:
         self.step, self.images, self.result = step, images, result
@@ -48,7 +48,10 @@ class _Resize:
         self.nearest = step.attributes.get("nearest_rounding_mode")
 
     def places(self, number: int) -> Value:
-        """Return coordinates along a resized axis, as a float64 NumPy array unless scale and offset are computed."""
+        """Return the input coordinates along a resized axis.
+
+        The result is a float64 NumPy array unless scale and offset are computed at run time.
+        """
         axis = self.axes[number]
         size, count = self.images[axis], self.result[axis]
         at = np.arange(count, dtype=np.float64)
@@ -88,7 +91,7 @@ class _Resize:
 
 
 def _exactly(place: Value, mode: str) -> Value:
-    """Round coordinates, using NumPy in float64 for NumPy arrays regardless of JAX's configuration."""
+    """Round coordinates. NumPy arrays are rounded by NumPy in float64, whether or not JAX has 64-bit types enabled."""
     if not isinstance(place, np.ndarray):
         return _rounded(place, mode)
     floor, ceil = np.floor(place), np.ceil(place)

@@ -1,7 +1,7 @@
 """Lowerings of scatter operations, which drop updates with out-of-range indices.
 
-Updates of the same element apply in order: with mode "set", the last one wins. It is selected by its update number,
-because XLA does not guarantee an order.
+Updates of the same element are applied in order, so with mode "set" the last update wins. XLA does not guarantee an
+order, so the last update is selected by its number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def scatter(step: Step, data: Value, updates: Value, indices: Value) -> Value:
         return jnp.where(last >= 0, made.astype(data.dtype), data)
     wide = np.dtype(np.float32) if is_half(data.dtype) else data.dtype
     if mode == "div" and wide.kind in "iu" and wide.itemsize < 4:
-        wide = np.dtype(np.int32)  # Wide enough for products of several divisors.
+        wide = np.dtype(np.int32)  # A dtype that can hold the product of several divisors.
     before, given = data.astype(wide), updates.astype(wide)
     if mode == "sub":
         mode, given = "add", jnp.negative(given)

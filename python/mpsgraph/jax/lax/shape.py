@@ -32,14 +32,14 @@ def broadcast_to(step: Step, x: Value, _: Value) -> Value:
 
 @lowers("coordinate_along_axis")
 def coordinate_along_axis(step: Step, _: Value) -> Value:
-    """Return the index along an axis."""
+    """Return the index of each element along an axis."""
     axis = int(step["axis"]) % max(len(step.shape), 1)
     return lax.broadcasted_iota(np.int32, step.shape, axis)
 
 
 @lowers("reinterpret_cast")
 def reinterpret_cast(step: Step, x: Value) -> Value:
-    """Reinterpret bits as another dtype, changing the last axis if element sizes differ."""
+    """Reinterpret bits as another dtype. The size of the last axis changes if the element sizes differ."""
     x, to = jnp.asarray(x), step.dtype
     if x.dtype == to:
         return x
@@ -55,7 +55,7 @@ def reinterpret_cast(step: Step, x: Value) -> Value:
 
 
 def _as_integers(x: Value) -> Value:
-    """Represent complex numbers as pairs of floats, and bools as bytes."""
+    """Convert complex numbers to pairs of floats and bools to bytes, so that their bits can be reinterpreted."""
     if x.dtype.kind == "c":
         pairs = jnp.stack([x.real, x.imag], -1)
         return pairs.reshape((*x.shape[:-1], -1)) if x.ndim else pairs
@@ -74,7 +74,7 @@ def _recast(x: Value, to: np.dtype) -> Value:
 
 
 def _sources(mode: str, size: int, left: int, right: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the source index of each element of a padded axis, and its sign."""
+    """Return the source index of each element of a padded axis, and the sign that the element is multiplied by."""
     place = np.arange(-left, size + right)
     sign = np.ones(len(place), np.int8)
     if mode == "clamp_to_edge":
@@ -115,7 +115,7 @@ def pad(step: Step, x: Value) -> Value:
 
 @lowers("pad_gradient")
 def pad_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """Sum the gradients of all copies of an element."""
+    """Sum the gradients of all padded elements that are copies of the same source element."""
     left, right, mode = step["left"], step["right"], step["mode"]
     incoming = jnp.asarray(incoming)
     if 0 in step.shape:
@@ -128,7 +128,7 @@ def pad_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 
 def _integer_pad_gradient(step: Step, incoming: Value) -> Value:
-    """Compute the padding gradient for integers, which JAX does not differentiate, one axis at a time."""
+    """Compute the padding gradient for integers one axis at a time, because JAX does not differentiate integers."""
     for axis, (before, after) in enumerate(zip(step["left"], step["right"], strict=True)):
         index, sign = _sources(step["mode"], step.shape[axis], before, after)
         moved = jnp.moveaxis(incoming, axis, 0)

@@ -14,7 +14,7 @@ from .gather import as_indices
 
 
 def _ranges(attributes: Mapping[str, Any], full: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return the start, count, and stride for each axis, matching slice_range in src/core/ops/shape_slicing.cpp."""
+    """Return the start, element count, and stride for each axis, like slice_range in src/core/ops/shape_slicing.cpp."""
     made = []
     for axis, size in enumerate(full):
         start, end, stride = (attributes[key][axis] for key in ("starts", "ends", "strides"))
@@ -51,7 +51,7 @@ def _taken(x: Value, ranges: Sequence[tuple[int, int, int]]) -> Value:
 
 
 def _placed(x: Value, ranges: Sequence[tuple[int, int, int]], full: Sequence[int], fill: Value) -> Value:
-    """Place x at the ranges of a larger tensor filled with `fill`."""
+    """Place x at the ranges of a larger tensor, whose other elements are `fill`."""
     turned = [axis for axis, (_, _, stride) in enumerate(ranges) if stride < 0]
     edges = []
     for (start, count, stride), size in zip(ranges, full, strict=True):
@@ -77,7 +77,7 @@ def slice_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 @lowers("slice_update_data")
 def slice_update_data(step: Step, data: Value, update: Value) -> Value:
-    """Return the data with a slice replaced by an update."""
+    """Return the data with a slice replaced with an update."""
     ranges = _ranges(step.attributes, data.shape)
     counts = [count for _, count, _ in ranges]
     update = jnp.asarray(update).reshape(counts)
@@ -91,7 +91,7 @@ def slice_update_data(step: Step, data: Value, update: Value) -> Value:
 
 
 def _window(step: Step, starts: Value, full: Sequence[int], sizes: Sequence[int]) -> tuple[list[Value], list[int]]:
-    """Return the start of a window along each axis and its strides, converting negative starts."""
+    """Return the start and stride of a window along each axis. Negative starts are made non-negative."""
     strides = list(step["strides"]) or [1] * len(full)
     places = as_indices(starts)
     begins = []
@@ -108,7 +108,7 @@ def _indices(begins: Sequence[Value], sizes: Sequence[int], strides: Sequence[in
 
 @lowers("dynamic_slice")
 def dynamic_slice(step: Step, x: Value, starts: Value) -> Value:
-    """Return a slice of known sizes with a computed start."""
+    """Return a slice of static sizes with computed starts."""
     x, sizes = jnp.asarray(x), step.shape
     if not sizes:
         return x
@@ -120,7 +120,7 @@ def dynamic_slice(step: Step, x: Value, starts: Value) -> Value:
 
 @lowers("dynamic_slice_update_data")
 def dynamic_slice_update_data(step: Step, data: Value, update: Value, starts: Value) -> Value:
-    """Return the data with a slice replaced, whose start is computed."""
+    """Return the data with the slice at computed starts replaced with an update."""
     data, update = jnp.asarray(data), jnp.asarray(update)
     if not update.shape:
         return update
@@ -135,7 +135,7 @@ def dynamic_slice_update_data(step: Step, data: Value, update: Value, starts: Va
 
 @lowers("concat")
 def concat(step: Step, *parts: Value) -> Value:
-    """Concatenate along an axis, or interleave elements."""
+    """Concatenate along an axis, or interleave the elements of the operands along it."""
     axis = step.axis()
     if step["interleave"]:
         return jnp.stack(parts, axis + 1).reshape(step.shape)

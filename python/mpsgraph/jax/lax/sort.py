@@ -12,7 +12,7 @@ from ._table import Step, Value, lowers
 def ordered(x: Value, axis: int, descending: bool) -> tuple[Value, Value]:
     """Return the sorted elements and their original indices.
 
-    Descending order is a stable sort by the opposite comparison.
+    The sort is stable in descending order, too.
     """
     x = jnp.asarray(x)
     key = x.astype(np.uint8) if x.dtype == np.bool_ else x

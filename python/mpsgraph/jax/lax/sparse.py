@@ -1,4 +1,4 @@
-"""Lowerings of sparse matrices, represented as dense ones; entries at the same position are summed."""
+"""Lowerings of sparse matrices, which are represented as dense matrices. Entries at the same position are summed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .arithmetic import is_half
 
 
 def _places(step: Step, index0: Value, index1: Value) -> tuple[Value, Value]:
-    """Return the rows and columns of the entries; out-of-range entries are moved past the end."""
+    """Return the rows and columns of the entries. Out-of-range entries get positions past the end of the matrix."""
     rows, columns = step["shape"]
     index0, index1 = jnp.asarray(index0).astype(np.int32), jnp.asarray(index1).astype(np.int32)
     if step["storage"] == "COO":

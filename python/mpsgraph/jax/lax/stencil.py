@@ -1,4 +1,4 @@
-"""Lowerings of stencil windows, weighted reductions over the last four axes without boundary handling.
+"""Lowerings of stencil windows: weighted reductions over the last four axes without boundary handling.
 
 The stencil operation itself is composite.
 """
@@ -19,7 +19,9 @@ def _wide(x: Value) -> Value:
 
 @lowers("stencil_windows")
 def stencil_windows(step: Step, source: Value, weights: Value) -> Value:
-    """Reduce source times weights over windows; argument reductions return the first tap number."""
+    """Reduce the products of source elements and weights over each window. Argument reductions return the first tap
+    number.
+    """
     windows = windows_of(step.attributes, source.shape, weights.shape)
     mode = step["reduction_mode"]
     x, w = _wide(source), _wide(weights)

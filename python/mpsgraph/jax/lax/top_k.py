@@ -1,4 +1,4 @@
-"""Lowerings of top_k and bottom_k; ties go to the first element."""
+"""Lowerings of top_k and bottom_k. Equal elements are ordered by their index."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The registry of JAX primitives, and the view of a jaxpr equation that translation functions receive.
 
-`@primitive("add")` registers a function that translates an equation into graph operations. It receives the equation,
-graph tensors for the operands, and the parameters by name. It rejects unsupported cases with `Equation.refuse`.
-Translations of more than a few operations are written in JAX and use `Equation.traced`.
+`@primitive("add")` registers a function that translates an equation into graph operations. The function receives the
+equation, graph tensors for the operands, and the parameters by name. It rejects unsupported cases with
+`Equation.refuse`. Translations of more than a few operations are written in JAX and use `Equation.traced`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def known_primitives() -> list[str]:
 
 
 def is_key(dtype: Any) -> bool:
-    """Return whether a dtype is that of JAX's typed random keys, which are represented as uint32 words."""
+    """Return whether a dtype is that of JAX's typed random keys. Graphs represent a key by its uint32 words."""
     return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
 
 
@@ -69,13 +69,16 @@ def dtype_of(dtype: Any) -> DType:
 
 
 def shape_of(aval: Any) -> tuple[int, ...]:
-    """Return the shape of a value; the words of a key are an additional last axis."""
+    """Return the shape of a value. For keys, the shape has an additional last axis for the words."""
     shape = tuple(int(size) for size in aval.shape)
     return shape + tuple(aval.dtype._impl.key_shape) if is_key(aval.dtype) else shape
 
 
 class Equation:
-    """A jaxpr equation with the types of its operands and results, and the graph that its translation adds to."""
+    """A jaxpr equation as its translation function sees it.
+
+    It provides the types of the operands and results, and the graph to add operations to.
+    """
 
     def __init__(self, g: Graph, name: str, operands: Sequence[Any], results: Sequence[Any], build: Function) -> None:
         self.g, self.name = g, name
@@ -85,7 +88,7 @@ class Equation:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The shape of a key's words, if the first operand contains keys; otherwise empty."""
+        """The shape of a key's words if the first operand contains keys, and () otherwise."""
         dtype = self.operands[0].dtype
         return tuple(dtype._impl.key_shape) if is_key(dtype) else ()
 
@@ -118,7 +121,7 @@ class Equation:
     def traced(self, function: Function, *tensors: Tensor) -> Any:
         """Trace a JAX function for tensors, add the operations of its jaxpr, and return its results.
 
-        The results are a list, or a tensor if there is only one.
+        Returns a list, or a tensor if there is only one result.
         """
         types = [jax.ShapeDtypeStruct(shape(x), x.dtype.numpy if x.dtype.name != "bool" else bool) for x in tensors]
         jaxpr = jax.make_jaxpr(function)(*types)

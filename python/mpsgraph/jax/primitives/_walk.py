@@ -1,7 +1,8 @@
 """Translation of a jaxpr to graph operations, one equation at a time.
 
-All unsupported features are reported at once. The first pass looks for primitives without a translation. In the second
-pass, a rejected equation returns zeros, so that the pass can continue to other problems; such a graph is never run.
+All unsupported features are reported at once. First, the jaxpr is searched for primitives without a translation. Then
+the equations are translated. A rejected equation returns zeros, so that the remaining equations can be checked as well;
+such a graph is never run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...errors import Error, UnsupportedError
 from ...graph import Graph
 from ._table import Equation, dtype_of, function_of, shape_of
 
-# These jaxprs are not executed: they are derivative rules, and other parts of a linear solve.
+# The jaxprs in these parameters are derivative rules, which are not executed.
 _NOT_RUN = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd", "jvp_jaxpr_thunk")
 
 
@@ -37,7 +38,7 @@ def unmapped(jaxpr: Any) -> set[str]:
         if function_of(name) is None:
             missing.add(name)
         for key, value in equation.params.items():
-            if key == "jaxprs":  # Parameter of custom_linear_solve.
+            if key == "jaxprs":  # custom_linear_solve has this parameter. Only its `solve` jaxpr is executed.
                 value = value.solve
             if key not in _NOT_RUN and not equation.params.get("branches_platforms"):
                 for inner in _inner(value):
@@ -96,12 +97,14 @@ class Builder:
             if (reason := str(error).splitlines()[0]) not in self.refusals:
                 self.refusals.append(reason)
         except Error as error:
-            if (reason := f"this use of {name} is not supported: {str(error).splitlines()[0]}") not in self.refusals:
+            if (
+                reason := f"{name} is not supported with these operands or parameters: {str(error).splitlines()[0]}"
+            ) not in self.refusals:
                 self.refusals.append(reason)
         return [said.constant(0, dtype_of(aval.dtype), shape_of(aval)) for aval in avals]
 
     def _as_said(self, x: Tensor, aval: Any) -> Tensor:
-        """Return a result with the shape that JAX expects, after checking its dtype."""
+        """Reshape a result to the shape that JAX expects, after checking its dtype."""
         shape, dtype = shape_of(aval), dtype_of(aval.dtype)
         if tuple(x.shape or ()) != shape:
             x = self.g.reshape(x, shape)

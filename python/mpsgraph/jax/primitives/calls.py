@@ -35,7 +35,7 @@ def linear_call(equation: Equation, *operands: Tensor, callee: Any, **_: Any) ->
 
 @primitive("custom_linear_solve")
 def custom_linear_solve(equation: Equation, *operands: Tensor, const_lengths: Any, jaxprs: Any, **_: Any) -> Any:
-    """Translate custom_linear_solve to its `solve` function; the others are needed only for derivatives."""
+    """Translate custom_linear_solve to its `solve` function. Its other functions are needed only for derivatives."""
     before = const_lengths.matvec + const_lengths.vecmat
     constants = operands[before : before + const_lengths.solve]
     right_sides = operands[sum(const_lengths) :]

@@ -11,7 +11,9 @@ from ._table import Equation, dtype_of, primitive, shape, shape_of
 
 @primitive("cond")
 def cond(equation: Equation, index: Tensor, *operands: Tensor, branches: Any, **_: Any) -> Any:
-    """Translate cond to a chain of ifs that select branches[index], with the index clamped."""
+    """Translate cond to a chain of `if` operations that select branches[index], with the index clamped to the valid
+    range.
+    """
     g = equation.g
     if not equation.results:
         return []
@@ -36,7 +38,7 @@ def cond(equation: Equation, index: Tensor, *operands: Tensor, branches: Any, **
 
 @primitive("platform_index")
 def platform_index(equation: Equation, *, platforms: Any) -> Tensor:
-    """Select the definition for JAX's CPU platform, or else the default definition."""
+    """Return the index of the definition for JAX's CPU platform, or of the default definition if there is none."""
     for place, names in enumerate(platforms):
         if names is not None and "cpu" in names:
             return equation.constant(place, "int32")
@@ -63,7 +65,8 @@ def while_(
 
     def before(*carried: Tensor) -> tuple[Tensor, list[Tensor]]:
         condition = condition_of(carried)
-        if shape(condition):  # With one condition per batch entry, the loop continues while any is true.
+        # If there is one condition per batch entry, the loop continues while any of the conditions is true.
+        if shape(condition):
             condition = g.reshape(g.reduction_or(condition, list(range(len(shape(condition))))), ())
         return condition, list(carried)
 

@@ -1,8 +1,8 @@
-"""Translations of convolutions, to the graph's 2-D and 3-D kernels if possible and to one matmul per filter tap
-otherwise.
+"""Translations of convolutions.
 
-Convolutions that JAX derives as gradients are recognized: one with a dilated operand is the gradient with respect to
-the data, and one whose kernel is larger than its result is the gradient with respect to the weights.
+The graph's 2-D and 3-D convolutions are used if possible, and one matmul per filter tap otherwise. Convolutions that
+JAX derives as gradients are recognized: a convolution with a dilated operand is the gradient with respect to the data,
+and a convolution whose kernel is larger than its result is the gradient with respect to the weights.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def conv_general_dilated(
         return equation.constant(0, equation.dtype, equation.shape)
     numbers = dimension_numbers
     lhs, rhs, out = ([int(a) for a in spec] for spec in (numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec))
-    x = transposed(equation, x, [lhs[0], *lhs[2:], lhs[1]])  # N, spatial, C
-    weights = transposed(equation, weights, [*rhs[2:], rhs[1], rhs[0]])  # spatial, I, O
+    x = transposed(equation, x, [lhs[0], *lhs[2:], lhs[1]])  # The layout is (N, spatial axes, C).
+    weights = transposed(equation, weights, [*rhs[2:], rhs[1], rhs[0]])  # The layout is (spatial axes, I, O).
     strides, before, after = ([int(v) for v in values] for values in (window_strides, lhs_dilation, rhs_dilation))
     pads = [(int(low), int(high)) for low, high in padding]
     groups = int(feature_group_count)
     if batch_group_count > 1:
-        # Batch groups with separate weights become channel groups.
+        # Each batch group has its own weights. Such groups become channel groups.
         groups, sizes = int(batch_group_count), shape(x)
         split = g.reshape(x, [groups, sizes[0] // groups, *sizes[1:]])
         rank = len(sizes)
@@ -53,7 +53,7 @@ def conv_general_dilated(
     result_sizes = [equation.shape[axis] for axis in out[2:]]
     convolution = _Convolution(equation, strides, pads, before, after, groups, result_sizes)
     found = convolution(x, weights)
-    # Permute N, spatial, O to the requested order.
+    # Permute the result from (N, spatial axes, O) to the requested order.
     places = [0] * len(out)
     places[out[0]], places[out[1]] = 0, len(out) - 1
     for number, axis in enumerate(out[2:]):
@@ -62,7 +62,7 @@ def conv_general_dilated(
 
 
 class _Convolution:
-    """A convolution of (N, spatial, C) with (spatial, I, O)."""
+    """A convolution of x with layout (N, spatial axes, C) and weights with layout (spatial axes, I, O)."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class _Convolution:
         spatial = len(self.strides)
         if not x.dtype.is_float or spatial not in (1, 2, 3):
             return self._by_taps(x, weights)
-        if spatial == 1:  # Add an axis of size 1 to use 2-D kernels.
+        if spatial == 1:  # Add an axis of size 1 so that 1-D convolutions become 2-D.
             self.strides, self.before, self.after = [1, *self.strides], [1, *self.before], [1, *self.after]
             self.pads, self.sizes = [(0, 0), *self.pads], [1, *self.sizes]
             x = self.g.reshape(x, [shape(x)[0], 1, *shape(x)[1:]])
@@ -112,7 +112,10 @@ class _Convolution:
         )  # fmt: skip
 
     def _as_data_gradient(self, x: Tensor, weights: Tensor) -> Tensor | None:
-        """Express a convolution of dilated x as a data gradient, or return None if the padding does not allow it."""
+        """Express a convolution of dilated x as the data gradient of a convolution.
+
+        Returns None if the padding does not allow it.
+        """
         if any(s != 1 for s in self.strides) or self.groups != 1 or len(self.before) != 2:
             return None
         pads = []
@@ -133,15 +136,15 @@ class _Convolution:
         )
 
     def _as_weights_gradient(self, x: Tensor, weights: Tensor) -> Tensor:
-        """Express a convolution as a weights gradient.
+        """Express a convolution as the weights gradient of another convolution.
 
-        x is the source with layout (C, H, W, N), weights are the incoming gradient (h, w, N, O), and the result is (C,
-        kh, kw, O).
+        `x` is the source of that convolution with layout (C, H, W, N), and `weights` is its incoming gradient with
+        layout (h, w, N, O). The result has layout (C, kh, kw, O).
         """
         g = self.g
         source = g.transpose(x, [3, 1, 2, 0])
         incoming = g.transpose(weights, [2, 0, 1, 3])
-        # Elements after the last window do not contribute.
+        # Elements after the last window do not contribute to the gradient.
         pads, ends = [], []
         for (low, high), stride, dilation, size, window, result in zip(
             self.pads, self.after, self.strides, shape(source)[1:3], shape(incoming)[1:3], self.sizes, strict=True
@@ -158,7 +161,7 @@ class _Convolution:
         return g.transpose(found, [2, 0, 1, 3])
 
     def _by_taps(self, x: Tensor, weights: Tensor) -> Tensor:
-        """Sum the products of each filter tap with the elements under it."""
+        """Multiply each filter tap by the elements of x that it is applied to, and sum the products."""
         g, spatial = self.g, len(self.strides)
         zero = self.equation.constant(0, x.dtype)
         config = [(0, 0, 0), *((*p, d - 1) for p, d in zip(self.pads, self.before, strict=True)), (0, 0, 0)]

@@ -46,7 +46,7 @@ def _extreme(equation: Equation, x: Tensor, axis: int, reverse: bool, function: 
 
 @primitive("cumlogsumexp")
 def cumlogsumexp(equation: Equation, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    """Translate cumlogsumexp as an associative scan over pairs, each scaled by its larger part."""
+    """Translate cumlogsumexp as an associative scan with logaddexp."""
 
     def function(v: Any) -> Any:
         wide = v.astype(jnp.float32) if v.dtype.itemsize == 2 else v

@@ -1,6 +1,6 @@
 """Matrix decompositions and triangular solves, written in JAX for a single matrix and vectorized.
 
-They work column by column like LAPACK's unblocked routines, with the same conventions for signs and pivots.
+The algorithms work column by column like LAPACK's unblocked routines, with LAPACK's conventions for signs and pivots.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def real_type(x: Any) -> Any:
 
 
 def single(equation: Equation, function: Any, *operands: Tensor, rank: int = 2) -> Any:
-    """Apply a function of single matrices to operands with leading axes, computing float16 and bfloat16 in float32."""
+    """Apply a function of single matrices to operands with leading batch axes. float16 and bfloat16 use float32."""
     batch = len(shape(operands[0])) - rank
     if any(0 in aval.shape for aval in (*equation.operands, *equation.results)):
         return [equation.constant(0, aval.dtype.name, aval.shape) for aval in equation.results]
@@ -40,7 +40,10 @@ def cholesky(equation: Equation, a: Tensor, **_: Any) -> Any:
 
 
 def _cholesky(a: Any) -> Any:
-    """Return L with a = L L^H in the lower triangle, leaving a above it; NaN if a is not positive definite."""
+    """Return the Cholesky factor L with a = L L^H in the lower triangle, and a itself above the diagonal.
+
+    The result is NaN if a is not positive definite.
+    """
     n = a.shape[0]
     rows = jnp.arange(n)
 
@@ -85,7 +88,7 @@ def triangular_solve(
 
 
 def solved(a: Any, b: Any, lower: bool, unit_diagonal: bool) -> Any:
-    """Return x with a x = b for a triangular matrix, reading only its relevant half."""
+    """Return the solution x of a x = b for a triangular matrix a. The other triangle of a is not read."""
     n = a.shape[0]
     a = jnp.tril(a, -1 if unit_diagonal else 0) if lower else jnp.triu(a, 1 if unit_diagonal else 0)
 
@@ -103,7 +106,7 @@ def lu(equation: Equation, a: Tensor, **_: Any) -> Any:
 
 
 def _lu(a: Any) -> Any:
-    """Return L and U in one matrix, the row exchanges, and the permutation they result in."""
+    """Return L and U in one matrix, the row exchanges, and the permutation that the exchanges result in."""
     m, n = a.shape
     rows, columns = jnp.arange(m), jnp.arange(n)
     count = min(m, n)
@@ -141,9 +144,9 @@ def lu_pivots_to_permutation(equation: Equation, pivots: Tensor, *, permutation_
 
 
 def reflected(a: Any, pivoting: bool = False) -> Any:
-    """Compute Householder reflections.
+    """Compute a QR factorization by Householder reflections.
 
-    Return R with the reflection vectors below it, their factors, and the column order.
+    Returns R with the reflection vectors below the diagonal, the factors of the reflections, and the column order.
     """
     m, n = a.shape
     count = min(m, n)
@@ -182,7 +185,7 @@ def reflected(a: Any, pivoting: bool = False) -> Any:
 
 
 def unreflected(a: Any, factors: Any, size: int) -> Any:
-    """Return the first columns of the product of Householder reflections."""
+    """Return the first `size` columns of the product of Householder reflections."""
     m = a.shape[0]
     rows = jnp.arange(m)
 

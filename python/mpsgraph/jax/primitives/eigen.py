@@ -1,7 +1,7 @@
-"""Eigenvalues and singular values, by Jacobi rotations or by the QR algorithm for nonsymmetric matrices.
+"""Eigenvalues and singular values, by Jacobi rotations, or by the QR algorithm for nonsymmetric matrices.
 
-Rotations are organized in rounds in which each row takes part once, so that a round consists of a few whole-matrix
-operations. A fixed permutation forms the pairs of the next round.
+Rotations are organized in rounds. In a round, each row belongs to one pair, so that the rotations of all pairs are a
+few whole-matrix operations. A fixed permutation forms the pairs of the next round.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ SWEEPS = 30
 
 
 def _rounds(size: int) -> Any:
-    """Return the permutation between rounds: the first row stays, and the others rotate through the two halves."""
+    """Return the permutation between rounds: the first row stays in place, and the others rotate through the two
+    halves.
+    """
     half = size // 2
-    # Seats in rotation order, starting with the fixed row's partner; the first row itself stays.
+    # List the positions in rotation order, starting with the partner of the first row. The first row itself stays.
     seats = [*range(1, half), *range(size - 1, half - 1, -1)]
     order = list(range(size))
     for place, seat in enumerate(seats):
@@ -70,7 +72,7 @@ def hermitian(a: Any) -> Any:
         cosine, sine, phase = _rotations(values[:half], values[half:], between)
         turn = sine.astype(a.dtype) * phase
         a = _turned(a[:half], a[half:], cosine, turn)
-        # Columns rotate by the conjugate, so rotate the rows of the adjoint.
+        # The columns rotate by the conjugate rotations, so rotate the rows of the adjoint.
         a = jnp.conj(_turned(jnp.conj(a.T)[:half], jnp.conj(a.T)[half:], cosine, turn)).T
         v = _turned(v[:half], v[half:], cosine, turn)
         return a[order][:, order], v[order]
@@ -87,7 +89,7 @@ def hermitian(a: Any) -> Any:
 
     _, a, v = lax.while_loop(goes_on, sweep, (0, a, jnp.eye(size, dtype=a.dtype)))
     values, vectors = jnp.diagonal(a).real, jnp.conj(v.T)[:n]
-    if size != n:  # The padding row has a zero vector in the original rows and is sorted last.
+    if size != n:  # The padding row is an eigenvector without elements in the original rows, and is sorted last.
         added = jnp.argmin(jnp.sum(jnp.abs(vectors) ** 2, axis=0))
         values = jnp.where(jnp.arange(size) == added, np.inf, values)
     places = jnp.argsort(values)[:n]
@@ -111,7 +113,7 @@ def eigh(
 
 
 def singular(a: Any, full: bool) -> Any:
-    """Return the singular values, in descending order, and both sets of singular vectors of a matrix.
+    """Return the singular values of a matrix, in descending order, and its left and right singular vectors.
 
     The matrix must not have more columns than rows.
     """
@@ -147,7 +149,7 @@ def singular(a: Any, full: bool) -> Any:
     start = 0, rows, jnp.eye(size, dtype=a.dtype), jnp.full((), np.inf, real_type(a))
     _, rows, v, _ = lax.while_loop(goes_on, sweep, start)
     values = jnp.sqrt(jnp.sum(jnp.abs(rows) ** 2, axis=1))
-    # The padding row is zero and is sorted last, even among zero singular values.
+    # The padding row is zero. It is sorted last, even among zero singular values.
     added = jnp.sum(jnp.abs(v[:, :n]) ** 2, axis=1) < 0.5
     places = jnp.argsort(jnp.where(added, np.inf, -values))[:n]
     values, rows, v = values[places], rows[places], v[places][:, :n]
@@ -179,7 +181,7 @@ def svd(
         values, u, v = singular(jnp.conj(a.T) if wide else a, full_matrices and compute_uv)
         if not compute_uv:
             return (values,)
-        # a = u diag(values) v; the factors of the adjoint are swapped.
+        # The decomposition is a = u diag(values) v. For the adjoint, u and v are exchanged.
         return (values, jnp.conj(v.T), jnp.conj(u.T)) if wide else (values, u, v)
 
     return single(equation, function, a)
@@ -198,7 +200,8 @@ def eig(
         triangle, basis = schur(a.astype(np.result_type(a.dtype, np.complex64)))
         found = [jnp.diagonal(triangle)]
         if compute_left_eigenvectors:
-            # Left eigenvectors are those of the adjoint, with the triangle reversed.
+            # Left eigenvectors are the eigenvectors of the adjoint, which is lower triangular and is reversed to be
+            # upper triangular.
             turned = jnp.conj(triangle.T)[::-1, ::-1]
             found.append(_normal((basis[:, ::-1] @ _triangular_vectors(turned))[:, ::-1]))
         if compute_right_eigenvectors:
@@ -209,9 +212,9 @@ def eig(
 
 
 def schur(a: Any) -> Any:
-    """Return a triangle t and a unitary basis z with a = z t z^H.
+    """Return the Schur form of a matrix: a triangle t and a unitary basis z with a = z t z^H.
 
-    Uses shifted QR steps on an active part that shrinks from its end.
+    Uses shifted QR steps on an active part of the matrix that shrinks from its end.
     """
     n = a.shape[0]
     rows = jnp.arange(n)
@@ -227,14 +230,14 @@ def schur(a: Any) -> Any:
         root = jnp.where((jnp.conj(half) * root).real < 0, -root, root)
         below = half + root
         shift = s - jnp.where(below == 0, 0, q * r / jnp.where(below == 0, jnp.ones_like(below), below))
-        # An occasional exceptional shift breaks cycles of Wilkinson's shift.
+        # Every eleventh step uses an exceptional shift, because Wilkinson's shift can cycle.
         shift = jnp.where(number % 11 == 10, s + jnp.abs(r).astype(t.dtype), shift)
         inside = (rows <= last).astype(t.dtype)
         part = (t - shift * jnp.eye(n, dtype=t.dtype)) * inside[:, None] * inside[None, :]
         part = part + jnp.diag(1 - inside)
         unitary, _ = orthogonal(part, True)
         t, z = jnp.conj(unitary.T) @ t @ unitary, z @ unitary
-        # Rows whose elements left of the diagonal have vanished are done.
+        # A row has converged once its elements left of the diagonal are negligible.
         left = jnp.sum(jnp.where(rows[None, :] < rows[:, None], jnp.abs(t), 0), axis=1)
         scale = jnp.max(jnp.abs(t))
         open_ = (left > eps * scale) & (rows <= last)
@@ -269,7 +272,7 @@ def _triangular_vectors(t: Any) -> Any:
 
 
 def _away(x: Any, smallest: Any) -> Any:
-    """Replace zero differences between eigenvalues with a small number."""
+    """Replace differences between eigenvalues that are zero with a small number."""
     return jnp.where(jnp.abs(x) < smallest, smallest.astype(x.dtype), x)
 
 

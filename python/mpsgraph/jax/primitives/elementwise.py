@@ -15,7 +15,7 @@ from jax import numpy as jnp
 from ..._core import DType, Tensor
 from ._table import Equation, dtype_of, primitive, shape
 
-# Primitives with an equivalent Graph method.
+# Maps primitives to the equivalent Graph method.
 UNARY = {
     "exp": "exponent",
     "exp2": "exponent_base2",
@@ -113,7 +113,7 @@ def round_(equation: Equation, x: Tensor, *, rounding_method: Any) -> Tensor:
 
 @primitive("div")
 def div(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    """Translate div; integers round toward zero, and division by zero returns -1, as in XLA."""
+    """Translate div. As in XLA, integer quotients are rounded toward zero, and an integer divided by zero is -1."""
     g = equation.g
     if not x.dtype.is_integer:
         return g.division(x, y)
@@ -125,7 +125,7 @@ def div(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
 
 @primitive("rem")
 def rem(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    """Translate rem, whose result has the sign of x; for integers, it returns x where y is 0."""
+    """Translate rem, whose result has the sign of x. For integers, the result is x where y is 0."""
     g = equation.g
     if x.dtype.is_float:
         return g.modulo(x, y)
@@ -137,7 +137,8 @@ def rem(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
 def extremum(equation: Equation, x: Tensor, y: Tensor, largest: bool) -> Tensor:
     """Return the maximum or minimum, propagating NaN.
 
-    Bools use or and and; complex numbers are compared by their real parts, and then by their imaginary parts.
+    For bools, these are "or" and "and". Complex numbers are compared by their real parts, then by their imaginary
+    parts.
     """
     g = equation.g
     if x.dtype.name == "bool":
@@ -188,7 +189,7 @@ def select_n(equation: Equation, which: Tensor, *cases: Tensor) -> Tensor:
 
 @primitive("integer_pow")
 def integer_pow(equation: Equation, x: Tensor, *, y: int) -> Tensor:
-    """Translate integer_pow by repeated squaring; a negative power is the reciprocal of the positive one."""
+    """Translate integer_pow by repeated squaring. A negative power is the reciprocal of the positive power."""
     g = equation.g
     if y == 0:
         return equation.constant(1, x.dtype, shape(x))
@@ -212,7 +213,8 @@ def pow_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
         wide = g.power(equation.cast(x, "float32"), equation.cast(y, "float32"))
         return equation.cast(wide, x.dtype)
     if y.dtype.is_integer and (y.dtype.itemsize >= x.dtype.itemsize):
-        # A float would lose the low bits of a large integer, including its parity.
+        # Test y as an integer, because converting a large integer to float would lose its low bits, including its
+        # parity.
         odd = g.equal(g.bitwise_and(y, equation.constant(1, y.dtype)), equation.constant(1, y.dtype))
         size = g.power(g.absolute(x), equation.cast(y, x.dtype))
         return g.select(g.logical_and(odd, g.signbit(x)), g.negative(size), size)
@@ -234,7 +236,7 @@ def logistic(equation: Equation, x: Tensor, **_: Any) -> Tensor:
 
 
 def _wide(equation: Equation, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Apply a function, computing float16 and bfloat16 in float32."""
+    """Apply a function to x. For float16 and bfloat16, the function is computed in float32."""
     if x.dtype.itemsize != 2:
         return function(x)
     return equation.cast(function(equation.cast(x, "float32")), x.dtype)
@@ -331,8 +333,8 @@ def nextafter(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
         towards_zero = ((a ^ b) < 0) | ((a & ~sign) > (b & ~sign))
         moved = a + lax.select(towards_zero, jnp.full_like(a, -1), jnp.ones_like(a))
         found = lax.select(zero_x, lax.select(zero_y, b, smallest), moved)
-        # Float comparisons may flush subnormal numbers to zero, so compare bits; equal values have equal bits or are
-        # both zero.
+        # Float comparisons may flush subnormal numbers to zero, so the bits are compared. Equal numbers have equal
+        # bits, except for zeros of different signs.
         found = lax.select(a == b, b, found)
         nan = jnp.full_like(x, np.nan)
         return lax.select((x != x) | (y != y), nan, lax.bitcast_convert_type(found, x.dtype))
@@ -345,7 +347,10 @@ def nextafter(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
 
 @primitive("reduce_precision")
 def reduce_precision(equation: Equation, x: Tensor, *, exponent_bits: int, mantissa_bits: int) -> Tensor:
-    """Translate reduce_precision: round to the given bits, ties to even; overflow to infinity, underflow to 0."""
+    """Translate reduce_precision, which rounds to the given numbers of exponent and mantissa bits, ties to even.
+
+    Overflow becomes infinity, and underflow becomes 0.
+    """
     if x.dtype.itemsize == 2:
         wide = equation.traced(_reduced(np.float32, exponent_bits, mantissa_bits), equation.cast(x, "float32"))
         return equation.cast(wide, x.dtype)
@@ -381,7 +386,7 @@ def convert_element_type(equation: Equation, x: Tensor, *, new_dtype: Any, **_: 
 
 
 def converted(equation: Equation, x: Tensor, dtype: DType) -> Tensor:
-    """Convert to another dtype, with floats saturating to the range of an integer dtype."""
+    """Convert x to another dtype. Floats are clamped to the range of an integer dtype."""
     g = equation.g
     if x.dtype == dtype:
         return x
@@ -394,7 +399,8 @@ def converted(equation: Equation, x: Tensor, dtype: DType) -> Tensor:
         if x.dtype.itemsize == 2:
             x = g.cast(x, "float32")
         low = equation.constant(limits.min, x.dtype)
-        # The largest integer may not be representable as a float, in which case the next float up is out of range.
+        # If the largest integer is not representable as a float, it is rounded up here, and this float is already out
+        # of range.
         top = float(limits.max) if x.dtype.itemsize == 8 else float(np.float32(limits.max))
         above = g.greater_than_or_equal_to(x, equation.constant(top, x.dtype))
         usual = g.logical_and(g.greater_than_or_equal_to(x, low), g.not_(above))

@@ -1,7 +1,7 @@
 """Translations of dynamic slices and updates, gather, and scatter.
 
-A window of a gather or scatter is converted to index vectors of its single elements along the indexed axes; the other
-axes are taken whole.
+A window of a gather or scatter is converted to index vectors, one for each of its elements along the indexed axes. The
+other axes are taken whole.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ CLIP, DROP = lax.GatherScatterMode.CLIP, lax.GatherScatterMode.FILL_OR_DROP
 
 
 def _starts(equation: Equation, starts: Sequence[Tensor], sizes: Sequence[int], taken: Sequence[int]) -> Tensor:
-    """Concatenate starts, clamped so that the slice is in range."""
+    """Concatenate the starts of a slice, clamped so that the slice is in range."""
     g = equation.g
     wide = [g.reshape(converted(equation, start, _index_type(start)), (1,)) for start in starts]
-    wide += [equation.constant(0, wide[0].dtype, (1,)) for _ in equation.words]  # Slices of keys include all words.
+    # A slice of keys includes all words of each key.
+    wide += [equation.constant(0, wide[0].dtype, (1,)) for _ in equation.words]
     kind = "int64" if any(start.dtype.itemsize == 8 for start in wide) else "int32"
     joined = [equation.cast(start, kind) for start in wide]
     whole = joined[0] if len(joined) == 1 else g.concat(joined, 0)
@@ -60,9 +61,9 @@ def dynamic_update_slice(equation: Equation, x: Tensor, update: Tensor, *starts:
 
 
 class _Windows:
-    """The windows of a gather or scatter: index vectors of single elements, and whether each window is in range.
+    """The windows of a gather or scatter as index vectors of single elements. Also records which windows are in range.
 
-    The axes of the operand are reordered to batch axes, indexed axes, and the rest.
+    The operand's axes are reordered: first batch axes, then indexed axes, then all others.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class _Windows:
     ) -> None:
         g = equation.g
         self.batch = list(batch_axes)
-        # A window narrower than an axis that is not indexed starts at its first element.
+        # A window that is narrower than an axis without index starts at the first element of this axis.
         narrow = [
             axis
             for axis in range(len(sizes))
@@ -90,7 +91,7 @@ class _Windows:
         count = len(shape(indices)) - 1
         outer = [axis for axis in range(count) if axis not in indices_batch_axes]
         indices = transposed(equation, indices, [*indices_batch_axes, *outer, count])
-        # Positions of the index axes in a gather's result or a scatter's updates, without window axes.
+        # Where the axes of `indices` appear in a gather's result or a scatter's updates, not counting window axes.
         self.order = [*indices_batch_axes, *outer]
         kind = "int64" if indices.dtype.itemsize == 8 or indices.dtype.name == "uint32" else "int32"
         indices = equation.cast(indices, kind) if indices.dtype.is_signed else self._signed(equation, indices, kind)
@@ -106,7 +107,7 @@ class _Windows:
         if narrow:
             first = equation.constant(0, kind, [*places, len(narrow)])
             indices = g.concat([indices, first], len(places)) if index_map else first
-        # One axis per indexed axis of the window, followed by the vectors.
+        # Add one axis per indexed axis of the window, in front of the axis of the index vectors.
         windows = [taken[axis] for axis in self.indexed]
         self.windows, self.places = windows, places
         shaped = g.reshape(indices, [*places, *[1] * len(windows), len(windows)])
@@ -118,7 +119,7 @@ class _Windows:
 
     @staticmethod
     def _signed(equation: Equation, indices: Tensor, kind: str) -> Tensor:
-        """Convert unsigned indices to signed ones, saturating 64-bit indices so that they stay out of range."""
+        """Convert unsigned indices to signed indices. Large 64-bit indices saturate, so that they stay out of range."""
         g = equation.g
         if indices.dtype.itemsize < 8:
             return g.cast(indices, kind)
@@ -163,7 +164,8 @@ def gather(
     if fill and windows.inside is not None:
         mask = g.reshape(windows.inside, [*windows.places, *[1] * (len(shape(found)) - len(windows.places))])
         found = g.select(mask, found, equation.constant(_fill(x, fill_value), x.dtype))
-    # The result has index axes, indexed window axes, and the rest; drop collapsed axes, then permute.
+    # The result has the index axes, the window axes that are indexed, and all others. Drop collapsed axes, then
+    # permute.
     behind = [*windows.indexed, *windows.rest]
     kept = [axis for axis in behind if axis not in collapsed]
     sizes = [*windows.places, *[taken[axis] for axis in kept]]
@@ -180,7 +182,7 @@ def gather(
 
 
 def _fill(x: Tensor, value: Any) -> Any:
-    """Return the fill value for out-of-range gathers."""
+    """Return the value that a gather returns for out-of-range indices."""
     if value is not None:
         return value
     if x.dtype.is_float or x.dtype.is_complex:
@@ -225,7 +227,7 @@ def scatter(
         equation, shape(x), indices, batch, _axes(numbers.scatter_indices_batching_dims),
         _axes(numbers.scatter_dims_to_operand_dims), taken, clip,
     )  # fmt: skip
-    # Order the updates by index axes, indexed window axes, and the rest.
+    # Reorder the axes of the updates: index axes, then window axes that are indexed, then all others.
     outer = [axis for axis in range(len(shape(updates))) if axis not in window_axes]
     behind = [axis for axis in [*windows.indexed, *windows.rest] if axis in windowed]
     order = [outer[place] for place in windows.order] + [window_axes[windowed.index(axis)] for axis in behind]
@@ -234,7 +236,7 @@ def scatter(
     updates = g.reshape(updates, [*windows.places, *windows.windows, *rest])
     operand, found = transposed(equation, x, windows.permutation), windows.indices
     if not windows.indexed:
-        # Without indexed axes, add an axis of size 1 to index, so that every update covers the whole operand.
+        # If no axis is indexed, add an axis of size 1 to index, so that every update covers the whole operand.
         operand = g.reshape(operand, [*shape(operand)[: len(batch)], 1, *rest])
         found = equation.constant(0, "int32", [*windows.places, 1])
     if windows.inside is not None:

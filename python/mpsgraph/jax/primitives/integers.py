@@ -39,7 +39,7 @@ def not_(equation: Equation, x: Tensor) -> Tensor:
 
 
 def _shifted(equation: Equation, x: Tensor, by: Tensor, left: bool, arithmetic: bool) -> Tensor:
-    """Shift, with counts of the bit width or more clearing all bits but the sign."""
+    """Shift x. Counts of at least the bit width clear all bits, or fill them with the sign in an arithmetic shift."""
     g, width = equation.g, 8 * x.dtype.itemsize
     usual = g.less_than(by, equation.constant(width, by.dtype))
     if by.dtype.is_signed:
@@ -78,7 +78,9 @@ def population_count(equation: Equation, x: Tensor) -> Tensor:
 
 @primitive("clz")
 def clz(equation: Equation, x: Tensor) -> Tensor:
-    """Translate clz by propagating the highest bit to all lower ones and counting the remaining zeros."""
+    """Translate clz, which counts leading zeros: copy the highest set bit to all lower bits, and count the remaining
+    zeros.
+    """
     width = 8 * x.dtype.itemsize
     word = np.dtype(f"uint{width}")
 
@@ -95,7 +97,7 @@ def clz(equation: Equation, x: Tensor) -> Tensor:
 
 @primitive("mulhi")
 def mulhi(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    """Translate mulhi, the upper half of a product."""
+    """Translate mulhi, which returns the upper half of the bits of a product."""
     width = 8 * x.dtype.itemsize
     if width == 64:
         equation.refuse("64-bit operands are not supported")
@@ -106,7 +108,7 @@ def mulhi(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
 
 @primitive("bitcast_convert_type")
 def bitcast_convert_type(equation: Equation, x: Tensor, *, new_dtype: Any) -> Tensor:
-    """Translate bitcast_convert_type; if element sizes differ, the last axis is added or removed."""
+    """Translate bitcast_convert_type. If the element sizes differ, a last axis is added or removed."""
     g, dtype = equation.g, dtype_of(new_dtype)
     if "bool" in (x.dtype.name, dtype.name) and x.dtype != dtype:
         return g.cast(x, dtype)

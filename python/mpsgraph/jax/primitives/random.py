@@ -1,6 +1,6 @@
-"""Translations of random-number primitives, which match JAX bit for bit.
+"""Translations of random-number primitives, whose results are bitwise identical to JAX's.
 
-Keys are represented by their words, and operations that JAX defines per key implementation are traced.
+Keys are represented by their words. Operations that JAX defines per key implementation are traced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def random_wrap(equation: Equation, key: Tensor, **_: Any) -> Tensor:
 
 
 def _implementation(equation: Equation) -> Any:
-    """Return the implementation of the keys among the operands or results."""
+    """Return the implementation of the random keys among the operands or results."""
     for aval in (*equation.operands, *equation.results):
         if hasattr(aval.dtype, "_impl"):
             return aval.dtype._impl
@@ -109,9 +109,10 @@ PHILOX_STEPS = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 def rng_bit_generator(
     equation: Equation, key: Tensor, *, shape: Any, dtype: Any, algorithm: Any, **_: Any
 ) -> list[Tensor]:
-    """Translate rng_bit_generator with Philox (also XLA's choice on CPU) or Threefry, in XLA's order of bits.
+    """Translate rng_bit_generator with Philox or Threefry, in XLA's order of bits.
 
-    The first half of the key is the generator's key, and the second half a counter, which is advanced in the new key.
+    The default algorithm is Philox, as in XLA on CPU. The first half of the key is the generator's key, and the second
+    half is a counter, which is advanced in the returned key.
     """
     g = equation.g
     words = g.reinterpret_cast(key, "uint32") if key.dtype.itemsize == 8 else key

@@ -15,7 +15,10 @@ from .shapes import sliced
 
 
 def halved(equation: Equation, combine: Callable[..., Any], operands: Sequence[Tensor], axis: int) -> list[Tensor]:
-    """Reduce operands along an axis by repeated halving with an associative function of left and right parts."""
+    """Reduce operands along an axis with an associative function.
+
+    The function combines the first half of the axis with the second half until one element is left.
+    """
     size = shape(operands[0])[axis]
     parts = list(operands)
     while size > 1:
@@ -37,7 +40,7 @@ def halved(equation: Equation, combine: Callable[..., Any], operands: Sequence[T
 
 
 def combination(equation: Equation, jaxpr: Any, consts: Any = ()) -> Callable[..., list[Tensor]]:
-    """Return a jaxpr of scalars as a function combine(left parts, right parts) of tensors."""
+    """Return a function combine(left, right) of lists of tensors that applies a jaxpr of scalars to their elements."""
     closed = jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, tuple(consts))
     function = core.jaxpr_as_fun(closed)
 
@@ -50,7 +53,7 @@ def combination(equation: Equation, jaxpr: Any, consts: Any = ()) -> Callable[..
 
 @primitive("reduce")
 def reduce(equation: Equation, *operands: Tensor, jaxpr: Any, dimensions: Any, consts: Any = (), **_: Any) -> Any:
-    """Translate reduce by halving each axis, and combine with the initial values at the end.
+    """Translate reduce: reduce each axis by repeated halving, and combine the result with the initial values.
 
     As in XLA, the function must be associative.
     """

@@ -60,7 +60,7 @@ def slice_(equation: Equation, x: Tensor, *, start_indices: Any, limit_indices: 
 
 
 def sliced(equation: Equation, x: Tensor, starts: Any, ends: Any, strides: Any = None) -> Tensor:
-    """Slice x from starts to ends, or return x if the slice covers it."""
+    """Slice x from starts to ends, or return x if the slice covers all of x."""
     starts, ends = [int(v) for v in starts], [int(v) for v in ends]
     strides = [1] * len(starts) if strides is None else [int(v) for v in strides]
     if not any(v for v in starts) and tuple(ends) == shape(x) and all(v == 1 for v in strides):
@@ -102,7 +102,7 @@ def pad(equation: Equation, x: Tensor, value: Tensor, *, padding_config: Any) ->
 
 
 def padded(equation: Equation, x: Tensor, value: Tensor, config: Sequence[Any]) -> Tensor:
-    """Pad x at the borders and between elements; negative padding crops."""
+    """Pad x at the borders and between elements. Negative padding crops."""
     g = equation.g
     config = [tuple(int(v) for v in one) for one in config]
     sizes = [size + max(size - 1, 0) * between for size, (_, _, between) in zip(shape(x), config, strict=True)]

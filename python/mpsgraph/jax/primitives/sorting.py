@@ -9,7 +9,7 @@ from ._table import Equation, primitive, shape
 
 
 def _keys(equation: Equation, x: Tensor) -> list[Tensor]:
-    """Return the sort keys of a tensor, the most significant first; complex numbers are sorted by their parts."""
+    """Return the sort keys of a tensor, the most significant key first. Complex numbers have one key per part."""
     g = equation.g
     return [g.real_part(x), g.imaginary_part(x)] if x.dtype.is_complex else [x]
 
@@ -46,5 +46,7 @@ def approx_top_k(
     axis = int(reduction_dimension) % len(shape(x))
     values, places = (equation.g.top_k if is_max_k else equation.g.bottom_k)(x, int(k), axis)
     if shape(values) != equation.shape:
-        equation.refuse("results not aggregated to k elements are not supported")
+        equation.refuse(
+            "aggregate_to_topk must be true: results that are not aggregated to k elements are not supported"
+        )
     return [values, places]

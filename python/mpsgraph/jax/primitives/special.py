@@ -1,7 +1,7 @@
-"""Special functions, by approximations written in JAX or by JAX's own definitions.
+"""Special functions, computed by approximations written in JAX or by JAX's own definitions.
 
-float16 and bfloat16 are computed in float32. Where JAX defines a function in terms of other primitives on every device,
-that definition is traced. It is imported from a private JAX module, because JAX does not export it.
+float16 and bfloat16 are computed in float32. If JAX defines a function in terms of other primitives on every device,
+that definition is traced. Such a definition is imported from a private JAX module, because JAX does not export it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _special(name: str) -> Callable[[Function], Function]:
 
 
 def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    """Evaluate a polynomial by Horner's method, highest power first."""
+    """Evaluate a polynomial by Horner's method. Coefficients start with the highest power."""
     found = jnp.full_like(x, coefficients[0])
     for c in coefficients[1:]:
         found = found * x + x.dtype.type(c)
@@ -56,7 +56,7 @@ def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
-    """Evaluate a Chebyshev series by Clenshaw's method, lowest order first."""
+    """Evaluate a Chebyshev series by Clenshaw's method. Coefficients start with the lowest degree."""
     b0 = b1 = jnp.zeros_like(x)
     for c in reversed(coefficients[1:]):
         b0, b1 = 2 * x * b0 - b1 + x.dtype.type(c), b0
@@ -82,7 +82,7 @@ def erfc(x: Any) -> Any:
 
 @_special("erf_inv")
 def erf_inv(x: Any) -> Any:
-    """Compute erf_inv by Giles's approximation, refined by two Halley steps in float64."""
+    """Compute erf_inv by Giles's approximation, refined by three Halley steps in float64."""
     w = -jnp.log1p(-x * x)
     near = _polynomial(jnp.minimum(w, 5) - 2.5, INVERSE_NEAR)
     far = _polynomial(jnp.sqrt(jnp.clip(w, 5, 40)) - 3, INVERSE_FAR)
@@ -90,7 +90,7 @@ def erf_inv(x: Any) -> Any:
     if x.dtype.itemsize == 8:
         for _ in range(3):
             size = jnp.abs(found)
-            # In the tails, use the distance from 1, which is accurate there.
+            # In the tails, use the distance of |x| from 1, because 1 - |x| is exact there.
             error = jnp.where(size < 0.5, lax.erf(size) - jnp.abs(x), (1 - jnp.abs(x)) - erfc(size))
             step = error * (0.5 * math.sqrt(math.pi)) * jnp.exp(size * size)
             found = jnp.sign(x) * (size - step / (1 + size * step))
@@ -118,7 +118,7 @@ def lgamma(x: Any) -> Any:
 
 @_special("digamma")
 def digamma(x: Any) -> Any:
-    """Compute the derivative of log gamma(x), by reflection below 1/2; NaN at 0, -1, -2, ..."""
+    """Compute digamma, the derivative of log gamma(x), by reflection below 1/2. It is NaN at 0, -1, -2, and so on."""
     reflected = x < 0.5
     z = jnp.where(reflected, -x, x - 1)
     top, bottom = jnp.zeros_like(x), jnp.full_like(x, LANCZOS_BASE)
@@ -134,7 +134,8 @@ def digamma(x: Any) -> Any:
     return jnp.where(pole, jnp.nan, jnp.where(reflected, mirrored, found))
 
 
-# Chebyshev series of exp(-x) I1(x) / x in x / 4 - 1 for x up to 8, and of exp(-x) sqrt(x) I1(x) in 16 / x - 1 beyond.
+# Coefficients of two Chebyshev series: for x up to 8, exp(-x) I1(x) / x as a series in x / 4 - 1, and for larger x,
+# exp(-x) sqrt(x) I1(x) as a series in 16 / x - 1.
 _I1_NEAR = (
     0.126293593221816827, -0.176416518357834055, 0.102643658689847095, -0.0529459812080949914, 0.0247264490306265168,
     -0.0105640848946261982, 0.00415642294431288816, -0.00151357245063125315, 0.000512285956168575773,
@@ -167,8 +168,9 @@ def bessel_i1e(x: Any) -> Any:
 
 @_special("zeta")
 def zeta(s: Any, q: Any) -> Any:
-    """Compute Hurwitz's zeta function, the sum of (q + n)^-s for s > 1, from leading terms and the Euler-Maclaurin
-    formula.
+    """Compute Hurwitz's zeta function, the sum of (q + n)^-s over n >= 0, for s > 1.
+
+    The leading terms are added up, and the Euler-Maclaurin formula approximates the rest.
     """
     count = 12
     total = sum(jnp.power(q + n, -s) for n in range(count))
@@ -192,7 +194,7 @@ def _typed(x: Any, number: float) -> Any:
 
 @_special("polygamma")
 def polygamma(n: Any, x: Any) -> Any:
-    """Compute the n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x)."""
+    """Compute polygamma, the n-th derivative of digamma, as (-1)^(n + 1) n! zeta(n + 1, x)."""
     sign = jnp.where(jnp.floor(n / 2) * 2 == n, -jnp.ones_like(n), jnp.ones_like(n))
     found = sign * jnp.exp(lgamma(n + 1)) * zeta(n + 1, x)
     whole = (n >= 0) & (n == jnp.floor(n))

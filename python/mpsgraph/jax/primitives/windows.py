@@ -1,7 +1,7 @@
 """Translations of window reductions, and of the select-and-scatter and select-and-gather operations in their gradients.
 
 Sums and extrema are computed one axis at a time, with a slice per window position. Pooling of images uses the graph's
-kernels.
+pooling operations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _places(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 class _Window:
-    """Window sizes, strides, and dilation over a padded operand."""
+    """The sizes, strides, and dilations of windows, and the padding of the operand."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class _Window:
         return sliced(self.equation, x, starts, ends, self.strides)
 
     def by_axes(self, x: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Combine the elements of each window, one axis at a time."""
+        """Combine the elements of each window along one axis after another."""
         counts = self.counts(x)
         for axis, size in enumerate(self.sizes):
             parts = []
@@ -153,7 +153,9 @@ def reduce_window(
     base_dilation: Any,
     window_dilation: Any,
 ) -> list[Tensor]:
-    """Translate reduce_window for any function, combining one window position at a time with the initial values."""
+    """Translate reduce_window for any function: start with the initial values, and combine one window position at a
+    time.
+    """
     count = len(operands) // 2
     window = _Window(equation, window_dimensions, window_strides, padding, base_dilation, window_dilation)
     if 0 in equation.shape:
@@ -170,9 +172,10 @@ def reduce_window(
 def _chosen(
     equation: Equation, x: Tensor, window: _Window, select: Any
 ) -> tuple[list[int], list[tuple[tuple[int, ...], Tensor]]]:
-    """Return, for each window position, the windows in which `select` chooses the element at that position.
+    """Return the number of windows, and for each window position a mask of the windows that choose this position.
 
-    The first of equal elements is chosen, and NaN before all numbers, as in XLA on CPU.
+    A window chooses the element that `select` prefers, and the first of equal elements. NaN precedes all numbers, as in
+    XLA on CPU.
     """
     g = equation.g
     largest = "ge" in getattr(select, "name", str(select))
@@ -209,8 +212,9 @@ def select_and_scatter_add(
     padding: Any,
     **_: Any,
 ) -> Tensor:
-    """Translate select_and_scatter_add, the gradient of window extrema, which adds each source element at its window's
-    extremum.
+    """Translate select_and_scatter_add, the gradient of window extrema.
+
+    Each source element is added at the position of its window's extremum.
     """
     g, window = equation.g, _Window(equation, window_dimensions, window_strides, padding)
     add = g.logical_or if source.dtype.name == "bool" else g.addition
