@@ -80,13 +80,13 @@ def test_changed_input_structure_raises():
     for other in ({"a": X, "c": X}, (X, X), [X, X]):
         with pytest.raises(
             mg.GraphError,
-            match="structure of inputs differs from that of earlier batches: expected a dict with keys 'a', 'b'",
+            match="inputs must have the structure of earlier batches: expected a dict with keys 'a', 'b'",
         ):
             trainer.train_step(other, labels)
     assert float(trainer.train_step({"a": X, "b": X}, labels)) < before
     alone = mse()
     alone.train_step(X, Y)
-    with pytest.raises(mg.GraphError, match="structure of labels differs from that of earlier batches"):
+    with pytest.raises(mg.GraphError, match="labels must have the structure of earlier batches"):
         alone.train_step(X, (Y,))
     with pytest.raises(mg.DTypeError, match="float64"):
         alone.train_step(X.astype(np.float64), Y)

@@ -186,7 +186,7 @@ def test_package_with_structured_inputs_and_several_outputs(tmp_path):
         np.testing.assert_array_equal(predicted[name], value)
     with pytest.raises(mg.GraphError, match="needs weights"):
         model.train_step(inputs, labels)
-    with pytest.raises(mg.GraphError, match="structure of inputs differs from that of the trainer"):
+    with pytest.raises(mg.GraphError, match="inputs must have the structure of the trainer"):
         model.train_step(X, labels, weights)
     assert model.step == trainer.step
 

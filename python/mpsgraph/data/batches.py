@@ -169,8 +169,7 @@ class Batches:
             if state[key] != own:
                 raise ShapeError(
                     f"load_state_dict: the state was saved with {key} {state[key]}, but these batches have {key} "
-                    f"{own}: use the "
-                    "same seed and dataset"
+                    f"{own}: use the same seed and dataset"
                 )
         self.epoch, self.position = state["epoch"], state["position"]
         if "batch_size" in state:  # That of all processes together, whose number may have changed.

@@ -64,8 +64,7 @@ class Buckets(Batches):
         if len(sizes) != 1 or not self.columns[0].ragged:
             raise ShapeError(
                 "bucketed: dataset must start with a list of sequences, followed by arrays or lists with as many "
-                "items; got "
-                f"{', '.join(map(str, self.columns)) or 'nothing'}"
+                f"items; got {', '.join(map(str, self.columns)) or 'nothing'}"
             )
         self.lengths = self.columns[0].lengths
         longest = int(self.lengths.max(initial=1))
@@ -77,8 +76,7 @@ class Buckets(Batches):
         if longest > self.boundaries[-1]:
             raise ShapeError(
                 f"bucketed: the longest sequence has {longest} steps, more than the last boundary, "
-                f"{self.boundaries[-1]}: add "
-                "a larger boundary or shorten the sequence"
+                f"{self.boundaries[-1]}: add a larger boundary or shorten the sequence"
             )
         if batch_size < 1:
             raise ShapeError(f"batch_size must be at least 1, got {batch_size}")
@@ -115,8 +113,7 @@ class _Column:
             if len(kinds) > 1 or any(item.ndim == 0 for item in self.items):
                 raise ShapeError(
                     f"bucketed: the sequences of column {number} must have the same dtype, and the same shape except "
-                    "for the "
-                    f"first axis; got {', '.join(sorted(f'{dtype} {shape}' for dtype, shape in kinds))}"
+                    f"for the first axis; got {', '.join(sorted(f'{dtype} {shape}' for dtype, shape in kinds))}"
                 )
             self.padding = np.array(padding)
             if len(kinds) and not np.can_cast(np.min_scalar_type(padding), next(iter(kinds))[0], "same_kind"):

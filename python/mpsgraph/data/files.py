@@ -115,8 +115,7 @@ def read_mnist(
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise DataError(
                 f"{directory}: the {prefix} set must have 3-D images with one label each, got images of shape "
-                f"{images.shape} "
-                f"and labels of shape {labels.shape}"
+                f"{images.shape} and labels of shape {labels.shape}"
             )
         return (images[..., None] / np.float32(255)).astype(np.float32), labels.astype(np.int32)
 
@@ -162,8 +161,7 @@ def read_cifar10(
     if pickled and not is_there("data_batch_1"):
         raise DataError(
             f"read_cifar10: {shown(str(directory))} contains neither data_batch_1.bin nor data_batch_1, with or "
-            "without "
-            ".gz: pass the folder of CIFAR-10's binary or Python version"
+            "without .gz: pass the folder of CIFAR-10's binary or Python version"
         )
 
     def part(names: list[str]) -> tuple[np.ndarray, np.ndarray]:

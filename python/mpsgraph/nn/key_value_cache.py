@@ -118,8 +118,7 @@ class KeyValueCache:
         if rows not in (-1, self.rows) or min(heads, features) < 0:
             raise ShapeError(
                 f"KeyValueCache: keys and values must be (rows, heads, steps, features) with rows={self.rows} and "
-                "known heads "
-                f"and features, got shape {x.shape}"
+                f"known heads and features, got shape {x.shape}"
             )
         shape = (self.rows, heads, self.max_length, features)
         return graph_of(x).variable(np.zeros(shape, x.dtype.numpy), x.dtype, "cache", trainable=False)

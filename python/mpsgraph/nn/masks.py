@@ -54,8 +54,7 @@ def set_mask(x: Tensor, mask: Tensor) -> Tensor:
     ):
         raise ShapeError(
             f"set_mask: mask must have the shape of the first two axes of x, got mask of shape {mask.shape} and x of "
-            "shape "
-            f"{x.shape}"
+            f"shape {x.shape}"
         )
     graph: Graph = x.graph  # type: ignore[assignment]
     _masks.setdefault(graph, {})[x.operation.id] = mask.operation.id

@@ -353,7 +353,7 @@ class GroupNorm(_Norm):
         self._add_scale(x, [channels])
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize x. Reducing each channel first keeps all passes over x along its rows."""
+        # Reduce each channel first, so that all passes over x run along its rows.
         g, channels, wide = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm"), _wide(x)
         between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
         mean = self._over_groups(g.mean(wide, between) if between else wide)

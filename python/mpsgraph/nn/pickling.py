@@ -1,6 +1,6 @@
 """Copies of built modules for pickle and copy.deepcopy, in a new graph and with the current values of the variables.
 
-A module's state is pickled as it is, except for its graph, which is replaced by a new, empty one, and its variables,
+A module's state is pickled unchanged, except for its graph, which is replaced by a new, empty one, and its variables,
 which are created there with their current values. Modules that share a graph share the new one, and a variable
 referenced from several modules stays one variable.
 """

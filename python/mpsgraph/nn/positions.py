@@ -168,8 +168,7 @@ class RelativePositions(AttentionPositions):
         if num_buckets < 4 or num_buckets % 2 or max_distance <= own // 2:
             raise ShapeError(
                 f"RelativePositions: num_buckets must be even and at least 4, and max_distance above {own // 2}, below "
-                "which "
-                f"each distance has its own bucket; got num_buckets={num_buckets} and max_distance={max_distance}"
+                f"which each distance has its own bucket; got num_buckets={num_buckets} and max_distance={max_distance}"
             )
         self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
         self.num_heads: int | None = None
@@ -178,8 +177,7 @@ class RelativePositions(AttentionPositions):
         if self.num_heads not in (None, num_heads):
             raise ShapeError(
                 f"RelativePositions: the object is in use for {self.num_heads} heads and cannot be shared with "
-                "attention of "
-                f"{num_heads} heads: create another one"
+                f"attention of {num_heads} heads: create another one"
             )
         self.num_heads = num_heads
 

@@ -124,8 +124,8 @@ def checked_lengths(x: Tensor, lengths: Lengths, steps: int | Tensor, rows: int,
 def _checked_mask(x: Tensor, mask: Tensor | None, batch_first: bool, what: str) -> Tensor:
     """Check a mask and return it as (T, N)."""
     if not isinstance(mask, Tensor) or mask.dtype != bool_:
-        came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise DTypeError(f"{what}: mask must be a bool tensor (True marks real steps), got {came}")
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise DTypeError(f"{what}: mask must be a bool tensor (True marks real steps), got {kind}")
     wanted = (x.shape or ())[:2]
     turned = None if mask.shape is None or len(mask.shape) != 2 else mask.shape[::-1] if batch_first else mask.shape
     if turned is None or any(a != b for a, b in zip(turned, wanted, strict=True) if a >= 0 and b >= 0):

@@ -202,8 +202,7 @@ class Optimizer(ShowsArguments):
         if self._graph is not None:
             raise GraphError(
                 f"this {type(self).__name__} has its state in a graph and cannot be copied: save and load the trainer, "
-                "or "
-                "create a new optimizer with with_options()"
+                "or create a new optimizer with with_options()"
             )
         return dict(vars(self))
 

@@ -93,8 +93,7 @@ def as_batch(value: Any) -> Batch:
         what = f"{len(value)} values" if isinstance(value, (tuple, list)) else shown(value)
         raise GraphError(
             "Trainer: a batch must be a pair of arrays (inputs, labels), or of structures of arrays, with sample "
-            "weights as "
-            f"an optional third item, got {what}"
+            f"weights as an optional third item, got {what}"
         )
     return checked_batch(*value)
 
@@ -140,8 +139,7 @@ def as_source(data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bo
     if weights is not None:
         raise GraphError(
             "Trainer: sample_weight needs data as arrays: for an iterable of batches, pass the weights as the third "
-            "item "
-            "of each batch"
+            "item of each batch"
         )
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
         raise GraphError(
@@ -190,8 +188,7 @@ def with_class_weights(batch: Batch, class_weights: Mapping[int, float] | np.nda
         if table.ndim != 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(table)):
             raise ShapeError(
                 f"Trainer.fit: class_weight must be 1-D with an entry for each class, got shape {table.shape} for "
-                "labels from "
-                f"{numbers.min(initial=0)} to {numbers.max(initial=0)}"
+                f"labels from {numbers.min(initial=0)} to {numbers.max(initial=0)}"
             )
         found = table[numbers]
     return Batch(batch.inputs, batch.labels, found if batch.weights is None else batch.weights * found)

@@ -147,8 +147,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     if metadata["format_version"] != FORMAT_VERSION:
         raise CheckpointError(
             f"{path} has format version {metadata['format_version']}, but this version of mpsgraph reads "
-            f"{FORMAT_VERSION}: "
-            "update mpsgraph"
+            f"{FORMAT_VERSION}: update mpsgraph"
         )
     tensors = {name: _array(entry, body) for name, entry in entries.items()}
     return tensors, metadata

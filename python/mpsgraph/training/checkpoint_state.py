@@ -150,8 +150,7 @@ def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Ma
     if precision != trainer.precision:
         raise CheckpointError(
             f"{path} was trained with precision='{precision}', but this trainer has precision='{trainer.precision}': "
-            "create "
-            f"it with precision='{precision}', or load only the weights with model.load_state_dict"
+            f"create it with precision='{precision}', or load only the weights with model.load_state_dict"
         )
     choices = as_choices(json.loads(metadata.get("precision_choices", "{}")))
     if not trainer._specs:

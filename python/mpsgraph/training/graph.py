@@ -147,8 +147,7 @@ class TrainingGraph:
                 raise
             raise DTypeError(
                 f"inputs are {whole[0]}, which the model's layers do not accept: convert them with "
-                f"x.astype('{self.dtype}'); "
-                f"{error}"
+                f"x.astype('{self.dtype}'); {error}"
             ) from error
         return outputs
 

@@ -93,8 +93,7 @@ class Objective:
             if len(self.loss) != len(found):
                 raise GraphError(
                     f"loss must have one entry for each output ({', '.join(found)}), or None for outputs without a "
-                    "loss, got "
-                    f"{len(self.loss)} entries"
+                    f"loss, got {len(self.loss)} entries"
                 )
             losses = dict(zip(found, self.loss, strict=True))
         losses = {name: loss for name, loss in losses.items() if loss is not None}
@@ -231,8 +230,7 @@ def _loss(part: Part, weights: Tensor | None, counted: Tensor | None) -> Tensor:
     if "reduction" not in inspect.signature(inner).parameters:
         raise GraphError(
             f"{name}: sample weights need a loss with the argument `reduction`, which returns the loss of each sample: "
-            "use a "
-            "loss of mpsgraph.nn.losses"
+            "use a loss of mpsgraph.nn.losses"
         )
     each = part.loss(part.output, part.labels, reduction="none")  # type: ignore[call-arg]
     g = graph_of(each)

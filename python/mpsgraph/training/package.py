@@ -130,15 +130,13 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     if trainer._partnership is not None:
         raise UnsupportedError(
             "a distributed trainer cannot be saved as a package, whose step runs in one process: write a checkpoint "
-            "with "
-            "trainer.save(path), load it into a trainer without distributed, and save that one"
+            "with trainer.save(path), load it into a trainer without distributed, and save that one"
         )
     overridden = [name for name in _OURS if getattr(type(trainer), name) is not getattr(Trainer, name)]
     if overridden:
         raise UnsupportedError(
             f"a package cannot contain {type(trainer).__name__}.{overridden[0]}, which runs in Python: move what a "
-            "step "
-            "computes to training_step, which becomes part of the graph"
+            "step computes to training_step, which becomes part of the graph"
         )
     parts = [*built.parts, *built.evaluated]
     inside = {name: "a metric that accumulates in Python" for part in parts for name in part.accumulated}

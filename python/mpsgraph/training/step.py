@@ -86,7 +86,7 @@ class Form:
             lambda _, array: array,
             self.structure,
             structure,
-            what=f"Trainer: the structure of {self.what} differs from that of earlier batches",
+            what=f"Trainer: {self.what} must have the structure of earlier batches",
         )
         shapes = list(self.shapes)
         for i, (path, array) in enumerate(named_leaves(structure)):
@@ -94,8 +94,7 @@ class Form:
             if dtype_of(array) != self.dtypes[i]:
                 raise DTypeError(
                     f"Trainer: {what} are {dtype_of(array)}, but were {self.dtypes[i]} in earlier batches: convert "
-                    "them with "
-                    f"array.astype('{self.dtypes[i]}')"
+                    f"them with array.astype('{self.dtypes[i]}')"
                 )
             shape, known = tuple(array.shape), shapes[i]
             if len(shape) != len(known):

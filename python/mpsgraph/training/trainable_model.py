@@ -153,9 +153,8 @@ class TrainableModel(Model):
         if any(not 0 <= row < len(table) for table in self._tables):
             raise OutOfRangeError(
                 f"the package has no learning rate for update {self._step // self._every}: it stores "
-                f"{len(self._tables[0])} "
-                f"rates from update {self._first}: set learning_rate, or save the trainer with a larger number of "
-                "updates"
+                f"{len(self._tables[0])} rates from update {self._first}: set learning_rate, or save the trainer with "
+                "a larger number of updates"
             )
         return [table[row] if table.ndim > 1 else np.asarray(table[row]) for table in self._tables]
 
@@ -455,12 +454,11 @@ def _require_structure(what: str, known: Any, given: Any) -> None:
     if (known is None) != (given is None):
         raise GraphError(
             f"the package's training step {'does not take' if known is None else 'needs'} {what}: pass the batches "
-            "that the "
-            "trainer took"
+            "that the trainer took"
         )
     mapped(
         lambda placeholder, array: None,
         known,
         given,
-        what=f"the structure of {what} differs from that of the trainer's batches",
+        what=f"{what} must have the structure of the trainer's batches",
     )

@@ -153,8 +153,7 @@ class Trainer(TrainingGraph):
         if self.precision != "float32" and isinstance(model, Model):
             raise GraphError(
                 "Trainer: an imported model computes in the precision of its operations, got "
-                f"precision='{self.precision}': pass "
-                "precision='float32'"
+                f"precision='{self.precision}': pass precision='float32'"
             )
         self.distributed = DataParallel() if distributed is True else distributed
         self._join(device)
@@ -177,9 +176,8 @@ class Trainer(TrainingGraph):
             )
         if self.precision == "auto":
             raise GraphError(
-                "Trainer: precision='auto' cannot be combined with distributed, as processes might choose differently: "
-                "name a "
-                "precision"
+                "Trainer: precision='auto' cannot be combined with distributed, as processes might choose "
+                "differently: name a precision"
             )
         used = Device.default() if device is None else device if isinstance(device, Device) else Device(device)
         if used.name != "cpu":
@@ -558,8 +556,7 @@ class Trainer(TrainingGraph):
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise GraphError(
             "a trainer cannot be pickled or copied, because it has steps in flight and compiled programs: use "
-            "save(path) and "
-            "load(path) for its state, and copy.deepcopy(trainer.model) for its model"
+            "save(path) and load(path) for its state, and copy.deepcopy(trainer.model) for its model"
         )
 
     def weights(self) -> dict[str, np.ndarray]:

@@ -79,7 +79,7 @@ def loss_named(loss: str | Loss) -> Loss:
     """Return the loss function with a given name.
 
     Args:
-        loss: A name in `LOSSES`, or a function (outputs, labels), which is returned as it is.
+        loss: A name in `LOSSES`, or a function (outputs, labels), which is returned unchanged.
 
     Returns:
         The loss function.

@@ -72,8 +72,7 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
     elif not labels.dtype.is_integer:
         raise ShapeError(
             f"accuracy: labels must be integers, or have the shape of outputs {outputs.shape}, got {labels.dtype} of "
-            "shape "
-            f"{labels.shape}"
+            f"shape {labels.shape}"
         )
     else:
         require_one_shape(labels, predicted)
@@ -173,7 +172,7 @@ def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, M
     """Return the name and the function of a metric, adapted to a loss.
 
     Args:
-        metric: A name in `METRICS`, or a function (outputs, labels), which is returned as it is.
+        metric: A name in `METRICS`, or a function (outputs, labels), which is returned unchanged.
         loss: Loss that determines thresholds, class axis, and ignored label. Defaults to none.
 
     Returns:

@@ -161,8 +161,7 @@ class _OfClasses(Confusion):
             if len(self.counts) > 2:
                 raise GraphError(
                     f"{self.name}: average='binary' needs two classes, got {len(self.counts)}: pass average='macro', "
-                    "'micro' or "
-                    "'weighted'"
+                    "'micro' or 'weighted'"
                 )
             return float(self._of_parts(right[1], true[1], taken[1]))
         if self.average == "micro":
@@ -407,8 +406,7 @@ class Perplexity(Accumulated):
         if not 0 <= numbers.min() <= numbers.max() < logits.shape[1]:
             raise OutOfRangeError(
                 f"{self.name}: labels must be class indices from 0 to {logits.shape[1] - 1}, got values from "
-                f"{numbers.min()} to "
-                f"{numbers.max()}"
+                f"{numbers.min()} to {numbers.max()}"
             )
         highest = logits.max(axis=1)
         logs = highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1))

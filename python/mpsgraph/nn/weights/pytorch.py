@@ -103,8 +103,7 @@ def take_torch_state(
             if variable in values and not np.array_equal(_bytes(values[variable]), _bytes(value)):
                 raise GraphError(
                     f"{where}: {', '.join(form.slots)} shares its variable with another name, but the state has "
-                    "different values "
-                    "for them"
+                    "different values for them"
                 )
             values[variable] = value
         if form.keep is not None:

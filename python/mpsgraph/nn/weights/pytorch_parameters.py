@@ -249,8 +249,7 @@ def _neutral(name: str, like: Tensor, number: float, same_shape: bool) -> Form:
         if np.any(_numbers(arrays[0], like.dtype) != number):
             raise GraphError(
                 f"the layer has no {name}, so the state's must be {number:g} everywhere: create the layer with "
-                "scale=True and "
-                "center=True"
+                "scale=True and center=True"
             )
         return []
 
@@ -289,8 +288,7 @@ def _one_bias(module: _Recurrent, name: str, bias: Tensor) -> Form:
         if apart is not None and np.any(state[apart:]):
             raise GraphError(
                 "the GRU's reset gate scales a nonzero recurrent bias, which a layer with one bias cannot represent: "
-                "create the "
-                "layer with recurrent_bias=True"
+                "create the layer with recurrent_bias=True"
             )
         both = inputs + state
         return [bits_of(both) if bias.dtype == bfloat16 else both]
