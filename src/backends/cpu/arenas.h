@@ -1,6 +1,6 @@
 // Arenas: the memory for values that live only during one run of a program.
 //
-// All programs share a few arenas, one for each run that ever overlapped another. Executables for a thousand batch
+// All programs share a few arenas, as many as there have been runs at the same time. Executables for a thousand batch
 // sizes, or for training and evaluation, therefore need no more memory than the largest of them, and the memory that
 // one run has just touched is still in cache for the next.
 #pragma once
@@ -35,10 +35,11 @@ class Arenas {
   using Arena = std::shared_ptr<runtime::Buffer>;
   size_t needed() const { return sizes_.empty() ? 0 : *sizes_.rbegin(); }
   bool too_large(const Arena& arena) const { return arena->bytes() > 2 * needed(); }
-  Arena fitting(size_t bytes, const std::byte* preferred);  // null if none fits
+  Arena fitting(size_t bytes, const std::byte* preferred);  // null if no free arena is large enough
   Arena replaced(size_t bytes);  // allocates an arena, after freeing one that is too small
 
-  const runtime::ForkGuard guard_;  // in a forked child, the mutex may stay locked forever
+  // a forked child must not lock the mutex, because another thread of the parent may have held it
+  const runtime::ForkGuard guard_;
   std::mutex mutex_;
   std::multiset<size_t> sizes_;  // required arena sizes of all live programs
   std::vector<Arena> free_;

@@ -21,8 +21,9 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Describe the CPU to the compiler. Only oneDNN's kernels can fuse an epilogue and prefer channels last, and only some
-// processors multiply 8-bit integers. The plain loops used by tests support neither and fuse nothing.
+// Describe the CPU to the compiler. Fused epilogues and the channels-last layout require oneDNN, and 8-bit matmuls
+// require a processor that supports them. The plain loops that tests use have none of these features, and the pass
+// 'fuse' is disabled for them.
 compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
   compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, fuse_elementwise, schedule},
@@ -55,7 +56,8 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   std::vector<runtime::NDArray> results(types.size());
   compiled.run({}, results);
   std::vector<ConstantPtr> values;
-  constexpr size_t huge = size_t{8} << 20;  // below this size, copying is faster than page faults on fresh memory
+  // bytes; smaller results are copied, which is faster than page faults on fresh memory
+  constexpr size_t huge = size_t{8} << 20;
   for (const runtime::NDArray& result : results)
     values.push_back(result.bytes() < huge ? ConstantData::copy(result.dtype(), result.dims(), result.data())
                                            : ConstantData::borrow(result.dtype(), result.dims(), result.data(),

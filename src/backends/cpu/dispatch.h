@@ -96,7 +96,7 @@ struct UnsignedOf<T> {
 };
 
 // Dispatch all types except bool, for sums and products. Signed integers are passed as unsigned integers of the same
-// size, which produce the same bits in two's complement.
+// size, because sums and products have the same bits in two's complement.
 template <class F>
 decltype(auto) dispatch_algebraic(const Lowering& lowering, DType dtype, const F& f) {
   if (dtype == DType::boolean) unsupported(lowering, dtype);
@@ -117,9 +117,9 @@ decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f
   });
 }
 
-// Lets one loop sort in ascending or descending order. Integers are compared as unsigned values after XOR with `bits`,
-// which is applied again afterwards to restore them: the sign bit makes signed integers compare correctly, and all bits
-// reverse the order. For floats, flipping the sign bit reverses the order.
+// Comparison that lets one loop sort in ascending or descending order. Integers are XORed with `bits`, compared as
+// unsigned values, and XORed again to restore them: a mask with the sign bit makes signed integers compare correctly,
+// and a mask with all bits reverses the order. For floats, flipping the sign bit reverses the order.
 template <class T>
 struct Order {
   using Bits = std::conditional_t<sizeof(Value<T>) == 1, uint8_t,
@@ -173,7 +173,7 @@ inline int64_t integer_at(const std::byte* data, DType dtype, int64_t i) {
     case DType::uint8: return reinterpret_cast<const uint8_t*>(data)[i];
     case DType::uint16: return reinterpret_cast<const uint16_t*>(data)[i];
     case DType::uint32: return reinterpret_cast<const uint32_t*>(data)[i];
-    // values above 2^63 are out of range as negative indices, too
+    // values of 2^63 and above become negative, and are out of range as indices either way
     case DType::uint64: return reinterpret_cast<const int64_t*>(data)[i];
     default: return reinterpret_cast<const int32_t*>(data)[i];
   }

@@ -20,7 +20,8 @@ size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVariable>> variables)
     : lowered_(std::move(lowered)), variables_(std::move(variables)) {
-  // Kernels only read constants, so large constants are used in place and only small ones are copied.
+  // Kernels only read constants. Large constants are therefore used in place, and only small ones are copied into the
+  // program's constant memory.
   const auto stays = [](const ConstantPtr& constant) {
     return !constant || (!constant->is_splat() && constant->stored_bytes() >= large_constant);
   };
@@ -114,7 +115,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
     frame.pointers[lent.slot] = place ? place : owned->base + lowered_.slots[lent.slot].offset;
   }
   frame.history.clear();
-  uint64_t time = 0;  // 0: not measured
+  uint64_t time = 0;  // ticks; 0 when not measured
   {
     const ThreadPool::Alone alone(owned->alone);
     const auto fork = owned->alone || uses_openmp_ ? nullptr : runtime::LentTeam::current();

@@ -32,7 +32,7 @@ class CpuProgram final : public runtime::CompiledProgram {
     Frame frame;
     std::shared_ptr<runtime::Buffer> arena;  // held only during a run
     std::byte* base = nullptr;               // address of the current or most recent arena
-    bool alone = false;                      // this run uses no helper threads
+    bool alone = false;                      // whether this run uses no helper threads
   };
   std::unique_ptr<OwnedFrame> take_frame();
   std::unique_ptr<OwnedFrame> new_frame() const;

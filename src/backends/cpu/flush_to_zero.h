@@ -1,9 +1,9 @@
-// Treats denormal numbers (below 2^-126 in float32) as zero on this thread while an object of this class exists, both
-// as operands and as results (decision 0017).
+// Makes this thread treat denormal numbers (below 2^-126 in float32) as zero, both as operands and as results, while an
+// object of this class exists (decision 0017).
 //
 // Values that decay, such as gradients late in training or the optimizer momentum of a dead unit, end up as denormals
-// and stay there, and an x86 core spends about a hundred cycles on each. Other processors handle denormals at full
-// speed, so they keep them.
+// and remain denormal. On x86, each operation on a denormal takes about a hundred cycles. Other processors handle
+// denormals at full speed, so this class does nothing there.
 #pragma once
 
 #if defined(__x86_64__)

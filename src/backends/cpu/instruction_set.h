@@ -1,4 +1,5 @@
-// The instruction set that kernels use, and a macro that selects the matching version of code compiled once per set.
+// The instruction set that kernels use, and a macro that selects the matching version of code that is compiled once per
+// instruction set.
 #pragma once
 
 #include <string_view>
@@ -11,8 +12,8 @@ std::string_view instruction_set();
 
 }  // namespace mpsgraph::cpu
 
-// Select avx512::name, avx2::name, or baseline::name. Other architectures than x86 compile only the baseline version,
-// so the macro must not mention the other two there.
+// Select avx512::name, avx2::name, or baseline::name. On architectures other than x86, only the baseline version is
+// compiled, so the macro must not refer to the AVX versions there.
 #if defined(__x86_64__)
 #define MPSGRAPH_BY_INSTRUCTION_SET(name)                         \
   (::mpsgraph::cpu::instruction_set() == "AVX-512" ? avx512::name \

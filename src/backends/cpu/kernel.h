@@ -1,8 +1,8 @@
-// Kernel: one prepared step of a CPU executable. Lowering: the information a kernel is built from.
+// Kernel: one prepared computation of a CPU executable. Lowering: the information from which a kernel is built.
 //
 // A kernel addresses its operands by slot, and a frame maps slots to memory. Arena offsets are fixed when the program
-// is compiled; pointers to feeds, results, and variables are set before each run. A run is therefore a walk over a flat
-// list of kernels, without allocation, hashing, or locks.
+// is compiled; pointers to feeds, results, and variables are set before each run. A run therefore calls the kernels of
+// a flat list in order, without allocation, hashing, or locks.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class KernelProfile;  // kernel_profile.h
 
 struct Frame {
   std::vector<std::byte*> pointers;
-  std::vector<std::unique_ptr<KernelState>> states;  // by kernel index; mostly null
+  std::vector<std::unique_ptr<KernelState>> states;  // indexed by Kernel::index; most entries are null
   HistoryMemory history;  // values that loops of this run keep for their gradients
   const KernelProfile* profile = nullptr;  // null when not profiling
 
@@ -44,7 +44,7 @@ struct Operand {
   DType dtype = DType::float32;
   Dims dims;
   const Layout* layout =
-      nullptr;  // null: row-major; other layouts only for convolutions and fused element-wise kernels
+      nullptr;  // null: row-major; only convolutions and fused element-wise kernels accept other layouts
   int64_t elements() const { return element_count(dims); }
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
 };
@@ -55,11 +55,11 @@ class Kernel {
   virtual void run(Frame& frame) const = 0;
   virtual std::unique_ptr<KernelState> make_state() const { return nullptr; }
   virtual std::string description() const { return {}; }  // shown in the printed plan
-  virtual bool uses_openmp() const { return false; }  // such a kernel runs on the OpenMP team
+  virtual bool uses_openmp() const { return false; }  // whether the kernel runs on OpenMP's threads
   std::string name;  // operation name, set by the lowering
   int index = -1;  // index into Frame::states, set by the lowering
-  std::vector<const Operation*> operations;  // for profiles; more than one if kernels were merged
-  size_t copied_bytes = 0;  // for copies, which implement no operation
+  std::vector<const Operation*> operations;  // the operations that profiles report; several if kernels were merged
+  size_t copied_bytes = 0;  // bytes moved by a copy, which implements no operation
 };
 
 struct ConstantWeights;  // prepacked_weights.h
@@ -72,26 +72,29 @@ class Lowering {
   virtual Operand input(size_t i) const = 0;
   virtual Operand output(size_t i = 0) const = 0;
   virtual size_t input_count() const { return operation().inputs.size(); }
-  // Return the value of operand i if it is a constant that is not a splat. A kernel that receives weights must pack
-  // them, and must not read the operand's slot.
+  // Return the value of operand i if it is a constant that is not a splat. A kernel that takes the returned weights
+  // must
+  // pack them, and must not read the operand's slot.
   virtual ConstantWeights constant(size_t i);
   // Reserve scratch memory that lives only while this kernel runs.
   virtual Slot scratch(size_t bytes) = 0;
   // Allow output `o` to share the memory of input `i`. A kernel may call this if it reads each input element before it
-  // writes the same byte range. The offer is accepted only if this kernel is the last to use the input, so the kernel
-  // must work either way.
+  // writes the same byte range. The memory is shared only if this kernel is the last to use the input, so the kernel
+  // must
+  // work whether or not the two operands share memory.
   virtual void may_share(size_t o, size_t i) = 0;
   // Declare that the kernel allocates memory for output `o` when it runs, and stores the pointer in the frame.
   virtual void enters_memory(size_t o) = 0;
-  virtual bool reference_only() const = 0;  // plain loops, used by tests
+  virtual bool reference_only() const = 0;  // whether to use the plain loops of tests
 
   const Attributes& attributes() const { return operation().attributes; }
 };
 
 using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
 
-// If several kernels implement one kind of operation, the one of highest precedence comes first and defers to the next
-// for the cases it does not support.
+// If several kernels implement one kind of operation, the kernel of highest precedence is tried first. For cases it
+// does
+// not support, it calls the kernel of the next lower precedence.
 enum class Precedence : uint8_t {
   plain,  // portable
   library,  // oneDNN, if available
@@ -102,7 +105,7 @@ Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  /
 // Registers the kernels that a file defines. Place the registration at the end of the file:
 //   const Kernels pooling_kernels("pooling", [] { define_kernel("max_pooling2d", lower_max); });
 using Kernels = Registration<Kernel>;
-// called in such a block
+// Register a kernel; call this in the function passed to a Kernels object.
 void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);
 
 // The part of a function kernel that does not depend on the callable, so that it is compiled only once.

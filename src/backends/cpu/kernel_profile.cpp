@@ -6,8 +6,9 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr size_t most_operations = 4;      // operations of a merged kernel whose types are listed
-constexpr size_t most_characters = 240;  // of a kernel's own description
+// if a merged kernel has at most this many operations, their types are listed
+constexpr size_t most_operations = 4;
+constexpr size_t most_characters = 240;  // maximum length of the description that a kernel provides
 
 std::string types_of(const Operation& operation) {
   std::string text;

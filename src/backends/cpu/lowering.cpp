@@ -55,7 +55,7 @@ class ProgramLowering::OperationLowering final : public Lowering {
     ConstantWeights weights = Lowering::constant(i);
     const Slot slot = weights ? parent_.slot_of(operation_.inputs[i]) : 0;
     const auto is_it = [&](Tensor* t) { return parent_.slot_of(t) == slot; };
-    // another input reads the constant, too
+    // If another input reads the constant too, the unpacked constant remains in use.
     if (!weights || std::ranges::count_if(operation_.inputs, is_it) > 1) return weights;
     weights.packed = [&parent = parent_, use = ConstantUse{slot, parent_.position_}] { parent.packed_.insert(use); };
     return weights;
@@ -97,7 +97,7 @@ Slot ProgramLowering::slot_of(Tensor* tensor) {
   return slot;
 }
 
-// Drop constants whose elements no kernel reads, because all of their users took a form that was packed beforehand.
+// Drop constants whose elements no kernel reads, because all kernels that use them took a form packed in advance.
 void ProgramLowering::leave_packed_constants() {
   std::unordered_map<Slot, bool> read;
   for (const ConstantUse& use : used_) read[use.first] = read[use.first] || !packed_.contains(use);
@@ -110,13 +110,17 @@ void ProgramLowering::touch(Slot slot) {
   SlotInfo& info = out_.slots[slot];
   info.last = std::max(info.last, position_);
   if (info.home == Home::variable) variable_uses_[slot].push_back(position_);
-  for (auto& touched : loop_touches_) touched.push_back(slot);
+  if (!loop_touches_.empty()) loop_touches_.back().push_back(slot);
 }
 
 void ProgramLowering::begin_loop() { loop_touches_.emplace_back(); }
 void ProgramLowering::end_loop() {
-  const std::vector<Slot> touched = std::move(loop_touches_.back());
+  std::vector<Slot> touched = std::move(loop_touches_.back());
   loop_touches_.pop_back();
+  // Each slot once: touching passes it on to the enclosing loop, so duplicates would multiply with the nesting depth.
+  std::ranges::sort(touched);
+  const auto duplicates = std::ranges::unique(touched);
+  touched.erase(duplicates.begin(), duplicates.end());
   for (Slot slot : touched)
     if (slot_depth_[slot] <= depth_) touch(slot);
 }
@@ -160,7 +164,7 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     return;
   }
   if (!operation.outputs.empty() && awaited_.count(operation.output()))
-    return bind(operation.output(), new_slot(0));  // computed by the kernel of its update
+    return bind(operation.output(), new_slot(0));  // the kernel of the variable's update computes this gradient, too
   for (Tensor* in : operation.inputs) touch(slot_of(in));
   for (const auto& output : operation.outputs)
     if (!slots_.count(output.get())) bind(output.get(), new_slot(bytes_of(output->type)));
@@ -195,11 +199,12 @@ void ProgramLowering::find_updates(Block& block) {
   };
   visit(block);
   for (Tensor* target : out_.program.targets) users[target].push_back(nullptr);
-  std::unordered_map<const Operation*, int> awaiting;  // at most one for each update
+  std::unordered_map<const Operation*, int> awaiting;  // at most one gradient is deferred per update
   for (auto& operation : block.operations) {
     if (!computes_in_blocks(*operation)) continue;
     const auto& by = users[operation->output()];
-    // A read may alias the variable's memory, which the update overwrites while the gradient is still being computed.
+    // A read may alias the variable's memory, which the update would overwrite while the gradient is still being
+    // computed.
     const bool of_variables = std::any_of(operation->inputs.begin(), operation->inputs.end(), [](const Tensor* in) {
       while (is_alias(*in->operation)) in = in->operation->input(0);
       return in->operation->is("read");
@@ -412,7 +417,7 @@ void ProgramLowering::merge_fused_elementwise(KernelList& list) {
   };
   KernelList merged;
   std::set<std::pair<int, int>> read, written;
-  std::vector<std::pair<int, int>> runs;  // first and last position of each merged group
+  std::vector<std::pair<int, int>> runs;  // first and last position of each kernel that remains
   for (auto& kernel : list) {
     auto* next = dynamic_cast<FusedElementwiseKernel*>(kernel.get());
     auto* last = merged.empty() ? nullptr : dynamic_cast<FusedElementwiseKernel*>(merged.back().get());

@@ -1,8 +1,9 @@
 // Lowering of a Program to kernels over slots: aliases, liveness, in-place updates, and control flow.
 //
-// One walk in execution order assigns each kernel a position and records the first and last use of each slot. The
-// lowering then lets assignments write directly into variables, targets into the caller's results, and outputs over
-// inputs that are no longer needed. Finally it plans the arena.
+// One walk in execution order assigns each kernel a position and records the first and last use of each slot.
+// Afterwards, assignments write directly into variables, targets are computed in the caller's result memory, and
+// outputs
+// overwrite inputs that are no longer needed, wherever this is possible. Finally, the lowering plans the arena.
 #pragma once
 
 #include <memory>
@@ -46,28 +47,30 @@ struct LoweredProgram {
   size_t arena_bytes = 0;
 };
 
-// Lower a program to kernels. `present` holds the current layouts of its variables.
+// Lower a program to kernels. `present` holds the current layouts of the program's variables.
 LoweredProgram lower(compiler::Program program, std::vector<LayoutPtr> present, bool reference_only);
 
-// State of the walk over the program; its public part is the interface for lowering control flow (control_flow.cpp).
+// State of the walk over the program. The public part is the interface for lowering control flow (control_flow.cpp).
 class ProgramLowering {
  public:
   explicit ProgramLowering(LoweredProgram& result, bool reference_only)
       : out_(result), reference_only_(reference_only) {}
   void run();
 
-  Slot slot_of(Tensor* tensor);                       // materializes constants
-  Slot new_slot(size_t bytes);                        // in the arena, alive from this position on
+  Slot slot_of(Tensor* tensor);                       // allocates a slot for a constant on first use
+  // allocates in the arena; the slot is alive from the current position on
+  Slot new_slot(size_t bytes);
   void bind(Tensor* tensor, Slot slot) { slots_[tensor] = slot; }
-  void touch(Slot slot);                              // records a use at this position
+  void touch(Slot slot);                              // records a use of the slot at the current position
   int position() const { return position_; }
   int next_position() { return use_ = ++position_; }
   KernelList lower_block(Block& block);
   // Mark the extent of a loop: values created before the loop and used in it stay alive until its end.
   void begin_loop();
   void end_loop();
-  // Copy memory of the same size. If the two slots have different layouts, convert to or from the variable's packed
-  // layout.
+  // Create a kernel that copies `bytes` bytes between slots. If the slots have different layouts, the kernel converts
+  // to
+  // or from the variable's packed layout.
   std::unique_ptr<Kernel> copy_kernel(Slot from, Slot to, size_t bytes, std::string name);
   std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, const Operation& operation);
 
@@ -106,17 +109,17 @@ class ProgramLowering {
 
   LoweredProgram& out_;
   bool reference_only_;
-  Layouts layouts_;                             // of values
-  std::unordered_map<const Tensor*, LayoutPtr> homes_;  // of variables
+  Layouts layouts_;                             // layouts of values that are not row-major
+  std::unordered_map<const Tensor*, LayoutPtr> homes_;  // layouts in which variables are stored
   int position_ = 0;
   int depth_ = 0;
   int last_check_ = -1;  // position of the last kernel that may abort the run
   std::unordered_map<const Tensor*, Slot> slots_;
   std::unordered_map<const Operation*, bool> copied_reads_;  // reads that must be copied
-  std::unordered_map<const Tensor*, Operation*> awaited_;  // deferred gradients, by result
+  std::unordered_map<const Tensor*, Operation*> awaited_;  // deferred gradients, keyed by result
   std::vector<Share> shares_;
   std::vector<Assign> assigns_;
-  std::vector<LentPlace> offered_;  // operands of threaded callables
+  std::vector<LentPlace> offered_;  // operands that threaded callables can provide memory for
   std::unordered_map<Slot, std::vector<int>> variable_uses_;
   std::vector<int> slot_depth_;
   std::vector<std::vector<Slot>> loop_touches_;

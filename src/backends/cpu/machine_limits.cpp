@@ -1,4 +1,4 @@
-// Measures the machine's peak rates: the best of a few short runs.
+// Measurement of the machine's peak rates: each is the best of a few short runs.
 #include "backends/cpu/machine_limits.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int repetitions = 5;
-constexpr int64_t rounds = 200'000;           // arithmetic rounds, a few milliseconds
+constexpr int64_t rounds = 200'000;           // rounds of the arithmetic loops, which take a few milliseconds
 constexpr int64_t copied = int64_t{1} << 27;  // bytes, more than the caches of most machines
 
 // Return the amount of work divided by the shortest time.

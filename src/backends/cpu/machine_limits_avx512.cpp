@@ -8,8 +8,8 @@
 
 namespace mpsgraph::cpu::avx512 {
 
-// All loops over chains are unrolled, including the initialization: an array with variable indices would stay in
-// memory.
+// All loops over chains are unrolled, including the initialization, because the compiler would keep an array that is
+// indexed by a variable in memory instead of registers.
 
 __attribute__((target("avx512bf16"))) double bfloat16_loop(int64_t rounds) {
   const __m512bh ones = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1), _mm512_set1_ps(1));

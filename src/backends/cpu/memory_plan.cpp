@@ -1,4 +1,5 @@
-// Linear scan over slots by first use; each slot takes the best-fitting free range.
+// The memory plan: a linear scan over slots in order of first use, in which each slot takes the best-fitting free
+// range.
 #include "backends/cpu/memory_plan.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr size_t alignment = 64;  // cache line and widest vector
+constexpr size_t alignment = 64;  // bytes of a cache line, and of the widest vector
 
 // Free ranges, indexed by offset to merge neighbors and by size to find the best fit.
 class FreeRanges {
@@ -23,7 +24,7 @@ class FreeRanges {
       if (size > bytes) add(offset + bytes, size - bytes);
       return offset;
     }
-    // If nothing fits, grow the arena; a free range at its end becomes part of the new range.
+    // If no free range is large enough, grow the arena. A free range at its end becomes part of the new range.
     size_t offset = end_;
     if (!by_offset_.empty()) {
       const auto last = std::prev(by_offset_.end());

@@ -11,16 +11,16 @@
 
 namespace mpsgraph::cpu {
 
-// entered: allocated by its kernel at run time
+// entered: the kernel that computes the value allocates its memory at run time
 enum class Home : uint8_t { arena, feed, result, variable, constant, entered };
 
 struct SlotInfo {
   Home home = Home::arena;
   int index = -1;  // index of the feed, result, variable, or constant
   size_t bytes = 0;
-  int first = -1, last = -1;  // kernel positions
-  Slot memory = -1;  // slot that owns the memory: itself, or the input it overwrites
-  size_t offset = 0;  // in the arena
+  int first = -1, last = -1;  // positions of the first and last kernel that use the slot
+  Slot memory = -1;  // the slot itself, or the input slot whose memory it overwrites
+  size_t offset = 0;  // offset in bytes within the arena
   bool alone = false;  // must not share its memory with another slot
 };
 

@@ -1,4 +1,4 @@
-// oneDNN beneath our kernels: primitives are created once, at compile time, and run on frames.
+// oneDNN as the basis of some kernels: primitives are created when a program is compiled, and run on frames.
 //
 // Only the onednn_*.cpp files include this with MPSGRAPH_ONEDNN defined. Without the library, the plain kernels remain.
 #pragma once
@@ -11,9 +11,9 @@ namespace mpsgraph::cpu {
 #ifdef MPSGRAPH_ONEDNN
 inline constexpr bool has_onednn = true;
 std::string onednn_version();
-bool onednn_multiplies_bfloat16();  // on this processor
-// Return whether oneDNN, using all threads, packs the operands of a float32 GEMM of this size, or does not need to.
-// With AVX-512, only a transposed left operand needs packing.
+bool onednn_multiplies_bfloat16();  // whether oneDNN supports bfloat16 matmuls on this processor
+// Return whether oneDNN, using all threads, either packs the operands of a float32 GEMM of this size or runs at full
+// speed without packing. With AVX-512, only a transposed left operand needs packing.
 bool onednn_packs(int64_t rows, int64_t columns, int64_t steps, bool transposed = false);
 #else
 inline constexpr bool has_onednn = false;

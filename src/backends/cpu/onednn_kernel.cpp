@@ -12,7 +12,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Executables own their primitives, so oneDNN's cache only helps programs that are compiled again.
+// A small limit suffices: executables own their primitives, so oneDNN's cache only helps programs that are compiled
+// again.
 constexpr int cached_primitives = 256;
 
 dnnl::engine first_engine() {
@@ -34,10 +35,10 @@ dnnl::stream& onednn_stream() {
 
 namespace {
 
-thread_local bool has_threads = false;  // OpenMP workers exist that wait for this thread's next loop
+thread_local bool has_threads = false;  // whether OpenMP workers are waiting for the next loop of this thread
 
-// Release the OpenMP workers before a fork. A forked child does not inherit them, and any code using OpenMP would wait
-// for them there forever.
+// Release the OpenMP workers before a fork. A forked child does not inherit the workers, and OpenMP code in the child
+// would wait for them forever.
 void end_threads() {
   if (has_threads) omp_pause_resource_all(omp_pause_soft);
   has_threads = false;
@@ -164,7 +165,7 @@ void relu_of(Frame& frame, const Operand& result) {
   const int64_t n = result.elements();
   if (result.dtype == DType::float32)
     relu_in_place(frame.at<float>(result.slot), n, [](float x) { return x < 0; });
-  else  // bfloat16 as raw bits: negative means above -0 and up to -infinity
+  else  // bfloat16 as raw bits: values above 0x8000 (-0) and up to 0xff80 (-infinity) are negative numbers
     relu_in_place(frame.at<uint16_t>(result.slot), n, [](uint16_t x) { return x > 0x8000 && x <= 0xff80; });
 }
 
@@ -183,7 +184,7 @@ void OnednnKernel::run(Frame& frame) const {
     const dnnl_status_t status = dnnl_primitive_execute(steps_[i].primitive.get(), stream,
                                                         static_cast<int>(call.arguments.size()), call.arguments.data());
     if (status != dnnl_success)
-      throw DeviceError(cat("oneDNN returned error status ", status, " while running kernel '", name, "'"));
+      throw DeviceError(cat("oneDNN could not run kernel '", name, "' (dnnl_status_t ", status, ")"));
   }
   if (relu_) relu_of(frame, *relu_);
 }

@@ -12,12 +12,13 @@
 namespace mpsgraph::cpu {
 
 const dnnl::engine& onednn_engine();
-dnnl::stream& onednn_stream();  // of the calling thread
-std::optional<dnnl::memory::data_type> onednn_type(DType dtype);  // for convolutions and matmuls; empty if unsupported
+dnnl::stream& onednn_stream();  // the oneDNN stream of the calling thread
+// the type for convolutions and matmuls; empty if oneDNN does not support it here
+std::optional<dnnl::memory::data_type> onednn_type(DType dtype);
 
-// Sets the number of threads oneDNN uses while the calling thread creates or runs primitives. Convolutions use several,
-// which belong to GNU OpenMP and sleep between loops. Everything else uses one, and our thread pool runs the parallel
-// loops.
+// Sets the number of threads oneDNN uses while the calling thread creates or runs primitives. Convolutions use several
+// threads, which belong to GNU OpenMP and sleep between loops. All other primitives use one thread; where they are part
+// of a parallel loop, our thread pool runs the loop.
 class OnednnThreads {
  public:
   explicit OnednnThreads(int count);
@@ -32,7 +33,7 @@ class OnednnThreads {
 class OnednnKernel final : public Kernel {
  public:
   struct Argument {
-    int id;  // DNNL_ARG_...
+    int id;  // a DNNL_ARG_... constant
     dnnl::memory::desc desc;
     Slot slot;
   };
@@ -67,7 +68,7 @@ class OnednnKernel final : public Kernel {
 // Apply ReLU in place, preserving NaN and -0.
 void relu_of(Frame& frame, const Operand& result);
 
-// Return the attributes that all of our primitives are created with.
+// Return the attributes with which all primitives must be created.
 dnnl::primitive_attr scratchpad_attributes();
 // Create a primitive description. Return nullopt if oneDNN has no implementation, or if it has only the slow reference
 // implementation and `take_reference` is false.
@@ -83,7 +84,7 @@ std::optional<Description> try_primitive(bool take_reference, const Args&... arg
   }
 }
 
-// Throw UnsupportedError for a fused operation, which only oneDNN can run.
+// Throw UnsupportedError because oneDNN cannot run a fused operation, for which there is no other kernel.
 [[noreturn]] inline void refuse(const Lowering& lowering) {
   const Operation& operation = lowering.operation();
   throw UnsupportedError(cat("[", operation.kind(), "] oneDNN has no implementation for '", operation.name,
@@ -91,8 +92,8 @@ std::optional<Description> try_primitive(bool take_reference, const Args&... arg
                              operation.where()));
 }
 
-// The epilogue fused into a convolution or matmul: bias, an added residual, and ReLU. The caller applies ReLU with
-// add_relu.
+// The epilogue fused into a convolution or matmul: an optional bias, an optional added residual, and ReLU. oneDNN
+// applies the first two; the caller must apply ReLU with add_relu.
 struct Epilogue {
   bool has_bias = false, has_residual = false, relu = false;
   explicit Epilogue(const Operation& operation);

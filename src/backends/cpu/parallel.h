@@ -1,7 +1,8 @@
 // Parallel loops on the thread pool (thread_pool.h).
 //
-// The partition of a loop into items depends only on its size and thread_count(), so a run produces the same bits no
-// matter which threads take part. Threads take items as they become free (work_stealing.h).
+// The partition of a loop into items depends only on the loop's size and thread_count(), so a run produces the same
+// bits
+// no matter which threads take part. Threads take items as they become free (work_stealing.h).
 #pragma once
 
 #include <algorithm>
@@ -17,12 +18,13 @@ namespace mpsgraph::cpu {
 inline int thread_count() { return runtime::most_threads(); }
 inline int64_t thread_number() { return ThreadPool::member(); }  // number of the calling thread, below thread_count()
 
-// The items of one phase for one member: `for (int64_t item : items)` takes items one by one until none are left.
+// The items of one phase that one member of the thread team takes: `for (int64_t item : items)` takes items one by one
+// until none are left.
 class Items {
  public:
   Items(Shares& shares, int64_t member) : shares_(shares), member_(member) {}
   int64_t member() const { return member_; }
-  int64_t next() {  // -1 when none are left
+  int64_t next() {  // returns -1 when no items are left
     const int64_t item = shares_.take(member_);
     taken_ += item >= 0;
     return item;
@@ -57,8 +59,8 @@ void run_items(int64_t items, const void* f, ItemBody body);
 void run_chains(int64_t chains, int64_t length, const void* f, ChainBody body);
 void run_ranges(int64_t n, int64_t grain, const void* f, RangeBody body);
 
-// Call f(phase, items) for each phase in [0, phases) on at most `threads` members. A phase has count(phase) items and
-// begins when all items of the previous phase are done. A single member may process all items.
+// Call f(phase, items) for each phase in [0, phases) on at most `threads` threads. A phase has count(phase) items and
+// begins when all items of the previous phase are done. A single thread may process all items of a phase.
 template <class Count, class F>
 void parallel_phases(int threads, int64_t phases, const Count& count, const F& f) {
   run_phases(
@@ -66,19 +68,22 @@ void parallel_phases(int threads, int64_t phases, const Count& count, const F& f
       [](const void* count, int64_t phase) -> int64_t { return (*static_cast<const Count*>(count))(phase); }, &f,
       [](const void* f, int64_t phase, Items& items) { (*static_cast<const F*>(f))(phase, items); });
 }
-// The same, with the item counts of the phases in an array.
+// Like the overload above, with the item counts of the phases in an array.
 template <size_t n, class F>
 void parallel_phases(int threads, const int64_t (&counts)[n], const F& f) {
   parallel_phases(threads, static_cast<int64_t>(n), [&](int64_t phase) { return counts[phase]; }, f);
 }
 
-// Call f(item, member) for each item in [0, items). A member, below thread_count(), processes one item at a time.
+// Call f(item, member) for each item in [0, items). `member`, below thread_count(), identifies the thread, which
+// processes one item at a time.
 template <class F>
 void parallel_items(int64_t items, const F& f) {
   run_items(items, &f, [](const void* f, int64_t item, int64_t member) { (*static_cast<const F*>(f))(item, member); });
 }
 
-// Call f(chain, place, member) for each place in [0, length) of each chain. The places of one chain run in order.
+// Call f(chain, place, member) for each place in [0, length) of each chain. The calls for one chain are made in order
+// of
+// `place`; `member` identifies the thread.
 template <class F>
 void parallel_chains(int64_t chains, int64_t length, const F& f) {
   run_chains(chains, length, &f, [](const void* f, int64_t chain, int64_t place, int64_t member) {
@@ -92,7 +97,7 @@ void parallel_parts(int64_t parts, const F& f) {
   run_items(parts, &f, [](const void* f, int64_t part, int64_t) { (*static_cast<const F*>(f))(part); });
 }
 
-constexpr int64_t items_per_thread = 8;  // enough that a thread joining late costs little
+constexpr int64_t items_per_thread = 8;  // so many that a thread that joins late costs little time
 
 // Call f(begin, end) over ranges of [0, n), several per thread, of at least `grain` elements each.
 template <class F>
@@ -100,8 +105,8 @@ void parallel_for(int64_t n, int64_t grain, const F& f) {
   run_ranges(n, grain, &f, [](const void* f, int64_t begin, int64_t end) { (*static_cast<const F*>(f))(begin, end); });
 }
 
-// Return the number of elements per part that justifies starting threads, for elements that cost about `bytes` bytes of
-// memory traffic (or as many elementary operations).
+// Return how many elements a part of a parallel loop should have at least to justify starting threads, if each element
+// costs about `bytes` bytes of memory traffic (or as many elementary operations).
 inline int64_t grain_for(int64_t bytes) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)); }
 
 }  // namespace mpsgraph::cpu

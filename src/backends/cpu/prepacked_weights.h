@@ -21,27 +21,27 @@ namespace mpsgraph::cpu {
 // a constant or is a splat.
 ConstantPtr constant_operand(const Operation& operation, size_t i);
 
-// A constant operand, with the possibly wider dtype in which its kernel computes.
+// A constant operand, and the dtype in which the kernel computes, which may be wider than the constant's.
 struct ConstantWeights {
   ConstantPtr value;
   DType dtype = DType::float32;
   std::function<void()> packed = {};  // called when a kernel takes a packed form
 
   explicit operator bool() const { return value != nullptr; }
-  std::shared_ptr<const std::byte> elements() const;  // in place, or converted to `dtype`
+  std::shared_ptr<const std::byte> elements() const;  // returns the elements in place, or converted to `dtype`
 };
 
 using PackedPtr = std::shared_ptr<const std::byte>;  // aligned to a cache line
 
-// Return the constant packed by `pack` into the layout that `layout` names. `pack` may use several threads, and is
-// called only if no kernel holds the same constant in that layout already. Throw DeviceError if the allocation fails.
+// Return the constant, packed by `pack` into the layout named `layout`. `pack` may use several threads. It is called
+// only if no kernel already holds the same constant in that layout. Throw DeviceError if the allocation fails.
 PackedPtr prepacked(const ConstantWeights& constant, const std::string& layout, size_t bytes,
                     const std::function<void(const std::byte* elements, std::byte* packed)>& pack);
 // Return the unpacked elements, converted to the kernel's dtype.
 PackedPtr prepacked(const ConstantWeights& constant);
 
-// Identify the engine build and the instruction set, because packed weights are valid only for the same engine sources
-// and processor features.
+// Return a text that identifies the engine build and the instruction set. Packed weights are valid only for the engine
+// sources and processor features for which they were packed.
 std::string packed_for();
 std::vector<runtime::DeviceForm> packed_weights();  // all packed weights in use
 

@@ -5,7 +5,7 @@
 
 namespace mpsgraph::cpu {
 
-struct ProductEpilogue {  // slots; -1 if absent
+struct ProductEpilogue {  // slots of the operands; -1 if absent
   Slot bias = -1, residual = -1;
   bool relu = false;
 };

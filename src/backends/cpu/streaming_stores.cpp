@@ -1,4 +1,4 @@
-// Cache sizes from CPUID leaf 4, and from AMD's leaf of the same format.
+// Cache sizes, queried from CPUID leaf 4 on Intel, and from the leaf with the same format on AMD.
 #include "backends/cpu/streaming_stores.h"
 
 #if defined(__x86_64__)
@@ -15,7 +15,8 @@ size_t largest_cache() {
   for (const unsigned leaf : {intel, amd})
     for (unsigned cache = 0; cache < most_caches; ++cache) {
       unsigned a = 0, b = 0, c = 0, d = 0;
-      if (!__get_cpuid_count(leaf, cache, &a, &b, &c, &d) || (a & 31) == 0) break;  // cache type 0: end of the list
+      // cache type 0 marks the end of the list
+      if (!__get_cpuid_count(leaf, cache, &a, &b, &c, &d) || (a & 31) == 0) break;
       const size_t ways = (b >> 22) + 1, partitions = (b >> 12 & 1023) + 1, line = (b & 4095) + 1, sets = size_t{c} + 1;
       if (ways * partitions * line * sets > largest) largest = ways * partitions * line * sets;
     }

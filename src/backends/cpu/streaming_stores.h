@@ -1,5 +1,5 @@
-// Streaming (non-temporal) stores, for results so large that they leave the cache before they are read. These stores
-// avoid reading the target lines from memory and do not evict other data.
+// Streaming (non-temporal) stores, for results that do not fit in the cache until they are read. These stores avoid
+// reading the target cache lines from memory and do not evict other data.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,16 @@
 
 namespace mpsgraph::cpu {
 
-constexpr size_t streaming_threshold = 24 << 20;  // bytes
-constexpr size_t cache_line = 64;              // bytes; also the widest vector
+constexpr size_t streaming_threshold = 24 << 20;  // bytes; smaller results use ordinary stores
+constexpr size_t cache_line = 64;              // bytes; also the size of the widest vector
 
 // Return the size in bytes of the last-level cache of this thread's core, or 0 if unknown.
 size_t outermost_cache();
 
 inline bool at_a_line(const void* p) { return reinterpret_cast<uintptr_t>(p) % cache_line == 0; }
 
-// Store a vector to an aligned address with a streaming store. Call streaming_fence before another thread may read it.
+// Store a vector to an aligned address with a streaming store. Call streaming_fence before another thread may read the
+// data.
 template <class V>
 [[gnu::always_inline]] inline void stream_store(float* p, V v) {
 #if defined(__clang__)
@@ -46,7 +47,7 @@ inline void streaming_copy(std::byte* to, const std::byte* from, int64_t bytes) 
 
 [[gnu::always_inline]] inline void streaming_fence() {
 #ifdef __x86_64__
-  __builtin_ia32_sfence();  // elsewhere, the ordinary release barrier suffices
+  __builtin_ia32_sfence();  // on other processors, the ordinary release barrier suffices
 #endif
 }
 

@@ -11,14 +11,17 @@ namespace {
 
 constexpr double longest = 20'000;      // microseconds: longer runs always profit from helpers
 constexpr double shortest = 30;  // microseconds: shorter runs do not repay waking a helper
-constexpr double worth_changing = 0.97;  // fraction of the current time below which to switch
-// If one mode is slower by these factors, the trial ends early. The threshold is lower for the mode on trial, because
-// the current mode has already proven better.
+// switch modes if the other mode takes less than this fraction of the current mode's time
+constexpr double worth_changing = 0.97;
+// The trial ends early if one mode is slower by these factors: not_better if it is the mode on trial, far_worse if it
+// is
+// the current mode, which has already proven better.
 constexpr double not_better = 1.1, far_worse = 1.5;
 constexpr int64_t few_trials = 3;
 constexpr double unusual = 1.25;  // run time ratio that suggests the machine's load has changed
 constexpr int few_runs = 16;
-constexpr int64_t least_pause = 64, share_of_pause = 8;  // minimum pause before such a trial
+// minimum number of runs before a trial that a changed load triggers
+constexpr int64_t least_pause = 64, share_of_pause = 8;
 // A helper that is descheduled during a trial can cost as much as hundreds of runs.
 constexpr double rest_of_trial = 32;  // pause after a trial, as a multiple of the time it lost
 
@@ -28,7 +31,8 @@ void ThreadChoice::ran(bool alone, uint64_t ticks) {
   ++runs_;
   if (!trying_) {
     since_trial_ += ticks;
-    // A program that idles now and then is slow after each pause, which says nothing about threads.
+    // A program that is idle now and then is slow after each pause, whether or not helpers take part. The next trial
+    // therefore starts only after a minimum number of runs.
     if (changed(ticks))
       next_trial_ =
           std::min(next_trial_, std::max(runs_, last_trial_ + std::max(least_pause, pause_ / share_of_pause)));
@@ -46,7 +50,7 @@ void ThreadChoice::ran(bool alone, uint64_t ticks) {
   }
   tried_time_ += ticks;
   ++tried_;
-  if (alone != (turn_ % 2 == 1)) return;  // another thread started this run before the turn changed
+  if (alone != (turn_ % 2 == 1)) return;  // another thread started this run before the trial switched modes
   if (++runs_of_turn_ > 1) {  // the first run of a turn warms the caches of its cores
     time_[turn_] += ticks;
     ++timed_[turn_];

@@ -1,5 +1,5 @@
-// The thread pool: gates that callers open and helpers enter, how both wait, and the balance of what helpers gain and
-// cost.
+// The thread pool: gates that callers open and helpers enter, how callers and helpers wait, and the balance between the
+// time that helpers save and the time that callers wait for them.
 #include "backends/cpu/thread_pool.h"
 
 #include <pthread.h>
@@ -20,8 +20,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// ---- gate: a ticket, incremented when the gate opens (odd) or closes; the number of threads admitted; how many are
-// inside
+// ---- gate: one word that combines a ticket, which is incremented when the gate opens (odd) or closes, the number of
+// threads admitted, and the number of threads inside
 
 constexpr uint64_t inside_bits = 12, threads_bits = 12, one_ticket = uint64_t{1} << (inside_bits + threads_bits);
 
@@ -40,7 +40,7 @@ void rest_a_moment() {
 #endif
 }
 
-// Spin until there() holds, for at most `count` microseconds; return whether it does.
+// Spin until there() returns true, for at most `count` microseconds; return its last value.
 template <class F>
 bool spin(double count, const F& there) {
   for (int i = 0; i < 64; ++i) {  // most waits end here, before reading the clock
@@ -57,13 +57,13 @@ bool spin(double count, const F& there) {
   return there();
 }
 
-constexpr double between_loops = 100;  // microseconds; covers the gap between two steps in Python
-constexpr double for_items = 100;      // microseconds; longer than waking a thread takes
+constexpr double between_loops = 100;  // microseconds; covers the gap between two training steps in Python
+constexpr double for_items = 100;  // microseconds; longer than it takes to wake a thread
 
 // ---- balance of gains and costs
 
-// In microseconds. The initial balance, also granted after each pause, covers the wake-up of helpers and a few late
-// arrivals, because the first loop is not representative.
+// In microseconds. The pool starts with first_balance, and is granted it again after each pause. This amount covers the
+// time to wake helpers and a few late arrivals, because the first loop is not representative.
 constexpr double first_balance = 500, most_balance = 5000, first_pause = 20'000, longest_pause = 500'000;
 
 struct Place {
@@ -78,8 +78,8 @@ ThreadPool* the_pool = nullptr;
 }  // namespace
 
 ThreadPool& ThreadPool::get() {
-  // Never destroyed, because helpers sleep in it until the process ends. A forked child has no helpers and starts with
-  // a new pool.
+  // The pool is never destroyed, because helpers sleep in it until the process ends. A forked child has no helpers and
+  // starts with a new pool.
   static const bool once = [] {
     the_pool = new ThreadPool;
     pthread_atfork(nullptr, nullptr, [] {
@@ -155,7 +155,7 @@ void ThreadPool::call(int threads) {
   }
 }
 
-// Close the gate and wait for the helpers inside; return how many ticks the caller waited.
+// Close the gate and wait until the helpers inside have left; return how many ticks the caller waited.
 uint64_t ThreadPool::shut(Job& job) {
   if (inside(job.gate.fetch_add(one_ticket, std::memory_order_acq_rel)) == 0) return 0;
   const uint64_t begin = ticks();
@@ -172,8 +172,9 @@ uint64_t ThreadPool::shut(Job& job) {
 }
 
 // Update the balance after a loop: add the time the helpers saved, subtract the time the caller waited. Without
-// helpers, the caller would have processed their items too. We count each at the caller's time per item or at theirs,
-// whichever is shorter, because the other may include time off the processor.
+// helpers,
+// the caller would have processed their items too. The saved time is computed from the caller's time per item or from
+// the helpers', whichever is shorter, because the longer one may include time when a thread was descheduled.
 void ThreadPool::settle(Job& job, int64_t own, uint64_t worked, uint64_t waited) {
   const auto helped = static_cast<double>(job.helped.exchange(0, std::memory_order_relaxed));
   auto gain = static_cast<double>(job.helping.exchange(0, std::memory_order_relaxed));
@@ -204,7 +205,7 @@ void ThreadPool::start(int threads) {
     ThreadPool* pool;
     int64_t member;
   };
-  constexpr size_t stack = size_t{4} << 20;  // some systems default to half a megabyte
+  constexpr size_t stack = size_t{4} << 20;  // bytes; some systems default to half a megabyte
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, stack);
@@ -252,7 +253,7 @@ void ThreadPool::help(int64_t member) {
   }
 }
 
-// Enter an open gate and process its items; return whether there was one.
+// Enter an open gate and process items of its loop; return whether a gate was open.
 bool ThreadPool::take_part(Helper& me, int64_t member) {
   for (size_t j = 0; j < most_jobs; ++j) {
     Job& job = jobs_[j];
@@ -281,7 +282,7 @@ bool ThreadPool::take_part(Helper& me, int64_t member) {
 void ThreadPool::begin_team() {
   if (!helper_) {
     helper_ = std::make_unique<Helper[]>(static_cast<size_t>(runtime::most_threads()));
-    helpers_ = runtime::most_threads();  // the team brings its own threads
+    helpers_ = runtime::most_threads();  // the application provides the team's threads, so none are started
     balance_.store(static_cast<int64_t>(microseconds(first_balance)));
   }
   dismissed_ = false;
@@ -294,7 +295,7 @@ void ThreadPool::dismiss_team() {
 
 void ThreadPool::with_team(Fork fork, const std::function<void()>& f) {
   if (place.lent || place.in_a_loop) return f();
-  static thread_local ThreadPool mine;  // persistent, so that the tickets helpers have seen stay valid
+  static thread_local ThreadPool mine;  // persistent, so that the tickets that helpers remember stay valid
   struct Team {
     ThreadPool& pool;
     const std::function<void()>& f;
@@ -302,7 +303,8 @@ void ThreadPool::with_team(Fork fork, const std::function<void()>& f) {
     std::exception_ptr error;
 
     void enter() {
-      if (place.lent == &pool) {  // the forking thread; exceptions must not cross the foreign fork function
+      // The forking thread runs f. Exceptions must not propagate through the application's fork function.
+      if (place.lent == &pool) {
         try {
           f();
         } catch (...) {

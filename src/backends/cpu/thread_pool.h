@@ -1,13 +1,13 @@
 // The thread pool that runs parallel loops. The process has one pool for all queues and callers.
 //
-// The thread that has a loop to run, the caller, opens a gate. Helpers that are awake enter and take items, as the
-// caller does. When no items are left, the caller closes the gate and waits for the helpers inside, each of which is
-// finishing one item. The pool never waits for threads that have not entered, so if other programs occupy the
-// processors, the caller does all the work.
+// The thread that has a loop to run, the caller, opens a gate. Helpers that are awake enter the gate, and then both
+// caller and helpers take items. When no items are left, the caller closes the gate and waits for the helpers inside,
+// each of which is finishing one item. The pool never waits for threads that have not entered, so if other programs
+// occupy the processors, the caller does all the work.
 //
 // A helper that is descheduled in the middle of an item makes the caller wait, possibly for milliseconds. The pool
-// keeps a balance of what helpers gain and what waiting for them costs; while the costs prevail, loops run on their
-// callers alone.
+// therefore keeps a balance of the time that helpers save and the time that callers wait for them. While the waiting
+// time prevails, callers run their loops without helpers.
 //
 // A team of threads lent by the application acts as a separate pool while one program runs.
 #pragma once
@@ -25,7 +25,7 @@ class ThreadPool {
  public:
   static ThreadPool& get();
 
-  // A loop of consecutive phases. Helpers may join any phase.
+  // A loop of consecutive phases. Helpers may join in any phase.
   struct Loop {
     void* context;
     // Return the number of items of a phase. Called by the caller while no helper is working.
@@ -33,11 +33,12 @@ class ThreadPool {
     // Take items until none are left; return how many were taken. Must not throw.
     int64_t (*work)(void* context, int64_t phase, int64_t member);
   };
-  // Run a loop on the calling thread, which is member 0, and on helpers, whose permanent numbers are 1 to threads - 1.
+  // Run a loop on the calling thread, which is member 0, and on helpers, whose member numbers are permanent, from 1 to
+  // threads - 1.
   void run(int threads, int64_t phases, const Loop& loop);
 
-  // Run f() with the threads of a lent team, instead of the pool's, as helpers for its loops. The team is joined once,
-  // when f returns (runtime::LentTeam).
+  // Run f() with the threads of a lent team, instead of the pool's, as helpers for the loops in f. The team is joined
+  // once, when f returns (runtime::LentTeam).
   using Fork = void (*)(void (*f)(void* data), void* data, unsigned threads, unsigned flags);
   static void with_team(Fork fork, const std::function<void()>& f);
 
@@ -53,7 +54,7 @@ class ThreadPool {
     bool before_;
   };
 
-  // Number of the calling thread within the loop it is working on.
+  // Return the number of the calling thread within the team of the loop it is working on.
   static int64_t member();
 
   ThreadPool() = default;
@@ -61,21 +62,21 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
  private:
-  // A loop on offer to helpers. The fields are written only while the gate is closed and no helper is inside.
+  // A loop that helpers can join. The fields are written only while the gate is closed and no helper is inside.
   struct alignas(64) Job {
     std::atomic<uint64_t> gate{0};
     const Loop* loop = nullptr;
     int64_t phase = 0;
     alignas(64) std::atomic<int64_t> helped{0};  // items taken by helpers
-    std::atomic<uint64_t> helping{0};  // ticks spent on these items
+    std::atomic<uint64_t> helping{0};  // ticks that helpers spent on these items
     std::atomic<int> sleeping{0};  // caller sleeps until no helper is inside
-    std::atomic<bool> taken{false};  // claimed by a caller
+    std::atomic<bool> taken{false};  // whether a caller uses this job
   };
   struct alignas(64) Helper {
     std::atomic<int> sleeping{0};
-    std::array<uint64_t, 8> seen{};  // ticket of the last gate entered, by job
+    std::array<uint64_t, 8> seen{};  // ticket of the last gate entered, indexed by job
   };
-  static constexpr size_t most_jobs = 8;  // concurrent loops with helpers; further callers work alone
+  static constexpr size_t most_jobs = 8;  // maximum number of concurrent loops with helpers; further callers work alone
 
   Job* claim();
   void call(int threads);
@@ -89,7 +90,7 @@ class ThreadPool {
   void settle(Job& job, int64_t own, uint64_t worked, uint64_t waited);
 
   alignas(64) std::atomic<uint32_t> calls_{0};
-  std::atomic<bool> dismissed_{false};  // the threads of a lent team return to their owner
+  std::atomic<bool> dismissed_{false};  // the threads of a lent team must return to the application
   alignas(64) std::atomic<int> helpers_{0};  // number of helpers started
   std::array<Job, most_jobs> jobs_;
   std::unique_ptr<Helper[]> helper_;

@@ -1,4 +1,4 @@
-// Storage of a variable on the CPU: its initial value, and conversion to and from its layout.
+// Storage of a variable on the CPU: its initial value, and conversion between row-major order and its layout.
 #include "backends/cpu/variable.h"
 
 #include <exception>
@@ -39,7 +39,7 @@ void CpuVariable::own() {
   first_ = nullptr;
 }
 
-// In parallel, because page faults on fresh memory cost more than copying the values.
+// Copy the values in parallel, because page faults on fresh memory cost more than the copies themselves.
 void CpuVariable::own(std::span<CpuVariable* const> variables) {
   std::mutex mutex;
   std::exception_ptr error;

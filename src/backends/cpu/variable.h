@@ -1,7 +1,7 @@
-// A variable's value on the CPU, in its preferred (packed) layout.
+// A variable's value on the CPU, stored in its preferred (packed) layout.
 //
-// A variable that is never assigned refers to its initial value in place: the weights of a package are then
-// memory-mapped pages of its file.
+// A variable that is never assigned uses the memory of its initial value. The weights of a package file are then
+// memory-mapped pages of that file.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ class CpuVariable final : public runtime::VariableStorage {
   const LayoutPtr& layout() const { return layout_; }
   // Convert the value to another layout. Programs compiled for a different layout become stale.
   void move_to(LayoutPtr layout);
-  // Give the variables memory of their own, holding the current values. Must be called before programs write to data().
+  // Give each variable separate memory that holds its current value. Must be called before programs write to data().
   static void own(std::span<CpuVariable* const> variables);
 
  private:

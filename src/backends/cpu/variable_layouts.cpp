@@ -10,7 +10,8 @@ namespace mpsgraph::cpu {
 namespace {
 
 using Users =
-    std::unordered_map<const Tensor*, std::vector<std::pair<const Operation*, size_t>>>;  // (operation, operand index)
+    // each user of a tensor, as (operation, operand index)
+    std::unordered_map<const Tensor*, std::vector<std::pair<const Operation*, size_t>>>;
 
 void collect_users(const mpsgraph::Block& block, Users& users) {
   for (const auto& operation : block.operations) {
@@ -34,8 +35,8 @@ bool makes_weights(const Operation& operation) {
   return std::any_of(std::begin(convolution_kinds), std::end(convolution_kinds), makes);
 }
 
-// The values connected to a variable through operations that do not depend on the layout. `valid` is false if any other
-// operation is among their neighbors.
+// The values connected to a variable through operations that work in any layout. `valid` is false if any other
+// operation reads or computes one of these values.
 class Neighbourhood {
  public:
   Neighbourhood(const compiler::Program& program, const Users& users, const Tensor* start)
@@ -51,7 +52,7 @@ class Neighbourhood {
 
   bool valid = true;
   std::vector<const Tensor*> values;
-  const Operation* convolution = nullptr;  // an operation that reads them as weights
+  const Operation* convolution = nullptr;  // an operation that reads these values as weights
 
  private:
   void add(const Tensor* tensor) {
@@ -139,7 +140,8 @@ Layouts choose_home_layouts(const compiler::Program& program, const std::vector<
     if (layouts.count(variable) || variable->type.shape.rank() < 4 || variable->type.dtype != DType::float32) continue;
     const Neighbourhood around(program, users, variable);
     if (!around.valid) continue;
-    // Some of the variables may already have a packed layout. Variables with different layouts cannot be joined.
+    // Some of the variables may already have a packed layout. Variables with different packed layouts cannot be
+    // connected.
     LayoutPtr home;
     bool agree = true, fresh = false;
     for (const Tensor* value : around.values) {

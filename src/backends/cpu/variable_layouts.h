@@ -1,9 +1,9 @@
 // Preferred layouts of variables: variables are stored in the packed layout that their convolutions use, so that no
 // training step has to reorder weights.
 //
-// A variable, its gradient, momentum, and update are connected by element-wise operations, which work in any layout. If
-// no other operations use these values, the variables adopt the layout of their convolution. Otherwise, the value is
-// converted to row-major order at the read and back at the assignment.
+// A variable, its gradient, momentum, and update are connected by element-wise operations, which accept any layout. If
+// only element-wise operations and convolutions use these values, the variables adopt the convolution's layout.
+// Otherwise, the value is converted to row-major order when it is read, and back when it is assigned.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ class Layout {
 using LayoutPtr = std::shared_ptr<const Layout>;  // null: row-major
 inline bool same_layout(const LayoutPtr& a, const LayoutPtr& b) { return a == b || (a && b && a->equals(*b)); }
 
-// Return the weight layout that a convolution or its gradient prefers, or null if any layout will do or the preferred
-// one needs padding.
+// Return the weight layout that a convolution or its gradient prefers. Return null if it has no preference, or if the
+// preferred layout needs padding.
 #ifdef MPSGRAPH_ONEDNN
 LayoutPtr wanted_weights_layout(const Operation& convolution);
 #else

@@ -1,5 +1,5 @@
-// Conversions around a kernel that computes in a wider type, done by the tile functions for casts. Constants are
-// converted once and shared by all kernels that need the wide type.
+// Kernels that convert their operands, compute in a wider type, and convert the results back. The tile functions for
+// casts perform the conversions. Constants are converted once and shared by all kernels that need the wide type.
 #include "backends/cpu/wide_kernels.h"
 
 #include <utility>
@@ -51,13 +51,13 @@ class WidenedKernel final : public Kernel {
     for (const Conversion& conversion : behind_) conversion.run(frame);
   }
   std::unique_ptr<KernelState> make_state() const override {
-    computation_->index = index;  // the inner kernel uses the state of this one
+    computation_->index = index;  // the inner kernel uses the state of this kernel
     return computation_->make_state();
   }
   std::string description() const override { return computation_->description(); }
 
  private:
-  // The operation as the inner kernel sees it, with wide operands.
+  // The operation that the inner kernel is built from, with wide operands in place of the narrow ones.
   struct Widened final : Lowering {
     Widened(Lowering& given, DType narrow, DType wide, WidenedKernel& kernel) : given(given) {
       for (size_t i = 0; i < given.input_count(); ++i) {
@@ -98,8 +98,8 @@ class WidenedKernel final : public Kernel {
 
     Lowering& given;
     std::vector<Operand> inputs, outputs;
-    std::vector<ConstantWeights> constants;  // narrow constants, by operand
-    std::vector<bool> is_packed;  // by the inner kernel
+    std::vector<ConstantWeights> constants;  // narrow constants, indexed by operand
+    std::vector<bool> is_packed;  // whether the inner kernel packed the constant, indexed by operand
   };
 
   std::vector<Conversion> before_, behind_;

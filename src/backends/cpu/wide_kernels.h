@@ -1,8 +1,8 @@
 // Kernels for half precision and short integers that compute in a wider type: the operands are converted into scratch
 // memory, the kernel for the wide type runs there, and its results are converted back.
 //
-// Used for operations that rarely run on narrow types and whose loops would compute in the wide type anyway. The
-// results are the same, and there is one loop less to compile for each narrow type.
+// They implement operations that are rarely applied to narrow types and whose loops would compute in the wide type
+// anyway. The results are the same, and there is one loop less to compile for each narrow type.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace mpsgraph::cpu {
 
-// Return the type in which a kernel computes: float32 for half precision, 32-bit integers for shorter integers, and any
-// other type unchanged.
+// Return the type in which a kernel computes: float32 for half precision, 32-bit integers for shorter integers, and
+// `dtype` itself for all other types.
 DType wide_float(DType dtype);
 DType wide_integer(DType dtype);
 
@@ -20,10 +20,11 @@ DType wide_integer(DType dtype);
 // float16 arithmetic, and oneDNN supports bfloat16 only with AVX-512 or later.
 bool multiplies_in_float32(DType dtype);
 
-// Build a kernel for which `lower` sees operands of type `narrow` as operands of type `wide`. Integer results wrap.
+// Build a kernel with `lower`, to which operands of type `narrow` appear as operands of type `wide`. Integer results
+// wrap when they are converted back.
 std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower);
 
-// Dispatch on the float type within `lower`. For half precision, `lower` runs again with float32 operands.
+// Dispatch on the float type within `lower`. For half precision, call `lower` again with float32 operands.
 template <class F>
 std::unique_ptr<Kernel> dispatch_wide(Lowering& lowering, DType dtype, Lower lower, const F& f) {
   if (const DType wide = wide_float(dtype); wide != dtype) return widened_kernel(lowering, dtype, wide, lower);

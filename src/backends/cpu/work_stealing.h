@@ -8,13 +8,14 @@
 
 namespace mpsgraph::cpu {
 
-// Each member first takes the items of its own part in order, and then steals from the end of other parts. Threads thus
-// return to the same data from kernel to kernel, and a thread on a slow core delays the others by at most one item.
-// Which member takes an item must not affect the result.
+// The items of a loop, divided into one part per member of the thread team. Each member first takes the items of its
+// own part in order, and then steals from the end of other parts. Threads thus process the same data from kernel to
+// kernel, and a thread on a slow core delays the others by at most one item. The result must not depend on which member
+// takes an item.
 class Shares {
  public:
   Shares(int64_t count, int64_t members) : parts_(std::clamp<int64_t>(members, 1, most_parts)) { share(count); }
-  // Distribute the items [0, count), fewer than 2^32. No member may be taking items meanwhile.
+  // Distribute the items [0, count); count must be below 2^32. No member may be taking items meanwhile.
   void share(int64_t count) {
     for (int64_t p = 0; p < parts_; ++p)
       left_[p].store(pair(count * p / parts_, count * (p + 1) / parts_), std::memory_order_relaxed);
@@ -27,8 +28,8 @@ class Shares {
   }
 
  private:
-  static constexpr int64_t most_parts = 64;  // members beyond this share parts
-  struct alignas(64) Left : std::atomic<uint64_t> {};  // first << 32 | end, in a cache line of its own
+  static constexpr int64_t most_parts = 64;  // if there are more members, several share a part
+  struct alignas(64) Left : std::atomic<uint64_t> {};  // first << 32 | end, each in a separate cache line
 
   static uint64_t pair(int64_t first, int64_t end) {
     return static_cast<uint64_t>(first) << 32 | static_cast<uint64_t>(end);
@@ -48,9 +49,11 @@ class Shares {
   Left left_[most_parts];
 };
 
-// Chains of items, each of which depends on the previous item of its chain. A free member takes the next item of an
-// idle chain, the one furthest behind: first from its own share of the chains, then from all of them. A thread on a
-// slow core thus delays the others by one item, not by a whole chain.
+// Chains of items, in which each item depends on the previous one. A free member of the thread team picks the idle
+// chain
+// with the fewest finished items, first among its own share of the chains and then among all of them, and takes the
+// next
+// item of that chain. A thread on a slow core thus delays the others by one item, not by a whole chain.
 class Chains {
  public:
   Chains(int64_t chains, int64_t length, int64_t members) : length_(length), members_(members), states_(chains) {}
@@ -58,7 +61,7 @@ class Chains {
   struct Item {
     int64_t chain = -1, place = 0;
   };
-  // Return the next item for a member. A chain of -1 means that other members are working on everything left.
+  // Return the next item for a member. If its chain is -1, other members are processing all remaining items.
   Item take(int64_t member) {
     const auto chains = static_cast<int64_t>(states_.size());
     const Item own = take(chains * member / members_, chains * (member + 1) / members_);
