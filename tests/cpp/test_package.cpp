@@ -223,7 +223,8 @@ TEST(inconsistent_safetensors_headers_throw) {
           "overlaps");
   refused(R"([1,2])", "must be a JSON object");
   refused(R"({"a":)", "cannot be read");
-  refused(std::string(100000, '['), "cannot be read");
+  refused(std::string(100000, '['), "deeper than 64");
+  refused(R"({"__metadata__":)" + std::string(80000, '[') + std::string(80000, ']') + "}", "deeper than 64");
 }
 
 TEST(invalid_safetensors_header_lengths_throw) {
