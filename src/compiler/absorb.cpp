@@ -3,14 +3,14 @@
 //   %c = convolution2d(%x, %w)
 //   %s = multiplication(%c, %gamma)   ->   %c = convolution2d(%x, %w·gamma)
 //   %y = addition(%s, %beta)               %y = addition(%c, %beta)
-// Batch normalization by constants therefore costs nothing, however it is written, since normalization has already been
-// expanded to such steps. The pass handles all convolutions, transposed convolutions, and matmuls. Weights, scales, and
-// shifts must be constants with one value per channel, and no intermediate value may have another use. Scales are
-// multiplied in double precision; results can differ in the last digits. If a scale or shift is not finite, nothing
-// changes.
+// Batch normalization with constant statistics therefore costs nothing, however it is written, because normalization
+// has already been expanded into scales and shifts. The pass handles all convolutions, transposed convolutions, and
+// matmuls. Weights, scales, and shifts must be constants with one value per channel, and no intermediate value may have
+// another use. Scales are multiplied in double precision, so results can differ in the last digits. The pass does not
+// change operations with a scale or shift that is not finite.
 //
 // Under autocast, the linear operation returns half precision, which is cast to float32, scaled and shifted, and cast
-// back. Both casts are removed with the steps between them:
+// back. Both casts are removed together with the operations between them:
 //   %c = convolution2d(%x, %w) : bfloat16
 //   %f = cast(%c)
 //   %s = multiplication(%f, %gamma)   ->   %c = convolution2d(%x, %w·gamma) : bfloat16
@@ -31,13 +31,15 @@ namespace {
 
 using Values = std::vector<double>;  // one per channel
 
-// An operation that is linear in its source and has constant weights: the channels of its result and their axis.
+// An operation that is linear in its source and has constant weights. Describes the channels of its result and how they
+// map to axes of the result and of the weights.
 struct Linear {
   const Operation* root;
   int from_end;  // the result's channel axis, counted from the end; 1 is the last
   int64_t channels;
   Dims along;  // shape that broadcasts one number per channel over the weights
-  std::vector<int64_t> place;  // position of each channel in that shape; empty: its own number
+  // index of each channel in an array of shape `along`; if empty, the index is the channel number
+  std::vector<int64_t> place;
 
   static std::optional<Linear> of(const Operation& operation) {
     static constexpr std::string_view forward[] = {"convolution2d", "convolution3d", "depthwise_convolution2d",
@@ -80,7 +82,7 @@ struct Linear {
   }
 };
 
-// A constant's value for each channel; nullopt if it varies along another axis.
+// A constant's value for each channel; nullopt if the constant varies along another axis.
 std::optional<Values> along_channels(const Tensor* tensor, const Linear& linear) {
   const ConstantPtr* data = constant_of(tensor);
   if (!data) return {};
@@ -96,7 +98,7 @@ std::optional<Values> along_channels(const Tensor* tensor, const Linear& linear)
   return values;
 }
 
-// scale · x + shift, accumulated from the operations that follow the root.
+// The combined effect scale · x + shift of the operations that follow a linear operation, where x is its result.
 struct Chain {
   Linear linear;
   Values scale, shift;
@@ -106,7 +108,7 @@ struct Chain {
 
   explicit Chain(Linear l) : linear(std::move(l)), scale(linear.channels, 1), shift(linear.channels, 0) {}
 
-  // Absorbs one more operation. Returns false if it is of another kind.
+  // Absorbs one more operation into the chain. Returns false if the operation cannot be absorbed.
   bool take(const Operation& user, const Tensor* value) {
     if (user.is("negative")) {
       multiply(Values(linear.channels, -1));
@@ -152,7 +154,8 @@ struct Chain {
   }
 };
 
-// Numbers as a constant of a dtype; for dtypes other than float32 and float64 they are rounded once more.
+// Converts numbers to a constant of the given dtype. For dtypes other than float32 and float64, the numbers are rounded
+// a second time.
 ConstantPtr rounded(const Values& values, DType dtype, const Dims& dims) {
   if (dtype == DType::float64) return ConstantData::copy(dtype, dims, values.data());
   const std::vector<float> narrow(values.begin(), values.end());
@@ -180,7 +183,7 @@ class Absorber {
   Rewriter::Replacement visit(Rewriter& r, const Operation& operation) const {
     if (const auto member = members_.find(&operation); member != members_.end()) {
       Tensor* result = r.now(member->second);
-      // another dtype between two casts, where the value has no more users
+      // The operation lies between two casts and returns another dtype; its value then has no other users.
       const DType dtype = operation.output()->dtype();
       return std::vector<Tensor*>{dtype == result->dtype() ? result : Builder(r.graph()).cast(result, dtype)};
     }
@@ -225,7 +228,7 @@ class Absorber {
     }
   }
 
-  // The cast, between half precision and float32, that is the only use of a value.
+  // The cast between half precision and float32 that is the only use of a value; null if there is no such cast.
   const Operation* only_cast(const Tensor* value) const {
     const Operation* user = users_.only(value);
     if (!user || !user->is("cast") || user->parent != value->operation->parent) return nullptr;
@@ -235,8 +238,9 @@ class Absorber {
   }
 
   Users users_;
-  std::unordered_map<const Operation*, Chain> chains_;  // by root
-  std::unordered_map<const Operation*, const Tensor*> members_;  // member -> the root's result
+  std::unordered_map<const Operation*, Chain> chains_;  // keys are the linear operations (roots)
+  // maps each absorbed operation to the result of its root
+  std::unordered_map<const Operation*, const Tensor*> members_;
 };
 
 }  // namespace

@@ -8,14 +8,15 @@
 //   %m = mean(%p) {axes=[2,3]}                             %p = max_pooling2d(%r) {data_layout="NHWC"}
 //                                                          %n = mean(%p) {axes=[1,2]}
 //                                                          %m = transpose(%n) {permutation=[0,3,1,2]}
-// Our kernels vectorize over channels, so they need them adjacent, and a library would convert to and from its blocked
-// layout around each of its kernels. Operations after a convolution follow its layout if they can tell where the
-// channels are: element-wise operations, sums and normalizations, pooling, padding, resizing, and concatenation. All
-// other users, and fetched results, get the original layout by a transpose. A tensor that was transposed from channels
-// last is treated like a convolution's result. Constant weights are transposed too. The pass also covers blocks of
-// control flow; it only acts if there is a convolution or wide max pooling to benefit.
-// A signal [N,C,L] that is expanded to or squeezed from [N,C,1,L], where a 1-D convolution is computed as a 2-D one, is
-// treated as an image of one row throughout, [N,1,L,C]. Volumes [N,C,D,H,W] become [N,D,H,W,C] in the same way.
+// Our kernels vectorize over channels, so channels must be adjacent in memory. A library kernel for channels first
+// would convert its operands to and from a blocked layout at every call. Operations after a convolution use its
+// channels-last layout if they can determine which axis holds the channels: element-wise operations, sums and
+// normalizations, pooling, padding, resizing, and concatenation. For all other users and for fetched results, a
+// transpose restores the original layout. A tensor that was transposed from channels last is treated like a
+// convolution's result. Constant weights are transposed too. The pass also covers blocks of control flow; it changes
+// nothing if a program has neither a convolution nor a wide max pooling. A signal [N,C,L] that is expanded to or
+// squeezed from [N,C,1,L], where a 1-D convolution is computed as a 2-D one, is treated as an image of one row
+// throughout, [N,1,L,C]. Volumes [N,C,D,H,W] become [N,D,H,W,C] in the same way.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -31,7 +32,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// The position, with channels last, of an axis of an image, volume, or signal.
+// The index that an axis of an image, volume, or signal has after conversion to channels last.
 int64_t place_of(int64_t axis, int rank) {
   axis = ops::wrap_axis(axis, rank);
   if (rank == 3) return std::array<int64_t, 3>{0, 3, 2}[static_cast<size_t>(axis)];
@@ -81,8 +82,8 @@ bool is_image_convolution(const Operation& operation) {
   return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16;
 }
 
-// Volumes of so few channels that a library's channels-first kernels are faster: slightly in the forward pass, three
-// times for the weights gradient, but not for the data gradient.
+// Volumes with so few channels that a library's channels-first kernels are faster: slightly for the convolution itself,
+// by a factor of three for the weights gradient, but not for the data gradient.
 bool is_thin(const Operation& operation) {
   constexpr int64_t few = 2;
   const bool of_weights = operation.is("convolution3d_weights_gradient");
@@ -95,20 +96,20 @@ bool is_image_pooling(const Operation& operation) {
                                    "max_pooling2d_at_maxima"});
 }
 
-// Pooling whose windows extend over channels and voxels.
+// Pooling whose windows extend over the channel axis and the three spatial axes.
 bool is_volume_pooling(const Operation& operation) {
   return has_rank(operation.output(), 5, 5) &&
          one_of(operation.kind(), {"max_pooling4d", "avg_pooling4d", "max_pooling4d_gradient", "avg_pooling4d_gradient",
                                    "max_pooling4d_at_maxima"});
 }
 
-// Resizing over rows and columns; without a layout, all axes are resized.
+// Resizing the two spatial axes of an NCHW image. Without a layout, a resize covers all axes.
 bool is_image_resize(const Operation& operation) {
   return operation.definition->family == "resize" && operation.attributes.string("layout") == "NCHW";
 }
 
-// Max pooling that is worth two transposes of its own: its kernels vectorize over channels and need at least a vector
-// of them. Average pooling is not worth it.
+// Max pooling for which two additional transposes are worthwhile. Its kernels vectorize over channels, so there must be
+// enough channels to fill a vector. For average pooling the transposes are not worthwhile.
 bool is_wide_pooling(const Operation& operation) {
   constexpr int64_t enough = 8;
   if (!is_image_pooling(operation) || !operation.kind().starts_with("max") || !is_image(operation.output()))
@@ -125,7 +126,7 @@ bool rounds_alike(const Operation& operation) {
                      [](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == 0; });
 }
 
-// Reorders per-axis attributes, such as paddings, to channels last, with 0 for the single row of a signal.
+// Reorders per-axis attributes, such as paddings, to channels last. A signal also gets the entry 0 for its single row.
 Ints turned(const Ints& of_axes) {
   const size_t rank = of_axes.size();
   Ints result(std::max<size_t>(rank, 4), 0);
@@ -134,7 +135,7 @@ Ints turned(const Ints& of_axes) {
   return result;
 }
 
-// Conversions between signals and images of one row.
+// Whether the operation converts between a signal and an image with a single row.
 bool is_along_rows(const Operation& operation) {
   if (!one_of(operation.kind(), {"expand_dims", "squeeze"}) || operation.inputs.size() != 1) return false;
   const Tensor* image = operation.is("squeeze") ? operation.input(0) : operation.output();
@@ -142,7 +143,8 @@ bool is_along_rows(const Operation& operation) {
   return is_image(image) && axes.size() == 1 && ops::wrap_axis(axes[0], 4) == 2;
 }
 
-// Whether the operation transposes channels last back to channels first; its operand can then be used directly.
+// Whether the operation transposes channels last back to channels first. Its channels-last operand can then be used
+// directly.
 bool is_back_to_second(const Operation& operation) {
   return operation.is("transpose") && is_image_or_volume(operation.output()) &&
          operation.attributes.integers("permutation") == to_second(operation.output()->shape().dims().size());
@@ -177,7 +179,7 @@ class ChannelsLast {
   }
 
  private:
-  // The weights of a convolution and their gradient keep their layout.
+  // The weights gradient keeps its layout, like the weights themselves.
   static bool turns(const Operation& operation, size_t result) {
     return may_turn(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
   }
@@ -192,7 +194,7 @@ class ChannelsLast {
   }
   Tensor* turn(const Tensor* tensor, int rank, Tensor* last) { return turned_[{tensor, rank, block_}] = last; }
 
-  // Creates the operation on channels-last operands; null if it keeps its layout.
+  // Creates the operation on channels-last operands. Returns null if the operation keeps its layout.
   const Operation* follow(Rewriter& r, const Operation& operation) {
     if (is_image_convolution(operation)) return convolution(r, operation);
     if (is_wide_pooling(operation)) return with_layout(r, operation);
@@ -249,8 +251,8 @@ class ChannelsLast {
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
-  // Constant weights converted from OIHW to HWIO, also with depth and also quantized, unless they are quantized in
-  // groups with separate scales; otherwise null.
+  // Constant weights converted from OIHW to HWIO, or from OIDHW to DHWIO. Quantized weights are converted too, unless
+  // groups of them have separate scales. Returns null for weights that are not converted.
   static Tensor* turned_weights(Rewriter& r, const Operation& maker) {
     if (maker.is("dequantize")) {
       if (maker.attributes.boolean("grouped")) return nullptr;
@@ -273,7 +275,8 @@ class ChannelsLast {
     return turned ? r.constant(maker, turned) : nullptr;
   }
 
-  // The constant behind the weights. Weights over one spatial axis get another one of length 1.
+  // The constant from which the weights are computed. Weights with a single spatial axis get another spatial axis of
+  // length 1.
   static ConstantPtr constant_behind(Rewriter& r, const Operation& maker) {
     if (const ConstantPtr* value = constant_of(r.now(maker.output()))) return *value;
     if (!maker.is("expand_dims") || !maker.output()->type.shape.known()) return nullptr;
@@ -287,7 +290,7 @@ class ChannelsLast {
     return pooling(r, operation, attributes);
   }
 
-  // Volume pooling: windows start with the channel axis, which moves behind the spatial axes.
+  // Pooling over volumes. The windows have an entry for the channel axis, which moves behind the spatial axes.
   const Operation* with_windows(Rewriter& r, const Operation& operation) {
     Attributes attributes = operation.attributes;
     for (const char* name : {"kernel", "strides", "dilations", "padding"}) {
@@ -355,14 +358,15 @@ class ChannelsLast {
     return with(r, operation, std::move(attributes));
   }
 
-  // A tensor with its channels last. A tensor with fewer axes is converted as it would broadcast to an image or signal.
+  // A tensor with its channels last. A tensor with fewer axes is first reshaped as it would broadcast to an image or
+  // signal.
   Tensor* image(Rewriter& r, const Tensor* tensor, int rank) {
     if (Tensor* last = known(tensor, rank)) return last;
     Tensor* now = r.now(tensor);
     Dims dims = tensor->type.shape.dims();
     const auto missing = static_cast<size_t>(rank) - dims.size();
     if (element_count(dims) == 1 && missing > 0) return now;  // a single element broadcasts in any layout
-    // Integer kernels must not have a transpose between them and the rounding.
+    // Integer kernels require that there is no transpose between them and the quantize or dequantize operation.
     if (missing == 0 && rounds_alike(*tensor->operation)) {
       const Operation* made = with(r, *tensor->operation, tensor->operation->attributes);
       return turn(tensor, rank, made->output());
@@ -377,18 +381,19 @@ class ChannelsLast {
     return turn(tensor, rank, b.transpose(now, to_last(dims.size())));
   }
 
-  // Computed immediately, because passes that run before fold look for constants.
+  // Computed immediately rather than by pass fold, because passes that run before fold look for constants.
   static ConstantPtr turned_constant(const ConstantPtr& value, const Dims& dims) {
     return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last(dims.size())}});
   }
 
   const Block* block_ = nullptr;  // block of the current operation
-  std::map<std::tuple<const Tensor*, int, const Block*>, Tensor*> turned_;  // by tensor, rank, and block
+  std::map<std::tuple<const Tensor*, int, const Block*>, Tensor*> turned_;  // keys are tensor, rank, and block
 };
 
-// Reverts a depthwise convolution that ended up alone between two transposes: there are kernels that vectorize along
-// rows too, and two transposes of an image take longer than its few taps. Convolutions with strided windows or dilated
-// taps are not reverted, because kernels along rows do not support these.
+// Reverts the conversion of a depthwise convolution that ended up alone between two transposes. There are also kernels
+// that vectorize along image rows, and two transposes of an image take longer than a convolution with a few filter
+// taps. Convolutions with strides or dilations are not reverted, because the kernels that vectorize along rows do not
+// support them.
 class LoneDepthwise {
  public:
   explicit LoneDepthwise(const Program& program) : users_(program) {}
@@ -411,8 +416,8 @@ class LoneDepthwise {
   }
 
  private:
-  // Whether the operation is a channels-last float32 convolution with one filter per channel and adjacent taps and
-  // windows.
+  // Whether the operation is a channels-last float32 convolution with one filter per channel, without strides and
+  // dilations.
   static bool is_depthwise(const Operation& operation) {
     if (!one_of(operation.kind(), {"convolution2d", "depthwise_convolution2d"}) || !is_image(operation.input(0)) ||
         operation.attributes.string("data_layout") != "NHWC" || operation.output()->dtype() != DType::float32)

@@ -1,5 +1,6 @@
-// Choosing branches by fed flags. If all `if`s of a program depend only on fed scalar bools, the program becomes the
-// Rest of an empty one, which is specialized once the values of the flags are known, once per combination.
+// Choosing branches by fed flags. If the predicates of all `if`s of a program depend only on fed scalar bools (flags),
+// the program is replaced with an empty program whose Rest is the original one. The Rest is specialized once for each
+// combination of flag values, as soon as these values are known.
 //
 //   %flag = placeholder; %y = if(%flag) {a} {b}     ->     flag true: %y = a;  flag false: %y = b
 // An `if` on a flag such as `is_training` therefore costs nothing, and fusion and memory planning see straight-line
@@ -17,9 +18,9 @@ namespace {
 
 constexpr size_t max_flags = 3;
 
-using Flags = std::set<size_t>;  // indices of feeds
+using Flags = std::set<size_t>;  // indices into the program's feeds
 
-// Finds the flags that predicates depend on.
+// Finds the fed flags on which the predicates of `if`s depend.
 class FlagFinder {
  public:
   explicit FlagFinder(const std::vector<Tensor*>& feeds) {
@@ -38,7 +39,7 @@ class FlagFinder {
   }
 
  private:
-  // nullopt if the tensor depends on anything else.
+  // The flags on which the tensor depends; nullopt if it depends on anything else.
   const std::optional<Flags>& of(const Tensor& tensor) {
     if (const auto found = known_.find(&tensor); found != known_.end()) return found->second;
     std::optional<Flags> flags = find(tensor);

@@ -1,9 +1,9 @@
-// expand: replaces composites and convenience operations by operations that every backend has kernels for.
+// expand: replaces composites and convenience operations with operations for which every backend has kernels.
 //
 //   %m = mean(%x) {axes=[0]}    ->  %s = reduction_sum(%x) {axes=[0]};  %m = division(%s, %count)
 //   %e = expand_dims(%x)        ->  %e = reshape(%x, %shape); also squeeze and flatten2d
 //   %s = stack(%a, %b)          ->  %s = concat(%a', %b') of reshaped operands
-// An operation with a decomposition is kept only if the program lists it among its native composites.
+// An operation with a decomposition is kept only if the program's target keeps it.
 #include <algorithm>
 #include <unordered_map>
 
@@ -43,7 +43,7 @@ const std::unordered_map<std::string_view, Expansion> expansions = {
     {"shape_of", as_constant_shape}, {"stack", as_concat},
 };
 
-// Another name for the same computation; empty if there is none.
+// Another kind of operation that computes the same result; empty if there is none.
 std::string_view synonym(const Operation& op) {
   if (op.is("reverse_square_root")) return "reciprocal_square_root";
   if (op.is("conjugate") && !is_complex(op.input(0)->dtype())) return "identity";

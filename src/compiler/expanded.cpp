@@ -1,4 +1,4 @@
-// Programs for exporters, which lower them outside the library.
+// Specialized programs for exporters, which lower them outside the library.
 #include "compiler/expanded.h"
 
 namespace mpsgraph::compiler {
@@ -8,13 +8,14 @@ namespace {
 [[noreturn]] void refuse_rest(const Rest& rest) {
   for (const auto& operation : rest.graph->root().operations) {
     if (operation->is("placeholder") || operation->is("variable") || operation->is("constant")) continue;
-    throw UnsupportedError(cat("[", operation->kind(), "] the shape or the attributes of '", operation->name,
-                               "' depend on values that are only known at run time; here all sizes must follow from ",
-                               "the shapes of the feeds", operation->where()));
+    throw UnsupportedError(
+        cat("[", operation->kind(), "] the shape or the attributes of '", operation->name,
+            "' depend on values that are only known at run time; an exported program must be able to ",
+            "infer all sizes from the shapes of its feeds", operation->where()));
   }
   throw UnsupportedError(
-      "shapes depend on values that are only known at run time; here all sizes must follow from the shapes of the "
-      "feeds");
+      "shapes depend on values that are only known at run time; an exported program must be able to infer all sizes "
+      "from the shapes of its feeds");
 }
 
 }  // namespace

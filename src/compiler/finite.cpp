@@ -1,13 +1,14 @@
-// Pass finite, for programs compiled with check_finite: checks every operation that returns floats. The first one that
-// produces a NaN or an infinity ends the run with its name and the source line where it was built.
+// Pass finite, for programs compiled with check_finite: checks every operation that returns floats. The first operation
+// that produces a NaN or an infinity ends the run with an error that contains the operation's name and the source line
+// where it was built.
 //
 //   %y = division(%a, %b)   ->   %y = division(%a, %b)
 //                                check_indices(not(finite(%y) or not finite(%a, %b))) {message="[division] 'y' ..."}
 // An operation produces a NaN if its result has one and no operand does; it produces an infinity if its result has one
-// and all operands are finite. So -infinity in a mask is not an error, but a NaN computed from it is. The checked
-// operations are those that the user built: composites have not been expanded, and nothing has been fused. Reads of
-// variables after an assign in the same run are replaced by the assigned value, so that checks after an assign need not
-// wait for it.
+// and all operands are finite. Therefore -infinity in a mask is not an error, but a NaN computed from that mask is. The
+// checked operations are those that the user built: composites have not been expanded, and nothing has been fused.
+// Reads of variables after an assign in the same run are replaced by the assigned value, so that a check after an
+// assign does not depend on the assign.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -57,8 +58,8 @@ class Finite {
   }
 
  private:
-  // Control flow only passes on values that its blocks produce, and values saved by a loop were checked when they were
-  // produced.
+  // Control flow only passes on values that its blocks produce, and the values that a loop saves were checked when they
+  // were computed.
   bool is_to_blame(const Operation& operation) const {
     return operation.blocks.empty() && !operation.is("constant") && !operation.is("variable") &&
            !operation.is("undefined") && !operation.kind().starts_with("history_") &&
@@ -73,7 +74,7 @@ class Finite {
       }
   }
 
-  // Returns a scalar bool for whether the condition holds; null if it is known to hold.
+  // Returns a scalar bool that is true if the condition holds for all elements; null if the condition is known to hold.
   Tensor* holds(Graph& graph, Tensor* tensor, Asked asked) {
     if (!is_of_interest(*tensor)) return nullptr;
     for (const Block* block = &graph.current_block(); block; block = block->parent)
@@ -98,7 +99,7 @@ class Finite {
     return all;
   }
 
-  // Returns a scalar bool for whether the operation did not introduce a NaN or an infinity; null if it has no float
+  // Returns a scalar bool that is true unless the operation introduced a NaN or an infinity; null if it has no float
   // results.
   Tensor* blameless(Graph& graph, const Operation& operation, const std::vector<Tensor*>& results, Asked asked) {
     Builder b(graph);
@@ -122,8 +123,8 @@ class Finite {
                         " a NaN or an infinity, the first in this run"));
   }
 
-  std::vector<const Operation*> computed_;  // feeds that earlier programs have already checked
-  std::map<const Tensor*, Tensor*> assigned_;  // by variable, in the root block
+  std::vector<const Operation*> computed_;  // feeds computed by preceding programs, which have already checked them
+  std::map<const Tensor*, Tensor*> assigned_;  // maps each variable to its assigned value; only for the root block
   std::map<std::tuple<const Tensor*, const Block*, Asked>, Tensor*> known_;
 };
 

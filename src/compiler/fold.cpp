@@ -1,8 +1,8 @@
-// fold: replaces operations on constants by constants.
+// fold: replaces operations on constants with constants.
 //
 //   %c = constant() {value=float32[] 0x40000000} : float32[]
 //   %d = square_root(%c) : float32[]      ->      %d = constant() {value=float32[] 0x3fb504f3} : float32[]
-// Values are computed by the backend's kernels, through the registered evaluator; the compiler computes nothing itself.
+// Values are computed by the backend's kernels through the registered evaluator, because the compiler has no kernels.
 // Operations with large results are kept, unless the result is smaller than the operands.
 //
 // A folded constant is cached as long as it is in use, so that programs for several sizes share one transposed or
@@ -32,7 +32,7 @@ ConstantPtr integers_as(const TensorType& type, const Ints& values) {
 
 const ConstantPtr& value_of(const Tensor* tensor) { return tensor->operation->attributes.data("value"); }
 
-// Evaluates the operation on these constants, in a graph of its own.
+// Evaluates the operation on these constants, in a graph built for this purpose.
 std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<ConstantPtr>& values,
                                   std::vector<TensorType> types) {
   Evaluator evaluate_one = evaluator.load();
@@ -44,7 +44,7 @@ std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<Con
       *scratch.create_unchecked(scratch.root(), *source.definition, inputs, source.attributes, {}, std::move(types)));
 }
 
-// Splat constants of any size need only one evaluation.
+// If all operands are constants with equal elements, one element is evaluated, whatever the size.
 ConstantPtr folded_splat(const Operation& source, const std::vector<ConstantPtr>& values) {
   const TensorType& type = source.output()->type;
   std::vector<ConstantPtr> elements;
@@ -79,7 +79,7 @@ class Remembered {
  private:
   struct Made {
     std::string kind;
-    // Weak, because another object may get the address once an operand is gone.
+    // Weak references, because after an operand is freed another object may get its address.
     std::vector<std::weak_ptr<const ConstantData>> operands;
     Attributes attributes;
     std::weak_ptr<const ConstantData> result;
@@ -136,13 +136,13 @@ ConstantPtr integer_constant(const TensorType& type, const Ints& values) {
     case DType::uint32: return integers_as<int32_t>(type, values);
     case DType::int64:
     case DType::uint64: return integers_as<int64_t>(type, values);
-    default: throw DTypeError(cat("integers cannot be stored as ", type.dtype));
+    default: throw DTypeError(cat("integers can only be stored as an integer dtype or bool, got ", type.dtype));
   }
 }
 
 Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.inputs.empty() || !source.blocks.empty() || is_effect(source) || source.outputs.empty()) return {};
-  // Kernels do not handle out_of_range; pass indices must first express it by operations.
+  // Kernels do not handle out_of_range; pass indices must first express it as separate operations.
   if (source.attributes.has("out_of_range") && !ops::takes_any(source.attributes)) return {};
   std::vector<ConstantPtr> values;
   int64_t operand_elements = 0, result_elements = 0;
@@ -164,7 +164,7 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.definition->elementwise && result_elements > 0 && std::all_of(values.begin(), values.end(), single)) {
     if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
   }
-  // Results computed from empty tensors are folded whatever their size, because not every device supports empty
+  // Operations on empty operands are folded whatever the size of the result, because not every device supports empty
   // tensors.
   const bool of_nothing = std::any_of(values.begin(), values.end(), [](const auto& v) { return v->elements() == 0; });
   const bool large = result_elements > std::max(max_result_elements, operand_elements);

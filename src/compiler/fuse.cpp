@@ -7,8 +7,8 @@
 // A bias runs along the channels or columns, and a residual has the result's shape; intermediate values must have no
 // other use. A matmul also absorbs transposes of its operands. First, the gradient of relu is rewritten to use relu's
 // result instead of its source, which has the same sign, so that the source need not be kept. Only float32 and half
-// precision are fused, the dtypes that fused kernels support. Backends whose kernels have no epilogue run only the rest
-// of the pass: that relu gradient, sparse products, softmax, and its losses.
+// precision are fused, because fused kernels support no other dtypes. For backends whose kernels have no epilogue, the
+// pass only rewrites the relu gradient, products with sparse tensors, softmax, and cross-entropy losses.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -39,7 +39,7 @@ bool is_transpose_of_matrices(const Operation& operation) {
   return true;
 }
 
-// Whether `bias` holds one value per channel of the result, along the axis `from_end` from the end.
+// Whether `bias` holds one value per channel of the result, where the channel axis is `from_end` axes from the end.
 bool is_bias(const Tensor& bias, const Shape& result, int from_end) {
   const Shape& shape = bias.type.shape;
   const int64_t channels = result[result.rank() - from_end];
@@ -101,8 +101,8 @@ class Fuser {
     const bool product = root.is("matrix_multiplication");
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
     while (const Operation* user = users_.only(fusion.tail->output())) {
-      // A user in another block may run a different number of times. If a sum has two roots as operands, only one
-      // absorbs it.
+      // A user in another block may run a different number of times. If both operands of a sum are linear operations,
+      // only one of them absorbs the sum.
       if (user->parent != root.parent || taken_.count(user)) break;
       if (user->is("relu")) {
         fusion.relu = true;
@@ -113,7 +113,7 @@ class Fuser {
       const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
       if (other == fusion.tail->output()) break;
       if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
-      // With channels second, oneDNN would use slow reference loops.
+      // With channels second, oneDNN would use slow reference loops for a residual.
       else if (channels_from_end == 1 && !fusion.residual && other->type == type)
         fusion.residual = other;
       else
@@ -130,7 +130,7 @@ class Fuser {
   std::unordered_map<const Operation*, Fusion> by_tail_;
 };
 
-// Rewrites relu_gradient(g, s) to relu_gradient(g, relu(s)) if that relu is computed before it.
+// Rewrites relu_gradient(g, s) to relu_gradient(g, relu(s)) if relu(s) is computed before the gradient.
 void look_at_results(Program& program) {
   std::unordered_map<const Tensor*, const Operation*> relu_of;
   rewrite(program, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {

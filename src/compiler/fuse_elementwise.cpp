@@ -1,16 +1,17 @@
-// Pass fuse_elementwise: merges maximal regions of element-wise operations of one shape into one fused kernel each.
+// Pass fuse_elementwise: merges each maximal connected region of element-wise operations of one shape into a single
+// fused kernel.
 //
 //   %a = multiplication(%x, %c)          %r = fused_elementwise(%x, %c) {
 //   %b = erf(%a)                   ->      ... the same operations over arguments ...
 //   %s = reduction_sum(%b)                 yield %s
 //
-// A region may end in reductions of its values. Operations that read the same tensor of the region's shape also join it
-// if they can run at the same time. Fusing must not create cycles through operations between regions. Each operation
-// therefore gets a level, which increases along every edge that leaves an element-wise operation without merging its
-// consumer into it. Connected operations of the same level can be merged, because a path that leaves the region never
-// returns to that level.
+// A region may end in reductions of its values. Operations that are only connected by reading the same tensor also join
+// one region if the tensor has the region's shape and they can run at the same time. Fusing must not create cycles
+// through operations between regions. Each operation therefore gets a level, which increases along every edge that
+// leaves an element-wise operation without merging its consumer into the same region. Connected operations of the same
+// level can be merged, because a path that leaves the region never returns to that level.
 //
-// A cast from half precision to float32 is duplicated into each region that uses it: the region then reads two bytes
+// A cast from half precision to float32 is duplicated into each region that uses it: each region then reads two bytes
 // per element, instead of four bytes that another region would have to write first.
 #include <algorithm>
 #include <queue>
@@ -27,11 +28,11 @@
 namespace mpsgraph::compiler {
 namespace {
 
-constexpr int max_operations = 96;  // limits register use and the size of a kernel
+constexpr int max_operations = 96;  // limits the register use and the size of a kernel
 constexpr int max_inputs = 48;
-constexpr int most_siblings = 16;  // number of candidates considered
+constexpr int most_siblings = 16;  // maximum number of candidates for merging that read the same tensor
 
-// The levels and regions of one block's operations, by position in the block.
+// The levels and regions of the operations of one block. Operations are identified by their positions in the block.
 class BlockPlan {
  public:
   explicit BlockPlan(Block& block) : block_(block), dependencies_(block), users_(dependencies_.users()) {
@@ -43,8 +44,8 @@ class BlockPlan {
     }
     stays_.assign(n, false);
     place_all();
-    // Full regions pushed their users to later levels. Operations that start a region should follow these users, so
-    // place everything again.
+    // Regions that reached their maximum size moved their users to later levels. Operations that start a region should
+    // move to the levels of these users, so the levels of all operations are assigned again.
     for (int i = 0; i < n; i++) stays_[i] = joins_[i] && region_[find(i)].refused;
     place_all();
   }
@@ -88,9 +89,9 @@ class BlockPlan {
  private:
   struct Region {
     int operations = 0;
-    int inputs = 0;  // an upper bound
-    std::vector<bool> reduced;  // reduced axes of its reductions; empty if there are none
-    bool refused = false;  // whether the region was too full for another operation
+    int inputs = 0;  // an upper bound for the number of distinct inputs
+    std::vector<bool> reduced;  // reduced axes of the region's reductions; empty if it has none
+    bool refused = false;  // whether the region was too large for another operation
   };
 
   void place_all() {
@@ -110,7 +111,8 @@ class BlockPlan {
     return elementwise(i) ? operation.output()->type.shape.dims() : operation.input(0)->type.shape.dims();
   }
 
-  // Element-wise operations of the same shape that compute operands of operation i, so that it may join their regions.
+  // Element-wise operations with the shape of operation i that compute its operands. Operation i may join their
+  // regions.
   std::vector<int> producers(int i) const {
     std::vector<int> found;
     if (!joins_[i]) return found;
@@ -131,8 +133,8 @@ class BlockPlan {
     return level;
   }
 
-  // Whether operation i, and everything that would be merged with it, can move to a later level because nothing uses
-  // these values earlier.
+  // Whether operation i, and every operation that would be merged with it, can move to a later level because nothing
+  // uses their results before that level.
   bool moves_freely(int i, int level) const {
     std::vector<int> moving{i};
     for (size_t next = 0; next < moving.size(); next++)
@@ -148,8 +150,8 @@ class BlockPlan {
     });
   }
 
-  // Moves operations that start a region to the level of their users, to be merged with them: `momentum * beta` could
-  // run at once, but belongs to the update that needs the gradient.
+  // Moves operations that start a region to the level of their users, so that they are merged with these users. For
+  // example, `momentum * beta` could run immediately, but belongs to the update that needs the gradient.
   void sink(int i) {
     if (block_.operations[i]->is("assign") && users_[i].empty()) {  // an assign only ends the lifetime of a value
       wanted_[i] = *std::max_element(level_.begin(), level_.end());
@@ -184,8 +186,8 @@ class BlockPlan {
       if (level_[other] == level) merge(i, other);
   }
 
-  // Earlier operations of the same shape that read the same tensor of that shape as operation i. Only the nearest ones
-  // are considered, since these have already been merged with those before them.
+  // Earlier operations of the same shape that read a tensor of this shape that operation i also reads. Only the nearest
+  // such operations are considered, because they have already been merged with earlier ones.
   std::vector<int> siblings(int i) const {
     std::vector<int> found;
     if (!joins_[i]) return found;
@@ -204,7 +206,8 @@ class BlockPlan {
     return found;
   }
 
-  // Undoes the merges of an operation that was just placed. It is the newest member of its region, so this is simple.
+  // Undoes the merges of the operation whose level was just assigned. It is the newest member of its region, so no
+  // other member has to be updated.
   void separate(int i, const Operation& operation) {
     const int root = find(i);
     if (root == i && region_[i].operations == 1) return;
@@ -220,7 +223,7 @@ class BlockPlan {
     Region &x = region_[a], &y = region_[b];
     if (x.operations + y.operations > max_operations || x.inputs + y.inputs > max_inputs) return false;
     if (!x.reduced.empty() && !y.reduced.empty() && x.reduced != y.reduced) return false;
-    // The older region keeps its representative, so that the newest operation can be removed again.
+    // The older region keeps its representative, so that the newest operation can be removed from the region later.
     const int keep = std::min(a, b), gone = std::max(a, b);
     region_[keep].operations += region_[gone].operations;
     region_[keep].inputs += region_[gone].inputs;
@@ -270,7 +273,7 @@ void plan_block(Block& block, std::unordered_map<const Operation*, std::shared_p
   }
 }
 
-// A constant with equal elements is passed to a region as a scalar.
+// Returns a scalar constant for a constant whose elements are all equal; a region takes it as a scalar operand.
 Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
   if (!value->operation->is("constant") || value->type.shape.rank() == 0) return value;
   const ConstantPtr& data = value->operation->attributes.data("value");
@@ -285,7 +288,8 @@ Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
 struct ElementwiseFuser {
   std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>> regions;
   std::unordered_map<const Tensor*, int> uses;
-  std::unordered_map<const Operation*, std::vector<Tensor*>> made;  // replacements of operations of a region
+  // results of the fused kernels, for each operation of a region
+  std::unordered_map<const Operation*, std::vector<Tensor*>> made;
 
   void emit(Rewriter& rewriter, const RegionOperations& operations) {
     Graph& graph = rewriter.graph();
@@ -295,16 +299,18 @@ struct ElementwiseFuser {
       member[operation] = true;
       for (const Tensor* in : operation->inputs) inside[in]++;
     }
-    // Operands first, because a block under construction receives all new operations.
+    // Operands are created first, because a block under construction receives all new operations.
     std::vector<Tensor*> operands;
     std::unordered_map<const Tensor*, size_t> operand_of;
-    std::unordered_map<const Operation*, std::vector<int>> operand_places;  // -1: a value of the region itself
+    // index of each operand among the kernel's operands; -1 if it is computed in the region
+    std::unordered_map<const Operation*, std::vector<int>> operand_places;
     for (const Operation* operation : operations)
       for (const Tensor* in : operation->inputs) {
         int place = -1;
         if (!member.count(in->operation)) {
           Tensor* value = rewriter.now(in);
-          // Cached by source tensor; the same splat constant may serve users of several shapes.
+          // The cache uses the tensor of the source program as its key, because one splat constant may have users of
+          // several shapes.
           const auto [found, fresh] = operand_of.try_emplace(in, operands.size());
           if (fresh) operands.push_back(as_scalar(rewriter, value, *operation));
           place = static_cast<int>(found->second);

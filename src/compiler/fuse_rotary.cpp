@@ -1,4 +1,4 @@
-// Part of pass fuse: turns rotary embeddings and their gradients into single operations.
+// Part of pass fuse: replaces a rotary embedding, and its gradient, with a single operation.
 //
 //   %h = concat(negative(%x[..., n/2:]), %x[..., :n/2])
 //   %y = addition(multiplication(%x, %c), multiplication(%h, %s))       ->   %y = rotary_embedding(%x, %c, %s)
@@ -7,8 +7,8 @@
 //   %a = slice_gradient(negative(%z[..., :n/2])), written to the end    ->        {inverse=true}
 //   %b = slice_gradient(%z[..., n/2:]), written to the start
 //   %d = %a + %b + multiplication(%g, %c), in any order; %a + %b may be a concat
-// A transpose of %x, or of %d if %d has no other use, is absorbed too as long as it keeps rows intact; in the graph,
-// the rows are split in two before they are transposed. float32 only.
+// A transpose of %x, or of %d if %d has no other use, is also absorbed if it keeps the last axis in place. Such a
+// transpose may come after the rows have been split into halves. Only float32 is fused.
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +26,7 @@ Ints unchanged(const Tensor* x) {
   return permutation;
 }
 
-// A tensor seen as another one with permuted axes, except for the last axis.
+// A tensor expressed as another tensor with permuted axes, where the last axis stays in place.
 struct View {
   const Tensor* source;
   Ints permutation;
@@ -44,7 +44,7 @@ struct View {
 
 enum class Half { none, first, second };
 
-// Which half of the last axis a slice takes, provided that it takes all other axes whole.
+// The half of the last axis that a slice selects, provided that it selects all other axes whole.
 Half half_of(const Attributes& slice, const Dims& dims) {
   Half half = Half::none;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -59,13 +59,13 @@ Half half_of(const Attributes& slice, const Dims& dims) {
   return half;
 }
 
-// Whether a split or concat is along the last axis.
+// Whether a split or concat operates along the last axis.
 bool cuts_rows(const Operation& operation) {
   const int rank = operation.output()->shape().rank();
   return ops::wrap_axis(operation.attributes.integer("axis"), rank) == rank - 1;
 }
 
-// The tensor of which `half` is the given half; nullopt if it is not a half.
+// The tensor whose first or second half (`which`) is `half`; nullopt if `half` is not such a half.
 std::optional<View> halved(const Tensor* half, Half which) {
   View view = View::of(half);
   const Operation& cut = *view.source->operation;
@@ -86,7 +86,7 @@ struct Rotation {
   bool inverse;
 };
 
-// Whether `numbers` can be the angles for x: they cover whole rows and are broadcast along other axes.
+// Whether `numbers` can be the cosines or sines for x: its last axis has the size of x's rows, and it broadcasts to x.
 bool are_angles(const Tensor* numbers, const Tensor* x) {
   const Shape &shape = numbers->shape(), &full = x->shape();
   if (!shape.ranked() || shape.rank() == 0 || shape.rank() > full.rank()) return false;
@@ -96,7 +96,7 @@ bool are_angles(const Tensor* numbers, const Tensor* x) {
   return true;
 }
 
-// Calls try_with(first, second) with the factors of a product in both orders until it returns a result.
+// Calls try_with(first, second) with the two factors of a product, in both orders, until it returns a result.
 template <class F>
 std::optional<Rotation> for_factors(const Tensor* product, const F& try_with) {
   const Operation& operation = *product->operation;
@@ -106,7 +106,7 @@ std::optional<Rotation> for_factors(const Tensor* product, const F& try_with) {
   return std::nullopt;
 }
 
-// Matches x cosine + turned sine.
+// Matches x cosine + turned, where `turned` is the product of the sine and the rotated x (-b, a).
 std::optional<Rotation> forward(const Tensor* straight, const Tensor* turned) {
   return for_factors(turned, [&](const Tensor* joined, const Tensor* sine) -> std::optional<Rotation> {
     const Operation& concat = *joined->operation;
@@ -123,7 +123,8 @@ std::optional<Rotation> forward(const Tensor* straight, const Tensor* turned) {
   });
 }
 
-// Matches a half of `z` written to the other half of a zero tensor; returns z.
+// Matches a half of a tensor z that is written to the other half of a zero tensor; returns z. The half that becomes the
+// second one is negated.
 std::optional<View> moved(const Tensor* x, Half to) {
   const Operation& operation = *x->operation;
   if (!operation.is("slice_gradient") || !x->shape().ranked()) return std::nullopt;
@@ -132,7 +133,7 @@ std::optional<View> moved(const Tensor* x, Half to) {
   return half ? halved(half, to == Half::second ? Half::first : Half::second) : std::nullopt;
 }
 
-// Matches g cosine plus the inverse rotation of z = g sine.
+// Matches g cosine plus the inverse rotation of z, where z = g sine.
 std::optional<Rotation> inverse(const Tensor* straight, const std::optional<View>& z) {
   if (!z || z->permutation != unchanged(z->source)) return std::nullopt;
   return for_factors(z->source, [&](const Tensor* g, const Tensor* sine) {
@@ -143,7 +144,7 @@ std::optional<Rotation> inverse(const Tensor* straight, const std::optional<View
   });
 }
 
-// The tensor z whose halves were swapped, by slices or by a split.
+// The tensor z whose halves were exchanged, either by slices or by a split and a concat.
 std::optional<View> turned_back(const Tensor* behind, const Tensor* in_front) {
   const auto z = moved(behind, Half::second);
   return z && z == moved(in_front, Half::first) ? z : std::nullopt;
@@ -189,7 +190,7 @@ class RotaryFuser {
     return std::nullopt;
   }
 
-  // Collects the terms of a sum, up to four.
+  // Collects up to four terms of a nested sum.
   void collect(const Operation& sum, std::vector<const Tensor*>& terms) const {
     for (const Tensor* term : sum.inputs) {
       const bool inner = term->operation->is("addition") && users_.only(term) && terms.size() < 3;
@@ -202,7 +203,7 @@ class RotaryFuser {
 
   static Rewriter::Replacement emit(Rewriter& r, const Operation& operation, const Rotation& rotation,
                                     const Ints& angle_permutation) {
-    const View before = View::of(rotation.x.source);  // the halves of a split come after the transpose
+    const View before = View::of(rotation.x.source);  // The halves were split after the transpose.
     Ints permutation;
     for (const int64_t axis : rotation.x.permutation) permutation.push_back(before.permutation[axis]);
     return std::vector<Tensor*>{

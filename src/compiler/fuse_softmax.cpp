@@ -6,8 +6,8 @@
 //   %h = one_hot(%i)
 //   %l = softmax_cross_entropy(%x, %h)                ->   %l = class_cross_entropy(%x, %i)
 //   %d = softmax_cross_entropy_gradient(%u, %x, %h)   ->   %d = class_cross_entropy_gradient(%u, %x, %i)
-// float32 only, because a half-precision result has already been rounded. Runs after pass indices, which has inserted
-// the range check of the class indices.
+// The rewrite applies only to float32, because a half-precision result has already been rounded. It runs after pass
+// indices, which has inserted the range check of the class indices.
 #include <cstring>
 #include <unordered_map>
 
@@ -30,8 +30,8 @@ bool is_float_element(const Operation& operation, std::string_view attribute, fl
   return value == wanted;
 }
 
-// The class indices if the labels are one-hot along the loss's axis, with 1 for the class and 0 otherwise; null for
-// other labels.
+// The class indices if the labels are a one_hot along the axis of the loss, with 1 for the class and 0 otherwise; null
+// for other labels.
 const Tensor* classes_of(const Operation& loss, const Tensor* source, const Tensor* labels) {
   const Operation& one_hot = *labels->operation;
   if (!one_hot.is("one_hot") || source->type.dtype != DType::float32 || source->type.shape.elements() == 0)

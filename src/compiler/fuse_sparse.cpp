@@ -1,4 +1,4 @@
-// Part of pass fuse: matmuls with sparse tensors, and the sparse gradients of matmuls, computed without the zeros.
+// Part of pass fuse: computes matmuls with sparse tensors, and sparse gradients of matmuls, without the zeros.
 //
 //   %s = sparse_tensor(%v, %i, %j);  %p = matrix_multiplication(%s, %d)
 //     ->  %p = sparse_matrix_multiplication(%v, %i, %j, %d)                     also %s transposed, or on the right
@@ -16,7 +16,7 @@ bool computed_sparsely(const Tensor* x) {
   return x->shape().rank() == 2 && (dtype == DType::float32 || dtype == DType::float64 || is_complex(dtype));
 }
 
-// The operand of a matrix transpose; null if x is not one.
+// The operand of a matrix transpose; null if x is not a matrix transpose.
 const Tensor* untransposed(const Tensor* x) {
   const Operation& op = *x->operation;
   return op.is("transpose") && x->shape().rank() == 2 && op.attributes.integers("permutation") == Ints{1, 0}

@@ -1,16 +1,17 @@
-// Pass indices: expresses the attribute out_of_range by separate operations.
+// Pass indices: replaces the attribute out_of_range with separate operations.
 //
 //   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
-// Kernels then only need the default behavior. Starts of dynamic slices, counted from the front, are checked in the
-// same way. For select(equal(%l, c), k, %l), %l is checked except for the value c: these are labels with one value that
-// means "none". An index tensor is checked once per length, and not at all if its dtype, its value, or a clamp of the
-// starts shows that all indices are in range. A check ends the run, so checks, and whatever they need, are moved to the
-// front of a program that has effects: a run that fails then leaves variables unchanged. This is impossible for indices
-// computed from values that the run assigns, and in loops, where each iteration checks its own indices. Prints before a
-// check move to the front with it.
+// Kernels then only need the default behavior. Starts of dynamic slices are converted to count from the front, and are
+// then checked in the same way. For select(equal(%l, c), k, %l), where c marks missing labels, %l is checked except for
+// the value c. An index tensor is checked once per axis length. It is not checked if its dtype, its value, or a clamp
+// of the starts shows that all indices are in range. A failing check ends the run. In a program with effects, checks
+// and the operations they need are therefore moved to the front, so that a run that fails leaves variables unchanged.
+// This is impossible for indices computed from values that the run assigns, and in loops, where each iteration checks
+// its own indices. Prints before a check move to the front together with the check.
 //   check(%c) {message="m"}  ->  check_indices(cast(not(%c))) {lengths=[1], message="[check] m"}
-// A condition is checked as an index that is 0 if it holds, and 1, which is out of range, if it does not.
+// A condition is checked as an index into an axis of length 1: the index is 0 if the condition holds, and 1, which is
+// out of range, if it does not.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -42,7 +43,7 @@ bool is_unsigned(DType dtype) {
   return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
 }
 
-// The largest value of an integer dtype, clamped to that of int64.
+// The largest value of an integer dtype, or the largest int64 if that is smaller.
 int64_t largest(DType dtype) {
   const auto bits = static_cast<int>(8 * size_of(dtype)) - !is_unsigned(dtype);
   return bits >= 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
@@ -96,7 +97,8 @@ class Indices {
     return r.graph().add("clamp", {indices, constant(Ints(last.size(), 0)), constant(last)});
   }
 
-  // Index labels with one sentinel value (a number that means "none"): returns the original indices and the sentinel.
+  // Matches labels in which one value c marks missing labels and is replaced with a valid index. Returns the original
+  // labels and c; for other indices, returns them unchanged.
   static std::pair<const Tensor*, Ints> without_ignored(const Tensor* indices, const Ints& lengths) {
     const Operation& select = *indices->operation;
     if (!select.is("select") || !select.input(0)->operation->is("equal")) return {indices, {}};
@@ -112,7 +114,7 @@ class Indices {
   using Wanted = std::pair<Ints, Ints>;
   using Checked = std::map<std::pair<const Tensor*, const Block*>, std::vector<Wanted>>;
 
-  // Returns false if the same check was already made in this block or an enclosing one.
+  // Returns false if the same indices were already checked against the same bounds in this block or an enclosing one.
   static bool first_time(Checked& checked, const Tensor& indices, const Operation& operation, const Wanted& wanted) {
     for (const Block* block = operation.parent; block; block = block->owner ? block->owner->parent : nullptr)
       if (const auto found = checked.find({&indices, block}); found != checked.end())
@@ -143,8 +145,7 @@ class Indices {
     return true;
   }
 
-  // Checks the starts of a window. The number of valid starts along an axis is the number of elements that the window
-  // does not extend over.
+  // Checks the starts of a window. Along an axis of n elements, a window of s elements has n - s + 1 valid starts.
   void check_window(Rewriter& r, const Operation& operation) {
     const Dims& source = operation.input(0)->shape().dims();
     const Dims& sizes = (operation.inputs.size() == 3 ? operation.input(1) : operation.output())->shape().dims();
@@ -191,8 +192,8 @@ bool changes(const Operation& operation) {
   return (is_effect(operation) && !checks(operation) && !prints(operation)) || operation.is("call");
 }
 
-// Moves checks and what they need to the front, also in front of the computation of assigned values, because a backend
-// may write these directly to the variable.
+// Moves checks and the operations they need to the front. They also move before the computation of values that are
+// assigned to variables, because a backend may write such values directly to the variable.
 void move_up(Block& root) {
   auto& all = root.operations;
   const auto is_effect = [](const auto& operation) { return any_inside(*operation, changes); };

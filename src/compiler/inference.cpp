@@ -1,4 +1,5 @@
-// The steps of optimize_for_inference. Each makes a copy of the graph in which more is resolved, until nothing changes.
+// The steps of optimize_for_inference. Each step creates a copy of the graph in which more values and branches are
+// resolved. The steps are repeated until nothing changes.
 //
 //   %w = variable() {value=...}                                     %w = constant() {value=...}
 //   %mean = variable() {value=...}                                  %mean = constant() {value=...}
@@ -12,8 +13,9 @@
 //     %n = subtraction(%y, read(%mean))
 //     yield %n
 //   }
-// (Here the output is %z, now %n, %training is known to be false, and reads are shown where they are used.) Branches
-// are chosen before looking for assigned variables; lookups.cpp and absorb.cpp come afterwards.
+// (In this example, the output is %z before and %n after the optimization, %training is known to be false, and reads
+// are shown inline.) Branches are chosen before the search for assigned variables. The rewrites in lookups.cpp and
+// absorb.cpp run last.
 #include "compiler/inference.h"
 
 #include <algorithm>
@@ -34,7 +36,8 @@ bool are_constants_from(size_t first, const Rewriter& r, const Operation& operat
                      [&](const Tensor* input) { return r.seen(input)->operation->is("constant"); });
 }
 
-// Like rewrite(), but also drops operations that only have effects: here only the outputs determine what is needed.
+// Like rewrite(), but also drops operations that are only needed for their effects, because only the outputs matter
+// here.
 void rewrite_needed(Program& program, const Rewriter::Visit& visit) {
   std::vector<const Operation*> roots;
   for (const auto* tensors : {&program.feeds, &program.targets, &program.variables})
@@ -49,7 +52,7 @@ void rewrite_needed(Program& program, const Rewriter::Visit& visit) {
   program.graph = rewriter.take_graph();
 }
 
-// The part of the user's graph that the outputs depend on, with known placeholders replaced by constants.
+// The part of the user's graph on which the outputs depend, with known placeholders replaced with constants.
 Program needed_part(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
                     const KnownValues& known) {
   std::vector<const Operation*> roots;
@@ -79,8 +82,8 @@ Program needed_part(const Graph& graph, const std::vector<Tensor*>& inputs, cons
   return program;
 }
 
-// Matches dropout as Graph.dropout writes it, x · (cast(u >= rate) / (1 - rate)) with random u, and returns x;
-// otherwise null.
+// Matches dropout in the form created by Graph.dropout, x · (cast(u >= rate) / (1 - rate)) with random u, and returns
+// x; otherwise null.
 Tensor* source_of_dropout(const Operation& operation) {
   if (!operation.is("multiplication")) return nullptr;
   const auto made_by = [](const Tensor* tensor, std::string_view kind) {
@@ -99,7 +102,7 @@ Tensor* source_of_dropout(const Operation& operation) {
   return fits ? operation.input(0) : nullptr;
 }
 
-// Makes one copy of the graph, resolving whatever can be determined from an operation and its operands.
+// Creates one copy of the graph, and resolves whatever can be determined from an operation and its operands.
 class Settle {
  public:
   Rewriter::Replacement operator()(Rewriter& r, const Operation& operation) {
@@ -146,11 +149,11 @@ class Settle {
     return changed(std::move(slices));
   }
 
-  // Whether an operation can be folded now. The dequantization of weights is kept.
+  // Whether an operation may be folded at this stage. The dequantization of weights is not folded.
   static bool is_to_be_folded(const Operation& operation) {
     const bool pure = !is_effect(operation) && operation.blocks.empty() && operation.outputs.size() == 1;
     if (!pure || operation.is("read") || operation.is("random")) return false;
-    // int32 operands are biases, which are dequantized
+    // The dequantization of int32 operands is folded, because these are biases.
     return !operation.kind().starts_with("dequantize") || operation.input(0)->dtype() == DType::int32;
   }
 
@@ -193,7 +196,8 @@ class Settle {
     Tensor* constant;
   };
 
-  std::unordered_multimap<const Tensor*, Made> made_;  // in this copy, by first operand
+  // constants created in this copy; the key is the first operand of the operation they replace
+  std::unordered_multimap<const Tensor*, Made> made_;
   bool changed_ = false;
 };
 
@@ -205,7 +209,7 @@ void settle(Program& program) {
   }
 }
 
-// Replaces variables without remaining assigns by constants; all others start with their current values.
+// Replaces variables to which no assign remains with constants. All other variables start with their current values.
 void freeze(Program& program, const KnownValues& known) {
   std::unordered_set<const Tensor*> assigned;
   any_operation(program, [&](const Operation& operation) {
@@ -253,9 +257,8 @@ void drop_unused_variables(Program& program) {
   rewrite_needed(program, [](Rewriter&, const Operation&) { return std::nullopt; });
 }
 
-// Converts convolution weights to channels last, the order in which devices read them, so that a package stores them
-// this way and data that devices derive from them belongs to the package's constants. Channels-first files have the
-// other order.
+// Converts convolution weights from channels first to channels last, the order in which devices read them. A package
+// then stores them in this order, so data that devices derive from the weights belongs to the package's own constants.
 void turn_weights(Program& program) {
   const Block* root = &program.graph->root();
   const auto has_channels_first = [&](const Operation& operation) {

@@ -1,11 +1,12 @@
-// project_lookups: a lookup in a constant table followed by a matmul with constant weights becomes a lookup in their
-// product.
+// project_lookups: replaces a lookup in a constant table followed by a matmul with constant weights with a lookup in
+// the product of table and weights.
 //
 //   %e = gather(%table, %i) {axis=0}                 %e = gather(%table·%w, %i) {axis=0}
 //   %y = matrix_multiplication(%e, %w)         ->    %y = %e
-// The same is done for the input weights of a recurrent layer after an embedding, which then takes the projected gate
-// inputs: a step then reads one row of the table instead of all input weights. Operations in between may move rows but
-// must not change their elements. Only applied if the new table is no larger than what it replaces.
+// The input weights of a recurrent layer after an embedding are handled in the same way. The layer then takes the
+// projected gate inputs, so each time step reads one row of the table instead of all input weights. Operations between
+// lookup and matmul may move rows but must not change their elements. The rewrite is only applied if the new table is
+// no larger than the constants it replaces.
 #include <algorithm>
 
 #include "compiler/inference.h"
@@ -16,7 +17,8 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// A lookup of rows in a constant table, and the operations between it and a matmul, which keep each row intact.
+// A lookup of rows in a constant table that leads to a matmul, and the operations in between, which keep each row
+// intact.
 struct Lookup {
   const Operation* gather;
   ConstantPtr table;  // [rows, width]
@@ -43,7 +45,7 @@ struct Lookup {
     return {};
   }
 
-  // The same lookup in another table.
+  // The same lookup, performed in another table.
   Tensor* of(Rewriter& r, const ConstantPtr& projected) const {
     Tensor* value =
         r.create(*gather, "gather", {r.constant(*gather->input(0)->operation, projected), r.now(gather->input(1))},
@@ -82,7 +84,8 @@ struct Lookup {
   }
 };
 
-// The product of the table with the weights, or with their transpose; null if it would take more memory.
+// The product of the table and the weights, or their transpose; null if it would take more memory than the constants it
+// replaces.
 ConstantPtr projected(const Lookup& lookup, const Tensor* weights, bool transposed) {
   const ConstantPtr* value = constant_of(weights);
   if (!value || (*value)->dims().size() != 2) return nullptr;

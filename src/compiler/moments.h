@@ -1,4 +1,5 @@
-// Normalizations by the mean and variance of their own source, which pass normalize fuses with these.
+// Matches normalizations by the mean and variance of their own source, which pass normalize fuses with these two
+// operations.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,8 @@ struct Moments {
   const Operation *mean, *variance;
 };
 
-// The moments of a normalization; nullopt if it uses other statistics, or a variance around another mean.
+// The mean and variance of a normalization; nullopt if these are not computed from the normalization's own source, or
+// if the variance is taken around a different mean.
 inline std::optional<Moments> own_moments(const Operation& normalization) {
   const Tensor* x = normalization.input(0);
   const Operation &mean = *normalization.input(1)->operation, &variance = *normalization.input(2)->operation;

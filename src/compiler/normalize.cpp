@@ -1,5 +1,5 @@
-// Pass normalize: batch normalization becomes one operation per pass over memory, together with the operations around
-// it.
+// Pass normalize: fuses batch normalization and the operations around it, so that there is one operation per pass over
+// memory.
 //
 //   %m = mean(%x)                                  ->  %m, %v = fused_batch_moments(%x)
 //   %v = variance(%x, %m)
@@ -10,8 +10,8 @@
 //   %dgamma, %dbeta = the sums over %h
 //   %dx = normalization_gradient(%h, %x, ...)      ->  %dx = fused_batch_normalization_gradient(%h, ...)
 // The pass matches composites, so it runs before expand. If no residual is added, %h is not materialized: both gradient
-// operations recompute relu's mask by normalizing %x again. The reduction is over all axes but one, which is the last
-// or the second.
+// operations recompute relu's mask by normalizing %x again. The statistics must be reduced over all axes except the
+// last one or the second one.
 //
 // Under autocast, %x is cast from bfloat16 to float32, and the result is cast back. These casts are absorbed: data is
 // bfloat16 in memory, while statistics, sums, and all arithmetic stay float32:
@@ -34,7 +34,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// The channel axis if all other axes are reduced; nullopt if it is neither the last nor the second.
+// The channel axis, if all other axes are reduced and the channel axis is the last or the second; otherwise nullopt.
 std::optional<int64_t> channel_axis(const Operation& reduction, const Tensor* source) {
   const Shape& shape = source->type.shape;
   const int rank = shape.rank();
@@ -47,7 +47,7 @@ std::optional<int64_t> channel_axis(const Operation& reduction, const Tensor* so
   return axis;
 }
 
-// Whether the parameter holds one number per index of the channel axis, in that order.
+// Whether the parameter holds one number per channel, in the order of the channel axis.
 bool is_by_channel(const Tensor* parameter, const Tensor* source, int64_t axis) {
   const Shape &shape = parameter->type.shape, &full = source->type.shape;
   const int own = static_cast<int>(axis) - (full.rank() - shape.rank());
@@ -62,13 +62,15 @@ bool is_cast(const Operation& operation, DType from, DType to) {
   return operation.is("cast") && operation.input(0)->dtype() == from && operation.output()->dtype() == to;
 }
 
-// The form in which a value is stored in memory: the bfloat16 tensor if the value was cast from one.
+// The tensor that is stored in memory for a value: the bfloat16 tensor if the value was cast from it, otherwise the
+// value itself.
 const Tensor* stored(const Tensor* value) {
   const Operation& cast = *value->operation;
   return is_cast(cast, DType::bfloat16, DType::float32) ? cast.input(0) : value;
 }
 
-// A normalization by its source's own moments, and the last operation that it absorbs.
+// A normalization by its source's own mean and variance, with the range of operations that it absorbs: from `root`, the
+// normalization, to `tail`, the last one.
 struct Forward {
   const Operation* root;
   const Tensor* source;
@@ -78,13 +80,13 @@ struct Forward {
   const Operation* tail = nullptr;
 };
 
-// The gradients of a normalization (for the source, gamma, and beta), and the relu whose mask is applied to the
-// incoming gradient first.
+// The gradients of a normalization: `root` for the source, for_gamma, and for_beta. If `relu` is set, the mask of that
+// relu is applied to the incoming gradient first.
 struct Backward {
   const Operation *root, *for_gamma, *for_beta;
-  const Tensor *gradient, *source;  // incoming gradient, after the relu's mask
+  const Tensor *gradient, *source;  // `gradient` is the incoming gradient after the relu's mask is applied
   int64_t axis;
-  const Operation* tail;  // root, or the cast of its result
+  const Operation* tail;  // `root`, or the cast of its result
   const Operation* relu = nullptr;  // the relu_gradient; null if none can be absorbed
   // The normalization from which the mask is recomputed. If null, the mask is relu's result.
   const Operation* normalized = nullptr;
@@ -152,14 +154,15 @@ class Normalizer {
     forward_.emplace(fusion.tail, fusion);
   }
 
-  // The cast to bfloat16 that is the only use of a result computed from a bfloat16 source; null if there is none.
+  // The cast to bfloat16 that is the only use of a result computed from a bfloat16 source; null if there is no such
+  // cast.
   const Operation* cast_back(const Tensor* source, const Operation& made) const {
     const Operation* user = stored(source) == source ? nullptr : users_.only(made.output());
     if (!user || user->parent != made.parent || !is_cast(*user, DType::float32, DType::bfloat16)) return nullptr;
     return user;
   }
 
-  // Mean and variance are computed together, so each may only be part of one pair.
+  // Mean and variance are computed together, so each of them may only be part of one pair.
   bool one_pair(const Operation& mean, const Operation& variance) {
     const auto pair = std::make_pair(&mean, &variance);
     for (const Operation* one : {&mean, &variance})
@@ -195,13 +198,14 @@ class Normalizer {
     if (fusion.relu && !fusion.normalized) sums_[fusion.relu] = kept;
   }
 
-  // The sums are computed in place of their first part, so all operands must be available there.
+  // The sums for gamma and beta replace the first operation of the fusion, so all their operands must be available
+  // there.
   static const Operation& first_part(const Backward& fusion) {
     const Operation* first = fusion.for_gamma->id < fusion.for_beta->id ? fusion.for_gamma : fusion.for_beta;
     return mask_is_given(fusion) ? *fusion.relu : *first;
   }
 
-  // An operand created later may only be a transpose or reshape made for a later part; it is then created earlier.
+  // An operand that is created later must be a transpose or reshape; it is then created before the sums.
   static bool is_turned(const Operation& operation) { return operation.is("transpose") || operation.is("reshape"); }
   static bool can_be_made_before(const Operation& place, const Tensor* operand) {
     const Operation& made = *operand->operation;
@@ -218,8 +222,8 @@ class Normalizer {
     return r.now(operand);
   }
 
-  // Whether the operation is the sum of this kind over the same axes and with the same operands as the source's
-  // gradient.
+  // Whether the operation is the sum for gamma or beta (`kind`) over the same axes and with the same operands as the
+  // source's gradient.
   bool is_sum(const Operation& operation, std::string_view kind, const Operation& root, size_t shared) const {
     if (!operation.is(kind) || operation.parent != root.parent || sums_.contains(&operation)) return false;
     for (size_t i = 0; i < shared; ++i)
@@ -244,7 +248,7 @@ class Normalizer {
       fusion.normalized = n;
       return;
     }
-    // The sums are computed in place of the relu's gradient.
+    // The sums for gamma and beta replace the gradient of relu.
     for (const Tensor* operand : std::initializer_list<const Tensor*>{x, root.input(2), root.input(3)})
       if (!can_be_made_before(relu, operand)) return;
     fusion.relu = &relu;
@@ -254,8 +258,8 @@ class Normalizer {
       fusion.sum = &sum;
   }
 
-  // The normalization whose result relu is applied to, if nothing is added in between and the gradient belongs to it;
-  // otherwise null.
+  // The normalization whose result is the operand of relu, possibly after a cast, provided that `gradient` is the
+  // gradient of this normalization; otherwise null.
   const Operation* taken_in_by(const Operation& relu, const Operation& gradient) const {
     if (!relu.is("relu")) return nullptr;
     const Operation& before = *relu.input(0)->operation;
@@ -292,7 +296,8 @@ class Normalizer {
     return Tensors{r.create(*fusion.tail, "fused_batch_normalization", inputs, attributes)->output()};
   }
 
-  // Attributes of the gradient operations: epsilon, gamma, and beta, which is needed to recompute the normalization.
+  // Attributes of the gradient operations: epsilon, and flags for gamma and beta. beta is only needed if the
+  // normalization is recomputed.
   static Attributes parameters(const Backward& fusion) {
     return {{"axis", fusion.axis},
             {"epsilon", fusion.root->attributes.real("epsilon")},
@@ -307,7 +312,7 @@ class Normalizer {
       operands.push_back(fusion.normalized->input(3 + gamma));
   }
 
-  // The incoming gradient, before the relu if its mask is recomputed.
+  // The incoming gradient. If relu's mask is recomputed, this is the gradient before the mask is applied.
   static const Tensor* incoming(const Backward& fusion) {
     return fusion.normalized ? fusion.relu->input(0) : fusion.gradient;
   }
@@ -350,13 +355,17 @@ class Normalizer {
   }
 
   Users users_;
-  std::unordered_map<const Operation*, std::pair<const Operation*, const Operation*>> moments_;  // by either operation
-  std::unordered_map<const Operation*, Forward> forward_;  // by tail
+  // keys are both operations of each pair
+  std::unordered_map<const Operation*, std::pair<const Operation*, const Operation*>> moments_;
+  std::unordered_map<const Operation*, Forward> forward_;  // keys are the last absorbed operations
   std::unordered_set<const Operation*> taken_;  // additions and relus that are absorbed
-  std::unordered_map<const Tensor*, const Operation*> normalized_;  // result of a normalization -> its tail
-  std::unordered_map<const Operation*, Backward> backward_;  // by tail
-  std::unordered_map<const Operation*, const Backward*> sums_;  // by the operations computed together with the sums
-  std::unordered_map<const Operation*, Operation*> made_;  // moments by mean, sums by root
+  // maps the result of a normalization to its last absorbed operation
+  std::unordered_map<const Tensor*, const Operation*> normalized_;
+  std::unordered_map<const Operation*, Backward> backward_;  // keys are the last absorbed operations
+  // keys are the operations that are replaced with the sums
+  std::unordered_map<const Operation*, const Backward*> sums_;
+  // fused moments (keys: mean operations) and sums (keys: source gradients)
+  std::unordered_map<const Operation*, Operation*> made_;
 };
 
 }  // namespace

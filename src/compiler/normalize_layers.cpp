@@ -1,4 +1,4 @@
-// Part of pass normalize: layer normalization becomes one operation, and its gradients another.
+// Part of pass normalize: fuses layer normalization into one operation, and its gradients into another.
 //
 //   %m = mean(%x)                               ->  %y, %m, %v = fused_layer_normalization(%x, %gamma, %beta)
 //   %v = variance(%x, %m)
@@ -6,9 +6,9 @@
 //   %dgamma, %dbeta = the sums over %g          ->  %dx, %dgamma, %dbeta = fused_layer_normalization_gradient(%g, ...)
 //   %h = normalization_gradient(%g, %x, ...)
 //   %dx = addition(%h, %r)
-// The normalized axes are the last ones, with at least one axis before them. Each row is read from memory once in the
-// forward and once in the backward pass. Users of the mean or variance before the normalization get separately computed
-// ones. As for batch normalization, casts to and from half precision are absorbed.
+// The normalized axes are the last ones, with at least one axis before them. Each row is read from memory once by the
+// normalization and once by its gradients. If the mean or variance has users before the normalization, it is also
+// computed separately for these users. As for batch normalization, casts to and from half precision are absorbed.
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -26,8 +26,8 @@ namespace {
 
 constexpr int64_t longest_row = 1 << 16;  // longer rows would make the kernels' scratch memory large
 
-// The first of the trailing axes if a reduction covers exactly these; axes of size 1 may be anywhere. nullopt
-// otherwise.
+// The first normalized axis, if the reduction covers exactly that axis and all following axes; axes of size 1 are
+// ignored. Otherwise nullopt.
 std::optional<int64_t> first_axis(const Operation& reduction, const Tensor* source) {
   const Shape& shape = source->type.shape;
   const std::vector<bool> reduced = reduced_axes(reduction);
@@ -36,7 +36,7 @@ std::optional<int64_t> first_axis(const Operation& reduction, const Tensor* sour
     elements *= shape[static_cast<int>(--first)];
   for (int64_t axis = 0; axis < first; ++axis)
     if (reduced[axis] && shape[static_cast<int>(axis)] != 1) return std::nullopt;
-  while (first < shape.rank() && !reduced[first]) ++first;  // axes of size 1 before the reduced ones
+  while (first < shape.rank() && !reduced[first]) ++first;  // skips axes of size 1 before the reduced axes
   return first > 0 && first < shape.rank() && elements <= longest_row ? std::optional(first) : std::nullopt;
 }
 
@@ -65,7 +65,8 @@ bool has_float_rows(const TensorType& type) {
   return computed && type.shape.known() && type.shape.rank() >= 2 && type.shape.elements() > 0;
 }
 
-// The form in which a float32 value is stored in memory: the half-precision tensor if it was cast from one.
+// The tensor that is stored in memory for a float32 value: the half-precision tensor if the value was cast from it,
+// otherwise the value itself.
 const Tensor* kept_as(const Tensor* value) {
   const Operation& cast = *value->operation;
   return cast.is("cast") && value->dtype() == DType::float32 && is_half(cast.input(0)->dtype()) ? cast.input(0) : value;
@@ -75,14 +76,14 @@ struct LayerForward {
   const Operation* root;
   const Tensor* source;
   int64_t axis;
-  const Operation* tail;  // root, or the cast of its result
+  const Operation* tail;  // `root`, or the cast of its result
 };
 
 struct LayerBackward {
   const Operation *root, *for_gamma, *for_beta;  // for_gamma and for_beta are null if not needed
   const Tensor *gradient, *source;
   int64_t axis;
-  const Operation* tail;  // root, the cast of its result, or the addition of the residual
+  const Operation* tail;  // `root`, the cast of its result, or the addition of the residual
   const Tensor* residual = nullptr;
 };
 
@@ -109,7 +110,7 @@ class LayerNormalizer {
     }
   }
 
-  // The cast to the source's half-precision dtype that is the only use of a result; null if there is none.
+  // The cast to the source's half-precision dtype that is the only use of a result; null if there is no such cast.
   const Operation* cast_back(const Tensor* source, const Operation& made) const {
     const Operation* user = kept_as(source) == source ? nullptr : users_.only(made.output());
     const bool is_cast =
@@ -150,8 +151,8 @@ class LayerNormalizer {
       if (part) backward_[part] = parts_.back().get();
   }
 
-  // The sum for gamma or beta with the same operands as the source's gradient, computed after it; null if there is
-  // none.
+  // The sum for gamma or beta that has the same operands as the source's gradient and comes after all of them; null if
+  // there is none.
   const Operation* sum_of(std::string_view kind, const Operation& root, size_t shared, int64_t axis) const {
     for (const Operation* user : users_.of(root.input(0))) {
       if (!user || !user->is(kind) || user->parent != root.parent || backward_.contains(user)) continue;
@@ -183,7 +184,8 @@ class LayerNormalizer {
     Attributes attributes = root.attributes;
     attributes.set("axis", fusion.axis);
     Operation* made = r.create(*fusion.tail, "fused_layer_normalization", inputs, attributes);
-    for (size_t i : {1, 2}) r.stand_for(*root.input(i), made->output(i));  // for operations that follow
+    // for operations that come after the normalization
+    for (size_t i : {1, 2}) r.stand_for(*root.input(i), made->output(i));
     return Tensors{made->output(0)};
   }
 
@@ -208,8 +210,9 @@ class LayerNormalizer {
   }
 
   Users users_;
-  std::unordered_map<const Operation*, LayerForward> forward_;  // by tail
-  std::unordered_map<const Operation*, const LayerBackward*> backward_;  // by sums and tail
+  std::unordered_map<const Operation*, LayerForward> forward_;  // keys are the last absorbed operations
+  // keys are the last absorbed operations and the sums
+  std::unordered_map<const Operation*, const LayerBackward*> backward_;
   std::vector<std::unique_ptr<LayerBackward>> parts_;
   std::unordered_map<const LayerBackward*, Operation*> made_;
 };

@@ -21,7 +21,7 @@ double bytes_of(const Tensor* tensor) {
 }
 bool ends_with(std::string_view text, std::string_view end) { return text.ends_with(end); }
 
-// The kinds with kernels; transposed convolutions are expanded to these.
+// The kinds of convolutions that have kernels; transposed convolutions are expanded to these.
 bool is_convolution(std::string_view kind) {
   if (kind == "fused_convolution2d" || kind == "quantized_convolution2d") return true;
   for (std::string_view end : {"_data_gradient", "_weights_gradient"})
@@ -31,7 +31,8 @@ bool is_convolution(std::string_view kind) {
   return false;
 }
 
-// Multiply-adds of all groups, batch elements, and positions, counting only filter taps that see the source.
+// Multiplications and additions over all groups, batch elements, and positions, counting only filter taps that read the
+// source rather than padding.
 double convolution_flops(const Operation& operation) {
   const std::string_view kind = operation.kind();
   const Tensor *source = operation.input(0), *weights = operation.input(1), *result = operation.output();
@@ -67,19 +68,19 @@ double product_flops(const Operation& operation) {
   return (complex ? 8 : 2) * elements_of(operation.output()) * static_cast<double>(inner);
 }
 
-// Flops of softmax(q kᵀ) v, without those of the softmax.
+// Flops of softmax(q kᵀ) v, without the flops of the softmax.
 double attention_flops(const Operation& operation) {
   const Dims &key = dims_of(operation.input(1)), &query = dims_of(operation.input(0));
   const auto size = static_cast<double>(query.back()), keys = static_cast<double>(key[key.size() - 2]);
   return 2 * elements_of(operation.output()) * keys + 2 * elements_of(operation.input(0)) / size * keys * size;
 }
 
-// Flops of the matmuls of each step's state with the recurrent weights, and of its input with the input weights if
-// given. The gradient operation has the same number of flops.
+// Flops of the matmuls between each step's state and the recurrent weights, and between its input and the input weights
+// if they are given. The gradient operation has the same number of flops.
 double recurrent_flops(const Operation& operation) {
   const bool gradient = operation.is("recurrent_sequence_gradient");
-  const Dims& weights = dims_of(operation.input(gradient ? 0 : 1));  // directions, gates * hidden, hidden
-  const Dims& gates = dims_of(operation.input(gradient ? 1 : 0));    // steps, batch, directions * gates * hidden
+  const Dims& weights = dims_of(operation.input(gradient ? 0 : 1));  // [directions, gates * hidden, hidden]
+  const Dims& gates = dims_of(operation.input(gradient ? 1 : 0));  // [time steps, batch, directions * gates * hidden]
   double products = static_cast<double>(weights[0] * weights[1] * weights[2]);
   if (const int at = gradient ? -1
                               : ops::NamedOperands(ops::sequence_operands, operation.attributes, operation.inputs)
@@ -89,7 +90,7 @@ double recurrent_flops(const Operation& operation) {
   return 2 * static_cast<double>(gates[0] * gates[1]) * products;
 }
 
-// 5 n log2 n for n complex points, half of it if one side is real.
+// 5 n log2 n flops for n complex points; half as many if the source or the result is real.
 double fourier_flops(const Operation& operation) {
   const Tensor *source = operation.input(0), *result = operation.output();
   const Tensor* full = elements_of(source) > elements_of(result) ? source : result;
@@ -121,7 +122,7 @@ double flops_of(const Operation& operation) {
   if (operation.is("scaled_dot_product_attention")) return attention_flops(operation);
   if (operation.is("recurrent_sequence") || operation.is("recurrent_sequence_gradient"))
     return recurrent_flops(operation);
-  // a difference, its product, and sums
+  // the subtraction of the mean, a product, and two sums
   if (kind.starts_with("fused_batch_")) return 4 * elements_of(operation.input(0));
   if (family == "fourier_transform") return fourier_flops(operation);
   if (family == "reduction" || family == "pooling" || family == "cumulative" || is_reduction(operation))
@@ -130,7 +131,7 @@ double flops_of(const Operation& operation) {
   return 0;
 }
 
-// Operations whose result determines how much they read, because they do not need all of an operand.
+// Operations that read only the elements of an operand that they move, so their result determines how much they read.
 bool moves_elements(const Operation& operation) {
   const std::string_view family = operation.definition->family;
   return family == "shape" || family == "gather" || family == "memory";

@@ -1,4 +1,4 @@
-// Splits a program into parts, and determines which values pass between them.
+// Splits a program into parts, and determines which values are passed between them.
 #include "compiler/parts.h"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ class Cutter {
   }
 
  private:
-  // Divides the operations into runs, each of which becomes a part. The last run is a program, which also returns
-  // targets that no other part computes.
+  // Divides the operations into consecutive groups (runs), each of which becomes a part. The last run is always a
+  // program; it also returns the targets that no other part computes.
   void divide() {
     runs_.emplace_back();
     for (const auto& operation : whole_.graph->root().operations) {
@@ -51,8 +51,8 @@ class Cutter {
     }
   }
 
-  // Assigns a value to each target: that of the part that computes it, or one of the last part for feeds, constants,
-  // variables, and repeated targets.
+  // Assigns a value number to each target: the value of the part that computes the target, or a copy made by the last
+  // part. The last part copies feeds, constants, variables, and repeated targets.
   void choose_targets() {
     std::unordered_set<const Tensor*> taken;
     for (const Tensor* target : whole_.targets) {
@@ -84,7 +84,7 @@ class Cutter {
     parts_.parts.push_back(std::move(part));
   }
 
-  // Results of this run that later runs use or that are targets.
+  // The results of this run that are targets or that later runs use.
   std::vector<const Tensor*> passed_on(size_t run) const {
     std::unordered_set<const Tensor*> used;
     for (size_t later = run + 1; later < runs_.size(); ++later)
@@ -168,7 +168,7 @@ class Cutter {
   bool (*const alone_)(const Operation&);
   Parts parts_;
   std::vector<std::vector<const Operation*>> runs_;
-  std::unordered_map<const Operation*, size_t> home_;  // the run that computes each operation
+  std::unordered_map<const Operation*, size_t> home_;  // the index of the run that computes each operation
   std::unordered_map<const Tensor*, size_t> numbers_;
   std::unordered_map<size_t, std::unordered_set<const Tensor*>> imported_;
   std::vector<std::pair<const Tensor*, size_t>> copied_;  // targets that the last part copies

@@ -1,7 +1,7 @@
 // The passes over a Program, and the evaluator that fold needs from a backend.
 //
-// Each pass leaves a valid Program with the same results. Results may be rounded differently only by standard rewrites
-// (x³ as x·x², sums in another order), and a NaN or infinity never becomes a finite number.
+// Each pass leaves a valid Program with the same results. Rounding may only change through standard rewrites (x³ as
+// x·x², sums in another order), and a NaN or infinity never becomes a finite number.
 #pragma once
 
 #include <optional>
@@ -23,26 +23,29 @@ void normalize(Program&);  // fuses batch normalization with residual and relu, 
 // Part of normalize: fuses layer normalization into one operation, and its gradients into another.
 void normalize_layers(Program&);
 void indices(Program&);  // clips out-of-range indices, or checks them before all effects
-void expand(Program&);  // replaces composites and convenience operations by operations that backends have kernels for
-void fold(Program&);  // replaces operations on constants by constants
+// replaces composites and convenience operations with operations for which backends have kernels
+void expand(Program&);
+void fold(Program&);  // replaces operations on constants with constants
 void simplify(Program&);  // applies algebra, merges duplicates, forwards variable reads, resolves branches
 void absorb(Program&);  // folds constant scales and shifts along channels into constant weights
 void fuse(Program&);  // fuses bias, residual, and activation into convolutions and matmuls
 void fuse_sparse(Program&);  // part of fuse: matmuls with sparse tensors
 void fuse_rotary(Program&);  // part of fuse: rotary embeddings and their gradients
-void fuse_softmax(Program&);  // part of fuse: softmax and its gradient, losses by class indices
-void fuse_elementwise(Program&);  // merges regions of element-wise operations into one kernel each
+void fuse_softmax(Program&);  // part of fuse: softmax and its gradient, and losses whose labels are class indices
+void fuse_elementwise(Program&);  // merges each region of element-wise operations into one kernel
 // Runs operations that free more memory than they allocate, such as variable updates, as early as possible.
 void schedule(Program&);
 
-// Adds the check_indices of a condition, which ends a run with a CheckError of this message if an element is false.
+// Adds a check_indices for a condition. If an element of the condition is false, the run ends with a CheckError that
+// has this message.
 Operation* check_condition(Graph& graph, Tensor* condition, std::string_view of, std::string message);
 
-// Computes an operation whose inputs are constants. Returns no results if it cannot. A backend registers an evaluator,
-// because the compiler itself has no kernels; without one, only shape arithmetic is folded.
+// Computes an operation whose inputs are constants. Returns no results if the operation cannot be computed. A backend
+// registers an evaluator, because the compiler itself has no kernels. Without an evaluator, only shape arithmetic is
+// folded.
 using Evaluator = std::vector<ConstantPtr> (*)(const Operation&);
 void register_evaluator(Evaluator evaluator);
-// The result of an operation on constants, of any size; null if no backend can compute it.
+// The result of an operation on constants of any size; null if no backend can compute it.
 ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& operands,
                      const Attributes& attributes = {});
 

@@ -1,10 +1,10 @@
 // Program: the part of a graph that one executable needs, with concrete types.
 //
 // Specialization copies the operations that the targets and target operations depend on into a new graph, replaces the
-// placeholders' types by those of the feeds, infers all types again, and folds the computations of shapes. Passes then
-// rewrite that graph, and a backend lowers it. No type in a Program has an unknown dimension; if one depends on
-// run-time values, the program ends before it and has a Rest. Every pass keeps the order and number of feeds and
-// variables. Every operation with an effect that is in a Program runs, in program order.
+// placeholders' types with the types of the feeds, infers all types again, and folds the computations of shapes. Passes
+// then rewrite that graph, and a backend lowers it. No type in a Program has an unknown dimension; if a type depends on
+// run-time values, the program ends before the operation with this type and has a Rest. Every pass keeps the order and
+// number of feeds and variables. Every operation with an effect that is in a Program runs, in program order.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,24 @@
 namespace mpsgraph::compiler {
 
 // The remainder of a graph, starting at the first operation whose shape, or an attribute given as a tensor, depends on
-// values that are only known at run time. The program before it computes these values and everything else that the rest
-// needs; then the rest is specialized like any graph. Operations run in creation order, so cutting there changes no
-// result.
+// values that are only known at run time. The preceding program computes these values and everything else that the rest
+// needs. The rest is then specialized like any graph. Operations run in creation order, so dividing the graph there
+// changes no result.
 struct Rest {
   struct Source {
-    bool is_feed;  // a feed of the preceding program, or else one of its targets
+    bool is_feed;  // true for a feed of the preceding program, false for one of its targets
     size_t index;
-    bool is_given = is_feed;  // given by the caller, not computed by a preceding program
+    bool is_given = is_feed;  // whether the caller passes the value, rather than a preceding program computing it
   };
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`
   std::vector<Source> sources;  // the source of each feed
   std::vector<size_t> deciding;  // the feeds whose values must be known to specialize the rest
-  std::vector<size_t> early;  // indices, among the caller's targets, of those that the preceding program computes
+  std::vector<size_t> early;  // indices, among the caller's targets, of the targets that the preceding program computes
   std::vector<Tensor*> targets;  // the remaining targets
-  std::vector<size_t> late;  // indices of the remaining targets
+  std::vector<size_t> late;  // indices, among the caller's targets, of the remaining targets
   std::vector<Operation*> target_operations;
-  std::vector<Tensor*> variables;  // of `graph`
+  std::vector<Tensor*> variables;  // variables of `graph`
   std::vector<Tensor*> source_variables;  // the user's variable for each entry of `variables`
 };
 
@@ -59,26 +59,29 @@ enum class OptionalPass : uint8_t {
 // A backend's requirements for compiled programs.
 struct Target {
   std::vector<OptionalPass> passes;  // the optional passes to run
-  bool (*keeps)(const Operation&) = nullptr;  // whether the backend runs this composite itself; all others are expanded
-  bool fuses_epilogues = false;  // whether its matmuls and convolutions support bias, residual, and activation
+  // whether the backend has a kernel for this composite; all other composites are expanded
+  bool (*keeps)(const Operation&) = nullptr;
+  // whether the backend's matmuls and convolutions support bias, residual, and activation
+  bool fuses_epilogues = false;
 };
 
 struct Program {
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`, in the order of the caller's feeds
-  std::vector<Tensor*> targets;  // in the caller's order
+  std::vector<Tensor*> targets;  // tensors of `graph`, in the order of the caller's targets
   std::vector<Operation*> target_operations;
   std::vector<Tensor*> variables;  // variable tensors of `graph`
   std::vector<Tensor*> source_variables;  // the user's variable for each entry of `variables`
-  // If there is a rest, the targets are the caller's early ones followed by the values that the rest needs.
+  // If there is a rest, the targets are first the caller's targets that this program computes, then the values that the
+  // rest needs.
   std::shared_ptr<const Rest> rest;
-  Callables callables;  // the callables that it calls
+  Callables callables;  // the callables that the program calls
   std::vector<bool> computed;  // whether each feed was computed by a preceding program; empty: none was
   Target target;  // the target for which run_passes() prepares the program
 };
 
-// The types of the caller's targets, in the caller's order. For targets computed by the rest, only what is known by
-// now.
+// The types of the caller's targets, in the caller's order. The types of targets computed by the rest are only known as
+// far as the graph determines them.
 std::vector<TensorType> target_types(const Program& program);
 
 // Specializes a graph for `feeds`, which pairs each placeholder with the type that is fed. A variable that is a target
@@ -88,24 +91,23 @@ std::vector<TensorType> target_types(const Program& program);
 MPSGRAPH_API Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
                                 const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
 
-// Specializes the rest of a program, given its feeds' types and the values of the deciding feeds, in order.
+// Specializes the rest of a program, given the types of its feeds and the values of the deciding feeds, both in order.
 Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding);
 
-// Turns a whole program into a rest that depends on fed flags: scalar bools that alone determine its `if`s. Returns
-// null, and leaves the program unchanged, if there are no such flags or too many.
+// Moves a whole program into a rest that depends on fed flags, scalar bools that alone determine the branches of its
+// `if`s. Returns null and leaves the program unchanged if there are no such flags or too many of them.
 std::shared_ptr<const Rest> rest_of_flags(Program& program);
 
 struct Pass {
   std::string_view name;
   std::string_view summary;  // one-line description
   void (*run)(Program&);
-  std::optional<OptionalPass> optional;  // nullopt: every backend relies on the pass, so it cannot be disabled
+  std::optional<OptionalPass> optional;  // nullopt if every backend relies on the pass, so that it cannot be disabled
 };
 const std::vector<Pass>& all_passes();  // the pipeline, in order
-const Pass& pass_named(std::string_view name);  // throws GraphError that lists the names
+const Pass& pass_named(std::string_view name);  // throws a GraphError that lists the names if the name is unknown
 
-// Runs the passes that every backend needs, and the optional passes that the target wants and the options do not
-// disable.
+// Runs the passes that every backend needs, and the target's optional passes that the options do not disable.
 void run_passes(Program& program, const Target& target, const Options& options);
 
 }  // namespace mpsgraph::compiler

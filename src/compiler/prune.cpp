@@ -1,11 +1,13 @@
-// prune: removes operations that neither a result nor an effect needs, and results of control flow that nothing needs.
+// prune: removes operations that are needed for neither a result nor an effect, and results of control flow that are
+// not needed.
 //
 //   %a = exponent(%x)            (removed: nothing uses it)
 //   %b = negative(%x)      ->    %b = negative(%x)
-// Differentiation makes branches and recurrent layers return, and loops carry, the values that it needs. A program
-// without the derivative does not need them: a carried value that is only used to compute itself is removed, along with
-// its computation in the body. First of all, if the predicate of an `if` is known, the branch not taken is removed, so
-// that later passes see the other branch next to the surrounding operations.
+// Differentiation adds the values that it needs to the results of branches and recurrent layers and to the carried
+// values of loops. A program without the derivative does not need them: a carried value that is only used to compute
+// itself is removed, along with its computation in the body. Before that, if the predicate of an `if` is known, the
+// pass replaces the `if` with the operations of the branch taken, so that later passes see them together with the
+// surrounding operations.
 #include <unordered_set>
 
 #include "compiler/passes.h"
@@ -15,9 +17,9 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Determines which tensors are needed, per result, whereas the liveness of rewrite.h counts whole operations.
-// Everything that represents one carried value of a loop is needed together: the initial operand, the arguments and
-// results of blocks, and the loop's result.
+// Determines which tensors are needed, separately for each result of an operation, whereas the liveness of rewrite.h is
+// per operation. All tensors that represent one carried value of a loop are needed together: the initial operand, the
+// arguments and results of blocks, and the loop's result.
 class Needs {
  public:
   explicit Needs(const Program& program) {
@@ -39,7 +41,7 @@ class Needs {
     if (needed_.insert(tensor).second) pending_.push_back(tensor);
   }
 
-  // Marks an operation as running, because of its results, its effect, or an effect in its blocks.
+  // Marks an operation that runs because of its results, its effect, or an effect in its blocks.
   void run(const Operation& operation) {
     if (!running_.insert(&operation).second) return;
     const size_t count = operation.is("for") ? 3 : operation.is("while") ? 0 : operation.inputs.size();
@@ -144,8 +146,8 @@ bool trains(const Operation& operation) {
   return operation.attributes.has("training") && operation.attributes.boolean("training");
 }
 
-// Removes the training state, the last result of a recurrent layer. For an lstm, its second result, the cells, exists
-// only with it too.
+// Removes the training state, the last result of a recurrent layer, if it is not needed. The second result of an lstm,
+// the cell states, is then removed as well unless it is needed.
 void drop_training_state(Operation& layer, const Needs& needed) {
   const size_t last = layer.outputs.size() - 1;
   if (needed(layer.output(last))) return;
@@ -165,7 +167,7 @@ void drop_results(Block& block, const Needs& needed) {
   }
 }
 
-// Folds the computation of predicates along the way.
+// Replaces an `if` with known predicate by the branch taken, and folds the computation of predicates.
 Rewriter::Replacement decided(Rewriter& r, const Operation& source) {
   const bool makes_flag =
       source.blocks.empty() && source.outputs.size() == 1 && source.output()->dtype() == DType::boolean;

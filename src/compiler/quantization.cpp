@@ -1,4 +1,4 @@
-// Inserts quantization into a graph: finds the tensors to quantize and adds the operations.
+// Inserts quantization into a graph: finds the tensors to quantize, and adds quantize and dequantize operations.
 //
 //   %c = convolution2d(%x, %w)                     %quantize = quantize(%x, %sx) : int8
 //   %b = convolution2d(%x, %v)                     %dequantize = dequantize(%quantize, %sx)
@@ -11,9 +11,9 @@
 //                                                  %y = convolution2d(dequantize(%quantize_2, %sh),
 //                                                                     dequantize(%iu, %su) {axis=3})
 // (%w, %v, %u are float constants, %iw, %iv, %iu are int8 constants, and all %s are float32 scales, per channel for
-// weights. The other scales, the zero points, which are 0 here, and the dtypes are given by the caller. Each dequantize
-// is a separate operation.) If two results are added, one is not quantized, so that a kernel can accumulate into it.
-// The pass in quantize.cpp turns the result into integer arithmetic.
+// weights. The caller specifies the other scales, the zero points (0 in this example), and the dtypes. Each dequantize
+// is a separate operation.) If the results of two convolutions are added, one of them is not quantized, so that a
+// kernel can add the other to its unrounded sums. The pass in quantize.cpp turns the result into integer arithmetic.
 #include "mpsgraph/compiler/quantization.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// The output-channel axis of the constant weights; -1 if the operation cannot become an integer one.
+// The output-channel axis of the constant weights; -1 if the operation cannot become an integer operation.
 int outputs_axis(const Operation& operation) {
   const bool convolution = operation.is("convolution2d");
   if (!convolution && !operation.is("matrix_multiplication")) return -1;
@@ -47,7 +47,8 @@ int outputs_axis(const Operation& operation) {
   return weights.type.shape[in] % 4 == 0 && weights.type.shape[in] > 0 ? out : -1;
 }
 
-// Whether the tensor is the result of such an operation, possibly with a bias, to which a kernel can add a residual.
+// Whether the tensor is the result of a quantizable convolution or matmul, possibly with a bias, to which a kernel can
+// add a residual.
 bool is_sum_of_products(const Tensor* tensor, const Users& users) {
   const Operation* maker = tensor->operation;
   if (users.of(tensor).size() != 1) return false;
@@ -60,7 +61,7 @@ bool is_sum_of_products(const Tensor* tensor, const Users& users) {
   return outputs_axis(*maker) >= 0;
 }
 
-// Whether integer arithmetic continues after this sum. If not, a residual is better left unquantized.
+// Whether the sum is used in integer arithmetic. If not, its residual is better left unquantized.
 bool becomes_bytes(const Tensor* sum, const Users& users) {
   const Operation* user = users.only(sum);
   const Tensor* value = user && user->is("relu") ? user->output() : sum;
@@ -88,7 +89,7 @@ Program as_program(const Graph& graph, const std::vector<Tensor*>& inputs, const
   return program;
 }
 
-// Quantizes and dequantizes a value.
+// Quantizes a value and dequantizes the result.
 Tensor* rounded(Graph& graph, Tensor* value, const Quantized& how) {
   Builder b(graph);
   std::vector<Tensor*> steps{b.scalar(DType::float32, how.scale)};
@@ -99,7 +100,7 @@ Tensor* rounded(Graph& graph, Tensor* value, const Quantized& how) {
   return graph.add("dequantize", operands, {{"dtype", DType::float32}});
 }
 
-// Quantizes weights symmetrically in steps of largest / 127, so -128 is not used.
+// Quantizes weights symmetrically with the scale largest / 127, so -128 is not used.
 Tensor* rounded_weights(Graph& graph, const Operation& constant, int axis, bool per_channel) {
   const ConstantPtr& value = constant.attributes.data("value");
   const Dims& dims = value->dims();
@@ -130,7 +131,7 @@ Tensor* rounded_weights(Graph& graph, const Operation& constant, int axis, bool 
 std::vector<Tensor*> tensors_to_quantize(const Graph& graph, const std::vector<Tensor*>& outputs) {
   Program copy = as_program(graph, {}, outputs, [](Rewriter&, const Operation&) { return std::nullopt; });
   const Users users(copy);
-  std::unordered_set<std::string> names;  // names of operations with one result
+  std::unordered_set<std::string> names;  // names already used by operations with one result
   any_operation(copy, [&](const Operation& operation) {
     const auto add = [&](const Tensor* tensor) {
       const bool constant = tensor->operation->is("constant");
@@ -155,7 +156,7 @@ std::vector<Tensor*> tensors_to_quantize(const Graph& graph, const std::vector<T
 
 Program quantized(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
                   const std::unordered_map<const Tensor*, Quantized>& tensors, bool per_channel) {
-  std::unordered_map<const Operation*, Tensor*> weights;  // by constant
+  std::unordered_map<const Operation*, Tensor*> weights;  // quantized weights; the key is the constant
   return as_program(graph, inputs, outputs, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
     const int axis = operation.parent->owner ? -1 : outputs_axis(operation);
     Operation* made = nullptr;

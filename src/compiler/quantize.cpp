@@ -7,10 +7,10 @@
 //   %a = addition(%b, dequantize(%r, %sr))
 //   %h = relu(%a)
 //   %y = quantize(%h, %sy)
-// Sums of integer products are exact, and are scaled once. Bias, residual, relu, and the last quantize are optional;
-// without the last quantize, the result is float32. The pass runs before expand, which would turn the scales into
-// formulas. Kernels require channels last, one group, a multiple of four input channels, and weights without a zero
-// point. A matmul becomes a 1x1 convolution over rows.
+// Sums of integer products are exact, and are multiplied by a scale only once. Bias, residual, relu, and the last
+// quantize are optional; without the last quantize, the result is float32. The pass runs before expand, which would
+// replace dequantize and quantize with formulas. Kernels require channels last, one group, a multiple of four input
+// channels, and weights without a zero point. A matmul becomes a 1x1 convolution over rows.
 #include <cmath>
 #include <unordered_map>
 
@@ -25,7 +25,7 @@ namespace {
 
 bool is_byte(DType dtype) { return dtype == DType::int8 || dtype == DType::uint8; }
 
-// A scale and a zero point, each a single constant for a whole tensor.
+// A scale and a zero point, each a single constant that applies to a whole tensor.
 struct Steps {
   double scale = 1;
   int64_t zero_point = 0;
@@ -58,7 +58,7 @@ struct Bytes {
   }
 };
 
-// Quantized int8 weights, with one scale or one per output channel.
+// Quantized int8 weights, with a single scale or one scale per output channel.
 struct Weights {
   ConstantPtr value, scale;
 
@@ -87,11 +87,12 @@ struct QuantizedFusion {
   ConstantPtr bias;
   std::optional<Bytes> residual;
   bool relu = false;
-  std::optional<Steps> result;  // nullopt: float32
+  std::optional<Steps> result;  // scale and zero point of the result; nullopt if the result is float32
   const Operation* tail;
 };
 
-// The bias with one number per output channel, from a constant that varies along the last axis only; otherwise null.
+// The bias as one number per output channel, taken from a constant that varies only along the last axis; otherwise
+// null.
 ConstantPtr bias_of(const Tensor* tensor, int64_t outputs) {
   const ConstantPtr* value = constant_of(tensor);
   if (!value || (*value)->dtype() != DType::float32) return nullptr;

@@ -1,6 +1,6 @@
 // Copies graphs with replacements, and computes which operations of a program are needed.
 //
-// Each step takes time proportional to its operation, so rewriting is linear in the size of the graph.
+// Each operation takes time proportional to its own size, so rewriting is linear in the size of the graph.
 #include "compiler/rewrite.h"
 
 #include <algorithm>
@@ -78,7 +78,8 @@ Operation* Rewriter::append(const Operation& source, std::vector<Tensor*> inputs
                                free_name(source.name), std::move(types), std::move(blocks));
   copy->location = source.location;
   for (const Operation* before : source.control_dependencies) {
-    // Operations that were replaced by older tensors need no edge any more, because effects keep their order anyway.
+    // A dependency on an operation that was replaced with an older tensor is dropped, because effects keep their order
+    // anyway.
     if (operations_[before->id]) copy->control_dependencies.push_back(operations_[before->id]);
   }
   stand_for(source, copy);
@@ -166,7 +167,8 @@ bool any_within(const Block& block, const std::function<bool(const Operation&)>&
   return false;
 }
 
-// Finds the operations of a block, by number, that are wanted or contain one that is. Returns whether there are any.
+// Finds the operations of a block for which `wanted` returns true, or whose blocks contain such an operation. The
+// result is indexed by operation id. Returns whether any operation was found.
 bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vector<bool>& found) {
   bool any = false;
   for (const auto& operation : block.operations) {
@@ -179,11 +181,12 @@ bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vect
 }
 
 bool has_effect(const Operation& operation) { return is_effect(operation); }
-// Operations that belong to a block of control flow although no result needs them.
+// Operations that run whenever their block runs, although no result needs them.
 bool speaks(const Operation& operation) { return operation.is("print") || operation.is("check"); }
 
-// Marks everything reachable from the operations on the stack, and within reached blocks the operations in `within`.
-// With `effects`, control dependencies are followed only to effects; for others, their order alone suffices.
+// Marks all operations that the operations on the stack depend on. In the blocks of a marked operation, the operations
+// in `within` are marked too. If `effects` is given, control dependencies are followed only to operations with effects;
+// for other operations the order alone suffices.
 void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, const std::vector<bool>& within,
            const std::vector<bool>* effects) {
   auto push = [&](const Operation* operation) {

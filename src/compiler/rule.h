@@ -1,4 +1,4 @@
-// Rule: inspects one operation of a program, and creates its replacement.
+// Rule: a function that inspects one operation of a program and creates its replacement.
 #pragma once
 
 #include <string_view>
@@ -12,11 +12,12 @@
 
 namespace mpsgraph::compiler {
 
-// Thrown when a rule starts to create operations while the graph is still untouched, to report that it applies.
+// Thrown by Site when a rule starts to create operations while nothing has been copied, to report that the rule
+// applies.
 struct Applies {};
 
 // The operation that a rule inspects: its operands in the new graph, and helpers to create its replacement. While
-// nothing has been copied, the operands are those of the source, for inspection only.
+// nothing has been copied, the operands are the tensors of the source graph, for inspection only.
 class Site {
  public:
   Rewriter& rewriter;
@@ -37,7 +38,7 @@ class Site {
   Tensor* make(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
     return made().create(source, kind, std::move(inputs), std::move(attributes))->output();
   }
-  // x broadcast to the operation's shape.
+  // The tensor x, broadcast to the shape of the operation's result.
   Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b().ints(dims())}); }
   Tensor* filled(double value) const {
     return made().constant(source, ConstantData::splat(type().dtype, dims(), value));
@@ -50,14 +51,14 @@ class Site {
   }
 };
 
-using Rule = Tensor* (*)(Site&);  // returns null if it does not apply
+using Rule = Tensor* (*)(Site&);  // returns null if the rule does not apply
 
-// The operand of the operation that computes `x` if it is of this kind; otherwise null.
+// If `x` is the result of an operation of this kind, that operation's first operand; otherwise null.
 inline Tensor* operand_of(const Tensor* x, std::string_view kind) {
   return x->operation->is(kind) ? x->operation->input(0) : nullptr;
 }
 
-// The permutation with axes counted from the front.
+// The permutation of a transpose, with axes counted from the front.
 inline Ints permutation_of(const Operation& transpose) {
   Ints permutation = transpose.attributes.integers("permutation");
   const int rank = static_cast<int>(permutation.size());

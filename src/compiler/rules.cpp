@@ -20,7 +20,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// The value shared by all elements of a constant; nullopt otherwise.
+// The value shared by all elements of a constant; nullopt if x is not such a constant.
 std::optional<double> number(const Tensor* x) {
   if (!x->operation->is("constant")) return {};
   const ConstantPtr& value = x->operation->attributes.data("value");
@@ -74,7 +74,7 @@ Tensor* multiply_by_itself(Site& s) { return s.in[0] == s.in[1] ? s.make("square
 
 Tensor* divide_by_one(Site& s) { return is_number(s.in[1], 1) ? s.fit(s.in[0]) : nullptr; }
 
-// x / 2ⁿ = x · 2⁻ⁿ exactly, as long as 2⁻ⁿ is a normal number of the dtype.
+// x / 2ⁿ = x · 2⁻ⁿ holds exactly if 2⁻ⁿ is a normal number of the dtype.
 Tensor* divide_by_power_of_two(Site& s) {
   auto divisor = number(s.in[1]);
   if (!divisor || !s.real()) return nullptr;
@@ -96,13 +96,14 @@ Tensor* power_of_number(Site& s) {
   if (*exponent == 1) return x;
   if (*exponent == 2) return s.make("square", {x});
   if (!s.real()) return nullptr;
-  if (*exponent == 0) return s.filled(1);  // even for NaN
+  if (*exponent == 0) return s.filled(1);  // holds even if x is NaN
   if (*exponent == 3) return s.make("multiplication", {x, s.b().unary("square", x)});
   if (*exponent == -1) return s.make("reciprocal", {x});
   return nullptr;
 }
 
-// |−x|, |(|x|)|, |x|², (−x)²: the sign does not matter. Not for unsigned dtypes, where −x is a different number.
+// In |−x|, |(|x|)|, |x|², and (−x)², the sign of the operand does not matter. This does not hold for unsigned dtypes,
+// where −x is a different number.
 Tensor* sign_does_not_matter(Site& s) {
   if (!is_signed(s.type().dtype)) return nullptr;
   for (std::string_view kind : {"negative", "absolute"}) {
@@ -119,7 +120,7 @@ Tensor* not_of_comparison(Site& s) {
   return nullptr;
 }
 
-// For logical_and, true is neutral and false determines the result; for logical_or it is the other way round.
+// For logical_and, true is neutral and false determines the result; for logical_or, the roles are exchanged.
 Tensor* logic_with_constant(Site& s) {
   const double neutral = s.source.is("logical_and") ? 1 : 0;
   for (int i : {0, 1}) {
@@ -136,7 +137,8 @@ Tensor* select_decided(Site& s) {
 
 Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
 
-// Half precision cast to a wider dtype and back is unchanged; cast to a wider dtype twice, one cast suffices.
+// A half-precision value is unchanged by a cast to a wider dtype and back. Two consecutive casts to wider dtypes are
+// replaced with one.
 Tensor* cast_of_wider(Site& s) {
   Tensor* before = operand_of(s.in[0], "cast");
   if (!before || !is_half(before->dtype())) return nullptr;
@@ -151,8 +153,9 @@ Tensor* cast_of_sum(Site& s) {
   return s.make("reduction_sum", {s.b().cast(before, DType::float32)}, s.in[0]->operation->attributes);
 }
 
-// Operands that are broadcasts, or constants of one repeated number, are used in their small form: the operation
-// broadcasts by itself, and computes each element only once if all operands are broadcast alike.
+// Operands that are broadcasts, or constants with equal elements, are replaced with their small form, because the
+// operation broadcasts by itself. If all operands are broadcast along the same axes, each element is computed only
+// once.
 Tensor* narrow_operands(Site& s) {
   std::vector<Tensor*> narrow = s.in;
   bool changed = false;
@@ -184,8 +187,8 @@ bool states(const Tensor* shape, const Dims& dims) {
   return op.is("constant") && shape->dtype() == DType::int64 && op.attributes.data("value")->integers() == dims;
 }
 
-// In a reshape of a reshape, or a broadcast of a broadcast, only the last shape matters. It is given as int64 without
-// -1.
+// In a reshape of a reshape, or a broadcast of a broadcast, only the last shape matters. The shape is written as int64,
+// with -1 resolved.
 Tensor* last_shape_counts(Site& s) {
   Tensor* before = operand_of(s.in[0], s.source.kind());
   if (!before && states(s.in[1], s.dims())) return nullptr;
@@ -194,7 +197,7 @@ Tensor* last_shape_counts(Site& s) {
 
 Tensor* transpose_in_place(Site& s) {
   const Ints permutation = permutation_of(s.source);
-  // Axes of size 1 can move freely; check whether the order of the others is preserved.
+  // Axes of size 1 can move freely, so only the order of the other axes must be preserved.
   int64_t last = -1;
   bool ordered = true;
   for (int64_t axis : permutation) {
@@ -214,8 +217,8 @@ Tensor* transpose_of_transpose(Site& s) {
   return s.make("transpose", {x}, {{"permutation", both}});
 }
 
-// The attributes of a slice after axis i has moved to place_of(i), and the number of elements it takes of each axis;
-// nullopt if it takes none.
+// The attributes of a slice after axis i has been moved to index place_of(i). `counts` receives the number of elements
+// along each axis. Returns nullopt if the slice is empty.
 template <class Place>
 std::optional<Attributes> moved_slice(const Attributes& slice, const Dims& dims, const Place& place_of, Dims& counts) {
   const size_t rank = dims.size();
@@ -235,7 +238,7 @@ std::optional<Attributes> moved_slice(const Attributes& slice, const Dims& dims,
   return Attributes{{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}};
 }
 
-// Slice before transposing, so that less is transposed.
+// Moves a slice before a transpose, so that fewer elements are transposed.
 Tensor* slice_of_transpose(Site& s) {
   Tensor* x = s.in.size() == 1 ? operand_of(s.in[0], "transpose") : nullptr;
   if (!x) return nullptr;
@@ -249,7 +252,7 @@ Tensor* slice_of_transpose(Site& s) {
   return s.make("reshape", {s.b().transpose(slice, permutation), s.b().ints(s.dims())});  // an axis was squeezed
 }
 
-// The reverse order for the slice's gradient.
+// For the gradient of a slice, moves the transpose before slice_gradient.
 Tensor* transpose_of_slice_gradient(Site& s) {
   Tensor* incoming = operand_of(s.in[0], "slice_gradient");
   if (!incoming) return nullptr;
@@ -278,7 +281,8 @@ Tensor* concat_of_fewer(Site& s) {
 
 Tensor* split_in_one(Site& s) { return s.source.outputs.size() == 1 ? s.in[0] : nullptr; }
 
-// Removes a slice that takes everything in order. The result then has the operand's type, and so does the gradient.
+// Removes a slice that selects all elements in order. The type of the result then equals that of the operand. The rule
+// also applies to the gradient of such a slice.
 Tensor* whole_slice(Site& s) {
   if (s.in[0]->type != s.type() || s.attributes().integer("squeeze_mask") != 0) return nullptr;
   for (int axis = 0; axis < s.type().shape.rank(); ++axis) {
@@ -287,7 +291,7 @@ Tensor* whole_slice(Site& s) {
   }
   return s.in[0];
 }
-// A dynamic slice or update with known starts becomes an ordinary one.
+// A dynamic slice or update whose starts are known becomes an ordinary slice or update.
 Tensor* slice_from_known_starts(Site& s) {
   const bool updates = s.in.size() == 3;
   const ConstantPtr* known = constant_of(s.in.back());
@@ -298,11 +302,11 @@ Tensor* slice_from_known_starts(Site& s) {
   int64_t open = 0;
   for (size_t axis = 0; axis < source.size(); ++axis) {
     const std::optional<int64_t> start = ops::window_start(given[axis], sizes[axis], strides[axis], source[axis]);
-    if (!start) return nullptr;  // the kernel reports the error
+    if (!start) return nullptr;  // the start is out of range, which the kernel reports
     const int64_t end = *start + sizes[axis] * strides[axis];
     starts.push_back(*start);
     ends.push_back(std::max<int64_t>(end, 0));
-    open |= int64_t{end < 0} << axis;  // backward to the first element
+    open |= int64_t{end < 0} << axis;  // a backward slice that ends with the first element
   }
   s.in.pop_back();
   return s.make(updates ? "slice_update_data" : "slice", s.in,
@@ -317,7 +321,7 @@ Tensor* tiled_once(Site& s) { return all_equal(s.attributes().integers("multipli
 
 // ---- reductions and products ----
 
-// Axes of size 1 need no reduction; the remaining axes are listed in order, counted from the front.
+// Axes of size 1 need no reduction. The remaining axes are listed in ascending order, counted from the front.
 Tensor* needed_axes(Site& s) {
   if (s.in[0]->type == s.type()) return s.in[0];
   const Ints& stated = s.attributes().integers("axes");
@@ -331,7 +335,7 @@ Tensor* needed_axes(Site& s) {
   return axes == stated ? nullptr : s.make(s.source.kind(), {s.in[0]}, {{"axes", axes}});
 }
 
-// A batch of rows times one matrix becomes a single matmul over all rows.
+// A batch of matrices times a single matrix becomes one matmul over all rows.
 Tensor* flatten_rows(Site& s) {
   const Shape &a = s.in[0]->shape(), &b = s.in[1]->shape();
   if (a.rank() <= 2 || b.rank() != 2) return nullptr;
@@ -342,7 +346,8 @@ Tensor* flatten_rows(Site& s) {
   return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 
-// Whether the windows of one row adjoin without gaps, so that each is a contiguous row of a matrix.
+// Whether the windows of a convolution divide each image row into adjacent pieces without gaps, so that each window is
+// a contiguous row of a matrix.
 bool cuts_rows(const Attributes& a, const Dims& source, const Dims& weights) {
   if (a.string("data_layout") != "NHWC" || a.string("weights_layout") != "HWIO" || a.integer("groups") != 1)
     return false;
@@ -442,7 +447,7 @@ static Tensor* applied(const std::vector<Rule>* of_kind, Site site) {
   return site.source.definition->elementwise ? narrow_operands(site) : nullptr;
 }
 
-// Usually no rule applies, which this detects before anything is copied.
+// Whether a rule applies. Usually none does, which is detected before anything is copied.
 static bool applies(const std::vector<Rule>* of_kind, const Site& site) {
   try {
     return applied(of_kind, site) != nullptr;

@@ -1,17 +1,16 @@
 // Rules for rows that are looked up in a table and multiplied by weights, as in a recurrent layer after an embedding,
-// forward and backward. A batch of text has thousands of words but few distinct ones: if a table has fewer rows than
-// are looked up in it, the table is multiplied instead.
+// and for the gradients of such products. A batch of text has thousands of words but few distinct words. If more rows
+// are looked up in a table than it has, the table is multiplied by the weights instead of the looked-up rows.
 //
 //   %e = gather(%table, %i)                      %p = matrix_multiplication(%table, %w)
 //   %y = matrix_multiplication(%e, %w)      ->   %y = gather(%p, %i)
-// Backward, the incoming gradient %d is summed by rows of the table first:
+// In the gradients, the incoming gradient %d is first summed for each row of the table:
 //   %s = gather_gradient(%d, %i)
 //   %dw = transpose(%e) · %d                ->   %dw = transpose(%used) · %s
 //   %dt = gather_gradient(%d · %wt, %i)     ->   %dt = %s · %wt
-// %used is the table with zeros in rows that are not looked up, so that their values, such as NaN, cannot reach a
-// gradient. For the same reason, these rows of %dt are set to zero in case a weight is infinite.
-// All indices must be in range, because an out-of-range index selects a row of zeros, which would give NaN with an
-// infinite weight.
+// %used is the table with zeros in rows that are not looked up, so that a NaN in such a row cannot reach a gradient.
+// The same rows of %dt are set to zero, because an infinite weight would turn them into NaN. All indices must be in
+// range, because an out-of-range index selects a row of zeros, which would give NaN with an infinite weight.
 #include "compiler/rules_lookups.h"
 
 #include <algorithm>
@@ -24,7 +23,8 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Minimum number of multiplications saved per moved element; with fewer, moving takes as long as multiplying.
+// Minimum number of multiplications saved per moved element. With fewer, moving an element takes as long as
+// multiplying.
 constexpr int64_t worth_moving = 32;
 
 bool picks_rows(const Attributes& a) { return a.integer("axis") == 0 && a.integer("batch_dimensions") == 0; }
@@ -36,7 +36,7 @@ bool looks_up(const Tensor* x) {
          gather.input(1)->shape().known() && picks_rows(gather.attributes);
 }
 
-// Whether all rows, of more than one element, are kept intact.
+// Whether the operation keeps all rows intact, where rows have more than one element.
 bool keeps_rows(const Shape& before, const Shape& after) {
   if (!before.known() || !after.known() || before.rank() < 2 || after.rank() < 1) return false;
   const int64_t width = before[before.rank() - 1];
@@ -74,7 +74,8 @@ bool lie_inside(const Tensor* indices, int64_t rows) {
   });
 }
 
-// Whether the table has so few rows that multiplying each of the `picks` looked-up rows would cost more than moving it.
+// Whether the table has so few rows that multiplying all `picks` looked-up rows would cost more than multiplying the
+// table and then moving the rows.
 bool few(int64_t rows, int64_t picks, int64_t multiplications) {
   return rows < picks && (picks - rows) * multiplications >= worth_moving * picks;
 }
@@ -82,13 +83,13 @@ bool few(int64_t rows, int64_t picks, int64_t multiplications) {
 bool is_exact(DType dtype) { return dtype == DType::float32 || dtype == DType::float64; }
 bool is_matrix(const Tensor* x) { return x->shape().rank() == 2 && x->shape().known(); }
 
-// The incoming gradients summed by row of a table with `rows` rows.
+// The sum of the incoming gradients for each of the `rows` rows of a table.
 Tensor* by_rows(Site& s, Tensor* incoming, Tensor* indices, int64_t rows) {
   const int64_t width = incoming->shape()[incoming->shape().rank() - 1];
   return s.b().graph().add("gather_gradient", {incoming, indices, s.b().ints({rows, width})}, {{"axis", int64_t{0}}});
 }
 
-// x, with as many rows as the table, and zeros in rows that no index selects.
+// The tensor x, which has one row per table row, with zeros in the rows that no index selects.
 Tensor* of_used_rows(Site& s, Tensor* x, Tensor* indices) {
   const TensorType one{x->dtype(), Shape{indices->shape().elements(), 1}};
   Tensor* count = by_rows(s, s.b().filled(one, 1), indices, x->shape()[0]);
@@ -146,7 +147,8 @@ Tensor* bias_of_lookup(Site& s) {
     const Operation& gather = *s.in[i]->operation;
     Tensor* table = gather.input(0);
     const int64_t rows = table->shape()[0], width = table->shape()[1];
-    // An addition after a matmul is fused with it; after anything else it would be an additional pass over memory.
+    // An addition after a matmul is fused with the matmul. After any other operation it would be an additional pass
+    // over memory.
     if (!table->operation->is("matrix_multiplication") || rows >= gather.input(1)->shape().elements()) continue;
     const Shape& shape = bias->shape();
     if (shape.rank() < 1 || shape.elements() != width || shape[shape.rank() - 1] != width) continue;

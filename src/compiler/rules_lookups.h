@@ -1,15 +1,15 @@
-// Rules of simplify for rows looked up in a table, and for their gradients.
+// Rules of simplify for rows looked up in a table, and for the gradients of such lookups.
 #pragma once
 
 #include "compiler/rule.h"
 
 namespace mpsgraph::compiler {
 
-// Operations that move whole rows move the indices instead.
+// Replace operations that move whole looked-up rows with operations that move the indices.
 Tensor* moved_lookup(Site&);  // for transpose and reshape
 Tensor* moved_gradient(Site&);  // for gather_gradient
 
-// If a table has fewer rows than are looked up in it, the table's rows are multiplied instead.
+// If more rows are looked up in a table than it has, multiply the table's rows instead of the looked-up rows.
 Tensor* product_of_lookup(Site&);  // for matrix_multiplication: the looked-up rows times weights
 Tensor* bias_of_lookup(Site&);  // for addition
 // For matrix_multiplication: the looked-up rows times their incoming gradients.

@@ -6,12 +6,13 @@
 //   %u = fused_elementwise(%w, %rate, %d) { ... }               %update = assign(%v, %u)
 //   %update = assign(%v, %u)                           ... the gradients of all layers before
 //
-// The memory of a gradient can then be reused for the next one, where before all gradients were alive until the end,
-// and the update finds the gradient in cache. Only large values count: many small updates stay together, because a
-// backend merges them into one kernel. A call without results passes values to another thread or process, which can
-// work on them meanwhile, so it runs as soon as its operands are available. A call without operands waits for others:
-// it runs after everything that does not depend on such calls, directly followed by the updates that need no later
-// call.
+// The memory of a gradient can then be reused for the next gradient, whereas otherwise all gradients would stay alive
+// until the end. The update also finds the gradient in cache. Only large values are considered: many small updates stay
+// together, because a backend merges them into one kernel.
+//
+// A call without results passes values to another thread or process, which can process them in the meantime. Such a
+// call runs as soon as its operands are available. A call without operands waits for another thread or process. It runs
+// after all operations that do not depend on such calls, directly followed by the updates that need no later call.
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -24,7 +25,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// In bytes. Below this size, another kernel launch costs more than the memory is worth.
+// In bytes. For a smaller value, an additional kernel launch costs more than reusing the memory saves.
 constexpr int64_t worthwhile = int64_t{256} << 10;
 constexpr int64_t negligible = 1024;
 
@@ -73,13 +74,13 @@ class Schedule {
   }
 
  private:
-  // The memory that holds a value and its aliases.
+  // The memory that holds a value and all its aliases.
   struct Memory {
-    int64_t bytes;  // 0 if it is not freed: variables, constants, feeds, targets
-    int left = 0;  // operations that use it and have not run yet
-    int64_t sum = 0;  // sum of their positions, which identifies the last one
+    int64_t bytes;  // 0 if the memory is not freed, as for variables, constants, feeds, and targets
+    int left = 0;  // number of operations that use the memory and have not run yet
+    int64_t sum = 0;  // sum of the positions of these operations; if one is left, this is its position
   };
-  // Operations that must run before this one, not counting early ones.
+  // The operations, except early ones, that must still run before this one.
   struct Waiting {
     int count = 0;
     int64_t sum = 0;
@@ -127,7 +128,7 @@ class Schedule {
     }
   }
 
-  // Runs an operation after everything it needs. An early operation keeps its place, or moves before its first user.
+  // Runs an operation after everything it needs. An early operation keeps its position, or moves before its first user.
   void run_with_needs(int i) {
     std::vector<int> needs, look{i};
     while (!look.empty()) {
@@ -151,17 +152,18 @@ class Schedule {
       if (--memory.left == 1 && memory.bytes >= worthwhile) found.push_back(static_cast<int>(memory.sum));
     }
     for (int user : users_[i]) {
-      if (early_[i]) break;  // early operations are not counted
+      if (early_[i]) break;  // early operations are not counted in waiting_
       Waiting& waiting = waiting_[user];
       waiting.sum -= i;
       if (--waiting.count == 0) found.push_back(user);
       if (waiting.count == 1 && operation(user).is("assign")) found.push_back(static_cast<int>(waiting.sum));
     }
-    candidates_.insert(candidates_.begin(), found.begin(), found.end());  // an assign directly follows its value
+    // placed first, so that an assign directly follows the computation of its value
+    candidates_.insert(candidates_.begin(), found.begin(), found.end());
   }
 
   bool should_run_now(int i) const {
-    if (is_alias(operation(i))) return true;  // aliases are free, and a worthwhile operation may need them
+    if (is_alias(operation(i))) return true;  // aliases cost nothing, and an operation that frees memory may need one
     if (hasty_[i]) return true;
     int64_t gain = 0;
     for (int m : touched_[i])
@@ -172,7 +174,7 @@ class Schedule {
     return gain >= worthwhile;
   }
 
-  // Whether a value's only use is an assign that can run immediately; it then needs no memory of its own.
+  // Whether a value's only use is an assign that can run immediately. The value then needs no memory of its own.
   bool goes_into_variable(const Tensor& value) const {
     const Memory& memory = memories_[memory_.at(&value)];
     if (memory.left != 1) return false;
@@ -184,19 +186,22 @@ class Schedule {
   const Dependencies dependencies_;
   const std::vector<std::vector<int>> users_;
   std::unordered_map<const Operation*, int> place_;
-  // Operations that read the results of each operation. users_ also includes those that must run after it.
+  // For each operation, the operations that read its results. users_ also contains those that must run after it for
+  // other reasons.
   std::vector<std::vector<int>> readers_;
-  std::unordered_map<const Tensor*, int> memory_;  // value -> index into memories_
+  std::unordered_map<const Tensor*, int> memory_;  // maps a value to its index in memories_
   std::vector<Memory> memories_;
-  std::vector<std::vector<int>> touched_;  // by operation, each memory once
-  // Values available when a run starts, and small ones computed from these, such as rates and corrections.
+  std::vector<std::vector<int>> touched_;  // for each operation, the memories it uses, without duplicates
+  // Whether an operation is early: its values are available when a run starts, or are small and computed from such
+  // values, e.g. learning rates.
   std::vector<bool> early_;
-  std::vector<bool> hasty_;  // calls without results, and cheap operations that lead to nothing else
-  // For calls that wait for others, and the cheap operations and assigns after them: the last such call.
+  // whether an operation is a call without results, or a cheap operation that is needed only by such calls
+  std::vector<bool> hasty_;
+  // For calls that wait for others, and the cheap operations and assigns after them: the last such call they depend on.
   std::vector<int> late_;
   std::vector<Waiting> waiting_;
   std::vector<bool> done_;
-  std::deque<int> candidates_;  // operations that may have become worthwhile
+  std::deque<int> candidates_;  // operations that may have become worth running early
   std::vector<int> order_;
 };
 

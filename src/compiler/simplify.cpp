@@ -1,11 +1,10 @@
-// simplify: algebra, merged duplicates, forwarded variable reads, and resolved branches, repeated until nothing
-// changes.
+// simplify: applies algebra, merges duplicates, forwards variable reads, and resolves branches, until nothing changes.
 //
 //   %a = addition(%x, %zero)                     %a: %x
 //   %b = exponent(%x); %c = exponent(%x)   ->    %c: %b
 //   assign(%v, %y); %r = read(%v)                %r: %y
-// Each round rebuilds the program once. The number of rounds is limited; the result of the last one is valid, just not
-// fully simplified.
+// Each round rebuilds the program once. The number of rounds is limited. If the limit is reached, the program is valid
+// but may not be fully simplified.
 #include <functional>
 #include <unordered_map>
 
@@ -52,7 +51,7 @@ bool same_operation(const Operation& a, const Operation& b) {
   return (a.inputs == b.inputs || swapped) && a.attributes == b.attributes;
 }
 
-// Whether an operation is pure: not a placeholder or variable, and not affected by or affecting a variable.
+// Whether an operation is pure, i.e. it is not a placeholder or variable, and neither reads nor changes a variable.
 bool is_pure(const Operation& op) {
   static constexpr std::string_view others[] = {"placeholder", "variable", "argument", "undefined", "read"};
   for (std::string_view kind : others) {
@@ -84,7 +83,7 @@ class Round {
  private:
   struct Value {
     const Tensor* source;
-    const Block* block;  // the value is known in this block and in blocks within it
+    const Block* block;  // the value is known in this block and in all blocks nested in it
   };
 
   Rewriter::Replacement changed(Rewriter::Replacement replacement) {
@@ -92,8 +91,8 @@ class Round {
     return replacement;
   }
 
-  // While nothing has been copied, operations are compared in the source graph; afterwards in the new graph, where
-  // operations whose operands were merged have equal operands.
+  // While nothing has been copied, operations are compared in the source graph. Afterwards they are compared in the new
+  // graph, where operations whose operands were merged have equal operands.
   Rewriter::Replacement merged(Rewriter& r, const Operation& source) {
     if (r.is_untouched()) {
       const Operation* same = same_as(source, source.parent);
@@ -118,7 +117,7 @@ class Round {
     return nullptr;
   }
 
-  // Replaces the source operations collected for comparison by their copies in the new graph.
+  // Replaces the operations of the source graph that were collected for comparison with their copies in the new graph.
   void begin_anew(Rewriter& r) {
     std::unordered_multimap<size_t, const Operation*> copies;
     for (const auto& [hash, source] : made_) {
@@ -142,7 +141,8 @@ class Round {
     return {};
   }
 
-  // Forgets the values of variables assigned in blocks that are kept, because these may run any number of times.
+  // Forgets the values of variables that are assigned in blocks of control flow, because a block may run any number of
+  // times.
   Rewriter::Replacement control_flow(Rewriter& r, const Operation& source) {
     if (auto taken = taken_branch(r, source)) return changed(std::move(taken));
     forget_assigned(source);

@@ -1,4 +1,4 @@
-// Specialization: the part of a user's graph that one executable needs, with the fed types.
+// Specialization: extracts the part of a user's graph that one executable needs, with the types of the feeds.
 //
 //   %x = placeholder() {type=float32[-1,2]}             %x = placeholder() {type=float32[3,2]}
 //   %s = sin(%x) : float32[-1,2]                  ->    %constant = constant() {value=int32[2] [0x00000003,0x00000002]}
@@ -6,13 +6,14 @@
 //   %y = reshape(%x, %n) : float32[-1,2]
 // (The target is %y, and float32[3,2] is fed.)
 //
-// In one walk in creation order, each needed operation is copied, and its types are inferred again from what is now
-// known. Shape arithmetic is folded along the way, so that everything a shape depends on is a constant in the result.
-// At an operation that needs values only known at run time, the graph is cut: the operations before it become the
-// program, and the remainder (Rest) is specialized when a run has computed the values. Values that determine no shape
-// never cause a cut; they stay data. For a slice whose range is given by tensors, the number of elements determines the
-// shape, but not where the slice begins. If %n above were fed, the program would consist of the placeholders, and the
-// rest of the reshape. Errors name the placeholder or the operation, and where it was built.
+// In one walk in creation order, each needed operation is copied, and its types are inferred again from the types and
+// values now known. Shape arithmetic is folded along the way, so that every value on which a shape depends is a
+// constant in the result. At the first operation that needs values only known at run time, the graph is divided: the
+// operations before it become the program, and the remainder (Rest) is specialized when a run has computed the values.
+// Values that determine no shape never divide a graph; they stay data. For a slice whose range is given by tensors, the
+// number of elements determines the shape, but the start does not. If %n in the example were fed, the program would
+// consist of the placeholders, and the rest would consist of the reshape. Errors name the placeholder or the operation,
+// and where it was built.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,11 +29,12 @@ namespace {
 
 constexpr int64_t max_folded_elements = 64;  // enough for shapes and indices into them
 
-// Thrown to stop specialization at an operation that needs the values of tensors of the source.
+// Thrown to end specialization at an operation that needs the run-time values of tensors of the source graph.
 struct DataDependent {
   const Operation* operation;
   std::vector<const Tensor*> deciding;
-  std::optional<ops::SlicePlaces> places = {};  // for a slice, in the program: the number of elements decides instead
+  // for a slice: its range as tensors of the program, of which only the number of elements must be known
+  std::optional<ops::SlicePlaces> places = {};
 };
 
 class Specializer {
@@ -47,7 +49,7 @@ class Specializer {
     for (const auto& [placeholder, type] : feeds) feed(placeholder, type);
   }
 
-  // Replaces a feed by its now known value.
+  // Replaces a feed with a constant once its value is known.
   void decide(const Tensor& placeholder, ConstantPtr value) {
     rewriter_.stand_for(placeholder, rewriter_.graph().add("constant", {}, {{"value", std::move(value)}}));
   }
@@ -142,10 +144,11 @@ class Specializer {
       for (size_t i = 0; i < op.blocks.size(); ++i)
         blocks.push_back(rewriter_.copy_block(*op.blocks[i], argument_types(op, i, inputs, blocks)));
     } catch (DataDependent& data_dependent) {
-      data_dependent.operation = &op;  // the control-flow operation as a whole waits
+      data_dependent.operation = &op;  // the control-flow operation as a whole waits for the values
       throw;
     } catch (const ShapeError&) {
-      // A branch that is invalid for the fed types may be one that is not taken.
+      // A branch that is invalid for the fed types may be the one that is not taken, so specialization waits for the
+      // predicate.
       if (!op.is("if") || op.parent != &source_.root() || inputs[0]->operation->is("constant")) throw;
       throw DataDependent{&op, {op.inputs[0]}};
     }
@@ -173,8 +176,7 @@ class Specializer {
     return results;
   }
 
-  // The branch that can replace an `if`, because its predicate is known and only its results are needed; otherwise
-  // null.
+  // The branch that replaces an `if` because its predicate is known and only its results are needed; otherwise null.
   static const Block* taken_branch(const Operation& op, const std::vector<Tensor*>& inputs) {
     if (!op.is("if") || op.outputs.empty()) return nullptr;
     const std::optional<Ints> predicate = constant_value(inputs[0]);
@@ -191,7 +193,7 @@ class Specializer {
     return is_effect(op) || std::ranges::any_of(op.blocks, inner);
   }
 
-  // The constant value of shape arithmetic on known operands; otherwise null.
+  // The constant result of shape arithmetic on known operands; otherwise null.
   Tensor* known(const Operation& op, const Operation& copy) {
     if (copy.outputs.size() != 1 || op.is("constant")) return nullptr;
     const TensorType& type = copy.output()->type;
@@ -204,8 +206,8 @@ class Specializer {
     return std::ranges::any_of(copy.inputs, [&](const Tensor* input) { return of_shapes_.contains(input); });
   }
 
-  // Sizes computed in floating point, such as by the scale factor of a resize. The value is the one a run would
-  // compute.
+  // The constant result of computing sizes in floating point, such as with the scale factor of a resize. It equals the
+  // value that a run would compute.
   Tensor* known_numbers(const Operation& op, const Operation& copy) {
     if (!copy.definition->elementwise && !is_shape_arithmetic(op.kind())) return nullptr;
     if (!has_input_of_shapes(copy) || is_effect(op) || !copy.control_dependencies.empty()) return nullptr;
@@ -242,7 +244,7 @@ class Specializer {
     return types;
   }
 
-  // Determines the types of carried values that start at zero from the values that replace them.
+  // Determines the types of carried values that start at zero from the values that replace them after an iteration.
   static void settle_from_zero(const Operation& op, const std::vector<std::unique_ptr<Block>>& blocks) {
     const std::vector<Tensor*>& next = blocks.back()->results;
     const auto count = static_cast<size_t>(op.attributes.integer("from_zero"));
@@ -281,7 +283,8 @@ class Specializer {
     }
   }
 
-  // Keeps x where i - j <= lower and j - i <= upper; a negative bound keeps its whole side.
+  // Computes band_part with bounds that are data: keeps x[i, j] where i - j <= lower and j - i <= upper. A negative
+  // bound keeps its whole triangle.
   Tensor* band_of_data(const std::vector<Tensor*>& inputs) {
     Builder b(rewriter_.graph());
     const Dims& dims = inputs[0]->shape().dims();
@@ -302,8 +305,9 @@ class Specializer {
     return b.select(keep, inputs[0], b.scalar_like(inputs[0], 0));
   }
 
-  // Stops at a slice whose starts and ends are only known at run time, to continue once its number of elements is
-  // known. Slices with unknown strides, and slices within blocks, wait for all values.
+  // Ends the program at a slice whose starts and ends are only known at run time. The rest is specialized once the
+  // number of elements of the slice is known. Slices with unknown strides, and slices within blocks, need all their
+  // values instead.
   void wait_for_count(const Operation& op, const std::vector<Tensor*>& inputs) {
     const size_t first = static_cast<size_t>(op.definition->min_inputs);
     const std::optional<Ints> strides = constant_value(inputs[first + 2]);
@@ -321,7 +325,7 @@ class Specializer {
     throw data_dependent;
   }
 
-  // The slice or slice update used in the rest, once the number of elements is known.
+  // The slice or slice update that the rest uses, once the number of elements is known.
   static Tensor* windowed(Rewriter& later, const Operation& op, Tensor* begin, Tensor* count, const Ints& strides) {
     Ints squeezed;
     for (size_t axis = 0; axis < strides.size(); ++axis)
@@ -338,7 +342,7 @@ class Specializer {
     return later.create(op, "dynamic_slice_update_data", {source, update, begin, count}, steps)->output();
   }
 
-  // Stops at an operation that needs the values of its integer operands from `first` on.
+  // Ends the program at an operation that needs the values of its integer operands from operand `first` on.
   [[noreturn]] void wait_for_values(const Operation& op, const std::vector<Tensor*>& inputs, size_t first) {
     DataDependent data_dependent{&op, {}};
     bool reachable = true;
@@ -372,7 +376,7 @@ class Specializer {
       program_.targets.push_back(rewriter_.now(targets_[i]));
       rest->early.push_back(i);
     }
-    Tensor *begin = nullptr, *count = nullptr;  // of a slice that waits, as feeds of the rest
+    Tensor *begin = nullptr, *count = nullptr;  // start and number of elements of a slice, as feeds of the rest
     Rewriter later(source_, remains, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {
       if (!data_dependent.places || &operation != data_dependent.operation) return std::nullopt;
       const Ints strides = *constant_value(rewriter_.now(operation.inputs.back()));
@@ -439,7 +443,7 @@ class Specializer {
     program_.rest = std::move(rest);
   }
 
-  // Operations in the blocks of remaining operations remain too.
+  // Marks the operations in the blocks of a remaining operation as remaining too.
   void mark_blocks(const Block& block, std::vector<bool>& remains) const {
     for (const auto& operation : block.operations) {
       if (!remains[operation->id]) continue;
@@ -450,7 +454,7 @@ class Specializer {
     }
   }
 
-  // The source of a program value that becomes a feed of the rest.
+  // The source of a value of the program that becomes a feed of the rest.
   Rest::Source source_of(Tensor* value) {
     const auto fed = std::find(program_.feeds.begin(), program_.feeds.end(), value);
     if (fed != program_.feeds.end()) return {true, static_cast<size_t>(fed - program_.feeds.begin())};

@@ -1,4 +1,5 @@
-// The users of each value, for passes that fuse operations and must know that intermediate values have no other use.
+// The users of each value, for passes that fuse operations and need to know whether intermediate values have other
+// users.
 #pragma once
 
 #include <unordered_map>
@@ -14,13 +15,14 @@ class Users {
     collect(program.graph->root());
     for (const Tensor* target : program.targets) users_[target].push_back(nullptr);
   }
-  // Operations in order, each as often as the value is one of its operands; null for a target or a block's result.
+  // The operations that use a value, in order, with one entry per operand. An entry is null if the value is a target or
+  // a block's result.
   const std::vector<const Operation*>& of(const Tensor* value) const {
     static const std::vector<const Operation*> nobody;
     const auto found = users_.find(value);
     return found == users_.end() ? nobody : found->second;
   }
-  // The operation that is the only use of a value; null if there are several uses or it is not an operation.
+  // The operation that is the only user of a value; null if there are several uses or the only use is not an operation.
   const Operation* only(const Tensor* value) const {
     const auto& all = of(value);
     return all.size() == 1 ? all[0] : nullptr;

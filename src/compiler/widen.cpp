@@ -1,13 +1,14 @@
-// Pass widen: half-precision sums, and operations of several steps, compute in float32 and round once.
+// Pass widen: computes half-precision sums, and operations of several steps, in float32 and rounds once.
 //
 //   %m = mean(%x) : bfloat16                     %w = cast(%x) : float32
 //   %v = variance(%x, %m) : bfloat16        ->   %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)
 //   %n = normalization(%x, %m, %v) : bfloat16    %n = cast(%c) : bfloat16
-// core/wide.cpp lists these operations. Statistics are small, so arithmetic on them uses their float32 form too:
-// nothing is rounded between a sum and its square root, or between a mean and the differences from it. %m and %v are
-// only rounded for other users. An element-wise operation used only by a sum is computed in float32 as well, since a
-// sum of squares is not the sum of rounded squares. Comparisons and rounding operations see the half-precision values
-// that the program names.
+//
+// core/wide.cpp lists these operations. Statistics are small, so arithmetic on statistics also uses their float32 form:
+// nothing is rounded between a sum and its square root, or between a mean and the differences from the mean. %m and %v
+// are only rounded for other users. An element-wise operation used only by a sum is computed in float32 as well,
+// because rounding each square would change the sum of squares. Comparisons and rounding operations use the
+// half-precision values of the original program.
 #include <algorithm>
 #include <unordered_map>
 
@@ -25,7 +26,7 @@ bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
   return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
 }
 
-// Whether an operation is arithmetic that continues in float32 on a statistic.
+// Whether an operation is arithmetic that is computed in float32 if an operand is a statistic.
 bool goes_on(const Operation& operation) {
   static constexpr std::string_view kinds[] = {"addition",
                                                "subtraction",
@@ -66,7 +67,7 @@ bool widens(const Operation& operation) {
   return operation.is("cast") && is_half(operation.input(0)->dtype()) && operation.output()->dtype() == DType::float32;
 }
 
-// Matches gradients of means and the like: a few float32 numbers broadcast to many half-precision elements.
+// Matches gradients of means and similar operations: a few float32 numbers broadcast to many half-precision elements.
 bool spreads(const Operation& operation) {
   if (!operation.is("cast") || !is_half(operation.output()->dtype())) return false;
   const Tensor* before = operation.input(0);
@@ -94,8 +95,7 @@ class Widener {
  private:
   using Tensors = std::vector<Tensor*>;
 
-  // The float32 form from which a value was rounded, and its number of elements, not counting repetitions by a
-  // broadcast.
+  // The float32 value that was rounded to a half-precision tensor, and its number of elements before any broadcast.
   struct Statistic {
     Tensor* value;
     int64_t size;
@@ -115,7 +115,7 @@ class Widener {
     return most;
   }
 
-  // The float32 form of a tensor, created once for all users.
+  // The tensor cast to float32; the cast is created once for all users.
   Tensor* wide(Rewriter& r, const Tensor* source) {
     Tensor* now = r.now(source);
     if (const auto found = statistics_.find(now); found != statistics_.end()) return found->second.value;
@@ -126,7 +126,7 @@ class Widener {
     return made.emplace_back(Builder(r.graph()).cast(now, DType::float32));
   }
 
-  // The operands in float32. An element-wise operation that is used only here is repeated in float32.
+  // The operands in float32. If an element-wise operation is used only by this operation, it is recomputed in float32.
   Tensors operands(Rewriter& r, const Operation& operation, bool of_sum) {
     Tensors result;
     for (const Tensor* input : operation.inputs) {
@@ -148,8 +148,8 @@ class Widener {
     return i == 0 ? r.create(source, "cast", {value}, to)->output() : r.graph().add("cast", {value}, to);
   }
 
-  // Records the float32 form of a result. A result smaller than its operands is a statistic; another result is recorded
-  // only if it has a single user.
+  // Records the float32 form of a result. A result smaller than its operands is a statistic. The float32 form of any
+  // other result is recorded only if it has a single user.
   Tensor* known(const Operation& source, size_t i, Tensor* now, Tensor* value, int64_t size, bool is_statistic) {
     if (is_statistic)
       statistics_[now] = {value, size};
@@ -194,7 +194,7 @@ class Widener {
     return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, before.size, true)};
   }
 
-  // The cast stays for its other users; arithmetic uses the float32 tensor that was broadcast.
+  // Other users keep the cast; arithmetic uses the float32 tensor that was broadcast.
   Rewriter::Replacement spread(Rewriter& r, const Operation& cast) {
     Tensor* now = r.clone(cast)->output();
     spread_[now] = {r.now(cast.input(0)), size_of_all(cast.input(0)->operation->input(0))};
@@ -202,7 +202,7 @@ class Widener {
   }
 
   Users users_;
-  std::unordered_map<const Tensor*, Statistic> statistics_, spread_;  // keyed by tensors of the new program
+  std::unordered_map<const Tensor*, Statistic> statistics_, spread_;  // keys are tensors of the new program
   std::unordered_map<const Tensor*, Tensor*> single_;
   std::unordered_map<const Tensor*, Tensors> casts_;
 };
