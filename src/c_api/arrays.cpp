@@ -11,8 +11,8 @@ using runtime::NDArray;
 
 namespace {
 
-// The number of bytes from the first element of an array to the end of its last. Throws ShapeError if the number
-// overflows.
+// The number of bytes from the first element of an array to the end of its last element. Throws ShapeError if this
+// number overflows.
 size_t extent(const Dims& dims, const Dims& strides, DType dtype) {
   int64_t last = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -81,7 +81,7 @@ mpsgraph_status mpsgraph_array_from_memory(const mpsgraph_type* type, const int6
     if (reinterpret_cast<uintptr_t>(data) % alignment != 0)
       throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("the memory for an array of ", name(wanted.dtype),
                                                    " must be aligned to ", alignment, " bytes"));
-    const auto taken = std::make_shared<std::atomic<bool>>(false);  // stays false if a later line throws
+    const auto taken = std::make_shared<std::atomic<bool>>(false);  // stays false if a later statement throws
     NDArray made = NDArray::borrow(
         data, wanted.dtype, dims, steps,
         [=] {

@@ -1,4 +1,4 @@
-// The registry of live handles, the conversion of exceptions to statuses, and the conversion of types and texts.
+// The registry of live handles, and the conversion of exceptions to statuses and of types and texts to C.
 #include "c_api/handles.h"
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct Entry {
 struct Registry {
   std::shared_mutex mutex;
   std::unordered_map<uintptr_t, Entry> living;
-  uintptr_t last = uintptr_t{1} << 32;  // avoids small numbers, which stray values often are
+  uintptr_t last = uintptr_t{1} << 32;  // starts above small numbers, because stray values are often small
 };
 
 Registry& registry() {
@@ -78,7 +78,8 @@ void retain(void* handle) {
 
 void release(void* handle) {
   if (!handle) return;
-  // Destroyed after the lock is released, because its destructor may forget other handles.
+  // Declared before the lock, so that the object is destroyed after the lock is released; its destructor may forget
+  // other handles.
   std::shared_ptr<Object> last;
   Registry& all = registry();
   const std::unique_lock lock(all.mutex);

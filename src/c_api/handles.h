@@ -20,7 +20,7 @@
 
 namespace mpsgraph::c_api {
 
-// An error of the call itself, such as an invalid argument or handle.
+// An error in a call itself, such as an invalid argument or handle.
 struct Failure : Error {
   Failure(mpsgraph_status status, const std::string& message) : Error(message), status(status) {}
   mpsgraph_status status;
@@ -50,19 +50,20 @@ struct Object {
   const Kind kind;
 };
 
-enum class Ownership { counted, of_graph };  // of_graph: lives until its graph forgets it
+// of_graph: the handle lives until the graph that owns the object forgets it
+enum class Ownership { counted, of_graph };
 void* give(std::shared_ptr<Object> object, Ownership ownership = Ownership::counted);
-std::shared_ptr<Object> find(void* handle, Kind kind);  // throws Failure
+std::shared_ptr<Object> find(void* handle, Kind kind);  // throws Failure if the handle is invalid or of another kind
 void retain(void* handle);
 void release(void* handle);
-void forget(void* handle) noexcept;  // regardless of its reference count
+void forget(void* handle) noexcept;  // removes a handle regardless of its reference count
 
 template <class T>
 std::shared_ptr<T> object(void* handle) {
   return std::static_pointer_cast<T>(find(handle, T::its_kind));
 }
 
-// The objects behind an array of `count` handles.
+// The objects that an array of `count` handles refers to.
 template <class T, class Handle>
 std::vector<std::shared_ptr<T>> objects(const Handle* handles, size_t count);
 

@@ -30,13 +30,13 @@ struct ArrayObject : Object {
   const runtime::NDArray array;
 };
 
-// A graph on a device, with the names that the application uses. `mutex` protects building, compilation and the names.
+// A graph on a device, with the names that the application uses. `mutex` protects building, compilation, and the names.
 struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   static constexpr Kind its_kind = Kind::graph;
   GraphObject(runtime::PackageContents contents, runtime::Device& device);
   ~GraphObject() override;
 
-  void* handle_of(Tensor* tensor);  // requires the mutex, as do the functions that follow
+  void* handle_of(Tensor* tensor);  // This function and the ones below require the mutex to be held.
   void* handle_of(Operation* operation);
   runtime::NamedTensors named(mpsgraph_role role) const;
   Tensor* own(const struct TensorObject& tensor) const;  // throws GraphError if the tensor belongs to another graph
@@ -50,8 +50,8 @@ struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   size_t control_scopes = 0;
   // The blocks that are being built, each with the number of blocks that had ended before it began.
   std::vector<std::pair<Block*, size_t>> begun;
-  std::vector<std::unique_ptr<Block>> ended;     // finished blocks, to be taken by operations
-  // The index of the first block that ended inside the innermost one.
+  std::vector<std::unique_ptr<Block>> ended;     // finished blocks that no operation has used yet
+  // The index in `ended` of the first block that ended inside the innermost block under construction.
   size_t first_ended() const { return begun.empty() ? 0 : begun.back().second; }
 
  private:
@@ -100,7 +100,7 @@ struct QueueObject : Object {
 // The tensor with the given name. If there is none, throws a GraphError that lists the names.
 Tensor* tensor_named(const runtime::NamedTensors& named, std::string_view name);
 // save() writes a package with the graph's named tensors and the current values of all variables. load_state() sets the
-// variables from such a package; if one of them does not fit, none is changed.
+// variables from such a package. If a variable has another type in the package, no variable is changed.
 void save(GraphObject& graph, const char* path);
 void load_state(GraphObject& graph, const char* path);
 
@@ -116,10 +116,10 @@ inline runtime::Timeout to_timeout(double seconds) {
   return seconds;
 }
 
-// The input arrays and result arrays of a call. Results that are NULL become invalid arrays, which the run allocates.
+// The input arrays and result arrays of a call. A NULL result becomes an invalid array, which the run allocates.
 std::vector<runtime::NDArray> inputs_of(const mpsgraph_array* inputs, size_t count, const runtime::Executable& runs);
 std::vector<runtime::NDArray> results_of(const mpsgraph_array* results, size_t count, size_t there);
-// Creates handles for the arrays whose entry in `results` is NULL. On failure, it creates none.
+// Creates handles for the arrays whose entry in `results` is NULL. Creates no handle if an error occurs.
 void give_results(const std::vector<runtime::NDArray>& arrays, mpsgraph_array* results);
 
 }  // namespace mpsgraph::c_api

@@ -1,5 +1,5 @@
-// Building graphs through the C interface: operations from their kind and attributes, gradients, and the list of all
-// kinds.
+// Building graphs through the C interface: creating operations from a kind and attributes, adding gradients, and
+// listing all kinds.
 #include "c_api/objects.h"
 #include "core/definition.h"
 #include "mpsgraph/core/attributes.h"
@@ -195,8 +195,8 @@ mpsgraph_status mpsgraph_operation_create_with_blocks(mpsgraph_graph graph, cons
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
     if (const size_t there = held->ended.size() - held->first_ended(); block_count > there)
-      throw GraphError(cat("[", kind, "] the operation needs ", block_count, " blocks, but only ", there,
-                           " have ended here and are unused"));
+      throw GraphError(
+          cat("[", kind, "] the operation needs ", block_count, " blocks that have ended and are unused, got ", there));
     std::vector<std::unique_ptr<Block>> blocks(std::make_move_iterator(held->ended.end() - block_count),
                                                std::make_move_iterator(held->ended.end()));
     held->ended.resize(held->ended.size() - block_count);

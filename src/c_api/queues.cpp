@@ -1,4 +1,4 @@
-// Queues, command buffers and shared events of the C interface.
+// Queues, command buffers, and shared events of the C interface.
 #include "c_api/objects.h"
 #include "mpsgraph/runtime/executable.h"
 
@@ -11,7 +11,7 @@ struct CommandBufferObject : Object {
   static constexpr Kind its_kind = Kind::command_buffer;
   explicit CommandBufferObject(std::shared_ptr<runtime::CommandBuffer> buffer)
       : Object(its_kind), buffer(std::move(buffer)) {}
-  std::mutex mutex;  // protects the buffer, which only one thread may encode at a time
+  std::mutex mutex;  // protects the command buffer, which only one thread may encode at a time
   const std::shared_ptr<runtime::CommandBuffer> buffer;
 };
 

@@ -1,5 +1,5 @@
-// Trainers of the C interface: a training step built from tensors and operations of a graph, or the one in a package
-// that mpsgraph.save() wrote for a Python trainer.
+// Trainers of the C interface: training steps that are built from tensors and operations of a graph, or read from a
+// package that mpsgraph.save() wrote for a Python trainer.
 #include <algorithm>
 #include <optional>
 
@@ -15,7 +15,7 @@ using runtime::NDArray;
 
 namespace {
 
-// A trainer. `mutex` serializes training steps, and functions that must not run in the middle of one.
+// A trainer. `mutex` serializes training steps and the functions that must not run during a step.
 struct TrainerObject : Object {
   static constexpr Kind its_kind = Kind::trainer;
   TrainerObject(std::shared_ptr<GraphObject> graph, NamedTensors feeds, Tensor* loss, std::vector<Operation*> updates)
@@ -29,8 +29,7 @@ struct TrainerObject : Object {
   runtime::TrainingStep& package_step() {
     if (!packaged)
       throw UnsupportedError(
-          "this function needs a trainer from mpsgraph_trainer_open; the trainer was made with "
-          "mpsgraph_trainer_create");
+          "this function needs a trainer from mpsgraph_trainer_open, got one from mpsgraph_trainer_create");
     return *packaged;
   }
 
@@ -42,8 +41,8 @@ struct TrainerObject : Object {
   std::mutex mutex;
 };
 
-// The input arrays in the order of the tensors. `names` has the name of each array; if NULL, the arrays are already in
-// order.
+// The input arrays in the order of the tensors in `wanted`. `names` contains the name of each array. If `names` is
+// NULL, the arrays are already in this order.
 std::vector<NDArray> arrays_for(const NamedTensors& wanted, const char* const* names, const mpsgraph_array* inputs,
                                 size_t count) {
   if (count != wanted.size()) {
@@ -227,7 +226,9 @@ mpsgraph_status mpsgraph_trainer_predict(mpsgraph_trainer trainer, const char* c
       const std::lock_guard lock(held->graph->mutex);
       wanted = held->graph->contents.inputs, given = held->graph->contents.outputs;
     }
-    if (given.empty()) throw UnsupportedError("the trainer's graph has no named outputs, so it cannot predict");
+    if (given.empty())
+      throw UnsupportedError(
+          "the trainer's graph must have a named output to predict; name one with mpsgraph_graph_set_name");
     std::vector<NDArray> written = results_of(results, result_count, given.size());
     std::vector<NDArray> arrays = arrays_for(wanted, names, inputs, input_count);
     std::vector<Tensor*> targets;

@@ -1,4 +1,4 @@
-// Backend: the interface that a device implements. The runtime on top of it is the same for all devices.
+// Backend: the interface that a device implements. The rest of the runtime is the same for all devices.
 #pragma once
 
 #include <filesystem>
@@ -23,21 +23,21 @@ class VariableHome {
   virtual ~VariableHome() = default;
 };
 
-// A variable's value on one device, in whatever layout the kernels prefer.
+// A variable's value on one device, in whatever memory layout the kernels prefer.
 class VariableStorage {
  public:
   virtual ~VariableStorage() = default;
   virtual TensorType type() const = 0;
   virtual NDArray read() const = 0;                   // a copy in the logical, row-major layout
-  virtual void write(const NDArray& value) = 0;       // must have the same type; any strides
+  virtual void write(const NDArray& value) = 0;  // `value` must have the variable's type; it may have any strides
 };
 
-// Position of each feed and each target in the serialized form; nullopt if it is not part of it.
+// Position of each feed and each target in the serialized form; nullopt for a feed or target that is not part of it.
 struct SerializedOrder {
   std::vector<std::optional<size_t>> feeds, targets;
 };
 
-// A form of a constant that a device derived for its own kernels and keeps.
+// A form of a constant, e.g. with repacked elements, that a device derived for its own kernels and keeps.
 struct DeviceForm {
   const std::byte* of;  // address of the constant's elements
   std::string name;
@@ -48,11 +48,12 @@ struct DeviceForm {
 class CompiledProgram {
  public:
   virtual ~CompiledProgram() = default;
-  // Runs the program. `feeds` must be contiguous and have the compiled types. `results` are contiguous, writable, and
-  // of the result types, or invalid, in which case they are allocated and stored.
+  // Runs the program. `feeds` must be contiguous and have the compiled types. Each array in `results` is either
+  // contiguous, writable, and of the result's type, or invalid; an invalid array is replaced with a newly allocated
+  // one.
   virtual void run(std::span<const NDArray> feeds, std::span<NDArray> results) = 0;
-  // Encodes a run as part of `commands`, which keep the parts of the arrays that they need alive. Returns false if the
-  // device cannot encode it; the caller then calls run().
+  // Encodes a run as part of `commands`, which keep the memory that they need alive. Returns false if the device cannot
+  // encode the run; the caller then calls run().
   virtual bool encode(DeviceCommands& commands, std::span<const NDArray> feeds, std::span<NDArray> results) {
     (void)commands, (void)feeds, (void)results;
     return false;
@@ -60,33 +61,33 @@ class CompiledProgram {
   // Writes the program in the device's native form, with the current values of variables. Throws UnsupportedError if
   // the device has no such form.
   virtual SerializedOrder serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) const;
-  // Whether a variable has moved to another layout since compilation; the runtime then recompiles the program.
+  // Whether a variable has moved to another memory layout since compilation; the runtime then recompiles the program.
   virtual bool stale() const { return false; }
   // Whether a run with these feeds would compile something. Such a run must exclude all other runs of the graph.
   virtual bool compiles(std::span<const NDArray> feeds) const {
     (void)feeds;
     return false;
   }
-  virtual size_t arena_bytes() const = 0;             // planned intermediates
+  virtual size_t arena_bytes() const = 0;  // size of the planned intermediates
   virtual size_t own_arena_bytes() const { return arena_bytes(); }
   // The part of the planned intermediates that lies in arenas shared between programs.
   virtual size_t shared_bytes() const { return 0; }
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
-  virtual std::string plan() const = 0;               // human-readable: kernels, buffers, offsets
+  virtual std::string plan() const = 0;  // human-readable: kernels, buffers, offsets
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string_view name() const = 0;          // e.g. "cpu"
-  virtual std::string description() const = 0;        // e.g. "CPU, AVX-512, oneDNN 3.2, 2 threads"
+  virtual std::string_view name() const = 0;  // e.g. "cpu"
+  virtual std::string description() const = 0;  // e.g. "CPU, AVX-512, oneDNN 3.2, 2 threads"
   // Compiles a program, which it may rewrite. `storages` belong to program.variables, in order.
   virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                                    std::vector<std::shared_ptr<VariableStorage>> storages,
                                                    const compiler::Options& options) = 0;
-  // Whether the value of a fed flag is available when a run begins, so that it can select between programs
-  // (compiler::rest_of_flags).
+  // Whether the backend can read the value of a fed flag when a run begins, so that the flag can select between
+  // programs (compiler::rest_of_flags).
   virtual bool sees_feeds() const { return false; }
   virtual std::shared_ptr<VariableHome> make_variable_home() { return nullptr; }  // called once per graph
   virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,
@@ -95,14 +96,14 @@ class Backend {
   virtual NDArray allocate(DType dtype, const Dims& dims) { return NDArray::allocate(dtype, dims); }
   // Loads the output of serialize() as a program whose feeds and targets have the serialized order.
   virtual std::unique_ptr<CompiledProgram> load(const std::filesystem::path& path);
-  // Statistics of the memory that allocate() returns, if it is not the process's own heap.
+  // Statistics of the memory that allocate() returns, if that memory is not on the process's own heap.
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
-  // Identifies the forms of constants that this backend can load from packages (preparation.h): a form fits if this
-  // text is equal. Empty if the backend derives no forms.
+  // Identifies the forms of constants that this backend can load from packages (preparation.h). A stored form can be
+  // used if it was written for an equal text. Empty if the backend derives no forms.
   virtual std::string takes_forms() const { return {}; }
   virtual std::vector<DeviceForm> forms() const { return {}; }  // the forms currently kept, for any graph
-  virtual DeviceLimits measure_limits() { return {}; }  // takes a while
+  virtual DeviceLimits measure_limits() { return {}; }  // measuring takes a while
   // A queue of the device, for devices that run work asynchronously; null if work runs on the thread of the command
   // queue.
   virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }

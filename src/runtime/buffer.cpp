@@ -1,5 +1,5 @@
-// Buffers, and a cache of freed blocks: four size classes per doubling, bounded in total, with the oldest blocks
-// evicted first.
+// Buffers, and a cache of freed blocks. The cache has four size classes per power of two and a limit on its total size;
+// the oldest blocks are evicted first.
 //
 // Free blocks are linked through their own first bytes, so the cache itself allocates nothing.
 #include <unistd.h>
@@ -57,8 +57,8 @@ SizeClass size_class(size_t bytes) {
 }
 
 struct FreeBlock {
-  FreeBlock *newer, *older;          // list of all free blocks by age
-  FreeBlock *next, *previous;        // list of the free blocks of one class
+  FreeBlock *newer, *older;  // list of all free blocks by age
+  FreeBlock *next, *previous;  // list of the free blocks of one class
   size_t bytes, index;
 };
 static_assert(sizeof(FreeBlock) <= cache_line);
@@ -154,7 +154,8 @@ class Cache {
     peak_by_use_[i] = std::max(peak_by_use_[i], live_by_use_[i]);
   }
 
-  // In a forked child the mutex may be locked forever by a thread of the parent.
+  // In a forked child, the mutex may stay locked forever, because a thread of the parent held it at the time of the
+  // fork.
   bool usable() const { return !guard_.forked(); }
 
   std::string statistics_text() const { return cat(live_.load(), " bytes are in use, "); }
@@ -162,7 +163,7 @@ class Cache {
   static void* system_allocate(size_t bytes) {
     if (bytes < page_aligned_from) return std::aligned_alloc(cache_line, bytes);
     if (bytes < huge_pages_from) return std::aligned_alloc(page, bytes);
-    void* data = std::aligned_alloc(huge_page, bytes);  // one page fault instead of 512
+    void* data = std::aligned_alloc(huge_page, bytes);  // a huge page causes one page fault instead of 512
 #ifdef __linux__
     if (data) madvise(data, bytes / huge_page * huge_page, MADV_HUGEPAGE);
 #endif

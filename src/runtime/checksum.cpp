@@ -1,4 +1,5 @@
-// XXH64: four lanes of eight bytes over the bulk of the data, mixed into one, then the tail, then an avalanche.
+// XXH64: four accumulators of eight bytes each consume the bulk of the data and are combined. Then the remaining bytes
+// are added, and a final step mixes all bits.
 #include "runtime/checksum.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Command buffers: encoding, execution on the queue's thread, and the delivery of errors and handler calls.
+// Command buffers: encoding, execution on the queue's thread, and reporting of errors to waiters and handlers.
 #include "mpsgraph/runtime/command_buffer.h"
 
 #include <algorithm>
@@ -121,7 +121,7 @@ void CommandBuffer::commit(bool waiting) {
 
 // ---- execution ----
 
-// A point in a queue's work, identified by an event.
+// A point in a queue's work: the moment at which an event reaches a value.
 struct EventPoint {
   std::shared_ptr<SharedEvent> event;
   uint64_t value;
@@ -130,7 +130,7 @@ struct EventPoint {
 
 namespace {
 
-// Calls `then`, once all outcomes are known, with the first failure among the events waited for.
+// Waits until the outcomes of all events are known, then calls `then` with the first failure, or null if none failed.
 void when_settled(std::shared_ptr<const std::vector<EventPoint>> waits, std::function<void(std::exception_ptr)> then,
                   size_t first = 0) {
   if (first == waits->size()) return then(nullptr);
@@ -173,7 +173,8 @@ void CommandBuffer::run_command(Command& command, OnDevice* device) {
     device->commands->encode_wait(*fence);
     device->waits.push_back({event, command.value, fence});
   } else {
-    // The device continues even if an event it waited for failed, so signal only once all waits have succeeded.
+    // The device continues even if an event it waited for failed, so the signal is sent only once all waits have
+    // succeeded.
     auto fence = device->commands->encode_signal([event, value = command.value, waits = device->waits_so_far()] {
       when_settled(waits, [event, value](std::exception_ptr failure) {
         if (!failure) event->signal(value);
@@ -247,7 +248,7 @@ void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed)
   }
 }
 
-// Records the device's run as a whole, since the device reports neither when it started nor its kernels' times.
+// Records the device's run as a whole, because the device reports neither its start nor the times of its kernels.
 void CommandBuffer::record_device_run(const OnDevice& device) noexcept {
   if (!commit_.session) return;
   try {
@@ -270,7 +271,7 @@ void CommandBuffer::complete(std::exception_ptr error, const std::function<void(
     else
       command.event->signal(command.value);
   }
-  commands_.clear();  // free the feeds before anyone is notified that the work is done
+  commands_.clear();  // Release the feeds before anyone is notified that the work is done.
   auto handlers = std::move(completed_handlers_);
   {
     std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Command queues. A queue's thread owns its state, so any thread may drop the queue, including its own.
+// Command queues. A queue's thread owns the queue's state, so any thread, even the queue's own, may release the queue.
 #include "mpsgraph/runtime/command_queue.h"
 
 #include <chrono>
@@ -49,7 +49,8 @@ class CommandQueue::Thread final : public Worker {
     if (calls) condition_.notify_one();
   }
 
-  // Check and take a buffer in one step under the lock, so that buffers run in queue order on whichever thread.
+  // Checks that the buffer can run and removes it from the queue in one step under the lock, so that buffers run in
+  // queue order whichever thread runs them.
   bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer) {
     {
       std::lock_guard lock(mutex_);
@@ -71,7 +72,7 @@ class CommandQueue::Thread final : public Worker {
     return true;
   }
 
-  // Ends the loop once everything is done, without waiting for it.
+  // Lets the loop end once all work is done, without waiting for that.
   void close() {
     {
       std::lock_guard lock(mutex_);
@@ -121,7 +122,7 @@ class CommandQueue::Thread final : public Worker {
     }
     condition_.wait(lock, [this] { return in_flight_ == 0; });
     lock.unlock();
-    device_.reset();  // here, rather than when another queue cleans up threads that have ended
+    device_.reset();  // released here rather than when another queue cleans up threads that have ended
     finished_ = true;
   }
 
@@ -129,26 +130,29 @@ class CommandQueue::Thread final : public Worker {
   bool called() const { return !busy_ && (closing_ || (!buffers_.empty() && !alone())); }
 
   // Reserves a lone short buffer briefly for the thread that committed it, which often waits for it next. Otherwise the
-  // two threads would race for it, and whenever this thread won, two thread teams would be active.
+  // committing thread and the queue's thread would compete for the buffer, and whenever the queue's thread won, the
+  // thread teams of both threads would be active.
   bool taken_by_a_waiter(std::unique_lock<std::mutex>& lock) {
     const auto left = [this] { return alone() && !busy_; };
     while (left()) {
       const uint64_t seen = enqueued_;
       const bool changed = condition_.wait_for(lock, left_alone, [&] { return !left(); });
-      if (!changed && enqueued_ == seen) break;  // no thread is waiting for it
+      if (!changed && enqueued_ == seen) break;  // No thread is waiting for the buffer.
     }
     return busy_ || buffers_.empty();
   }
 
-  // If waiting threads take every buffer, waking this thread for each of them would only take a processor from a
-  // kernel's threads. Instead it polls for a buffer that was not taken, until there is other work, or none for a while.
+  // If waiting threads take every buffer, waking this thread for each buffer would only take a processor away from the
+  // threads of a kernel. Instead, this thread polls for a buffer that no waiting thread took. It stops polling when
+  // there is other work, or when there has been no work for a while.
   void watch(std::unique_lock<std::mutex>& lock) {
     watching_ = true;
     for (auto last = Clock::now(); Clock::now() < last + rest_after;) {
       const uint64_t seen = enqueued_;
       if (condition_.wait_for(lock, look_every, [this] { return called(); })) break;
       if (enqueued_ != seen) last = Clock::now();
-      if (enqueued_ == seen && !busy_ && !buffers_.empty()) break;  // the buffer was not taken in the meantime
+      // No waiting thread took the buffer in the meantime.
+      if (enqueued_ == seen && !busy_ && !buffers_.empty()) break;
     }
     watching_ = false;
   }
@@ -159,13 +163,14 @@ class CommandQueue::Thread final : public Worker {
   }
 
   void completed() {
-    // Under the lock, because this object may be destroyed as soon as the loop sees that nothing is in flight.
+    // Notify with the lock held, because this object may be destroyed as soon as the loop sees that nothing is in
+    // flight.
     std::lock_guard done(mutex_);
     --in_flight_;
     condition_.notify_all();
   }
 
-  // The caller holds the queue, so this object stays alive.
+  // The caller keeps the queue, and thus this object, alive.
   void run_here(CommandBuffer& buffer) {
     buffer.execute(nullptr, [] {});
     std::lock_guard done(mutex_);
@@ -184,11 +189,11 @@ class CommandQueue::Thread final : public Worker {
   std::mutex mutex_;
   std::condition_variable condition_;
   std::deque<std::shared_ptr<CommandBuffer>> buffers_;
-  bool busy_ = false, closing_ = false;  // busy_: some thread, the queue's or another one, is running a command buffer
+  bool busy_ = false, closing_ = false;  // busy_: whether any thread is running a command buffer of this queue
   uint64_t enqueued_ = 0;  // command buffers enqueued so far
-  int taken_in_a_row_ = 0;  // by threads that waited for them
+  int taken_in_a_row_ = 0;  // number of consecutive buffers run by threads that waited for them
   bool watching_ = false;  // the queue's thread is polling for short buffers
-  int in_flight_ = 0;  // command buffers running here or on the device
+  int in_flight_ = 0;  // number of command buffers that are running on a thread or on the device
   std::unique_ptr<DeviceQueue> device_;
   std::atomic<bool> finished_{false};
   WorkerThreadState state_;

@@ -1,7 +1,7 @@
-// Guarded runs of user-provided kernels: margins around results and copies of operands are checked after every run.
+// Guarded runs of user-provided kernels: margins around tensors, and copies of operands, are checked after every run.
 //
-// This detects writes close to a tensor, such as those of loops that run too far. It does not detect out-of-bounds
-// reads, or writes far away.
+// This detects writes close to a tensor, such as those of loops that run too far. It does not detect reads out of
+// bounds, or writes far away from a tensor.
 #include <cstdlib>
 #include <cstring>
 #include <string_view>

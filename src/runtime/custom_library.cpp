@@ -1,4 +1,5 @@
-// Connects C descriptions of custom operations to the registry (types, attributes, messages), and loads libraries.
+// Connects C descriptions of custom operations to the registry by converting types, attributes, and messages, and loads
+// shared libraries.
 #include "mpsgraph/runtime/custom_library.h"
 
 #include <dlfcn.h>
@@ -26,10 +27,11 @@ mpsgraph_type to_c(const TensorType& type) {
 
 TensorType from_c(const mpsgraph_type& type, const std::string& front) {
   if (type.dtype < 0 || type.dtype >= dtype_count)
-    throw DTypeError(cat(front, "the inference function returned an unknown dtype, ", type.dtype));
+    throw DTypeError(
+        cat(front, "the shape inference function must return dtypes of enum mpsgraph_dtype, got ", type.dtype));
   if (type.rank < -1 || type.rank > max_rank)
-    throw ShapeError(
-        cat(front, "the inference function must return a rank from 0 to ", max_rank, ", or -1, got ", type.rank));
+    throw ShapeError(cat(front, "the shape inference function must return a rank from 0 to ", max_rank,
+                         ", or -1 if it is unknown, got ", type.rank));
   const auto dtype = static_cast<DType>(type.dtype);
   if (type.rank < 0) return {dtype, {}};
   return {dtype, Shape(Dims(type.dims, type.dims + type.rank))};
@@ -76,7 +78,7 @@ static_assert(static_cast<int>(AttributeKind::real) == MPSGRAPH_CUSTOM_REAL);
 static_assert(static_cast<int>(AttributeKind::string) == MPSGRAPH_CUSTOM_STRING);
 static_assert(static_cast<int>(AttributeKind::integers) == MPSGRAPH_CUSTOM_INTEGERS);
 
-// Runs user code, which may fail or throw, and returns its error message; empty on success.
+// Runs user code, which may return an error status or throw. Returns the error message, or an empty text on success.
 template <class Function>
 std::string failure_of(const Function& function, const std::string& said) {
   try {
@@ -85,11 +87,11 @@ std::string failure_of(const Function& function, const std::string& said) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "it threw an object that is not a std::exception";
+    return "the function threw an object that is not a std::exception";
   }
 }
 
-struct Engine {  // behind mpsgraph_custom_call::engine
+struct Engine {  // the target of mpsgraph_custom_call::engine
   const CustomLoop& loop;
   std::string message;
 };
@@ -135,7 +137,7 @@ std::vector<TensorType> inferred(mpsgraph_custom_infer infer, const CustomSite& 
   const std::string failure = failure_of([&] { return infer(&inference); }, message);
   if (!failure.empty()) throw ShapeError(cat(front, "the operands do not fit: ", failure, site.where));
   if (inference.result_count < 0 || inference.result_count > MPSGRAPH_CUSTOM_MAX_RESULTS)
-    throw GraphError(cat(front, "the inference function must return between 0 and ", MPSGRAPH_CUSTOM_MAX_RESULTS,
+    throw GraphError(cat(front, "the shape inference function must return between 0 and ", MPSGRAPH_CUSTOM_MAX_RESULTS,
                          " results, got ", inference.result_count));
   std::vector<TensorType> types;
   for (int32_t i = 0; i < inference.result_count; ++i) types.push_back(from_c(results[i], front));
@@ -162,14 +164,16 @@ std::vector<Tensor*> gradient_by(const std::string& name, const std::string& key
 }
 
 std::string text(const char* value, const char* what) {
-  if (!value) throw GraphError(cat("[custom] the description of an operation lacks its ", what));
+  if (!value) throw GraphError(cat("[custom] ", what, " in the description of an operation must not be NULL"));
   return value;
 }
 
 CustomOperation::AttributeOf attribute_of(const mpsgraph_custom_attribute& given) {
   CustomOperation::AttributeOf made{text(given.name, "attribute name"), {}, {}};
   if (given.kind < MPSGRAPH_CUSTOM_BOOLEAN || given.kind > MPSGRAPH_CUSTOM_INTEGERS)
-    throw GraphError(cat("[custom] attribute '", made.name, "' has an unknown kind, ", given.kind));
+    throw GraphError(cat("[custom] the kind of attribute '", made.name, "' must be a value from ",
+                         MPSGRAPH_CUSTOM_BOOLEAN, " (boolean) to ", MPSGRAPH_CUSTOM_INTEGERS,
+                         " (list of integers), got ", given.kind));
   made.kind = static_cast<AttributeKind>(given.kind);
   if (given.required) return made;
   if (made.kind == AttributeKind::boolean) made.default_value = given.integer != 0;
@@ -213,7 +217,7 @@ CustomOperation described(const mpsgraph_custom_operation& operation) {
         const SiteInC in_c(site);
         std::array<int64_t, 3> count{1, 1, 1};
         const std::string failure = failure_of([&] { return threads(&in_c.c, count.data()); }, "");
-        if (!failure.empty()) throw GraphError(cat("[", name, "] its threads function failed: ", failure));
+        if (!failure.empty()) throw GraphError(cat("[", name, "] the operation's threads function failed: ", failure));
         return count;
       };
   }
@@ -222,13 +226,13 @@ CustomOperation described(const mpsgraph_custom_operation& operation) {
 
 std::vector<std::pair<std::string, std::string>> load_custom_library(const std::filesystem::path& path) {
   const std::string shown = path.string();
-  // Absolute, because a plain name would be searched for in the system's library folders.
+  // dlopen searches for a plain file name in the system's library directories, so pass an absolute path.
   void* handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) throw GraphError(cat("[custom] cannot load the library ", shown, ": ", dlerror()));
   using Describe = const mpsgraph_custom_library* (*)();
   const auto describe = reinterpret_cast<Describe>(dlsym(handle, "mpsgraph_custom_operations"));
   const auto refuse = [&](const auto&... words) {
-    // Copied first, because the words may point into the library.
+    // Built before dlclose(), because the arguments may point into the library.
     const std::string message = cat("[custom] ", shown, " ", words...);
     dlclose(handle);
     throw GraphError(message);

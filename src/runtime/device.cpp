@@ -144,7 +144,7 @@ const DeviceLimits& Device::limits() {
 }
 
 void Device::check_usable() const {
-  // Every run checks this, so the message is built only on failure.
+  // Checked first because every run calls this function; the message is built only on failure.
   if (guard_.forked()) guard_.check(cat("device ", name_));
 }
 

@@ -1,4 +1,4 @@
-// Cache keys of executables, and access to variables between runs.
+// Cache keys of executables, and access to variables outside of runs.
 #include "mpsgraph/runtime/device_graph.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ void append(CacheKey& key, const Tensor* feed, DType dtype, const Dims& dims) {
   key.insert(key.end(), dims.begin(), dims.end());
 }
 
-// Appends everything but the feeds to a cache key. Each list is preceded by its length, so that different requests have
-// different keys.
+// Appends every part of a request except the feeds to a cache key. Each list is preceded by its length, so that
+// different requests have different keys.
 void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations,
             const compiler::Options& options) {
   key.push_back(targets.size());
@@ -35,7 +35,8 @@ void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vecto
     key.insert(key.end(), pass.begin(), pass.end());
   }
   key.push_back(options.callables.size());
-  for (auto& [symbol, callable] : options.callables) {  // callables live as long as an executable that uses them
+  // The key holds the address of a callable, which stays valid because an executable keeps its callables alive.
+  for (auto& [symbol, callable] : options.callables) {
     append(key, callable.get());
     key.push_back(symbol.size());
     key.insert(key.end(), symbol.begin(), symbol.end());
@@ -107,7 +108,7 @@ std::shared_ptr<Executable> DeviceGraph::compile_new(CacheKey key, std::vector<F
                                                      const compiler::Options& options) {
   state_->device.check_usable();
   std::lock_guard lock(compile_mutex_);
-  if (!options.observe)  // another thread may just have compiled it
+  if (!options.observe)  // Another thread may have compiled the same request in the meantime.
     if (auto executable = cache_->find(key, false)) return executable;
   auto executable = Executable::create(state_, std::move(feeds), targets, target_operations, options);
   cache_->insert(std::move(key), executable);

@@ -15,16 +15,18 @@
 
 namespace mpsgraph::runtime {
 
-// A point in committed work on the device. Other queues of the device can wait for it on the device, without the host.
+// A point in committed work on the device. Other queues of the same device can wait for this point on the device,
+// without the host.
 class DeviceFence {
  public:
   using Outcome = std::exception_ptr;  // null on success
   virtual ~DeviceFence() = default;
-  virtual void release() = 0;  // called by the host if the work that should have reached the fence failed
-  // The device continues after a fence regardless of the outcome of the work before it, so waiters must ask for the
-  // outcome: `then` is called once, as soon as it is known.
+  virtual void release() = 0;  // called by the host if the work before the fence failed
+  // The device continues after a fence regardless of the outcome of the work before it, so threads that wait for the
+  // fence must query the outcome. `then` is called once, as soon as the outcome is known.
   void when_settled(std::function<void(Outcome)> then);
-  void settle(Outcome outcome);  // called by the command buffer that signals the fence; only the first call counts
+  // called by the command buffer that signals the fence; calls after the first one have no effect
+  void settle(Outcome outcome);
 
  private:
   std::mutex mutex_;
@@ -43,10 +45,10 @@ class DeviceCommands {
   DeviceCommands& operator=(const DeviceCommands&) = delete;
 
   virtual void encode_wait(const DeviceFence& fence) = 0;
-  // `reached` is called once, on a thread of the device, and must not throw.
+  // Encodes a signal. `reached` is called once, on a thread of the device, and must not throw.
   virtual std::shared_ptr<DeviceFence> encode_signal(std::function<void()> reached) = 0;
-  // Commits what has been encoded and waits until it is done, so that the host can continue from there; more can be
-  // encoded afterwards. Throws the device's error.
+  // Commits the commands encoded so far and waits until they have run. Further commands can be encoded afterwards.
+  // Throws the device's error.
   virtual void finish() = 0;
   // Commits the commands. `scheduled` and `completed` are called once each, in this order, on threads of the device.
   virtual void commit(std::function<void()> scheduled, std::function<void(std::exception_ptr)> completed) = 0;

@@ -21,8 +21,8 @@ DLDataType to_code(DType dtype) {
 
 DType from_code(DLDataType type) {
   if (const auto dtype = dtype_of_dlpack(type)) return *dtype;
-  throw DTypeError(cat("[from_dlpack] unsupported element type (code ", int{type.code}, ", ", int{type.bits}, " bits, ",
-                       type.lanes, " lanes); convert the array first"));
+  throw DTypeError(cat("[from_dlpack] DLPack element type with code ", int{type.code}, ", ", int{type.bits},
+                       " bits and ", type.lanes, " lanes is not supported; convert the array first"));
 }
 
 // Keeps the array alive, and stores its dimensions where the DLPack structure can point to them.
@@ -99,7 +99,7 @@ NDArray from_dlpack(DLManagedTensorVersioned* managed) {
   if (managed->version.major != 1) {
     const auto major = managed->version.major;
     if (managed->deleter) managed->deleter(managed);
-    throw DeviceError(cat("[from_dlpack] unsupported DLPack version ", major, "; ask the producer for version 1"));
+    throw DeviceError(cat("[from_dlpack] DLPack version ", major, " is not supported; request version 1"));
   }
   return import(managed, !(managed->flags & dlpack_read_only));
 }

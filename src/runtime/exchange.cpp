@@ -1,5 +1,5 @@
-// Exchange slots, guarded by a mutex with two conditions. Copies are made without the mutex, in pieces shared by the
-// caller's threads.
+// Exchange slots, guarded by a mutex with two condition variables. Copies are made without holding the mutex, in pieces
+// that are distributed among the caller's threads.
 #include "mpsgraph/runtime/exchange.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace mpsgraph::runtime {
 
 namespace {
 
-constexpr size_t large = 1024, line = 64;  // bytes; large arrays start on a cache line
+constexpr size_t large = 1024, line = 64;  // sizes in bytes; large arrays start on a cache line
 constexpr size_t copied_at_once = size_t{256} << 10;  // bytes that one thread copies at a time
 
 // A copy of many arrays, divided into pieces.
@@ -116,9 +116,10 @@ std::shared_ptr<compiler::Callable> Exchange::giver(size_t slot) { return callab
 std::shared_ptr<compiler::Callable> Exchange::taker(size_t slot) { return callable(slot, false, true); }
 std::shared_ptr<compiler::Callable> Exchange::through(size_t slot) { return callable(slot, true, true); }
 
-// ---- the run's side ----
+// ---- called by runs ----
 
-// Waits until the run may use the slot's memory: the work on it is done, or no thread works on it.
+// Waits until the run may use the slot's memory: if `ready`, until the work on the slot is done, otherwise until no
+// thread works on the slot.
 void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& slot, bool ready) {
   const auto free = [&] { return failure_ || slot.state == State::ready || (!ready && slot.state == State::idle); };
   const auto result = wait_until(lock, done_, {}, free);
@@ -127,7 +128,8 @@ void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& s
   if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
 }
 
-// Waits until the other members have added up their parts and no longer read this member's contribution.
+// Waits until all other members of the shared sum have added their parts. Then no member reads this member's
+// contribution any more.
 void Exchange::wait_for_others(Slot& slot) {
   if (!slot.others_read) return;
   constexpr double look = 0.05;  // seconds between checks for cancellation and failure
@@ -153,7 +155,7 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
                     const compiler::ForEach& threads) {
   {
     std::unique_lock lock(mutex_);
-    wait_until_free(lock, slot, false);  // an earlier run that ended early may have left the slot to the working thread
+    wait_until_free(lock, slot, false);  // A run that ended early may have left the slot to the worker thread.
   }
   wait_for_others(slot);
   const auto begin = Clock::now();
@@ -175,8 +177,8 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
   given_.notify_one();
 }
 
-// Memory in which an operand of the next give can be computed directly. Null while what was given before may still be
-// read or taken, and for slots that are summed in place, whose memory other operations of the run may read.
+// Memory to which an operation can write an operand of the next give() directly. Null while a member may still read the
+// previous contents, and for slots that are summed in place, whose memory other operations of the run may read.
 std::byte* Exchange::free_place(Slot& slot, size_t operand) {
   std::lock_guard lock(mutex_);
   if (failure_ || !slot.shared || slot.state != State::idle) return nullptr;
@@ -205,7 +207,7 @@ void Exchange::take(Slot& slot, const std::vector<std::byte*>& results, const co
   statistics_.copied_bytes += copies.bytes;
 }
 
-// ---- the working thread's side ----
+// ---- called by the worker thread ----
 
 std::optional<size_t> Exchange::next(Timeout timeout) {
   guard_.check("the exchange");

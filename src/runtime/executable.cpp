@@ -1,4 +1,4 @@
-// Executables: compilation and its bookkeeping, checks of inputs and results, and runs on a queue's thread.
+// Executables: compilation and its bookkeeping, validation of inputs and results, and runs on a queue's thread.
 #include "mpsgraph/runtime/executable.h"
 
 #include <algorithm>
@@ -27,7 +27,8 @@ bool has_effect(const Block& block) {
   });
 }
 
-// Whether the run time is unbounded: loops iterate as often as values require, and the duration of a call is not known.
+// Whether the run time is unbounded, because loops iterate as often as values require and the duration of a call is
+// unknown.
 bool open_ended(const Block& block) {
   return std::ranges::any_of(block.operations, [](auto& operation) {
     return operation->is("while") || operation->is("for") || operation->is("call") ||
@@ -35,7 +36,7 @@ bool open_ended(const Block& block) {
   });
 }
 
-// Checks the request for errors that specialization cannot report well.
+// Checks a compilation request for errors that specialization cannot report well.
 void check_request(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
                    const std::vector<Operation*>& target_operations) {
   for (auto& [tensor, type] : feeds)
@@ -53,7 +54,7 @@ std::string joined(const std::vector<TensorType>& types) {
   return text.empty() ? "()" : text + ")";
 }
 
-// Resolves the symbols of a program's calls and compares the types.
+// Resolves the symbols of a program's calls, and checks that each call declares the types of its callable.
 void resolve_calls(const Block& block, const compiler::Callables& callables, compiler::Callables& found) {
   for (const auto& operation : block.operations) {
     for (const auto& inner : operation->blocks) resolve_calls(*inner, callables, found);
@@ -103,7 +104,7 @@ std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state
   {
     const auto pass = self->state_->gate->exclusive();
     self->build();
-    self->options_.observe = nullptr;  // observe only this compilation
+    self->options_.observe = nullptr;  // The observer is only for this compilation.
     self->state_->add(self);
     self->state_->refresh();
   }
@@ -123,7 +124,7 @@ void Executable::build() {
     std::lock_guard lock(program_mutex_);
     program_ = std::move(compiled);
   }
-  if (first) {  // equal for every build, and read without the gate
+  if (first) {  // These values are the same for every build, and are read without holding the gate.
     target_types_ = std::move(types);
     excludes_ = excludes;
     open_ended_ = endless;
@@ -131,7 +132,8 @@ void Executable::build() {
   needs_build_ = false;
 }
 
-// Compiles a program. Everything it refers to outlives the executable's runs, because a staged program calls it again.
+// Compiles a program. All objects that the lambda refers to must outlive the executable's runs, because a staged
+// program compiles its rest during a run.
 std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, compiler::Options options) const {
   ProfileScope scope(label_, "compile");
   const auto begin = Profiler::Clock::now();
@@ -143,12 +145,12 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, 
   for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
   resolve_calls(program.graph->root(), options.callables, program.callables);
   compiler::Options later = options;
-  later.observe = nullptr;  // observe only this compilation
+  later.observe = nullptr;  // The observer is only for this compilation.
   later.observe_time = nullptr;
   const CompileProgram compile_later = [this, later](compiler::Program next) {
     return compile(std::move(next), later);
   };
-  // Users who observe the passes, or test the reference kernels, want the branches unchanged.
+  // If the passes are observed or the reference kernels are tested, the branches must remain in the program.
   if (state_->device.backend().sees_feeds() && !options.observe && !options.reference_kernels)
     if (auto rest = compiler::rest_of_flags(program))
       return std::make_unique<StagedProgram>(nullptr, 0, std::move(rest), compile_later);
@@ -210,7 +212,8 @@ std::string Executable::plan() const {
 
 // ---- running ----
 
-// One run, from its encoding until it is done. Its results outlive it, because some arrays are allocated by the run.
+// One run, from its encoding until its completion. Its results are shared with the caller, because the run allocates
+// some of the arrays.
 struct Executable::Run {
   Run(std::shared_ptr<Executable> executable, std::vector<NDArray> inputs, std::vector<NDArray> results)
       : executable(std::move(executable)),
@@ -242,8 +245,8 @@ void check_type(std::string_view what, const Tensor& tensor, const NDArray& arra
                          " with strides ", to_string(array.strides()), "; make a contiguous copy"));
 }
 
-// Whether a result shares memory with a feed or another result, determined in one walk over all extents in memory
-// order. Feeds may share memory with each other. All arrays are contiguous.
+// Whether a result shares memory with a feed or another result, determined in one pass over all arrays in order of
+// address. Feeds may share memory with each other. All arrays are contiguous.
 bool results_overlap(std::span<const NDArray> inputs, std::span<const NDArray> results) {
   struct Extent {
     const std::byte *begin, *end;
@@ -291,7 +294,7 @@ std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs
     if (!results[i].writable())
       throw DeviceError(cat("[run] result ", targets_[i]->name(), " must be writable, got a read-only array"));
   }
-  if (given && results_overlap(inputs, results)) {  // find out which ones, for the error
+  if (given && results_overlap(inputs, results)) {  // Determine which arrays overlap, for the error message.
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i].valid()) continue;
       for (size_t j = 0; j < inputs.size(); ++j)
@@ -317,7 +320,8 @@ void Executable::execute(Run& run, DeviceCommands* device) {
   const void* owner = device ? device->queue() : nullptr;
   Gate::Pass pass = device ? gate.try_enter(excludes_, owner) : gate.enter(excludes_);
   if (!pass) {
-    device->finish();  // a run inside the gate may be waiting for a graph whose pass these commands hold
+    // A run that holds the gate may be waiting for another graph's gate, whose pass these commands hold.
+    device->finish();
     pass = gate.enter(excludes_, owner);
   }
   if (program_->stale() || program_->compiles(run.inputs)) {
@@ -335,14 +339,15 @@ void Executable::execute(Run& run, DeviceCommands* device) {
   const auto begin = Profiler::Clock::now();
   program_->run(run.inputs, *run.results);
   nanoseconds_ = std::chrono::nanoseconds(Profiler::Clock::now() - begin).count();
-  if (nanoseconds_ < fastest_) fastest_ = nanoseconds_.load();  // an approximate minimum suffices when runs overlap
+  if (nanoseconds_ < fastest_) fastest_ = nanoseconds_.load();  // An approximate minimum suffices if runs overlap.
 }
 
-// Whether a run is short enough to be executed by the calling thread, which cannot be interrupted meanwhile, for
-// example by Ctrl-C. On a busy machine a run may take several times as long as the previous one, so an executable that
-// was fast once counts as short: alternating between two threads would keep two thread teams awake and slow down both.
-// A caller that lends its team is used to uninterruptible loops, and elsewhere the team would be in the way, so its
-// limit is higher.
+// Whether a run is short enough to be executed on the calling thread, where Ctrl-C, for example, cannot interrupt it.
+//
+// On a busy machine a run may take several times as long as the previous one, so an executable that was fast once
+// counts as short. Otherwise runs would alternate between two threads, which keeps two thread teams awake and slows
+// down both. The limit is higher for a caller that lends its thread team: such callers are used to uninterruptible
+// loops, and the team would interfere with a run on another thread.
 bool Executable::brief() const {
   const int64_t once = LentTeam::lent() ? 200'000'000 : 20'000'000, always = 5 * once;
   return !open_ended_ && fastest_ < once && nanoseconds_ < always;
@@ -374,7 +379,7 @@ std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, st
                                                  const std::shared_ptr<CommandQueue>& queue, bool waiting) {
   auto buffer = (queue ? queue : state_->device.default_queue())->command_buffer();
   ExecutionDescriptor here = descriptor;
-  here.wait_until_completed = false;  // waited for below, once the handle exists
+  here.wait_until_completed = false;  // run_async waits below, once the handle exists
   auto encoded = encode_run(*buffer, std::move(inputs), std::move(results), here);
   auto execution = std::make_shared<Execution>(buffer, std::move(encoded));
   buffer->commit(waiting || descriptor.wait_until_completed);
@@ -397,7 +402,8 @@ void Executable::serialize(const std::filesystem::path& path, const Serializatio
   for (size_t i = 0; i < targets_.size(); ++i) {
     if (!target_types_[i].shape.known())
       throw UnsupportedError(cat("[serialize] the shape of target ", targets_[i]->name(), " must be static, got ",
-                                 target_types_[i], ", which depends on values", targets_[i]->operation->where()));
+                                 target_types_[i], ", which depends on run-time values",
+                                 targets_[i]->operation->where()));
     targets.push_back({targets_[i]->name(), target_types_[i], {}});
   }
   require_built();
@@ -412,10 +418,10 @@ std::vector<NDArray> Executable::encode(CommandBuffer& buffer, std::vector<NDArr
                                         std::vector<NDArray> results, const ExecutionDescriptor& descriptor) {
   for (size_t i = 0; i < targets_.size(); ++i) {
     if (target_types_[i].shape.known() || (i < results.size() && results[i].valid())) continue;
-    throw UnsupportedError(
-        cat("[encode] the shape of target ", targets_[i]->name(), ", ", target_types_[i],
-            ", depends on values and is only known after the run; use run or run_async, or pass an array for it",
-            targets_[i]->operation->where()));
+    throw UnsupportedError(cat(
+        "[encode] the shape of target ", targets_[i]->name(), ", ", target_types_[i],
+        ", depends on run-time values and is only known after the run; use run or run_async, or pass an array for it",
+        targets_[i]->operation->where()));
   }
   return *encode_run(buffer, std::move(inputs), std::move(results), descriptor);
 }

@@ -1,4 +1,4 @@
-// The executable cache, as a list by recency and a map into it.
+// The executable cache: a list in order of recency, and a map from keys into the list.
 #include "runtime/executable_cache.h"
 
 #include <algorithm>

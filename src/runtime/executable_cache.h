@@ -1,8 +1,8 @@
-// ExecutableCache: the executables of one graph, looked up by the requested types and targets, bounded by count and
-// bytes.
+// ExecutableCache: the executables of one graph, looked up by the requested types and targets, with limits on their
+// number and total size.
 //
-// The least recently used executable is evicted first; the newest is always kept. Of arenas that executables share,
-// only the largest counts. Holders of an evicted executable can continue to use it.
+// The least recently used executable is evicted first; the newest is always kept. If executables share arenas, only the
+// largest arena counts. An evicted executable remains usable for its holders.
 #pragma once
 
 #include <list>
@@ -17,12 +17,12 @@ namespace mpsgraph::runtime {
 
 class ExecutableCache {
  public:
-  // `count`: whether to count it as a hit or miss
+  // `count`: whether the lookup counts as a hit or miss in the statistics
   std::shared_ptr<Executable> find(const CacheKey& key, bool count = true);
   void insert(CacheKey key, std::shared_ptr<Executable> executable);
   void set_limits(size_t count, size_t bytes);
-  void clear();                                           // not counted as evictions
-  CacheStatistics statistics() const;                     // without compile counts and times
+  void clear();  // not counted as evictions
+  CacheStatistics statistics() const;  // without compile counts and times
 
  private:
   struct Hash {
@@ -37,10 +37,11 @@ class ExecutableCache {
     std::shared_ptr<Executable> executable;
   };
   size_t bytes() const;
-  std::vector<std::shared_ptr<Executable>> evict();       // returned so that they are destroyed without the lock
+  // returned to the caller, which destroys the executables without holding the lock
+  std::vector<std::shared_ptr<Executable>> evict();
 
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;                              // most recently used first
+  std::list<Entry> entries_;  // most recently used first
   std::unordered_map<CacheKey, std::list<Entry>::iterator, Hash> by_key_;
   size_t count_limit_ = 64, byte_limit_ = size_t{1} << 30;
   uint64_t hits_ = 0, misses_ = 0, evictions_ = 0;

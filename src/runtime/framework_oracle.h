@@ -1,5 +1,5 @@
-// Interface for the self-test to query the frameworks below a device, for questions that only a run on that device
-// answers.
+// Interface through which the self-test queries the frameworks that a device is built on. It answers questions that
+// only a run on the device can answer.
 //
 // A backend that is built on such frameworks also implements FrameworkOracle.
 #pragma once
@@ -22,7 +22,7 @@ struct Probe {
   std::string name, question;
   std::string method;   // how the question is tested
   std::string meaning;  // what each answer would change in our code
-  std::function<std::string()> ask;  // may throw, or end the process, if the frameworks reject something
+  std::function<std::string()> ask;  // may throw or terminate the process if the frameworks reject an operation
 };
 
 class FrameworkOracle {
@@ -30,7 +30,7 @@ class FrameworkOracle {
   virtual ~FrameworkOracle() = default;
   virtual std::vector<Probe> probes() = 0;
   // The gradients of the program's only target, a scalar, with respect to each feed, as computed by the frameworks' own
-  // differentiation. An invalid array for a feed without one.
+  // automatic differentiation. The array of a feed without a gradient is invalid.
   virtual std::vector<NDArray> gradients(compiler::Program program, std::span<const NDArray> feeds) = 0;
 };
 

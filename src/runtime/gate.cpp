@@ -1,4 +1,4 @@
-// A ticket lock. The thread being served waits until the holders inside admit it.
+// A ticket lock. The thread whose turn it is waits until the current holders admit it.
 #include "runtime/gate.h"
 
 namespace mpsgraph::runtime {

@@ -1,7 +1,8 @@
-// Gate: controls access to a graph's variables. Runs that only read pass concurrently; a run that assigns passes alone.
+// Gate: controls access to a graph's variables. Runs that only read variables enter concurrently; a run that assigns
+// variables enters alone.
 //
 // Access is first come, first served, so no thread starves. Runs of one in-order queue of an asynchronous device never
-// exclude one another, because the device runs them in order; they pass the queue as their `owner`. A pass may be
+// exclude one another, because the device runs them in order; they specify the queue as their `owner`. A pass may be
 // released on another thread than the one that acquired it, such as a thread of the device when the work is done.
 #pragma once
 
@@ -46,7 +47,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   std::condition_variable condition_;
   uint64_t next_ticket_ = 0, serving_ = 0;
   int within_ = 0, within_exclusively_ = 0;
-  const void* owner_ = nullptr;  // common owner of all holders inside; null if they have none or several
+  const void* owner_ = nullptr;  // common owner of all current holders; null if they have no owner or different owners
 };
 
 }  // namespace mpsgraph::runtime

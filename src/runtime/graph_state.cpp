@@ -1,4 +1,4 @@
-// The variables of a graph on a device, and the executables to rebuild when a variable moves.
+// The variables of a graph on a device, and the executables to rebuild when a variable moves to another memory layout.
 #include "runtime/graph_state.h"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ void GraphState::refresh() {
     for (auto& weak : executables_)
       if (auto executable = weak.lock()) live.push_back(std::move(executable));
   }
-  // Building one executable may move a variable that another one uses. Backends converge after a round or two;
-  // otherwise the next run detects it.
+  // Building one executable may move a variable that another executable uses. Backends converge after one or two
+  // rounds; otherwise the next run detects the remaining stale executables.
   for (int round = 0; round < 3; ++round) {
     bool built = false;
     for (auto& executable : live) {

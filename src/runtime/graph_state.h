@@ -1,9 +1,9 @@
 // State shared by all executables of one graph on one device: the values of variables, and the gate that controls
 // access to them.
 //
-// Runs that assign variables exclude all other runs of the graph, so that none sees a partial update; runs that only
-// read execute concurrently. Compilation excludes runs too, because a backend may then move a variable to another
-// layout.
+// Runs that assign variables exclude all other runs of the graph, so that no run sees a partial update; runs that only
+// read execute concurrently. Compilation excludes runs too, because a backend may move a variable to another memory
+// layout during compilation.
 #pragma once
 
 #include <atomic>
@@ -30,17 +30,18 @@ class GraphState {
   std::atomic<uint64_t> compiles{0};
   std::atomic<uint64_t> compile_nanoseconds{0};
 
-  void check_variable(const Tensor* variable) const;  // throws GraphError unless it is a variable of this graph
+  void check_variable(const Tensor* variable) const;  // throws GraphError unless the tensor is a variable of this graph
   // The storage of one of the graph's variables, created from its initial value at first use. The gate must be held
-  // exclusively, because the storage may be placed next to others that runs use.
+  // exclusively, because the storage may be placed next to the storage of variables that runs use.
   std::shared_ptr<VariableStorage> storage(Tensor* variable);
-  bool has_storage(Tensor* variable);  // if false, no compiled executable reads it, and it has its initial value
+  // if false, no compiled executable reads the variable, and it has its initial value
+  bool has_storage(Tensor* variable);
   void add(const std::shared_ptr<Executable>& executable);
-  // Must be called with the gate held exclusively after anything that may have moved a variable. Programs that no
-  // longer fit are recompiled before their next run; those with runs in flight, immediately.
+  // Must be called with the gate held exclusively after any operation that may have moved a variable. Stale programs
+  // are recompiled before their next run, or immediately if they have runs in flight.
   void refresh();
-  // Registers that executables of this graph will call those of `other` while holding this graph's gate. Returns false,
-  // and changes nothing, if that would create a cycle of gates, in which runs could deadlock.
+  // Registers that executables of this graph will call executables of `other` while holding this graph's gate. Returns
+  // false and changes nothing if that would create a cycle of gates, which could deadlock runs.
   bool may_call(const std::shared_ptr<GraphState>& other);
 
  private:

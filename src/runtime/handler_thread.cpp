@@ -71,7 +71,7 @@ class HandlerThread final : public Worker {
         tasks_.pop_front();
         lock.unlock();
         task();
-      }  // the closure's contents are destroyed without the lock
+      }  // The closure is destroyed without holding the lock.
       lock.lock();
       busy_ = false;
     }

@@ -7,7 +7,8 @@
 
 namespace mpsgraph::runtime {
 
-void start_handler_thread();                    // before the first queue is created, so that it ends after the last
+// called before the first queue is created, so that the handler thread ends after the last queue
+void start_handler_thread();
 void post_handler(std::function<void()> task);  // the task must not throw
 bool on_handler_thread();
 

@@ -1,4 +1,4 @@
-// Manifests. Their checksum is computed over the text with zeros in place of the checksum itself.
+// Manifests. A manifest's checksum is computed over its text with zeros in place of the checksum itself.
 #include "runtime/manifest.h"
 
 #include "mpsgraph/core/errors.h"
@@ -15,7 +15,7 @@ constexpr std::string_view blank = "0000000000000000";
 }  // namespace
 
 void write_manifest(const std::filesystem::path& path, Json manifest) {
-  Json sealed{{"checksum", blank}};  // comes first, so that no earlier text can look like it
+  Json sealed{{"checksum", blank}};  // The checksum comes first, so that no text before it can look like it.
   sealed.update(manifest);
   std::string text;
   try {

@@ -32,7 +32,8 @@ struct Descriptor {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path, size_t limit) {
   std::shared_ptr<MappedFile> file(new MappedFile);
-  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // do not block when the path is a pipe
+  // O_NONBLOCK prevents blocking if the path is a pipe.
+  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file->descriptor_ < 0) fail(path, "cannot be opened");
   struct stat status{};
   if (::fstat(file->descriptor_, &status) != 0) fail(path, "cannot be read");
@@ -56,7 +57,8 @@ void MappedFile::populate([[maybe_unused]] size_t offset, [[maybe_unused]] size_
 #ifdef MADV_POPULATE_READ
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const size_t begin = offset / page * page;
-  // Kernels without MADV_POPULATE_READ return an error, which is harmless: the pages are then loaded on first access.
+  // System kernels without MADV_POPULATE_READ return an error, which is harmless: the pages are then loaded on first
+  // access.
   (void)::madvise(const_cast<std::byte*>(data_) + begin, offset + bytes - begin, MADV_POPULATE_READ);
 #endif
 }

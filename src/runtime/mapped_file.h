@@ -26,7 +26,7 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
   // Loads all pages of a range at once where the system supports it, which is cheaper than a page fault for every few
   // pages.
   void populate(size_t offset, size_t bytes) const;
-  // Reads a range of the file with system calls instead of through the mapping, which causes no page faults and leaves
+  // Reads a range of the file with system calls instead of through the mapping. This causes no page faults and leaves
   // no pages resident.
   void read(size_t offset, size_t bytes, void* destination) const;
 

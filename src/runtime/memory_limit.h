@@ -1,4 +1,4 @@
-// The amount of memory that this process may use, so that impossible requests are refused before any work is done for
+// The amount of memory that this process may use, so that impossible requests are rejected before any work is done for
 // them. Allocations themselves are counted in buffer.cpp.
 #pragma once
 

@@ -25,8 +25,8 @@ bool is_contiguous(const Dims& dims, const Dims& strides) {
   return true;
 }
 
-// Offsets of the lowest and highest elements that a view reaches, relative to its first element, both inclusive; empty
-// arrays reach none.
+// Offsets of the lowest and highest elements that a view reaches, relative to its first element. Both offsets are
+// inclusive; the range is empty for empty arrays.
 std::pair<int64_t, int64_t> extent(const Dims& dims, const Dims& strides) {
   int64_t lowest = 0, highest = 0;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -38,8 +38,8 @@ std::pair<int64_t, int64_t> extent(const Dims& dims, const Dims& strides) {
   return {lowest, highest};
 }
 
-// Copies elements between two layouts of the same shape. The trailing axes that are contiguous in both layouts are
-// copied as blocks; the other axes are iterated over like an odometer.
+// Copies elements between two memory layouts of the same shape. The trailing axes that are contiguous in both layouts
+// are copied as blocks, and the index of the remaining axes is advanced like an odometer.
 void copy_strided(std::byte* to, const Dims& to_strides, const std::byte* from, const Dims& from_strides,
                   const Dims& dims, size_t item) {
   int rank = static_cast<int>(dims.size());
@@ -102,7 +102,8 @@ NDArray::NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims st
 
 NDArray NDArray::borrow(void* first, DType dtype, Dims dims, Dims strides, std::function<void()> release,
                         bool writable) {
-  // The buffer covers the extent of the view, which may begin before the view's first element if strides are negative.
+  // The buffer covers the extent of the view. If strides are negative, this extent begins before the view's first
+  // element.
   int64_t offset = 0, bytes = 0;
   try {
     if (dims.size() > max_rank || dims.size() != strides.size())

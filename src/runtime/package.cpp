@@ -1,4 +1,4 @@
-// Writing and reading packages: the manifest, and the parts that connect the graph, the weights and the manifest.
+// Writing and reading packages: the manifest, and the code that connects the graph, the weights, and the manifest.
 #include "mpsgraph/runtime/package.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string_view text_of(const MappedFile& file) { return {reinterpret_cast<cons
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-// Checks that the parts of a training step fit together. Both writing and reading a package require it.
+// Checks that the parts of a training step are consistent. Both writing and reading a package require this.
 void check_training(const PackageContents& contents) {
   if (!contents.training) return;
   const PackageTraining& training = *contents.training;
@@ -165,7 +165,7 @@ void check_tensors(const Graph& graph, const NamedTensors& tensors, std::string_
     if (!kind.empty() && !tensor->operation->is(kind))
       throw GraphError(
           cat("[save] ", called, " must be a ", kind, ", but it is the result of ", tensor->operation->kind()));
-    if (!names.insert(name).second) throw GraphError(cat("[save] names must be unique, but there are two of ", called));
+    if (!names.insert(name).second) throw GraphError(cat("[save] names must be unique, got ", called, " twice"));
   }
 }
 
@@ -179,8 +179,7 @@ void check(const PackageContents& contents) {
   std::set<std::string> names;
   for (const PackageFunction& function : contents.functions) {
     if (!names.insert(function.name).second)
-      throw GraphError(
-          cat("[save] names of functions must be unique, but there are two functions '", function.name, "'"));
+      throw GraphError(cat("[save] names of functions must be unique, got function '", function.name, "' twice"));
     check_tensors(graph, function.inputs, cat(function.name, "'s input"), "placeholder");
     check_tensors(graph, function.outputs, cat(function.name, "'s output"), "");
     for (const Operation* operation : function.operations)
@@ -380,12 +379,11 @@ PackageTraining training_in(const Graph& graph, const Json& described) {
 }
 
 void require_checksum(const MappedFile& file, const fs::path& path, const std::string& stated, bool verify) {
-  if (verify && checksum_of(file) != stated)
-    throw PackageError(cat(path.string(), " is truncated or altered: its checksum does not match"));
+  Throws PackageError unless `directory` does not exist or is a package, which may be replaced.;
 }
 
-// Names the custom operations that are missing before the graph is read, since parsing it would fail with a less
-// helpful error.
+// Throws an error that names the missing custom operations before the graph is read, because parsing the graph would
+// fail with a less helpful error.
 void require_custom(const fs::path& directory, const Json& manifest) {
   if (!manifest.contains("custom_operations")) return;
   std::string missing;

@@ -1,5 +1,5 @@
-// Prepared packages: collects the forms from the device after compilation, and attaches them to the constants again
-// when a package is read.
+// Prepared packages: collects the forms of constants from the device after compilation, and attaches them to the
+// constants again when a package is read.
 #include "runtime/preparation.h"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t forms_version = 1;
 constexpr std::string_view folder_name = "prepared", forms_format = "mpsgraph prepared weights";
-// The size limit of a file of forms in bytes, and the alignment of each form, a cache line.
+// `largest_forms` is the size limit of a file of forms in bytes. `form_alignment`, a cache line, is the alignment of
+// each form.
 constexpr size_t largest_forms = size_t{1} << 48, form_alignment = 64;
 constexpr size_t piece = size_t{8} << 20;  // The file of forms has one checksum per piece of this many bytes.
 
@@ -57,7 +58,7 @@ std::vector<std::string> checksums_of_pieces(const MappedFile& file) {
   for (size_t i = 1; i < std::min<size_t>({4, sums.size(), std::thread::hardware_concurrency()}); ++i)
     others.push_back(std::async(std::launch::async, work));
   work();
-  return sums;  // the destructors of the futures wait for the threads
+  return sums;  // The destructors of the futures wait for the threads.
 }
 
 // ---- writing --------------------------------------------------------------------------------------------------------
@@ -139,7 +140,7 @@ FormsByWeight forms_in(const Json& manifest, const fs::path& path, bool verify) 
   throw PackageError(cat(path.string(), " is truncated or altered: the checksum of '", name, "' does not match"));
 }
 
-// A constant with the elements of `tensor`, whose checksum is verified when the elements are first accessed.
+// A constant with the elements of `tensor`. Its checksum is verified when the elements are first accessed.
 ConstantPtr checked_later(const ConstantPtr& tensor, const std::string& name, const std::string& stated,
                           const fs::path& path) {
   const uint64_t sum = from_hex(stated);
@@ -205,7 +206,7 @@ Preparation prepare_package(const fs::path& directory, const std::vector<std::ma
   std::map<std::string, std::string> sums;
   for (const auto& [name, tensor] : weights.by_name) sums[name] = checksum_of(*tensor);
   DeviceGraph graph(contents.graph, device);
-  std::vector<std::shared_ptr<Executable>> executables;  // keep the forms alive
+  std::vector<std::shared_ptr<Executable>> executables;  // keeps the forms alive
   for (const auto& of_inputs : types) executables.push_back(compile(contents, graph, of_inputs));
   const std::vector<Gathered> gathered = gather(device.backend(), weights);
   if (gathered.empty())
@@ -224,7 +225,7 @@ Preparation prepare_package(const fs::path& directory, const std::vector<std::ma
   }
   try {
     fs::create_directories(directory / folder_name);
-    fs::remove(with(place, ".json"));  // without the manifest, readers ignore the forms
+    fs::remove(with(place, ".json"));  // Remove the manifest first; without it, readers ignore the forms.
     write_safetensors(made.file, padded(gathered));
   } catch (const fs::filesystem_error& error) {
     throw PackageError(cat(place.string(), " cannot be written: ", error.code().message()));

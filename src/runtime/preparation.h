@@ -1,12 +1,14 @@
 // Prepared packages: the forms of constants that a device has derived for its kernels, stored in the package.
 //
 //   NAME.mpsgraph/prepared/
-//     cpu-0123456789abcdef.json          what the forms fit, which constants they belong to, checksums of both
+//     cpu-0123456789abcdef.json          which build and processor the forms are for, which constants they belong to,
+//     and
+//                                        the checksums of both
 //     cpu-0123456789abcdef.safetensors   the forms, each a sequence of bytes aligned to a cache line
 //
 // The digits are a checksum of the text that Backend::takes_forms() returns. A form is valid only for one build of the
-// kernels on one kind of processor and for the weights that it was derived from. Forms that do not fit are ignored;
-// damaged files are errors.
+// kernels on one kind of processor, and only for the weights from which it was derived. Forms for another build,
+// processor, or weights are ignored; damaged files are errors.
 #pragma once
 
 #include <filesystem>
@@ -19,16 +21,16 @@
 namespace mpsgraph::runtime {
 
 struct PackageWeights {
-  std::filesystem::path path;  // of the weights file
+  std::filesystem::path path;  // path of the weights file
   std::shared_ptr<const MappedFile> file;
-  std::string checksum;  // the expected checksum
+  std::string checksum;  // expected checksum of the weights file
   std::map<std::string, ConstantPtr> by_name = {};
 };
 
-// Attaches prepared forms to the weights of a package if there are forms that fit this process and the weights'
-// checksum, and returns whether there were any. If so, the caller need not verify the weights: a constant with forms,
-// whose own elements are rarely needed, is verified when they are first accessed, and all other constants are verified
-// here. Throws PackageError if a file is damaged.
+// Attaches prepared forms to the weights of a package, if the package has forms that match this process and the
+// weights' checksum. Returns whether forms were attached. If so, the caller need not verify the weights: all constants
+// without forms are verified here, and a constant with forms, whose own elements are rarely needed, is verified when
+// they are first accessed. Throws PackageError if a file is damaged.
 bool add_prepared_forms(const std::filesystem::path& directory, PackageWeights& weights, bool verify);
 
 // Functions of package.cpp that preparation needs: loading a package together with the names of its constants, and

@@ -1,5 +1,5 @@
-// Printing of tensors: numbers with the fewest digits that identify them, brackets around axes, and the process-wide
-// print handler.
+// Printing of tensors: numbers with the fewest digits that identify them, brackets around each axis, and the
+// process-wide print handler.
 #include "runtime/printing.h"
 
 #include <charconv>

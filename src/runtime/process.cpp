@@ -1,4 +1,5 @@
-// Fork detection, through a handler that counts forks in the child, and the list of threads that shutdown() ends.
+// Fork detection, by a counter that a fork handler increments in the child, and the list of threads that shutdown()
+// ends.
 #include "mpsgraph/runtime/process.h"
 
 #include <pthread.h>
@@ -38,8 +39,8 @@ Threads& threads() {
   return instance;
 }
 
-// Waits until no worker runs and none can run before something outside of the runtime signals it. A thread that has
-// been signaled but has not woken up still looks blocked, so the state must be quiet several times in a row.
+// Waits until no worker runs and none can run before code outside the runtime signals it. A thread that has been
+// signaled but has not woken up yet still looks blocked, so all workers must be idle in several consecutive checks.
 void wait_until_quiet(const std::vector<std::shared_ptr<Worker>>& workers) {
   constexpr int steady = 10;
   for (int seen = 0; seen < steady;) {
@@ -113,7 +114,7 @@ void shutdown() {
   if (workers.empty()) return;
   wait_until_quiet(workers);
   for (auto& worker : workers) worker->cancel_waits();
-  // The handler thread registers first and is finished last, because all other workers need it until they are done.
+  // The handler thread is registered first and ends last, because all other workers need it until they have ended.
   for (size_t i = workers.size(); i-- > 0;) workers[i]->finish();
   std::lock_guard lock(all.mutex);
   all.workers.clear();

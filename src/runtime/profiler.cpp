@@ -1,4 +1,4 @@
-// The profiler: a ring buffer of records protected by a mutex, and its export in Chrome's trace event format.
+// The profiler: a ring buffer of records protected by a mutex, and the conversion to Chrome's trace event format.
 #include "mpsgraph/runtime/profiler.h"
 
 #include <algorithm>

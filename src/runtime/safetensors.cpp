@@ -16,10 +16,11 @@ namespace mpsgraph::runtime {
 namespace {
 
 constexpr uint64_t largest_header = 100'000'000;  // the format's own limit
-constexpr size_t alignment = 64;                  // of the start of the data in the file, and thus in memory
+// alignment of the start of the data, in the file and thus in the mapped memory
+constexpr size_t alignment = 64;
 // Tensors of at least this many bytes are read with a system call instead of through the mapping.
 constexpr size_t worth_reading = 65536;
-constexpr std::string_view no_description = "must be described by exactly dtype, shape and data_offsets";
+constexpr std::string_view no_description = "the description must consist of exactly dtype, shape and data_offsets";
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
@@ -47,16 +48,17 @@ std::string_view name_in_file(DType dtype) {
 DType dtype_in_file(const std::string& text) {
   for (int i = 0; i < dtype_count; ++i)
     if (const auto dtype = static_cast<DType>(i); name_in_file(dtype) == text) return dtype;
-  throw PackageError(cat("has the dtype '", text, "', which mpsgraph does not support"));
+  throw PackageError(cat("the dtype '", text, "' is not supported by mpsgraph"));
 }
 
-// Parses the header into its members by name. Members are moved out as they are parsed, because looking up a member of
-// a Json object takes linear time. Rejects duplicate keys, which the format forbids but a JSON parser would accept.
+// Parses the header into a map from names to members. Members are moved out as they are parsed, because looking up a
+// member of a Json object takes linear time. Rejects duplicate keys, which the format forbids but a JSON parser would
+// accept.
 std::map<std::string, Json> parse_header(std::string_view text) {
   using Event = Json::parse_event_t;
   std::map<std::string, Json> members;
-  std::vector<std::set<std::string>> keys;  // of the objects that are still open
-  std::string name;                         // of the top-level member that is being parsed
+  std::vector<std::set<std::string>> keys;  // keys of each object that is still open
+  std::string name;                         // name of the top-level member that is being parsed
   const auto watch = [&](int depth, Event event, Json& parsed) {
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
@@ -69,9 +71,9 @@ std::map<std::string, Json> parse_header(std::string_view text) {
     if (!ends || depth != 1 || keys.empty() || name == "__metadata__") return true;
     if (event != Event::object_end) throw PackageError(cat("'", name, "' ", no_description));
     members[name] = std::move(parsed);
-    return false;  // do not keep it in the parsed header as well
+    return false;  // The member is not kept in the parsed header as well.
   };
-  if (!parse_json(text, watch).is_object()) throw PackageError("its header must be a JSON object");
+  if (!parse_json(text, watch).is_object()) throw PackageError("the header must be a JSON object");
   return members;
 }
 
@@ -81,7 +83,7 @@ struct Extent {
 };
 
 uint64_t offset(const Json& value) {
-  if (!value.is_number_unsigned()) throw PackageError("must have data_offsets that are non-negative integers");
+  if (!value.is_number_unsigned()) throw PackageError("data_offsets must be non-negative integers");
   return value.get<uint64_t>();
 }
 
@@ -89,10 +91,10 @@ TensorType type_of(const Json& entry) {
   Dims dims;
   const Json& shape = entry.at("shape");
   if (!shape.is_array() || shape.size() > static_cast<size_t>(max_rank))
-    throw PackageError(cat("must have a shape that is a list of at most ", max_rank, " sizes"));
+    throw PackageError(cat("the shape must be a list of at most ", max_rank, " sizes"));
   for (const Json& size : shape) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > uint64_t{1} << 62)
-      throw PackageError("must have a shape of non-negative integers up to 2^62");
+      throw PackageError("the shape must consist of non-negative integers up to 2^62");
     dims.push_back(size.get<int64_t>());
   }
   return {dtype_in_file(entry.at("dtype").get<std::string>()), Shape(std::move(dims))};
@@ -104,19 +106,18 @@ ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, 
   if (entry.size() != 3) throw PackageError(std::string(no_description));
   const TensorType type = type_of(entry);
   const Json& place = entry.at("data_offsets");
-  if (!place.is_array() || place.size() != 2)
-    throw PackageError("must have data_offsets that are a list of two integers");
+  if (!place.is_array() || place.size() != 2) throw PackageError("data_offsets must be a list of two integers");
   extent.begin = offset(place[0]);
   extent.end = offset(place[1]);
   const uint64_t bytes = static_cast<uint64_t>(type.shape.elements()) * size_of(type.dtype);
   if (extent.begin > extent.end || extent.end > file->bytes() - start || extent.end - extent.begin != bytes)
-    throw PackageError(cat("must have data_offsets that cover ", bytes, " bytes within the ", file->bytes() - start,
+    throw PackageError(cat("data_offsets must cover ", bytes, " bytes within the ", file->bytes() - start,
                            " bytes of data, got ", extent.begin, " to ", extent.end));
   if ((start + extent.begin) % size_of(type.dtype) != 0)
-    throw PackageError(cat("must be aligned to the ", size_of(type.dtype), " bytes of its elements"));
+    throw PackageError(cat("the data must be aligned to the element size of ", size_of(type.dtype), " bytes"));
   const std::byte* first = file->data() + start + extent.begin;
   if (type.dtype == DType::boolean && std::any_of(first, first + bytes, [](std::byte b) { return b > std::byte{1}; }))
-    throw PackageError("must contain only the bytes 0 and 1, since its dtype is BOOL");
+    throw PackageError("the data of a BOOL tensor must contain only the bytes 0 and 1");
   ConstantData::Read read;
   if (bytes >= worth_reading) read = [file, at = start + extent.begin, bytes](void* to) { file->read(at, bytes, to); };
   return ConstantData::borrow(type.dtype, type.shape.dims(), first, std::const_pointer_cast<MappedFile>(file),
@@ -133,10 +134,11 @@ void require_no_overlap(std::vector<Extent> extents) {
 
 std::map<std::string, ConstantPtr> read(const std::shared_ptr<const MappedFile>& file) {
   uint64_t length = 0;
-  if (file->bytes() < sizeof length) throw PackageError(cat("it has only ", file->bytes(), " bytes"));
+  if (file->bytes() < sizeof length)
+    throw PackageError(cat("the file must have at least ", sizeof length, " bytes, got ", file->bytes()));
   std::memcpy(&length, file->data(), sizeof length);
   if (length > largest_header || length > file->bytes() - sizeof length)
-    throw PackageError(cat("its header should have ", length, " bytes, which is more than ",
+    throw PackageError(cat("the header should have ", length, " bytes, which is more than ",
                            length > largest_header ? "the format allows" : "the file has"));
   const char* text = reinterpret_cast<const char*>(file->data()) + sizeof length;
   std::map<std::string, ConstantPtr> tensors;
@@ -146,7 +148,7 @@ std::map<std::string, ConstantPtr> read(const std::shared_ptr<const MappedFile>&
     try {
       tensors[name] = tensor(file, sizeof length + length, entry, extent);
     } catch (const Error& error) {
-      throw PackageError(cat("'", name, "' ", error.what()));
+      throw PackageError(cat("tensor '", name, "': ", error.what()));
     }
     if (extent.begin < extent.end) extents.push_back(std::move(extent));
   }
@@ -163,12 +165,12 @@ std::map<std::string, ConstantPtr> read_safetensors(const std::shared_ptr<const 
   } catch (const PackageError& error) {
     throw PackageError(cat(path.string(), " is damaged: ", error.what()));
   } catch (const Json::exception& error) {
-    throw PackageError(cat(path.string(), " is damaged: its header cannot be read: ", error.what()));
+    throw PackageError(cat(path.string(), " is damaged; its header cannot be read: ", error.what()));
   }
 }
 
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors) {
-  // Write tensors with wide elements first, so that all tensors are aligned although the format allows no gaps.
+  // Tensors with larger elements are written first, so that all tensors are aligned although the format allows no gaps.
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
     return size_of(a.type.dtype) > size_of(b.type.dtype);
   });

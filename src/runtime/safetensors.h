@@ -1,8 +1,8 @@
 // Tensors in a file of the safetensors format: eight bytes with the length of the header, the header in JSON, then the
 // data.
 //
-// The reader maps the file and trusts nothing in it: every tensor must have a supported dtype, a shape that matches its
-// number of bytes, and data that lies within the file and overlaps no other tensor's.
+// The reader maps the file and validates all of its contents: every tensor must have a supported dtype, a shape that
+// matches its number of bytes, and data that lies within the file and does not overlap the data of another tensor.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,8 @@
 
 namespace mpsgraph::runtime {
 
-// Returns the tensors of a safetensors file by name. They borrow the mapping and keep it alive; large ones can also be
-// read directly from the file. Throws PackageError if the file is invalid.
+// Returns a map from names to the tensors of a safetensors file. The tensors borrow the mapping and keep it alive;
+// large tensors can also be read directly from the file. Throws PackageError if the file is invalid.
 std::map<std::string, ConstantPtr> read_safetensors(const std::shared_ptr<const MappedFile>& file,
                                                     const std::filesystem::path& path);
 

@@ -45,7 +45,7 @@ std::vector<SerializedTensor> from_json(const Json& list) {
 }
 
 // Indices of the tensors that are part of the serialized form, in serialized order. Throws PackageError unless the
-// positions are unique and without gaps.
+// positions are unique and contiguous.
 std::vector<size_t> written_order(const std::vector<SerializedTensor>& tensors) {
   std::vector<std::optional<size_t>> places(tensors.size());
   size_t count = 0;
@@ -82,10 +82,10 @@ std::shared_ptr<SerializedExecutable> SerializedExecutable::load(const fs::path&
   if (!fs::exists(path)) throw PackageError(cat("[load] ", path.string(), " does not exist"));
   try {
     std::ifstream in(file);
-    if (!in) throw PackageError("it cannot be opened");
+    if (!in) throw PackageError("the file cannot be opened");
     const Json json = parse_json(std::string(std::istreambuf_iterator<char>(in), {}));
     if (json.at("format") != archive_version)
-      throw PackageError(cat("its format version must be ", archive_version, ", got ", to_text(json.at("format"))));
+      throw PackageError(cat("the format version must be ", archive_version, ", got ", to_text(json.at("format"))));
     self->feeds_ = from_json(json.at("feeds"));
     self->targets_ = from_json(json.at("targets"));
     self->feed_order_ = written_order(self->feeds_);

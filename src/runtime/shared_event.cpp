@@ -1,5 +1,5 @@
-// Shared events and semaphores: counters protected by a mutex with a condition variable. See process.h for how shutdown
-// ends waits on the runtime's threads.
+// Shared events and semaphores: counters protected by a mutex, with a condition variable. process.h describes how
+// shutdown() ends waits on the runtime's threads.
 #include "mpsgraph/runtime/shared_event.h"
 
 #include <string>

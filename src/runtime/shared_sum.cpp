@@ -1,5 +1,5 @@
-// Sums in shared memory. The memory contains one counter per member and mark; on Linux, waiting for a counter uses a
-// futex.
+// Sums in shared memory. The memory contains one counter per member and progress mark; on Linux, waiting for a counter
+// uses a futex.
 #include "mpsgraph/runtime/shared_sum.h"
 
 #include <sys/mman.h>
@@ -27,10 +27,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Contributions begin at multiples of this many bytes, even if the processor's own pages are larger.
+// Contributions begin at multiples of this many bytes, even on processors with larger pages.
 constexpr size_t boundary = 4096;
 constexpr int marks = 3;
-// The parts of the members are multiples of this many elements, so that no two members write to the same cache line.
+// The part of the sum that each member computes is a multiple of this many elements, so that no two members write to
+// the same cache line.
 constexpr int64_t together = 32;
 // This many elements of the total stay in the L1 cache while the contributions are added to them.
 constexpr int64_t block = 2048;
@@ -73,7 +74,7 @@ struct SharedSum::Counter {
 #endif
   }
 
-  // Waits until the round is reached; returns false if the deadline passes first.
+  // Waits until the counter reaches round `wanted`; returns false if the deadline passes first.
   bool wait(uint32_t wanted, std::optional<Clock::time_point> deadline) {
     while (!reached(wanted)) {
       std::chrono::nanoseconds left = std::chrono::milliseconds(100);
@@ -111,7 +112,7 @@ SharedSum::SharedSum(int descriptor, DType dtype, int64_t elements, int members,
         cat("[shared sum] the file must have at least ", size, " bytes, got ", std::max<off_t>(there, 0)));
   int flags = MAP_SHARED;
 #ifdef MAP_POPULATE
-  flags |= MAP_POPULATE;  // avoids page faults for all members in the first step
+  flags |= MAP_POPULATE;  // avoids page faults for all members in the first round
 #endif
   void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, descriptor, 0);
   if (mapped == MAP_FAILED) throw DeviceError(cat("[shared sum] cannot map ", size, " bytes: ", std::strerror(errno)));

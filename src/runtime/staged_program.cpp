@@ -1,4 +1,5 @@
-// Staged programs: runs a program and then its rest, and finds the compiled rest for the current deciding values.
+// Staged programs: runs a program and then its rest, and looks up the rest that was compiled for the current deciding
+// values.
 #include "runtime/staged_program.h"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ std::list<StagedProgram::Known>::const_iterator StagedProgram::find(std::span<co
 }
 
 bool StagedProgram::compiles(std::span<const NDArray> feeds) const {
-  if (first_) return false;  // runs with a first part exclude all others anyway
+  if (first_) return false;  // A program with a first part excludes all other runs anyway.
   std::lock_guard lock(mutex_);
   return find(feeds) == known_.end();
 }

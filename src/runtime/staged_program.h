@@ -1,8 +1,9 @@
-// A program whose rest is compiled during the run, once the values that decide about shapes or branches are available.
+// A program whose rest is compiled during the run, once the values that determine shapes or branches are available.
 //
-// A few compiled rests are kept by these values, the most recently used first, so that repeated values cost only a
-// lookup. A run that compiles must exclude all other runs of the graph, because compilation may move variables. If
-// there is a first part before the rest, every run must do so; otherwise, only those for which `compiles` returns true.
+// The most recently used compiled rests are kept, keyed by these values, so that repeated values cost only a lookup. A
+// run that compiles must exclude all other runs of the graph, because compilation may move variables to another memory
+// layout. If there is a first part before the rest, every run must exclude all others; otherwise, only runs for which
+// `compiles` returns true.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@
 
 namespace mpsgraph::runtime {
 
-// Compiles a program, with or without a rest, to something that can run.
+// Compiles a program, with or without a rest, into a program that can run.
 using CompileProgram = std::function<std::unique_ptr<CompiledProgram>(compiler::Program)>;
 
 class StagedProgram final : public CompiledProgram {
@@ -23,7 +24,8 @@ class StagedProgram final : public CompiledProgram {
                 std::shared_ptr<const compiler::Rest> rest, CompileProgram compile);
 
   void run(std::span<const NDArray> feeds, std::span<NDArray> results) override;
-  bool stale() const override { return first_ && first_->stale(); }  // stale rests are recompiled when they are needed
+  // Stale rests are recompiled only when they are needed.
+  bool stale() const override { return first_ && first_->stale(); }
   bool compiles(std::span<const NDArray> feeds) const override;
   size_t arena_bytes() const override { return own_arena_bytes() + shared_bytes(); }
   size_t own_arena_bytes() const override;
@@ -36,7 +38,7 @@ class StagedProgram final : public CompiledProgram {
   using Values = std::vector<ConstantPtr>;
   struct Known {
     Values values;
-    std::vector<TensorType> types;  // of the targets of the rest
+    std::vector<TensorType> types;  // types of the targets of the rest
     std::shared_ptr<CompiledProgram> program;
   };
   Known rest_for(std::span<const NDArray> feeds);

@@ -23,9 +23,9 @@ namespace {
 
 constexpr int most = 1024;
 
-std::atomic<int> asked{0};  // 0 if automatic
-std::atomic<int> cut{0};    // 0 before the first kernel is compiled
-std::mutex mutex;           // protects changes of the two counts
+std::atomic<int> asked{0};  // number set by the user; 0 if automatic
+std::atomic<int> cut{0};  // number of threads that kernels are partitioned for; 0 before the first kernel is compiled
+std::mutex mutex;  // protects changes of the two counts
 
 int processors() {
 #ifdef __linux__
@@ -35,8 +35,9 @@ int processors() {
   return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
 }
 
-// The number of processors whose time a container may use. The file contains, for example, "max 100000" or "150000
-// 100000". With more threads than that, all of them would be suspended for the rest of each period.
+// The number of processors whose time a container may use. The file contains a quota and a period, for example "max
+// 100000" or "150000 100000". With more threads than that number, all threads would be suspended for the rest of each
+// period.
 int quota() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   double time = 0, period = 0;
@@ -44,7 +45,8 @@ int quota() {
   return std::max(static_cast<int>(std::ceil(time / period)), 1);
 }
 
-// The first number in OMP_NUM_THREADS, which users set for all libraries; 0 if it is unset or invalid.
+// The first number in OMP_NUM_THREADS, which sets the number of threads for many libraries; 0 if it is unset or
+// invalid.
 int of_environment() {
   const char* text = std::getenv("OMP_NUM_THREADS");
   if (!text) return 0;

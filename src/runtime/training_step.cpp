@@ -1,4 +1,4 @@
-// The training step of a package: gets the learning rates, chooses the function for this batch, and runs it.
+// The training step of a package: determines the learning rates, chooses the function for this batch, and runs it.
 #include "mpsgraph/runtime/training_step.h"
 
 #include <algorithm>

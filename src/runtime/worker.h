@@ -1,4 +1,4 @@
-// The runtime's threads from the point of view of shutdown(), and waits that shutdown() can end.
+// The interface of the runtime's threads that shutdown() uses, and waits that shutdown() can end.
 #pragma once
 
 #include <atomic>
@@ -17,9 +17,9 @@ class Worker {
   virtual ~Worker() = default;
   virtual bool quiet() = 0;         // whether the thread is idle, or blocked until another thread signals something
   virtual bool blocked() = 0;       // whether the thread is blocked
-  virtual void cancel_waits() = 0;  // makes waits that are blocked fail with DeviceError
-  virtual void finish() = 0;        // accepts no more work, completes what was submitted, and joins the thread
-  virtual bool finished() = 0;      // whether the thread has left its loop and can be joined at once
+  virtual void cancel_waits() = 0;  // makes current waits of the thread fail with DeviceError
+  virtual void finish() = 0;        // accepts no more work, completes the submitted work, and joins the thread
+  virtual bool finished() = 0;      // whether the thread has left its loop and can be joined without waiting
 };
 void register_worker(std::shared_ptr<Worker> worker);
 
@@ -40,8 +40,8 @@ WorkerThreadState*& this_worker();  // null on threads that do not belong to the
 enum class WaitResult : int { ready, timed_out, cancelled };
 
 // Waits on `condition` until ready() returns true. The caller holds `lock`, which is held again on return. On a thread
-// of the runtime, the wait ends when the thread's waits are cancelled. For this, it polls a flag, so that waiters need
-// not be registered.
+// of the runtime, the wait also ends when the thread's waits are cancelled. It polls a flag for this purpose, so that
+// waiting threads need not be registered.
 template <class Ready>
 WaitResult wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition, Timeout timeout,
                       Ready ready) {
