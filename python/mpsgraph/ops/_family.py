@@ -154,8 +154,8 @@ class Family(_core.Graph):
     def _operands(self, kind: str, values: Sequence[TensorLike]) -> list[Tensor]:
         """Return `values` with each number replaced by a rank-0 constant.
 
-        A number takes the dtype of the last tensor in `values`, or without a tensor the dtype that `dtype_of_number`
-        returns.
+        A number takes the dtype of the last tensor in `values`. If `values` contains no tensor, the number takes the
+        dtype that `dtype_of_number` returns.
         """
         for value in values:
             if type(value) is not Tensor:
@@ -182,14 +182,14 @@ class Family(_core.Graph):
                 f"operand: cast the tensor first with g.cast(x, mg.{dtype_for(number)}), or change the number"
             )
         if dtype.is_float and dtype.itemsize == 2 and autocast_dtype() is not None:
-            dtype = _core.float32  # Autocast picks the final dtype.
+            dtype = _core.float32  # Autocast determines the final dtype.
         value = constant_data(number, (), dtype) if dtype == _core.bfloat16 else np.array(number, dtype.numpy)
         return self._tensor("constant", (), value=value)
 
     def _tensor_attributes(self, kind: str, **values: AttributeLike) -> tuple[list[Tensor], dict[str, Any]]:
         """Return (operands, attributes) for attributes that may be integer tensors.
 
-        If any value is a tensor, all of them become operands; otherwise all of them stay attributes.
+        If any value is a tensor, all values become operands; otherwise all values stay attributes.
         """
         numbers = {
             key: _one(value, f"[{kind}] {key}") if np.ndim(value) == 0 else ints(value, f"[{kind}] {key}")

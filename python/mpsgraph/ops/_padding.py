@@ -1,4 +1,4 @@
-"""Padding arguments of convolution and pooling: the name of a padding style, or explicit amounts."""
+"""Convert the padding arguments of convolution and pooling: the name of a padding style, or explicit amounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ Padding: TypeAlias = str | Sequence[Sequence[int]] | Sequence[int]
 
 
 def padding_attributes(padding: Padding, kind: str, axes: int = 2) -> dict[str, Any]:
-    """Return the attributes `padding_style` and `padding`, the latter as [before, after] for each axis in turn."""
+    """Return a dict with the attributes `padding_style` and `padding`.
+
+    `padding` is a flat list of [before, after] for each axis in turn.
+    """
     if isinstance(padding, str):
         return {"padding_style": padding, "padding": [0] * (2 * axes)}
     return {"padding_style": "EXPLICIT", "padding": explicit_padding(padding, kind, axes)}

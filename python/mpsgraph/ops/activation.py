@@ -45,7 +45,7 @@ class Activation(Family):
 
         Args:
             incoming: Floating-point gradient with respect to the result of relu.
-            source: The input of relu, with the dtype of incoming and normally its shape.
+            source: The input of relu, with the dtype and normally the shape of incoming.
             name: Name of the operation.
 
         Returns:
@@ -99,7 +99,7 @@ class Activation(Family):
 
         Args:
             incoming: Floating-point gradient with respect to the result of sigmoid.
-            source: The input of sigmoid, with the dtype of incoming and normally its shape.
+            source: The input of sigmoid, with the dtype and normally the shape of incoming.
             name: Name of the operation.
 
         Returns:
@@ -157,7 +157,7 @@ class Activation(Family):
 
         Args:
             incoming: Floating-point gradient with respect to the result of leaky_relu.
-            source: The input of leaky_relu, with the dtype of incoming and normally its shape.
+            source: The input of leaky_relu, with the dtype and normally the shape of incoming.
             alpha: Slope for negative source, a number or a tensor that broadcasts to source. Defaults to 0.01.
             name: Name of the operation.
 
@@ -256,7 +256,8 @@ class Activation(Family):
 
         Gradient: incoming gradient - e^result * sum(incoming gradient).
 
-        Source: this package, for numerically stable losses; with MPSGraph it is composed of other operations.
+        Source: this package, for numerically stable losses; the Metal device composes it from other MPSGraph
+        operations.
 
         Example:
             >>> g = mg.Graph()

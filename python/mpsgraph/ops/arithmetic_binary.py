@@ -1,4 +1,4 @@
-"""Element-wise arithmetic on two and three operands: sums to powers, comparisons, logic, bits, select, and clamp.
+"""Element-wise operations on two and three operands: arithmetic, comparisons, logic, bit operations, select, and clamp.
 
 Operands broadcast as in numpy and must share one dtype; otherwise a DTypeError names the missing cast. A Python number
 becomes a constant with the dtype of the tensor operand. Operations on one operand are in arithmetic.py.
@@ -259,8 +259,8 @@ class BinaryArithmetic(Family):
             DTypeError: If the dtypes differ or are not floating-point or integer.
 
         Gradient: the incoming gradient to the selected operand, split equally between operands that are equal. An
-        operand that is NaN gets zero if the other was selected; both get NaN where the result is NaN. Gradients are
-        summed over broadcast axes.
+        operand that is NaN gets zero if the other was selected; both operands get NaN where the result is NaN.
+        Gradients are summed over broadcast axes.
 
         Source: MPSGraph minimumWithPrimaryTensor:secondaryTensor:name:.
 
@@ -289,8 +289,8 @@ class BinaryArithmetic(Family):
             DTypeError: If the dtypes differ or are not floating-point or integer.
 
         Gradient: the incoming gradient to the selected operand, split equally between operands that are equal. An
-        operand that is NaN gets zero if the other was selected; both get NaN where the result is NaN. Gradients are
-        summed over broadcast axes.
+        operand that is NaN gets zero if the other was selected; both operands get NaN where the result is NaN.
+        Gradients are summed over broadcast axes.
 
         Source: MPSGraph maximumWithPrimaryTensor:secondaryTensor:name:.
 

@@ -1,8 +1,8 @@
 """Operations between real and complex numbers: magnitudes, conjugates, parts, and complex tensors built from parts.
 
-The rest of arithmetic accepts complex operands where they make sense; of the comparisons, only equality does. The
-gradient of a real loss L with respect to z = x + iy is dL/dx + i dL/dy, as in PyTorch and TensorFlow, so that
-z - rate * gradient descends; JAX returns the conjugate.
+Other arithmetic operations accept complex operands where that makes sense; the only comparisons that do are equal and
+not_equal. The gradient of a real loss L with respect to z = x + iy is dL/dx + i dL/dy, as in PyTorch and TensorFlow, so
+that z - rate * gradient descends; JAX returns the conjugate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Calls to an executable of another graph by a symbol.
+"""Calls from one graph to an executable compiled from another graph, which is referred to by a symbol.
 
-CompilationDescriptor(callables={symbol: executable}) defines which executable a symbol refers to. A part that many
-graphs share is thus compiled once, keeps its own variables, and can be replaced without building the graph again.
+CompilationDescriptor(callables={symbol: executable}) defines which executable a symbol refers to. A subgraph that many
+graphs share is thus compiled once, keeps its own variables, and can be replaced without rebuilding the graphs that call
+it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class Call(Family):
     ) -> list[Tensor]:
         """Call an executable of another graph, found by its symbol when this graph is compiled.
 
-        Assignments in the executable take effect in its own graph. On device metal, executables with variables are not
-        supported.
+        Assignments in the executable take effect in its own graph. On the Metal device, executables with variables are
+        not supported.
 
         Args:
             symbol: A key of the `callables` of the CompilationDescriptor.
             inputs: Tensors in the order of the executable's feeds, with their types.
-            output_types: (shape, dtype) of each target of the executable, in order; every size must be known.
+            output_types: (shape, dtype) of each target of the executable, in order; every size must be static.
             name: Name of the operation.
             transpose: Symbol of an executable that maps gradients of the results to gradients of the inputs, for an
                 executable that is linear in its inputs. None, the default, if the call is not differentiable.
@@ -41,13 +42,13 @@ class Call(Family):
             A list with one tensor for each target of the executable.
 
         Raises:
-            ShapeError: If a size in output_types is not known or, at compile time, a shape does not match the
+            ShapeError: If a size in output_types is not static or, at compile time, a shape does not match the
                 executable's.
             DTypeError: At compile time, if a dtype does not match the executable's.
             GraphError: If symbol is empty or, at compile time, has no callable or its executable belongs to this graph.
-            UnsupportedError: On device metal, at compile time, if the executable has variables.
+            UnsupportedError: On the Metal device, at compile time, if the executable has variables.
 
-        Gradient: a call to the transpose, which in turn has this call as its transpose; none without one.
+        Gradient: a call to the transpose, whose own transpose is this call; none if transpose is None.
 
         Source: MPSGraph callSymbolName:inputTensors:outputTypes:name: and MPSGraphCompilationDescriptor.callables.
 
@@ -70,7 +71,7 @@ class Call(Family):
         output_types: Sequence[tuple[Sequence[int], DTypeLike]] = (),
         name: str | None = None,
     ) -> Operation:
-        """Call an executable of another graph for its assignments, and return the operation.
+        """Create an operation that calls an executable of another graph for its assignments.
 
         Args:
             symbol: A key of the `callables` of the CompilationDescriptor.
@@ -86,7 +87,7 @@ class Call(Family):
                 executable's.
             DTypeError: At compile time, if a dtype does not match the executable's.
             GraphError: If symbol is empty or, at compile time, has no callable or its executable belongs to this graph.
-            UnsupportedError: On device metal, at compile time, if the executable has variables.
+            UnsupportedError: On the Metal device, at compile time, if the executable has variables.
 
         Gradient: none.
 

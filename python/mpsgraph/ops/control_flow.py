@@ -2,8 +2,8 @@
 
 Blocks are given as functions that build them: `g.if_(p, lambda: ..., lambda: ...)`. The operations that such a function
 creates belong to its block and are visible only there; they may use any tensor from outside. Gradients of any order
-pass through all control flow. If a gradient is computed, a loop of any length keeps from each iteration the values that
-the gradient needs.
+pass through all control flow. If a gradient is computed, a loop, whatever its length, stores the values of each
+iteration that the gradient needs.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ControlFlow(Family):
             name: Name of the identity operation that is added for a returned tensor that block did not create.
 
         Returns:
-            A tensor or a list of tensors, as block returns, each created in the block or an identity of one created
-            earlier.
+            A tensor or a list of tensors, as block returns, where each tensor was created in the block or is an
+            identity of a tensor created before the block.
 
         Raises:
             GraphError: If block does not return a tensor or a sequence of tensors.
@@ -70,14 +70,14 @@ class ControlFlow(Family):
         """Run one of two blocks, depending on a predicate, and return its results.
 
         On the CPU device, a predicate that is fed, or computed only from up to three fed flags, is evaluated before
-        compilation: the other block costs nothing, and each block is compiled when it is first taken.
+        compilation. The block that is not taken then costs nothing, and each block is compiled when it is first taken.
 
         Args:
             predicate: Bool tensor with one element.
             then: Function without arguments that builds the block to run if predicate is True, and returns a tensor or
                 a sequence of tensors.
-            else_: Function that does the same for False. It must return as many tensors as then, with the same dtypes
-                and shapes.
+            else_: Function without arguments that builds the block to run if predicate is False. It must return as many
+                tensors as then, with the same dtypes and shapes.
             name: Name of the operation.
 
         Returns:
@@ -129,8 +129,8 @@ class ControlFlow(Family):
             DTypeError: If the condition is not bool, or a value changes its dtype.
 
         Gradient: backward through the iterations that ran, to initial and to every outer tensor that the blocks use. On
-        device metal, a gradient that needs values of the iterations raises UnsupportedError, because their number is
-        not known.
+        the Metal device, a gradient that needs values of the iterations raises UnsupportedError, because the number of
+        iterations is unknown.
 
         Source: MPSGraph whileWithInitialInputs:before:after:name:.
 
@@ -188,9 +188,9 @@ class ControlFlow(Family):
         """Repeat a block a fixed number of times.
 
         Call it as `for_(lower, upper, step, initial, body)` or `for_(count, initial=..., body=...)`. Starting with
-        values = initial, it computes values = body(index, *values) for each index in range(lower, upper, step). If step
-        is a tensor that turns out to be 0 when the graph runs, the CPU raises an error, and device metal makes no
-        iterations.
+        values = initial, the loop computes values = body(index, *values) for each index in range(lower, upper, step).
+        If step is a tensor that turns out to be 0 when the graph runs, the CPU raises an error, and the Metal device
+        executes no iterations.
 
         Args:
             lower: First index, or the number of iterations if upper is None: an int or an int32 tensor of rank 0.
@@ -209,8 +209,8 @@ class ControlFlow(Family):
             ShapeError: If a bound is not a scalar, step is 0, or a value changes its shape.
             DTypeError: If a bound is not int32, or a value changes its dtype.
 
-        Gradient: backward through the iterations, to initial and to every outer tensor that body uses. On device metal,
-        a gradient that needs values of the iterations raises UnsupportedError unless the bounds are constants.
+        Gradient: backward through the iterations, to initial and to every outer tensor that body uses. On the Metal
+        device, a gradient that needs values of the iterations raises UnsupportedError unless the bounds are constants.
 
         Source: MPSGraph forLoopWithLowerBound:upperBound:step:initialBodyArguments:body:name: and
         forLoopWithNumberOfIterations:initialBodyArguments:body:name:.
@@ -230,7 +230,9 @@ class ControlFlow(Family):
         return list(self._operation("for", [*bounds, *initial], None, name, [block]).outputs)
 
     def _block(self, build: Callable[..., Results], argument_types: Sequence[tuple[DType, Any]] = ()) -> Block:
-        """Return the block that `build` creates from arguments of these types, and discard it if `build` raises."""
+        """Return the block that `build` creates from arguments of types `argument_types`. Discard the block if `build`
+        raises.
+        """
         block = self.begin_block(argument_types)
         try:
             return self.finish_block(block, as_list(build(*block.arguments), "block"))

@@ -72,9 +72,9 @@ class Convolution(Family):
             strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
-                and left); or ((top, bottom), (left, right)) in pixels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd pixel of padding goes to the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at
+                the top and left); or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -127,9 +127,9 @@ class Convolution(Family):
             strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
-                and left); or ((top, bottom), (left, right)) in pixels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd pixel of padding goes to the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at
+                the top and left); or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -182,9 +182,9 @@ class Convolution(Family):
             strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
-                and left); or ((top, bottom), (left, right)) in pixels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd pixel of padding goes to the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at
+                the top and left); or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -237,9 +237,9 @@ class Convolution(Family):
             strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
-                back), (top, bottom), (left, right)) in voxels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd voxel of padding goes to the end of the axis); "ONNX_SAME_LOWER" (the same, with the odd voxel at
+                the start); or ((front, back), (top, bottom), (left, right)) in voxels.
             data_layout: "NDHWC" (the default) or "NCDHW".
             weights_layout: "DHWIO" (the default) or "OIDHW".
             name: Name of the operation.
@@ -294,9 +294,9 @@ class Convolution(Family):
             strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
-                back), (top, bottom), (left, right)) in voxels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd voxel of padding goes to the end of the axis); "ONNX_SAME_LOWER" (the same, with the odd voxel at
+                the start); or ((front, back), (top, bottom), (left, right)) in voxels.
             data_layout: "NDHWC" (the default) or "NCDHW".
             weights_layout: "DHWIO" (the default) or "OIDHW".
             name: Name of the operation.
@@ -349,9 +349,9 @@ class Convolution(Family):
             strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
-                back), (top, bottom), (left, right)) in voxels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd voxel of padding goes to the end of the axis); "ONNX_SAME_LOWER" (the same, with the odd voxel at
+                the start); or ((front, back), (top, bottom), (left, right)) in voxels.
             data_layout: "NDHWC" (the default) or "NCDHW".
             weights_layout: "DHWIO" (the default) or "OIDHW".
             name: Name of the operation.

@@ -59,9 +59,9 @@ class DepthwiseConvolution(Family):
                 multiplier.
             strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
-                and left); or ((top, bottom), (left, right)) in pixels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd pixel of padding goes to the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at
+                the top and left); or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -112,9 +112,9 @@ class DepthwiseConvolution(Family):
             output_shape: Shape of source, as ints or as an integer tensor of rank 1.
             strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
-                and left); or ((top, bottom), (left, right)) in pixels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd pixel of padding goes to the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at
+                the top and left); or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -166,9 +166,9 @@ class DepthwiseConvolution(Family):
             output_shape: Shape of the weights, as ints or as an integer tensor of rank 1.
             strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
-                and left); or ((top, bottom), (left, right)) in pixels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd pixel of padding goes to the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at
+                the top and left); or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -216,13 +216,14 @@ class DepthwiseConvolution(Family):
         Args:
             source: Floating-point volumes of shape (..., C, D, H, W), of rank 4 or higher; the channels may be on any
                 of the last four axes.
-            weights: Kernel of shape (C * M, kernel_d, kernel_h, kernel_w), with the channels on the same of its four
-                axes; the dtype of source. M is the number of results for each channel, usually 1.
+            weights: Kernel of shape (C * M, kernel_d, kernel_h, kernel_w), whose channels are on the axis that
+                channel_dimension_index selects among its four axes; the dtype of source. M is the number of results for
+                each channel, usually 1.
             strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
-                back), (top, bottom), (left, right)) in voxels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd voxel of padding goes to the end of the axis); "ONNX_SAME_LOWER" (the same, with the odd voxel at
+                the start); or ((front, back), (top, bottom), (left, right)) in voxels.
             channel_dimension_index: Axis of the channels, counted from the end: -4 for NCDHW (the default), -1 for
                 NDHWC.
             name: Name of the operation.
@@ -272,9 +273,9 @@ class DepthwiseConvolution(Family):
             output_shape: Shape of source, as ints or as an integer tensor of rank 1.
             strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
-                back), (top, bottom), (left, right)) in voxels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd voxel of padding goes to the end of the axis); "ONNX_SAME_LOWER" (the same, with the odd voxel at
+                the start); or ((front, back), (top, bottom), (left, right)) in voxels.
             channel_dimension_index: Axis of the channels, counted from the end: -4 for NCDHW (the default), -1 for
                 NDHWC.
             name: Name of the operation.
@@ -325,9 +326,9 @@ class DepthwiseConvolution(Family):
             output_shape: Shape of the weights, as ints or as an integer tensor of rank 1.
             strides: Step between windows in voxels: an int, or (z, y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in voxels: an int, or (z, y, x). Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                voxel of padding at the end); "ONNX_SAME_LOWER" (the same, with the odd voxel at the start); or ((front,
-                back), (top, bottom), (left, right)) in voxels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd voxel of padding goes to the end of the axis); "ONNX_SAME_LOWER" (the same, with the odd voxel at
+                the start); or ((front, back), (top, bottom), (left, right)) in voxels.
             channel_dimension_index: Axis of the channels, counted from the end: -4 for NCDHW (the default), -1 for
                 NDHWC.
             name: Name of the operation.

@@ -59,7 +59,8 @@ class TransposedConvolution(Family):
     ) -> Tensor:
         """Compute a transposed two-dimensional convolution.
 
-        With a stride above 1 it enlarges an image, where a convolution with that stride shrinks it.
+        With a stride above 1, a transposed convolution enlarges an image, and a convolution with that stride shrinks
+        it.
 
         This is convolution2d_data_gradient: its arguments describe the forward convolution, from output_shape to the
         shape of
@@ -77,8 +78,8 @@ class TransposedConvolution(Family):
             strides: Strides of the forward convolution in pixels: an int, or (y, x). Defaults to 1.
             dilations: Dilations of the forward convolution in pixels: an int, or (y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: Padding of the forward convolution: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER",
-                or ((top, bottom), (left, right)) in pixels.
+            padding: Padding of the forward convolution: "TF_VALID" (no padding, the default), "TF_SAME",
+                "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -133,9 +134,9 @@ class TransposedConvolution(Family):
             strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
-                and left); or ((top, bottom), (left, right)) in pixels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd pixel of padding goes to the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at
+                the top and left); or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -191,9 +192,9 @@ class TransposedConvolution(Family):
             strides: Step between windows in pixels: an int, or (y, x). Defaults to 1.
             dilations: Spacing between the elements of the kernel in pixels: an int, or (y, x). Defaults to 1.
             groups: Number of groups that the channels are split into; each group has its own weights. Defaults to 1.
-            padding: "TF_VALID" (none, the default); "TF_SAME" (output size = ceil(input size / stride), with an odd
-                pixel of padding at the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at the top
-                and left); or ((top, bottom), (left, right)) in pixels.
+            padding: "TF_VALID" (no padding, the default); "TF_SAME" (output size = ceil(input size / stride), where an
+                odd pixel of padding goes to the bottom and right); "ONNX_SAME_LOWER" (the same, with the odd pixel at
+                the top and left); or ((top, bottom), (left, right)) in pixels.
             data_layout: "NHWC" (the default) or "NCHW".
             weights_layout: "HWIO" (the default) or "OIHW".
             name: Name of the operation.
@@ -284,7 +285,8 @@ class TransposedConvolution(Family):
         data_layout: str = "NHWC",
         name: str | None = None,
     ) -> Tensor:
-        """Add columns back to the image pixels that im_to_col copied them from, dropping those of the padding.
+        """Add columns back to the image pixels that im_to_col copied them from, dropping elements that come from the
+        padding.
 
         result[n, y, x, c] = sum of all elements of source that im_to_col would copy from the pixel (n, y, x, c).
 

@@ -106,7 +106,7 @@ class Cumulative(Family):
         reverse: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Compute the cumulative minimum along an axis; it stays NaN from the first NaN on.
+        """Compute the cumulative minimum along an axis, which is NaN from the first NaN on.
 
         result_i = min(x_0, ..., x_i); with `exclusive`, min(x_0, ..., x_(i-1)), starting with infinity or the largest
         integer of the dtype.
@@ -146,7 +146,7 @@ class Cumulative(Family):
         reverse: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Compute the cumulative maximum along an axis; it stays NaN from the first NaN on.
+        """Compute the cumulative maximum along an axis, which is NaN from the first NaN on.
 
         result_i = max(x_0, ..., x_i); with `exclusive`, max(x_0, ..., x_(i-1)), starting with -infinity or the lowest
         integer of the dtype.

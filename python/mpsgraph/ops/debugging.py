@@ -37,9 +37,10 @@ class Debugging(Family):
         """Print the value of a tensor whenever a run computes it; without a tensor, print the graph immediately.
 
         result = tensor. The text goes to sys.stdout and consists of the message, the type, and the elements. On the CPU
-        it appears while the run computes; on device metal it appears at the end of the run, in the order of creation. A
-        print outside of control flow runs if its result is needed or its `.operation` is a target operation; a print in
-        a block of control flow runs whenever the block does, and device metal keeps only the last 32 values of each.
+        it appears while the run computes; on the Metal device it appears at the end of the run, in the order of
+        creation. A print outside of control flow runs if its result is needed or its `.operation` is a target
+        operation; a print in a block of control flow runs whenever the block does, and the Metal device keeps only the
+        last 32 values of each such print.
 
         Args:
             tensor: Tensor of any dtype and shape; None, the default, prints the graph.
@@ -88,9 +89,9 @@ class Debugging(Family):
     ) -> Operation | Tensor:
         """Abort the run with a CheckError if any element of a condition is false.
 
-        Variables keep their values when a check fails, unless the condition depends on what the run assigns, the check
-        is in a loop that assigns, or shapes depended on values before it (docs/decisions/0025). A check in a block of
-        control flow runs whenever the block does.
+        Variables keep their values when a check fails, with three exceptions (docs/decisions/0025): the condition
+        depends on a value that the run assigns, the check is in a loop that assigns variables, or an operation before
+        the check has a shape that depends on values. A check in a block of control flow runs whenever the block does.
 
         Args:
             condition: Bool tensor of any shape.
@@ -100,7 +101,7 @@ class Debugging(Family):
             name: Name of the operation.
 
         Returns:
-            A tensor equal to `on`, or without `on` the check's operation, to use as a target operation or control
+            A tensor equal to `on`; if `on` is None, the check's operation, to use as a target operation or control
             dependency.
 
         Raises:

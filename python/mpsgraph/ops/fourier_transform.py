@@ -73,7 +73,7 @@ class FourierTransform(Family):
     ) -> Tensor:
         """Compute the discrete Fourier transform of a real tensor, without the points that follow from symmetry.
 
-        This is fast_fourier_transform, of which only the first n // 2 + 1 points along the last axis are returned.
+        The result consists of the first n // 2 + 1 points of fast_fourier_transform along the last transformed axis.
 
         Args:
             x: Tensor, float32 (on the CPU also float64), with at least one point along the last transformed axis.
@@ -116,8 +116,8 @@ class FourierTransform(Family):
     ) -> Tensor:
         """Compute the real discrete Fourier transform of a Hermitian tensor that is given by half of its points.
 
-        This is fast_fourier_transform of the whole Hermitian tensor. Imaginary parts of points that are real in a
-        Hermitian tensor are ignored.
+        The result is the fast_fourier_transform of the complete Hermitian tensor. Points that must be real in a
+        Hermitian tensor have their imaginary parts ignored.
 
         Args:
             x: Tensor, complex64 (on the CPU also complex128), with m points along the last transformed axis.

@@ -3,7 +3,7 @@
 `out_of_range` sets what happens to an index outside its axis, including negative ones. "zeros" selects zeros, which
 receive no gradient; "clip" uses the nearest valid index, which receives the gradient; "error" makes the run raise
 OutOfRangeError, which names the index, its position, the axis, and the length of the axis, and leaves variables
-unchanged. Indices that are known when the graph is built or compiled raise it then.
+unchanged. For an index that is known when the graph is built or compiled, the error is raised at that time.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ class Gather(Family):
 
         Args:
             updates: Tensor of any dtype to select from.
-            indices: Integer tensor whose last axis holds the index vectors; these may be as long as updates has axes
-                after the batch dimensions.
+            indices: Integer tensor whose last axis holds the index vectors; a vector has at most one index for each
+                axis of updates after the batch dimensions.
             batch_dimensions: Number of leading axes that updates and indices share. Defaults to 0.
             name: Name of the operation.
             out_of_range: Handling of index vectors with an index outside its axis: "zeros" (the default) returns zeros

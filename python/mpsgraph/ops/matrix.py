@@ -37,7 +37,7 @@ class Matrix(Random):
         complex operands conjugated, summed over broadcast axes.
 
         Source: MPSGraph matrixMultiplicationWithPrimaryTensor:secondaryTensor:name:, which multiplies real numbers; on
-        device metal, integer products are composed of products of bytes.
+        the Metal device, integer products are composed of products of bytes.
 
         Example:
             >>> g = mg.Graph()
@@ -73,7 +73,7 @@ class Matrix(Random):
 
         Raises:
             ShapeError: If the shapes of the matrices or of a zero point do not match.
-            DTypeError: If an operand is not int8 or uint8, or a zero point has a different dtype than its operand.
+            DTypeError: If an operand is not int8 or uint8, or a zero point does not have the dtype of its operand.
 
         Gradient: none, because integers are not differentiable.
 
@@ -107,16 +107,16 @@ class Matrix(Random):
     ) -> Tensor:
         """Compute attention: for each query, the mean of the values, weighted by how well their keys match it.
 
-        result = softmax(scale * query @ key^T + mask) @ value, with the softmax along the keys. On the CPU, the scores
-        are only held in memory in tiles, also for the gradient, unless the operands are float64 or small or the
-        gradient of the mask is requested.
+        result = softmax(scale * query @ key^T + mask) @ value, with the softmax along the keys. On the CPU, only tiles
+        of the scores are held in memory, in the gradient as well. The complete scores are stored if the operands are
+        float64 or small, or if the gradient of the mask is requested.
 
         Args:
             query: Floating-point tensor of shape (..., n, e); the leading axes, for example batch and heads, broadcast.
             key: Tensor of shape (..., m, e), with the dtype of query.
             value: Tensor of shape (..., m, f), with the dtype of query.
-            mask: Tensor added to the (..., n, m) scores, of a shape that broadcasts to theirs and the dtype of query: 0
-                includes a key, -infinity excludes it. None, the default, includes all.
+            mask: Tensor added to the (..., n, m) scores, with a shape that broadcasts to the shape of the scores and
+                the dtype of query: 0 includes a key, -infinity excludes it. None, the default, includes all.
             scale: Factor for the scores. None, the default, means 1 / sqrt(e).
             name: Name of the operation.
             causal: Whether each query excludes the keys after its own position. Defaults to False.
@@ -166,7 +166,9 @@ class Matrix(Random):
         )
 
     def _drawn_state(self) -> Tensor:
-        """Return a random() state with a new key for each run, independent of how much is drawn from it."""
+        """Return a random() state with a new key for each run. How many numbers are drawn from the state does not
+        affect later keys.
+        """
         key = self.random((2,), dtype=int32, min_integer=-(2**31), max_integer=2**31)
         counter = self._tensor("constant", [], value=constant_data([1, 0, 0, 0, 0], None, int32))
         return self._tensor("concat", [counter, key], axis=0)

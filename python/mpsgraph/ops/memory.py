@@ -1,7 +1,7 @@
 """Placeholders, constants, and variables, and reading and assigning variables.
 
 A variable keeps its value on the device between runs. Passing it to an operation reads it. A read sees the assignments
-that were created before it and run with it, and none created later.
+that were created before the read and belong to the same run, but no assignments that were created later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Memory(Family):
             ShapeError: If a size is negative and not -1.
             DTypeError: If dtype is not supported.
 
-        Gradient: the incoming gradient, as the gradient with respect to the placeholder.
+        Gradient: the incoming gradient.
 
         Source: MPSGraph placeholderWithShape:dataType:name:.
 
@@ -61,7 +61,7 @@ class Memory(Family):
             A tensor with the given value.
 
         Raises:
-            ShapeError: If shape is negative or not made of ints.
+            ShapeError: If shape has negative sizes or elements other than ints.
             DTypeError: If dtype is not supported, or value cannot be represented in it.
 
         Gradient: none.
@@ -89,8 +89,8 @@ class Memory(Family):
             dtype: Element type. Defaults to the dtype of an array, and to float32, int32, bool, or complex64 for Python
                 numbers and lists.
             name: Name of the variable.
-            trainable: Whether the variable is listed in `trainable_variables`; only floating-point and complex
-                variables are. Defaults to True.
+            trainable: Whether `trainable_variables` lists the variable, provided that it is floating-point or complex.
+                Defaults to True.
 
         Returns:
             The variable itself, not a read of it.
@@ -117,7 +117,8 @@ class Memory(Family):
     def variable_from_tensor(self, x: Tensor, name: str | None = None, trainable: bool = True) -> Tensor:
         """Create a variable whose initial value is the current value of a tensor.
 
-        The value is computed immediately, on the default device, with the current values of the variables there.
+        The value is computed immediately, on the default device, with the current values of the variables on that
+        device.
 
         Args:
             x: Tensor that does not depend on any feed.

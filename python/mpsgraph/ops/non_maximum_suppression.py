@@ -23,7 +23,7 @@ class NonMaximumSuppression(NonZero, Family):
         class_indices: Tensor | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Select pairs of a box and a class by descending score, dropping boxes that overlap one selected before.
+        """Select pairs of a box and a class by descending score, dropping boxes that overlap a selected box.
 
         A pair with a score above score_threshold is selected unless the intersection over union of its box with that of
         an already selected pair is above iou_threshold. With per_class_suppression, only pairs of the same class are

@@ -1,4 +1,4 @@
-"""Indices of nonzero elements, a result whose number of rows depends on values."""
+"""Indices of nonzero elements. The number of rows of the result depends on the values of the input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NonZero(Family):
 
         Returns:
             An int32 tensor of shape (number of nonzero elements, rank of x). The first size is known only when the
-            graph runs, and operations that use the result are compiled for it then.
+            graph runs, and operations that use the result are compiled for that size at that time.
 
         Raises:
             ShapeError: If an axis is too long for int32 indices.

@@ -60,7 +60,7 @@ class Normalization(Family):
             ShapeError: If an axis is out of range or repeated, axes is empty, or mean does not broadcast to x.
             DTypeError: If x is not floating-point, or mean has a different dtype.
 
-        Gradient: incoming gradient * 2 (x - mean) / n to x; to mean as well if it was given.
+        Gradient: incoming gradient * 2 (x - mean) / n to x; if mean is given, to mean as well.
 
         Source: MPSGraph varianceOfTensor:meanTensor:axes:name: and varianceOfTensor:axes:name:.
 
@@ -129,7 +129,8 @@ class Normalization(Family):
         epsilon: float = 1e-5,
         name: str | None = None,
     ) -> Tensor:
-        """Compute the gradient of a normalization by the source's own statistics, with respect to its source.
+        """Compute the gradient with respect to source of a normalization that uses the mean and variance of source
+        itself.
 
         result = gamma / sqrt(variance + epsilon) * (incoming - beta_gradient / n - (source - mean) /
         sqrt(variance + epsilon) * gamma_gradient / n), where mean and variance are those of source over `axes`, with n

@@ -22,7 +22,7 @@ class Optimizer(Family):
         Args:
             learning_rate: A number or a tensor of rank 0.
             values: Current values, floating-point or complex; a variable is read.
-            gradient: Gradient with respect to values, with their shape and dtype.
+            gradient: Gradient with respect to values, with the same shape and dtype as values.
             name: Name of the operation.
 
         Returns:

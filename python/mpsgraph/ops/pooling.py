@@ -72,8 +72,8 @@ class Pooling(Family):
             source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
             kernel: Height and width of the window in pixels; an int means a square.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
-                pixels.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
+                right)) in pixels.
             dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
             data_layout: "NHWC" (the default) or "NCHW".
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -116,15 +116,15 @@ class Pooling(Family):
     ) -> Tensor:
         """Compute the gradient of max_pooling2d with respect to its source.
 
-        result = each element of incoming, added at the first maximum of its window.
+        The result starts as zeros, and each element of incoming is added at the first maximum of its window.
 
         Args:
             incoming: Gradient with respect to the result of max_pooling2d, with the shape of that result.
             source: The source given to max_pooling2d.
             kernel: Height and width of the window in pixels; an int means a square.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
-                pixels.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
+                right)) in pixels.
             dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
             data_layout: "NHWC" (the default) or "NCHW".
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -176,8 +176,8 @@ class Pooling(Family):
             source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
             kernel: Height and width of the window in pixels; an int means a square.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
-                pixels.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
+                right)) in pixels.
             dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
             data_layout: "NHWC" (the default) or "NCHW".
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -224,15 +224,15 @@ class Pooling(Family):
     ) -> Tensor:
         """Compute the gradient of avg_pooling2d with respect to its source.
 
-        result = each element of incoming, divided equally among the elements of its window.
+        Each element of incoming is divided equally among the elements of its window, and the shares are added up.
 
         Args:
             incoming: Gradient with respect to the result of avg_pooling2d, with the shape of that result.
             input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
             kernel: Height and width of the window in pixels; an int means a square.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
-                pixels.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
+                right)) in pixels.
             dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
             data_layout: "NHWC" (the default) or "NCHW".
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.

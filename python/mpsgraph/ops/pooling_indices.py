@@ -38,11 +38,11 @@ class PoolingWithIndices(Family):
             kernel: Height and width of the window in pixels; an int means a square.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
             return_indices_mode: "global_flatten_<k>d", for k from 1 to 4, counts elements of the source over its last k
-                axes: 2 with NCHW is y * W + x, as PyTorch counts, 3 with NHWC is (y * W + x) * C + c, as TensorFlow
-                counts, and 4 (the default) counts all elements. "local_flatten_<k>d" counts positions in the window,
-                including padding, in the same way.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
-                pixels.
+                axes: k = 2 with NCHW gives y * W + x, as in PyTorch; k = 3 with NHWC gives (y * W + x) * C + c, as in
+                TensorFlow; and k = 4 (the default) counts all elements. "local_flatten_<k>d" counts positions in the
+                window over its last k axes, including padding.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
+                right)) in pixels.
             dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
             data_layout: "NHWC" (the default) or "NCHW".
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -51,8 +51,8 @@ class PoolingWithIndices(Family):
 
         Returns:
             The pair (values, indices), with the dtype of source and int32, both of shape (N, out_h, out_w, C), or (N,
-            C, out_h, out_w). The first of several equal maxima counts, and NaN is greater than any number; a window
-            that covers no pixel has index -1.
+            C, out_h, out_w). Of several equal maxima, the index is that of the first. NaN is greater than any number. A
+            window that covers no pixel has index -1.
 
         Raises:
             ShapeError: If source does not have rank 4, the window is invalid, or there are more positions than int32
@@ -60,7 +60,7 @@ class PoolingWithIndices(Family):
             DTypeError: If source is not floating-point.
             GraphError: If return_indices_mode, data_layout, or the padding style is not supported.
 
-        Gradient: max_pooling2d_gradient_from_indices if the indices identify the position, otherwise
+        Gradient: max_pooling2d_gradient_from_indices if the indices identify the positions of the maxima, otherwise
         max_pooling2d_gradient.
 
         Source: MPSGraph maxPooling2DReturnIndicesWithSourceTensor:descriptor:name:; its mode none is max_pooling2d.
@@ -95,18 +95,18 @@ class PoolingWithIndices(Family):
     ) -> Tensor:
         """Compute the gradient of max_pooling2d with respect to its source, from the indices of the forward pass.
 
-        result = each element of incoming, added at the position that its index points to. Indices that point outside
-        the image, or with NCHW outside the channel, are skipped.
+        The result starts as zeros, and each element of incoming is added at the position that its index points to.
+        Indices that point outside the image, or with NCHW outside the channel, are skipped.
 
         Args:
             incoming: Gradient with respect to the result of the pooling, with the shape of that result.
-            indices: Integer indices of the same shape, from max_pooling2d_return_indices.
+            indices: Integer indices with the shape of incoming, from max_pooling2d_return_indices.
             output_shape: Shape of the source, as ints or as an integer tensor of rank 1.
             kernel: Height and width of the window in pixels; an int means a square.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
             return_indices_mode: The mode given to max_pooling2d_return_indices. Defaults to "global_flatten_4d".
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left, right)) in
-                pixels.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
+                right)) in pixels.
             dilations: Spacing between the elements of the window in pixels: an int, or (y, x). Defaults to 1.
             data_layout: "NHWC" (the default) or "NCHW".
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -119,8 +119,8 @@ class PoolingWithIndices(Family):
         Raises:
             ShapeError: If the shapes are inconsistent with each other, or the window is invalid.
             DTypeError: If incoming is not floating-point, or indices are not integers.
-            GraphError: If the indices do not identify the position, because windows extend over axes that they do not
-                count.
+            GraphError: If the indices do not identify the positions, because windows extend over axes that the indices
+                do not count.
 
         Gradient: to incoming, the elements of the incoming gradient that the indices point to.
 
@@ -158,12 +158,12 @@ class PoolingWithIndices(Family):
         Args:
             source: Floating-point tensor of rank 4 or higher.
             kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
             return_indices_mode: "global_flatten_<k>d", for k from 1 to 4, counts elements of the source over its last k
                 axes; "local_flatten_<k>d" counts positions in the window, including padding. Defaults to
                 "global_flatten_4d".
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             name: Name of the operation.
@@ -177,7 +177,7 @@ class PoolingWithIndices(Family):
             DTypeError: If source is not floating-point.
             GraphError: If return_indices_mode or the padding style is not supported.
 
-        Gradient: max_pooling4d_gradient_from_indices if the indices identify the position, otherwise
+        Gradient: max_pooling4d_gradient_from_indices if the indices identify the positions of the maxima, otherwise
         max_pooling4d_gradient.
 
         Source: MPSGraph maxPooling4DReturnIndicesWithSourceTensor:descriptor:name:.
@@ -212,18 +212,18 @@ class PoolingWithIndices(Family):
     ) -> Tensor:
         """Compute the gradient of max_pooling4d with respect to its source, from the indices of the forward pass.
 
-        result = each element of incoming, added at the position that its index points to. Indices that point outside
-        the window axes are skipped.
+        The result starts as zeros, and each element of incoming is added at the position that its index points to.
+        Indices that point outside the window axes are skipped.
 
         Args:
             incoming: Gradient with respect to the result of the pooling, with the shape of that result.
-            indices: Integer indices of the same shape, from max_pooling4d_return_indices.
+            indices: Integer indices with the shape of incoming, from max_pooling4d_return_indices.
             output_shape: Shape of the source, as ints or as an integer tensor of rank 1.
             kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
+            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
             return_indices_mode: The mode given to max_pooling4d_return_indices. Defaults to "global_flatten_4d".
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             name: Name of the operation.

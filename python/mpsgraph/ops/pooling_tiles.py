@@ -1,7 +1,7 @@
 """Pooling with windows over the last four axes: maximum, average, L2 norm, and their gradients.
 
-With a kernel size of 1 along axes that are not spatial, it pools volumes: (1, d, h, w) for (N, C, D, H, W) and
-(d, h, w, 1) for (N, D, H, W, C).
+To pool volumes, set the kernel size to 1 along the channels: (1, d, h, w) for (N, C, D, H, W) and (d, h, w, 1) for (N,
+D, H, W, C).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Pooling4D(Family):
         Args:
             source: Floating-point tensor of rank 4 or higher.
             kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             name: Name of the operation.
@@ -77,15 +77,15 @@ class Pooling4D(Family):
     ) -> Tensor:
         """Compute the gradient of max_pooling4d with respect to its source.
 
-        result = each element of incoming, added at the first maximum of its window.
+        The result starts as zeros, and each element of incoming is added at the first maximum of its window.
 
         Args:
             incoming: Gradient with respect to the result of max_pooling4d, with the shape of that result.
             source: The source given to max_pooling4d.
             kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             name: Name of the operation.
@@ -134,9 +134,9 @@ class Pooling4D(Family):
         Args:
             source: Floating-point tensor of rank 4 or higher.
             kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
@@ -180,15 +180,15 @@ class Pooling4D(Family):
     ) -> Tensor:
         """Compute the gradient of avg_pooling4d with respect to its source.
 
-        result = each element of incoming, divided equally among the elements of its window.
+        Each element of incoming is divided equally among the elements of its window, and the shares are added up.
 
         Args:
             incoming: Gradient with respect to the result of avg_pooling4d, with the shape of that result.
             input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
             kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
@@ -239,9 +239,9 @@ class Pooling4D(Family):
         Args:
             source: Floating-point tensor of rank 4 or higher.
             kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             name: Name of the operation.
@@ -288,9 +288,9 @@ class Pooling4D(Family):
             incoming: Gradient with respect to the result of l2_norm_pooling4d, with the shape of that result.
             source: The source given to l2_norm_pooling4d.
             kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four. None, the default, means the size of the kernel.
-            padding: "TF_VALID" (none, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             name: Name of the operation.

@@ -1,8 +1,9 @@
 """Quantization: converting floats to small integers and back, by scale and zero point or by lookup tables.
 
-Scale and zero point are one number for the whole tensor; rank-1 tensors with one element for each index of `axis`; or,
-without an axis, tensors of the same rank as the operand, where each element applies to a block of it, so that their
-sizes must divide the operand's. There is no 4-bit dtype: 4-bit values are stored in int8 or uint8, one per byte.
+Scale and zero point take one of three forms: one number for the whole operand; a rank-1 tensor with one element for
+each index of `axis`; or, without an axis, a tensor of the operand's rank, each element of which applies to one block of
+the operand. In the third form, each size must divide the corresponding size of the operand. There is no 4-bit dtype:
+4-bit values are stored in int8 or uint8, one per byte.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Quantization(Family):
         axis: int | None = None,
         name: str | None = None,
     ) -> Tensor:
-        """Quantize floating-point numbers to integers, with a step of `scale` and the zero at `zero_point`.
+        """Quantize floating-point numbers to integers by a scale and a zero point.
 
         result = saturate(round(x / scale) + zero_point), with ties rounded to even. NaN becomes 0.
 
@@ -108,10 +109,10 @@ class Quantization(Family):
     def dequantize_lookup_table(
         self, x: Tensor, table: Tensor, axis: int | None = None, name: str | None = None
     ) -> Tensor:
-        """Replace indices by the numbers, or vectors of numbers, that they select from a table.
+        """Replace indices with the numbers, or vectors of numbers, that they select from a table.
 
-        result[i...] = table[group of i..., x[i...]]. With an axis, each index is replaced by v numbers along it:
-        result[..., v j + k, ...] = table[group..., x[..., j, ...], k] for k < v.
+        result[i...] = table[group of i..., x[i...]]. With an axis, each index is replaced with v numbers along that
+        axis: result[..., v j + k, ...] = table[group..., x[..., j, ...], k] for k < v.
 
         Args:
             x: Integer tensor of indices; MPSGraph requires uint8. An index without an entry gives 0.
@@ -203,8 +204,9 @@ class Quantization(Family):
             DTypeError: If x is not floating-point, or scale or zero_point has a different dtype.
             GraphError: If dtype is not an integer dtype, or axis is given and the rank of x is unknown.
 
-        Gradient: the incoming gradient to x where it was not clamped. Gradients to scale and zero_point follow from the
-        formula without the rounding, so that both can be learned (for scale: the rounding error and the clamped ends).
+        Gradient: the incoming gradient to x where it was not clamped. Gradients to scale and zero_point treat the
+        rounding as the identity, so that both can be learned. The derivative with respect to scale is round(x / scale)
+        - x / scale where x was not clamped, and the clamped bound minus zero_point elsewhere.
 
         Source: this package, as a composition; Esser et al., arXiv:1902.08153.
 
@@ -228,7 +230,10 @@ class Quantization(Family):
         return self._tensor("multiplication", [self._tensor("subtraction", [clamped, zero]), step], name)
 
     def _along(self, kind: str, parameter: TensorLike, x: Tensor, axis: int | None) -> Tensor:
-        """Return a parameter as a tensor that broadcasts with x: of rank 0, or along an axis."""
+        """Return a parameter as a tensor that broadcasts with x.
+
+        The parameter has rank 0, or one element for each index of `axis`.
+        """
         if not isinstance(parameter, Tensor):
             return self._number(kind, parameter, x.dtype)
         if axis is None:

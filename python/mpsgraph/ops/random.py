@@ -3,8 +3,8 @@
 With a state tensor, the caller manages the state and gets (values, new_state). Without one, the graph owns a hidden
 variable that advances with every run; it is seeded by the `seed` argument, or by the graph's seed and the number of the
 operation, and checkpoints include it like any other variable. Integers and uniform numbers are bit-identical on every
-machine and match TensorFlow's for the same key and counter; on the CPU, so do normally distributed float32 numbers.
-States are created by mpsgraph.random and `random_philox_state`.
+machine and match TensorFlow's for the same key and counter; on the CPU, the same holds for normally distributed float32
+numbers. States are created by mpsgraph.random and `random_philox_state`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Random(Family):
             An int32 tensor of shape (7,).
 
         Raises:
-            ShapeError: If a number is not an integer of 64 bits.
+            ShapeError: If a number is not a 64-bit integer.
 
         Gradient: none.
 
@@ -95,17 +95,17 @@ class Random(Family):
             distribution: "uniform" (the default): in [min, max), or for integers in [min_integer, max_integer);
                 "normal": with mean and standard_deviation; or "truncated_normal": normal numbers between min and max.
             dtype: dtype of the result. Defaults to float32.
-            min: Lower bound. Defaults to 0 for uniform, and to two standard deviations below the mean for truncated
-                normal.
-            max: Upper bound. Defaults to 1 for uniform, and to two standard deviations above the mean for truncated
-                normal.
+            min: Lower bound. Defaults to 0 for uniform numbers, and to two standard deviations below the mean for
+                truncated normal numbers.
+            max: Upper bound. Defaults to 1 for uniform numbers, and to two standard deviations above the mean for
+                truncated normal numbers.
             min_integer: Lower bound of integers. Defaults to 0.
             max_integer: Upper bound of integers, exclusive. Defaults to 2^31 - 1.
             inclusive: Whether max_integer is included, as in MPSGraph. Defaults to False.
             mean: Mean of normal numbers. Defaults to 0.
             standard_deviation: Standard deviation of normal numbers. Defaults to 1.
-            sampling_method: "box_muller" (the default), which TensorFlow uses and which draws again what falls outside
-                the bounds, or "inverse_cdf", the default of MPSGraph.
+            sampling_method: "box_muller" (the default), which TensorFlow uses and which redraws numbers outside the
+                bounds; or "inverse_cdf", the default of MPSGraph.
             advance: How far drawing n numbers moves the counter: "tensorflow" (256 n blocks, the default) or "blocks"
                 (the number of blocks used).
             seed: Seed of the state that the graph keeps, as in random_philox_state. None, the default, derives it from
@@ -153,7 +153,7 @@ class Random(Family):
         return self._random_of_own_state(operand, attributes, seed, name)
 
     def _own_state(self, seed: int | None) -> Tensor:
-        """Return a variable for a new state, or the original one when part of the graph is built a second time."""
+        """Return a variable for a new state, or the existing variable if part of the graph is built a second time."""
         if self._repeated_states:
             return self._repeated_states.pop(0)
         if seed is None:
@@ -168,7 +168,7 @@ class Random(Family):
     def _random_of_own_state(
         self, shape: Tensor, attributes: dict[str, Any], seed: int | None, name: str | None
     ) -> Tensor:
-        """Return the values, tied to the update of their state: an identity that runs after the assignment."""
+        """Return random values through an identity that runs after the new state has been assigned."""
         state = self._own_state(seed)
         values, new_state = self._tensors("random", [shape, state], None, **attributes)
         update = self._operation("assign", [state, new_state])
@@ -379,8 +379,7 @@ class Random(Family):
             dtype: Floating-point dtype of the result. Defaults to float32.
             minimum: Lower bound. None, the default, means two standard deviations below the mean.
             maximum: Upper bound. None, the default, means two standard deviations above the mean.
-            sampling_method: "box_muller" (the default), which draws again what falls outside the bounds, or
-                "inverse_cdf".
+            sampling_method: "box_muller" (the default), which redraws numbers outside the bounds, or "inverse_cdf".
             state: State to draw from, int32[7]. None, the default, draws from a state that the graph keeps.
             seed: Seed of the state that the graph keeps. None, the default, derives it from the graph's seed.
             name: Name of the operation.

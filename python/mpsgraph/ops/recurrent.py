@@ -38,7 +38,7 @@ class Recurrent(Family):
         z[t] = x[t] Wᵀ + b + (h[t-1] * m) Rᵀ; h[t] = activation(z[t]).
 
         Args:
-            source: x, of shape [T, N, I]. Without input_weight, [T, N, H], which is added without a product.
+            source: x, of shape [T, N, I]. Without input_weight, [T, N, H], which takes the place of x[t] Wᵀ.
             recurrent_weight: R, of shape [H, H], or [2, H, H] if bidirectional.
             input_weight: W, of shape [H, I], or [2 H, I] if bidirectional. Defaults to None.
             bias: b, of shape [H], or [2 H] if bidirectional. None, the default, means zeros.
@@ -48,8 +48,8 @@ class Recurrent(Family):
             activation: Activation of the state: "none", "relu", "tanh", "sigmoid", or "hard_sigmoid" (min(max(0.2 x +
                 0.5, 0), 1)). Defaults to "relu".
             reverse: Whether to process the sequence from the last step to the first. Defaults to False.
-            bidirectional: Whether to process it in both directions, with the results concatenated along the last axis.
-                Defaults to False.
+            bidirectional: Whether to process the sequence in both directions, with the results concatenated along the
+                last axis. Defaults to False.
             training: Whether to return z as well, which the gradients need. Defaults to False.
             name: Name of the operation.
 
@@ -61,7 +61,7 @@ class Recurrent(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If activation is unknown.
 
-        Gradient: single_gate_rnn_gradients; the mask has a gradient as well.
+        Gradient: single_gate_rnn_gradients; the mask receives a gradient as well.
 
         Source: MPSGraph singleGateRNNWithSourceTensor:recurrentWeight:inputWeight:bias:initState:mask:descriptor:name:
         and its short forms, MPSGraphSingleGateRNNDescriptor.
@@ -105,14 +105,14 @@ class Recurrent(Family):
             initial_state: The initial_state given to single_gate_rnn. Defaults to None.
             mask: The mask given to single_gate_rnn. Defaults to None.
             state_gradient: Gradient with respect to the last state of each direction, of shape [N, H] or [N, 2 H],
-                which is added to that in source_gradient. Defaults to None.
+                which is added to the gradient of that state in source_gradient. Defaults to None.
             activation: The activation given to single_gate_rnn. Defaults to "relu".
             reverse: The reverse given to single_gate_rnn. Defaults to False.
             bidirectional: The bidirectional given to single_gate_rnn. Defaults to False.
             name: Name of the operation.
 
         Returns:
-            The gradients of source, recurrent_weight, input_weight, bias, and initial_state, in this order, without
+            The gradients of source, recurrent_weight, input_weight, bias, and initial_state, in this order, omitting
             those of operands that were not given.
 
         Raises:
@@ -167,7 +167,7 @@ class Recurrent(Family):
         h[t] = o * activation(c[t]).
 
         Args:
-            source: x, of shape [T, N, I]. Without input_weight, [T, N, 4 H], which is added without a product.
+            source: x, of shape [T, N, I]. Without input_weight, [T, N, 4 H], which takes the place of x[t] Wᵀ.
             recurrent_weight: R, of shape [4 H, H], or [2, 4 H, H] if bidirectional, with the gates in the order input,
                 forget, cell, output.
             input_weight: W, of shape [4 H, I], or [8 H, I] if bidirectional. Defaults to None.
@@ -178,8 +178,8 @@ class Recurrent(Family):
                 state. None, the default, means ones.
             peephole: p, of shape [4 H], or [2, 4 H] if bidirectional. None, the default, means zeros.
             reverse: Whether to process the sequence from the last step to the first. Defaults to False.
-            bidirectional: Whether to process it in both directions, with the results concatenated along the last axis.
-                Defaults to False.
+            bidirectional: Whether to process the sequence in both directions, with the results concatenated along the
+                last axis. Defaults to False.
             produce_cell: Whether to return c as well. Defaults to False.
             training: Whether to return c and the gates as well, which the gradients need. Defaults to False.
             forget_gate_last: Whether the gates are in the order input, cell, forget, output. Defaults to False.
@@ -204,7 +204,7 @@ class Recurrent(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If an activation is unknown.
 
-        Gradient: lstm_gradients; the mask has a gradient as well.
+        Gradient: lstm_gradients; the mask receives a gradient as well.
 
         Source: MPSGraph
         LSTMWithSourceTensor:recurrentWeight:inputWeight:bias:initState:initCell:mask:peephole:descriptor:name:
@@ -288,7 +288,7 @@ class Recurrent(Family):
 
         Returns:
             The gradients of source, recurrent_weight, input_weight, bias, peephole, initial_state, and initial_cell, in
-            this order, without those of operands that were not given.
+            this order, omitting those of operands that were not given.
 
         Raises:
             ShapeError: If the shapes do not match.
@@ -353,7 +353,7 @@ class Recurrent(Family):
         h[t] = z * h[t-1] + (1 - z) * o, or (1 - z) * h[t-1] + z * o with flip_z.
 
         Args:
-            source: x, of shape [T, N, I]. Without input_weight, [T, N, 3 H], which is added without a product.
+            source: x, of shape [T, N, I]. Without input_weight, [T, N, 3 H], which takes the place of x[t] Wᵀ.
             recurrent_weight: R, of shape [3 H, H], or [2, 3 H, H] if bidirectional, with the gates in the order update
                 z, reset r, output o.
             input_weight: W, of shape [3 H, I], or [6 H, I] if bidirectional. Defaults to None.
@@ -364,8 +364,8 @@ class Recurrent(Family):
             secondary_bias: b2, of shape [H], or [2 H] if bidirectional; requires reset_after. None, the default, means
                 zeros.
             reverse: Whether to process the sequence from the last step to the first. Defaults to False.
-            bidirectional: Whether to process it in both directions, with the results concatenated along the last axis.
-                Defaults to False.
+            bidirectional: Whether to process the sequence in both directions, with the results concatenated along the
+                last axis. Defaults to False.
             training: Whether to return the gates as well, which the gradients need. Defaults to False.
             reset_gate_first: Whether the gates are in the order r, z, o, as in PyTorch. Defaults to False.
             reset_after: Whether the reset gate is applied after the product, as in PyTorch and cuDNN, instead of before
@@ -388,12 +388,12 @@ class Recurrent(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If an activation is unknown, or secondary_bias is given without reset_after.
 
-        Gradient: gru_gradients; the mask has a gradient as well.
+        Gradient: gru_gradients; the mask receives a gradient as well.
 
         Source: MPSGraph
         GRUWithSourceTensor:recurrentWeight:inputWeight:bias:initState:mask:secondaryBias:descriptor:name: and its short
-        forms, MPSGraphGRUDescriptor. Apple's documentation of flipZ is contradictory; this follows that of the
-        operation.
+        forms, MPSGraphGRUDescriptor. Apple's documentation of flipZ is contradictory; this method follows the
+        documentation of the operation.
 
         Example:
             >>> g = mg.Graph()
@@ -467,7 +467,7 @@ class Recurrent(Family):
 
         Returns:
             The gradients of source, recurrent_weight, input_weight, bias, initial_state, and secondary_bias, in this
-            order, without those of operands that were not given.
+            order, omitting those of operands that were not given.
 
         Raises:
             ShapeError: If the shapes do not match.

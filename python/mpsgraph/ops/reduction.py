@@ -1,7 +1,8 @@
 """Reductions along axes: sums, products, minima, maxima, logic, and indices of minima and maxima.
 
 As in MPSGraph, reduced axes stay, with size 1; `squeeze` removes them. `axes` is an int, a sequence of ints, or None
-for all; negative axes count from the end. An empty sequence is a ShapeError, because it is ambiguous.
+for all; negative axes count from the end. An empty sequence raises a ShapeError, because it could mean either no axes
+or all axes.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ class Reduction(Family):
             ShapeError: If an axis is out of range or repeated, or axes is empty.
             DTypeError: If x is not floating-point, integer, or complex.
 
-        Gradient: incoming gradient * the product of the other elements, which is correct where elements are 0 as well.
+        Gradient: incoming gradient * the product of the other elements, which is also correct where elements are 0.
 
         Source: MPSGraph reductionProductWithTensor:axes:name: (or axis:).
 
@@ -252,7 +253,7 @@ class Reduction(Family):
         return self._reduction("reduction_or", x, axes, name)
 
     def reduction_arg_maximum(self, x: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
-        """Return the index of the largest element along an axis, or of the first of equal ones.
+        """Return the index of the largest element along an axis, or of the first of several equal elements.
 
         result = the index of the maximum along `axis`; the axis stays, with size 1.
 
@@ -280,7 +281,7 @@ class Reduction(Family):
         return self._tensor("reduction_arg_maximum", [x], name, axis=axis)
 
     def reduction_arg_minimum(self, x: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
-        """Return the index of the smallest element along an axis, or of the first of equal ones.
+        """Return the index of the smallest element along an axis, or of the first of several equal elements.
 
         result = the index of the minimum along `axis`; the axis stays, with size 1.
 

@@ -1,11 +1,10 @@
 """Resizing of images by nearest-neighbor or bilinear interpolation, and the gradients of resizing.
 
 With a layout (NHWC, NCHW, HWC, CHW, HW), the height and width are resized and `size` is (height, width); without one,
-every axis is resized and `size` has an entry for each. Element i of the result is taken from position p of the input:
-p = i * input / result;
-p = (i + 1/2) * input / result - 1/2 with center_result;
-p = i * (input - 1) / (result - 1) with align_corners;
-and i = p * scale + offset with scale and offset. Positions beyond an edge are moved to the edge.
+every axis is resized and `size` has an entry for each. Element i of the result is taken from position p of the input.
+If the axis has m elements in the input and n in the result, then p = i * m / n by default; p = (i + 1/2) * m / n - 1/2
+with center_result; p = i * (m - 1) / (n - 1) with align_corners; and i = p * scale + offset with scale and offset.
+Positions beyond an edge are moved to the edge.
 """
 
 from __future__ import annotations
@@ -203,7 +202,8 @@ class Resize(Family):
     ) -> Tensor:
         """Compute the gradient of resize with respect to its images.
 
-        result = each element of incoming, added at the positions that resize took it from.
+        Each element of incoming is added at the positions of the images from which resize computed the corresponding
+        element, with the same weights.
 
         Args:
             incoming: Gradient with respect to the result of resize, with the shape of that result.
@@ -260,7 +260,8 @@ class Resize(Family):
     ) -> Tensor:
         """Compute the gradient of resize_nearest with respect to its images.
 
-        result = for each element of the images, the sum of incoming over the elements that were taken from it.
+        Each element of the result is the sum of incoming over the elements that resize_nearest copied from that
+        position.
 
         Args:
             incoming: Gradient with respect to the result of resize_nearest, with the shape of that result.
@@ -317,8 +318,8 @@ class Resize(Family):
     ) -> Tensor:
         """Compute the gradient of resize_bilinear with respect to its images.
 
-        result = each element of incoming, distributed over the neighbors it was interpolated from, with the same
-        weights.
+        Each element of incoming is added to the elements it was interpolated from, with the weights of the
+        interpolation.
 
         Args:
             incoming: Gradient with respect to the result of resize_bilinear, with the shape of that result.

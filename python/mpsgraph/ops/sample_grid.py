@@ -31,12 +31,12 @@ class SampleGrid(Family):
             source: Floating-point tensor of shape (N, H, W, C), or (N, C, H, W) with layout="NCHW".
             coordinates: Tensor of shape (N, height, width, 2), with the dtype of source.
             layout: Layout of source and of the result, "NHWC" (the default) or "NCHW".
-            normalize_coordinates: Whether -1 and 1 are the extremes, instead of 0 and the size (the size - 1 with
-                align_corners). Defaults to True.
-            relative_coordinates: Whether coordinates are offsets from the element's own position in the result, scaled
-                to the source. Defaults to False.
-            align_corners: Whether the extremes are the centers of the outermost elements, instead of their outer edges.
-                Defaults to False.
+            normalize_coordinates: Whether coordinates range from -1 to 1 across the source, instead of from 0 to its
+                size (size - 1 with align_corners). Defaults to True.
+            relative_coordinates: Whether coordinates are offsets from the position of the result's element, scaled to
+                the size of the source. Defaults to False.
+            align_corners: Whether the ends of the coordinate range are the centers of the outermost elements, instead
+                of their outer edges. Defaults to False.
             padding_mode: Values outside the source: "constant" (constant_value, the default), "zero", "reflect",
                 "symmetric", or "clamp_to_edge".
             sampling_mode: "bilinear" (the default) or "nearest".

@@ -58,7 +58,7 @@ class ScatterND(Family):
             OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
 
         Gradient: to data and updates, in every mode. Of several "set" updates at one index, the last gets the gradient;
-        equal minima or maxima share it.
+        equal minima or maxima share the gradient.
 
         Source: MPSGraph scatterWithUpdatesTensor:indicesTensor:shape:axis:mode:name: and scatterWithDataTensor:….
 
@@ -110,7 +110,7 @@ class ScatterND(Family):
             OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
 
         Gradient: to data and updates, in every mode. Of several "set" updates at one index, the last gets the gradient;
-        equal minima or maxima share it.
+        equal minima or maxima share the gradient.
 
         Source: MPSGraph scatterNDWithUpdatesTensor:indicesTensor:shape:batchDimensions:mode:name:, the same without
         mode, and scatterNDWithDataTensor:updatesTensor:indicesTensor:batchDimensions:mode:name:.
@@ -166,7 +166,7 @@ class ScatterND(Family):
             OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
 
         Gradient: to data and updates, in every mode. Of several "set" updates at one index, the last gets the gradient;
-        equal minima or maxima share it.
+        equal minima or maxima share the gradient.
 
         Source: MPSGraph scatterAlongAxis:withUpdatesTensor:indicesTensor:shape:mode:name:, …withDataTensor:…, and both
         with scatterAlongAxisTensor:.
@@ -187,7 +187,9 @@ class ScatterND(Family):
         self, kind: str, data: Tensor | None, shape: ShapeLike | None, dtype: DType, start: bool | int | float
     ) -> Tensor:
         if (data is None) == (shape is None):
-            raise ShapeError(f"[{kind}] data and shape are mutually exclusive and one is required: pass either")
+            raise ShapeError(
+                f"[{kind}] exactly one of data and shape must be given, got {'neither' if data is None else 'both'}"
+            )
         if data is not None:
             return data
         assert shape is not None

@@ -347,7 +347,7 @@ class Shape(Family):
         return self._tensor("flatten2d", [x, *operands], name, **attributes)
 
     def shape_of(self, x: Tensor, name: str | None = None) -> Tensor:
-        """Return the shape of a tensor as a tensor, also if it is known only when the graph runs.
+        """Return the shape of a tensor as a tensor, even if it is known only when the graph runs.
 
         Args:
             x: Tensor of any dtype.
@@ -371,7 +371,7 @@ class Shape(Family):
         """Convert a tensor to another dtype.
 
         Floating-point numbers are truncated toward zero to integers and rounded to nearest even to narrower
-        floating-point types; a number becomes True as bool if it is not 0.
+        floating-point types; conversion to bool yields True for nonzero numbers.
 
         Args:
             x: Tensor of any dtype.

@@ -27,8 +27,9 @@ class ShapeBlocks(Family):
     ) -> Tensor:
         """Move square blocks of height and width to the depth axis.
 
-        result[y, x, (i * block_size + j) * depth + d] = x[y * block_size + i, x * block_size + j, d]. With
-        use_pixel_shuffle_order, the depth index is (d * block_size + i) * block_size + j.
+        result[y, x, (i * block_size + j) * depth + d] = x[y * block_size + i, x * block_size + j, d]. Here, depth is
+        the size of the depth axis of x. With use_pixel_shuffle_order, the depth index is (d * block_size + i) *
+        block_size + j.
 
         Args:
             x: Tensor of any dtype, whose height and width are divisible by block_size.
@@ -73,9 +74,9 @@ class ShapeBlocks(Family):
     ) -> Tensor:
         """Move the depth axis to square blocks of height and width, the inverse of space_to_depth2d.
 
-        result[y * block_size + i, x * block_size + j, d] = x[y, x, (i * block_size + j) * depth + d]. With
-        use_pixel_shuffle_order, the depth index is (d * block_size + i) * block_size + j, as in PyTorch's
-        pixel_shuffle.
+        result[y * block_size + i, x * block_size + j, d] = x[y, x, (i * block_size + j) * depth + d]. Here, depth is
+        the size of the depth axis of the result. With use_pixel_shuffle_order, the depth index is (d * block_size + i)
+        * block_size + j, as in PyTorch's pixel_shuffle.
 
         Args:
             x: Tensor of any dtype, whose depth is divisible by the square of block_size.
@@ -120,8 +121,8 @@ class ShapeBlocks(Family):
     ) -> Tensor:
         """Move blocks of any number of axes to another axis.
 
-        For two axes and blocks of (p, q), result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]. With
-        use_pixel_shuffle_order, the batch index is (b * p + i) * q + j.
+        For two axes and blocks of (p, q), result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]. Here, n is
+        the size of the batch axis of x. With use_pixel_shuffle_order, the batch index is (b * p + i) * q + j.
 
         Args:
             x: Tensor of any dtype.
@@ -165,8 +166,8 @@ class ShapeBlocks(Family):
     ) -> Tensor:
         """Move one axis to blocks of other axes, the inverse of space_to_batch.
 
-        For two axes and blocks of (p, q), result[b, y * p + i, x * q + j] = x[(i * q + j) * n + b, y, x]. With
-        use_pixel_shuffle_order, the batch index is (b * p + i) * q + j.
+        For two axes and blocks of (p, q), result[b, y * p + i, x * q + j] = x[(i * q + j) * n + b, y, x]. Here, n is
+        the size of the batch axis of the result. With use_pixel_shuffle_order, the batch index is (b * p + i) * q + j.
 
         Args:
             x: Tensor of any dtype, whose batch axis is divisible by the number of elements of a block.

@@ -35,8 +35,8 @@ class ShapeSlicing(Family):
         """Select a range of elements along every axis; `x[1:3, ::-1]` is the short form.
 
         starts, ends, strides, and sizes may each be a sequence of ints or an integer tensor of rank 1. With static
-        sizes, starts are ordinary data: nothing is compiled for their values, and they may be computed in loops. With
-        ends from tensors, the operations that follow are compiled for each new size of the result.
+        sizes, starts may change from run to run, or be computed in loops, without compiling the graph again. If starts
+        and ends are tensors, the operations that use the result are compiled for each new size of the result.
 
         Args:
             x: Tensor of any dtype.
@@ -48,8 +48,8 @@ class ShapeSlicing(Family):
                 to 0.
             end_mask: Bit mask of axes whose end is ignored, so that the range extends to the last element. Defaults to
                 0.
-            squeeze_mask: Bit mask of axes to remove from the result; only one element of each is selected. Defaults to
-                0.
+            squeeze_mask: Bit mask of axes to remove from the result; only the element at start is selected along them.
+                Defaults to 0.
             name: Name of the operation.
             sizes: Number of elements along each axis, instead of ends, with strides of 1. Every element must be inside
                 the tensor. Defaults to None.
@@ -60,7 +60,8 @@ class ShapeSlicing(Family):
         Raises:
             ShapeError: If the arguments do not have one entry for each axis, a stride is 0, or sizes is combined with
                 ends, strides, or masks.
-            OutOfRangeError: If sizes is given and the elements are not all inside x; also raised by the run.
+            OutOfRangeError: If sizes is given and the elements are not all inside x; raised when the graph is built or
+                when it runs.
 
         Gradient: the incoming gradient at the positions of the slice, zeros elsewhere.
 
@@ -203,7 +204,7 @@ class ShapeSlicing(Family):
         *,
         sizes: AttributeLike | None = None,
     ) -> Tensor:
-        """Replace the elements that a slice would select by other values.
+        """Replace the elements that a slice would select with other values.
 
         If the result is assigned to the variable that data was read from, only the update is written.
 
@@ -230,7 +231,8 @@ class ShapeSlicing(Family):
         Raises:
             ShapeError: If update does not have the shape of the slice, or the arguments are not valid for slice.
             DTypeError: If the dtypes differ.
-            OutOfRangeError: If sizes is given and the elements are not all inside data; also raised by the run.
+            OutOfRangeError: If sizes is given and the elements are not all inside data; raised when the graph is built
+                or when it runs.
 
         Gradient: to data, the incoming gradient with zeros at the positions of the slice; to update, the slice of the
         incoming gradient.
@@ -292,8 +294,8 @@ class ShapeSlicing(Family):
             A list of tensors with the dtype of x.
 
         Raises:
-            ShapeError: If the sizes do not add up to the size of the axis, or it is not divisible by the number of
-                parts.
+            ShapeError: If the sizes do not add up to the size of the axis, or the size of the axis is not divisible by
+                the number of parts.
 
         Gradient: the incoming gradients, concatenated.
 
@@ -360,7 +362,7 @@ class ShapeSlicing(Family):
         return operands, attributes | masks
 
     def _ones_like(self, x: AttributeLike) -> Tensor:
-        assert isinstance(x, Tensor), "only tensors have an unknown length"
+        assert isinstance(x, Tensor), "an argument of unknown length must be a tensor"
         return self._tensor("cast", [self._tensor("equal", [x, x])], dtype=as_dtype("int64"))
 
     def _zero_like(self, x: Tensor) -> Tensor:
@@ -372,7 +374,8 @@ class ShapeSlicing(Family):
     ) -> None:
         if ends is not None or strides is not None or start_mask or end_mask:
             raise ShapeError(
-                f"[{kind}] sizes cannot be combined with ends, strides, start_mask or end_mask: omit one or the other"
+                f"[{kind}] sizes cannot be combined with ends, strides, start_mask or end_mask: "
+                "pass only starts and sizes"
             )
 
     def _starts(self, kind: str, starts: AttributeLike) -> Tensor:
@@ -395,7 +398,7 @@ class ShapeSlicing(Family):
         squeeze_mask: int,
         name: str | None,
     ) -> Tensor:
-        """Return data with `update` written at the starts. The shape of `update` must equal the sizes."""
+        """Return data with `update` written at the indices `starts`. The shape of `update` must equal `sizes`."""
         if squeeze_mask:
             update = self._tensor("expand_dims", [update], axes=_bits(squeeze_mask))
         lengths, known = self._sizes(kind, sizes)
@@ -409,7 +412,7 @@ def _bits(mask: int) -> list[int]:
 
 
 def _length(values: AttributeLike) -> int | None:
-    """Return the number of elements, or None if it is not known."""
+    """Return the number of elements, or None if it is unknown."""
     if not isinstance(values, Tensor):
         return int(np.size(values))
     return values.shape[0] if values.shape is not None and len(values.shape) == 1 and values.shape[0] >= 0 else None
@@ -423,6 +426,6 @@ def _equal_sizes(x: Tensor, count: int, axis: int) -> list[int]:
         )
     if count < 1 or shape[axis] < 0 or shape[axis] % count:
         raise ShapeError(
-            f"[split] axis {axis} of shape {shape} is not divisible into {count} equal parts: pass the part sizes"
+            f"[split] axis {axis} of shape {shape} is not divisible into {count} equal parts: pass a list of part sizes"
         )
     return [shape[axis] // count] * count

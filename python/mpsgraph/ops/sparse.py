@@ -27,11 +27,11 @@ class Sparse(Family):
         storage: SparseStorage = "COO",
         name: str | None = None,
     ) -> Tensor:
-        """Create a matrix of which only some elements are stored.
+        """Create a sparse matrix from the values and positions of its stored elements.
 
-        result[row of e, column of e] = values[e], and 0 elsewhere. Values at the same position are summed. A product
-        with a dense matrix of float32, float64, or a complex dtype uses the sparse form, on either side and transposed
-        as well; all other operations convert it to a dense matrix.
+        The result has values[e] at the row and column of element e, and 0 elsewhere. Values at the same position are
+        summed. A product with a dense matrix of float32, float64, or a complex dtype uses the sparse form, on either
+        side and transposed as well; all other operations convert it to a dense matrix.
 
         Args:
             values: Tensor of n numbers.
@@ -51,8 +51,8 @@ class Sparse(Family):
             DTypeError: If values are bool, or indices are not integers.
             GraphError: If storage has an unknown value.
 
-        Gradient: to values, the incoming gradient at their positions. For real products that are not transposed, only
-        these elements are computed.
+        Gradient: to values, the incoming gradient at their positions. For real matrix products without transposition,
+        only these elements of the gradient are computed.
 
         Source: MPSGraph sparseTensorWithType:tensors:shape:dataType:name: and
         sparseTensorWithDescriptor:tensors:shape:name:.

@@ -37,7 +37,7 @@ class Stencil(Family):
             reduction_mode: "sum" (the default), "product", "minimum", "maximum", or "arg_minimum" and "arg_maximum",
                 which return the index in the window, in row-major order, of the first smallest or largest element.
             strides: Step between windows: an int, or four, for the last four axes. Defaults to 1.
-            dilations: Spacing between the elements of the window: an int, or four. Defaults to 1.
+            dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             padding: Four pairs (before, after), or "TF_VALID", "TF_SAME", or "ONNX_SAME_LOWER". Defaults to no padding.
             offsets: Position on each axis at which the first window starts, where 0 is the first element. The padding,
                 which must be pairs, then only determines the number of windows. None, the default, starts at -before.
@@ -55,8 +55,8 @@ class Stencil(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If a mode or padding style has an unknown value.
 
-        Gradient: to source and weights; for a minimum or maximum, to the selected element, or the first of several. It
-        requires static weights for these two modes and for a product.
+        Gradient: to source and weights; for a minimum or maximum, to the selected element, or the first of several. For
+        a minimum, a maximum, or a product, the gradient requires static weights.
 
         Source: MPSGraph stencilWithSourceTensor:weightsTensor:descriptor:name:.
 

@@ -11,7 +11,7 @@ class TopK(Family):
     def top_k(self, x: Tensor, k: int | Tensor, axis: int | Tensor = -1, name: str | None = None) -> list[Tensor]:
         """Return the k largest elements along an axis, in descending order, and their indices.
 
-        Of equal elements, those with lower indices come first. NaN is greater than any number.
+        Equal elements are in the order of their indices. NaN is greater than any number.
 
         Args:
             x: Tensor of any dtype that is not complex.
@@ -42,7 +42,7 @@ class TopK(Family):
     def bottom_k(self, x: Tensor, k: int | Tensor, axis: int | Tensor = -1, name: str | None = None) -> list[Tensor]:
         """Return the k smallest elements along an axis, in ascending order, and their indices.
 
-        Of equal elements, those with lower indices come first. NaN is greater than any number.
+        Equal elements are in the order of their indices. NaN is greater than any number.
 
         Args:
             x: Tensor of any dtype that is not complex.
@@ -78,7 +78,7 @@ class TopK(Family):
         result = incoming at the positions of the k largest elements of source, zeros elsewhere.
 
         Args:
-            incoming: Gradient with respect to the values returned by top_k, with their shape.
+            incoming: Gradient with respect to the values returned by top_k, with the shape of those values.
             source: The x given to top_k.
             k: The k given to top_k.
             axis: The axis given to top_k. Defaults to the last axis.
@@ -112,7 +112,7 @@ class TopK(Family):
         result = incoming at the positions of the k smallest elements of source, zeros elsewhere.
 
         Args:
-            incoming: Gradient with respect to the values returned by bottom_k, with their shape.
+            incoming: Gradient with respect to the values returned by bottom_k, with the shape of those values.
             source: The x given to bottom_k.
             k: The k given to bottom_k.
             axis: The axis given to bottom_k. Defaults to the last axis.
