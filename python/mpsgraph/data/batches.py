@@ -117,7 +117,8 @@ class Batches:
         return picked[len(picked) * index // count : len(picked) * (index + 1) // count]
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
-        if self.position and self.position >= len(self):  # The last batch was taken without exhausting the iterator.
+        # The previous epoch ended without its iterator being exhausted: start the next one.
+        if self.position and self.position >= len(self):
             self.epoch, self.position = self.epoch + 1, 0
         picks = self._picks()
         while self.position < len(self):
@@ -172,7 +173,8 @@ class Batches:
                     f"{own}: use the same seed and dataset"
                 )
         self.epoch, self.position = state["epoch"], state["position"]
-        if "batch_size" in state:  # That of all processes together, whose number may have changed.
+        # The position counts batches of all processes together, whose number may have changed.
+        if "batch_size" in state:
             self.position = self.position * state["batch_size"] // self.batch_size
 
 

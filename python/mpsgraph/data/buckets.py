@@ -17,7 +17,7 @@ from ..errors import DTypeError, ShapeError
 from .batches import Batches
 
 Sequences = Sequence[np.ndarray]
-_SHORTEST = 8  # First boundary if none are given.
+_SHORTEST = 8  # First boundary if no boundaries are given.
 
 
 @checked

@@ -175,7 +175,7 @@ def read_cifar10(
 
 
 def _is_file(path: Path) -> bool:
-    with suppress(OSError):  # Some names are invalid for any file.
+    with suppress(OSError):  # Some strings are not valid file names.
         return path.is_file()
     return False
 
@@ -226,7 +226,7 @@ class _ArrayUnpickler(pickle.Unpickler):
         ("multiarray", "_reconstruct"): lambda subtype, shape, code: np.ndarray(shape, np.uint8),
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,
-        ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # Bytes, as protocol 2 writes them.
+        ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # How pickle protocol 2 stores bytes.
     }
 
     def find_class(self, module: str, name: str) -> Any:

@@ -14,7 +14,7 @@ from .._display import shown
 from .._optional import require
 from ..errors import ShapeError
 
-SIZE, LARGEST = 28, 1024  # In pixels.
+SIZE, LARGEST = 28, 1024  # Default and maximum image size, in pixels.
 
 
 @checked

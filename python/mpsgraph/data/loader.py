@@ -90,7 +90,8 @@ class Loader(Batches):
         if not self.workers:
             yield from super().__iter__()
             return
-        if self.position and self.position >= len(self):  # The last batch was taken without exhausting the iterator.
+        # The previous epoch ended without its iterator being exhausted: start the next one.
+        if self.position and self.position >= len(self):
             self.epoch, self.position = self.epoch + 1, 0
         picks, epoch = self._picks(), self.epoch
         ahead = (self._part(picked) for picked in picks[self.position : len(self)])
@@ -168,7 +169,7 @@ class _Reader:
         return self.transform(sample, np.random.default_rng([self.seed, epoch, index]))
 
 
-_reader: _Reader | None = None  # The reader of this worker process.
+_reader: _Reader | None = None  # Reader used by this worker process.
 
 
 def _begin_process(reader: _Reader) -> None:

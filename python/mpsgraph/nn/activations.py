@@ -207,7 +207,7 @@ def mish(x: Tensor) -> Tensor:
         [0.0, inf]
     """
     g, above = graph_of(x), x >= 0.0
-    # Above 0, numerator and denominator of the quotient are divided by e^2x.
+    # For x above 0, the numerator and denominator of the quotient are both divided by e^2x.
     small = g.exponent(g.select(above, -x, x))
     difference = g.select(above, small * 2.0 + 1.0, small * (small + 2.0))
     rest = g.select(above, small * 2.0 * small, g.constant(2.0, dtype=x.dtype))

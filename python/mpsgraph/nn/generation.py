@@ -265,13 +265,14 @@ class Generator:
         given = self._prompt([list(np.asarray(prompt).reshape(-1))] * self.rows, length)[1]
         begun, beams = given.shape[1], self.rows
         scores = np.full(beams, -np.inf)
-        scores[0] = 0.0  # All rows are still identical, so only the first one counts.
+        scores[0] = 0.0  # All rows start out identical, so only the first one counts.
         tokens, ended = given, []
         for place in range(begun, begun + length):
             step = tokens if place == begun else tokens[:, -1:]
             odds = self._run(step, place - step.shape[1], self._log_odds, 1.0)
             sums = (scores[:, None] + odds).reshape(-1)
-            order = np.argsort(-sums, kind="stable")[: 2 * beams]  # Up to half of these can be ended sequences.
+            # Up to half of these candidates can be ended sequences.
+            order = np.argsort(-sums, kind="stable")[: 2 * beams]
             kept: list[tuple[int, int]] = []
             for row, token in zip(*np.divmod(order, self.classes), strict=True):
                 if sums[row * self.classes + token] == -np.inf:

@@ -368,7 +368,7 @@ class Orthogonal(ShowsArguments):
         rows, columns = math.prod(shape[:-1]), shape[-1]
         drawn = _random(generator).standard_normal((max(rows, columns), min(rows, columns)))
         q, r = np.linalg.qr(drawn)
-        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # Make every such matrix equally likely.
+        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # Fix the signs so that every orthogonal matrix is equally likely.
         return np.ascontiguousarray(self.gain * (q if rows >= columns else q.T).reshape(shape), np.float32)
 
 
@@ -449,7 +449,7 @@ def first_value(
     if type(initialiser) not in _DRAWN_ALIKE or dtype != float32 or math.prod(shape) < _LARGE:
         return initialiser(shape, generator, fans)
     kind, state, own = type(generator.bit_generator), generator.bit_generator.state, copy.copy(initialiser)
-    # Used by the first draw only; later draws leave the caller's generator alone.
+    # Only the first draw uses the caller's generator; later draws leave it alone.
     drawing: list[np.random.Generator] = [generator]
 
     def draw() -> np.ndarray:

@@ -34,9 +34,9 @@ class Layer:
     output: str
     parameters: int
     trainable: int
-    """Of the module itself, without its children."""
+    """Number of trainable parameter elements of the module itself, without its children."""
     multiply_adds: int
-    """Of all calls, including those of children."""
+    """Multiply-adds of all calls of the module, including those of its children."""
     calls: int
 
 
@@ -123,7 +123,7 @@ def summarize(model: Any, calls: Iterable[Any], operations: Mapping[int, Operati
     known: set[int] = set()
     for path, module in model.named_modules():
         if id(module) in known:
-            continue  # Count a module used in several positions once.
+            continue  # Count a module used in several positions only once.
         known.add(id(module))
         own = [v for v in vars(module).get("_parameters", {}).values() if v not in counted]
         counted |= set(own)

@@ -15,23 +15,23 @@ from .._display import shown
 from ..errors import GraphError
 
 ALIASES: dict[str, tuple[str, ...]] = {
-    "lr": ("learning_rate",),  # PyTorch and Keras.
-    "betas": ("beta1", "beta2"),  # PyTorch.
-    "beta_1": ("beta1",),  # Keras.
+    "lr": ("learning_rate",),  # Alias in PyTorch and Keras.
+    "betas": ("beta1", "beta2"),  # Alias in PyTorch.
+    "beta_1": ("beta1",),  # Alias in Keras.
     "beta_2": ("beta2",),
-    "eps": ("epsilon",),  # PyTorch.
-    "alpha": ("decay",),  # PyTorch's RMSprop.
-    "rho": ("decay",),  # Keras's RMSprop; PyTorch's and Keras's Adadelta.
-    "initial_accumulator_value": ("initial_sum",),  # PyTorch's and Keras's Adagrad.
-    "beta_2_decay": ("beta2_decay",),  # Keras's Adafactor.
+    "eps": ("epsilon",),  # Alias in PyTorch.
+    "alpha": ("decay",),  # Alias in PyTorch's RMSprop.
+    "rho": ("decay",),  # Alias in Keras's RMSprop, and in PyTorch's and Keras's Adadelta.
+    "initial_accumulator_value": ("initial_sum",),  # Alias in PyTorch's and Keras's Adagrad.
+    "beta_2_decay": ("beta2_decay",),  # Alias in Keras's Adafactor.
     "epsilon_1": ("epsilon1",),
     "epsilon_2": ("epsilon2",),
-    "d": ("clip_threshold",),  # PyTorch's Adafactor.
-    "ns_coefficients": ("coefficients",),  # PyTorch's Muon.
+    "d": ("clip_threshold",),  # Alias in PyTorch's Adafactor.
+    "ns_coefficients": ("coefficients",),  # Alias in PyTorch's Muon.
     "ns_steps": ("iterations",),
     "adjust_lr_fn": ("adjustment",),
 }
-_PAIRS = {"eps": ("epsilon1", "epsilon2")}  # For Adafactor, which has two.
+_PAIRS = {"eps": ("epsilon1", "epsilon2")}  # Adafactor has two epsilons.
 
 
 def taking_aliases(initialise: Callable[..., None]) -> Callable[..., None]:

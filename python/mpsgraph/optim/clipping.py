@@ -110,7 +110,7 @@ class ClipByNorm(_Clipped):
             total = total + part
         factor = g.minimum_with_nan_propagation(self.maximum / (g.square_root(total) + 1e-6), 1.0)
         if self.error_if_nonfinite:
-            # Index 1 is out of range for a table with one entry.
+            # If the norm is not finite, the index is 1, which is out of range for a table with one entry.
             wrong = g.cast(g.not_(g.is_finite(g.reshape(total, (1,)))), int32, name="norm_is_not_finite")
             factor = factor * g.reshape(g.gather(g.constant([1.0], dtype=wide), wrong, out_of_range="error"), ())
         return {v: self._in(d.dtype, self._in(wide, d) * factor) for v, d in gradients.items()}

@@ -154,7 +154,7 @@ class Muon(Optimizer):
         self.adjustment, self.others = adjustment, others
 
     def with_options(self, **options: Any) -> Optimizer:
-        if self.others is not None:  # The copy must not share the state of the wrapped optimizer.
+        if self.others is not None:  # The copy must not share the state of the other optimizer.
             options.setdefault("others", self.others.with_options())
         return super().with_options(**options)
 

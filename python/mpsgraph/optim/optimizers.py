@@ -140,7 +140,7 @@ class Optimizer(ShowsArguments):
     @learning_rate.setter
     def learning_rate(self, rate: float | Schedule) -> None:
         self._schedule = self._unscaled = as_schedule(rate)
-        self._rate_factors: list[float] = []  # Factors passed to scale_learning_rate since then.
+        self._rate_factors: list[float] = []  # Factors passed to scale_learning_rate since the rate was set.
 
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         """Return the operations of one step, to pass to a run as target operations.

@@ -89,7 +89,7 @@ def save(
         offset += array.nbytes
     buffers = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
     own = {"format": "mpsgraph", "format_version": FORMAT_VERSION, "sha256": _BLANK}
-    # The checksum comes first because it is replaced by its first occurrence.
+    # The checksum comes first because only its first occurrence is replaced.
     described = {"sha256": _BLANK, **(metadata or {}), **own}
     header = json.dumps({"__metadata__": described, **entries}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
@@ -182,7 +182,7 @@ def _write_atomically(path: Path, parts: list[Any]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _flush_directory(path.parent)
-    except (OSError, ValueError) as error:  # ValueError: a name with a null character.
+    except (OSError, ValueError) as error:  # A path with a null character raises ValueError.
         raise CheckpointError(f"{path} cannot be written: {error}") from error
     finally:
         with suppress(OSError, ValueError):

@@ -27,7 +27,7 @@ from .step import example_of
 from .trainer_type import Trainer
 from .variables import variables_of
 
-_FIT = "fit"  # Prefix of the names of its arrays. Variables are stored under paths, or names after a path.
+_FIT = "fit"  # Prefix of the names of arrays that belong to the fit. Variables are stored under other names.
 _NEEDED = {"structure", "step", "forms", "data"}
 
 
@@ -97,7 +97,8 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     trainer.wait()
     if partnership is not None:
         values |= partnership.states(together, _states(trainer, variables, values))
-        if not partnership.is_first:  # The first process already has the sums of all.
+        # The first process restores the gradient sums of all processes; the others start at zero.
+        if not partnership.is_first:
             values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
     for name, variable in variables.items():
         trainer.graph.set_variable(variable, values[name], device=trainer.device)

@@ -234,7 +234,7 @@ class Fit:
 
         def own() -> Iterator[Any]:
             nonlocal batches
-            given = self.steps  # Above 0 in an epoch resumed from a checkpoint.
+            given = self.steps  # The count starts above 0 in an epoch resumed from a checkpoint.
             while given < steps:
                 before = given
                 for batch in batches:
@@ -257,14 +257,14 @@ class Fit:
         order = source.batches if isinstance(source, WholeArrays) else source
         if isinstance(order, Batches):
             if order is not data and isinstance(trainer._data, Batches) and trainer._data.fits(order):
-                # The same arrays again: continue their order instead of repeating it.
+                # The data are the same arrays as before: continue their order instead of repeating it.
                 order.load_state_dict(trainer._data.state_dict())
             if trainer._data_state is not None:
                 order.load_state_dict(trainer._data_state)
                 trainer._data_state = None
             trainer._data = order
         else:
-            trainer._resumed.pop("epoch", None)  # Other iterables start over, and so does the epoch.
+            trainer._resumed.pop("epoch", None)  # Other iterables cannot be resumed, so they and the epoch start over.
         return source
 
 

@@ -57,16 +57,17 @@ class TrainingGraph:
         self._before_us = set(self.graph.variables)
         self._scalings: dict[int, LossScaling] = {}
         self._forms: dict[str, Form] = {}
-        self._specs: list[dict[str, Any]] = []  # Descriptions of everything built, in order.
+        self._specs: list[dict[str, Any]] = []  # Descriptions of the forms that were built, in order.
         self._inputs: Any = None
         self._prediction: Any = None
-        self._prediction_of: Any = None  # Inputs for which the prediction was built.
-        self._prediction_inputs: Any = None  # Placeholders; those of batches unless the step is custom.
+        self._prediction_of: Any = None  # Inputs for which self._prediction was built.
+        self._prediction_inputs: Any = None  # Placeholders for predictions; those of batches unless the step is custom.
         self._added: list[Tensor] = []
         self._prediction_losses: list[Tensor] = []
         self._before: dict[Tensor, Tensor] = {}
         self._building: Built | None = None
-        self._builts: dict[tuple[bool, bool], Built] = {}  # By whether there are labels, and whether there are weights.
+        # Builds, keyed by whether batches have labels and whether they have weights.
+        self._builts: dict[tuple[bool, bool], Built] = {}
         self._rate_of: dict[int, Tensor] = {}
         self._sums: dict[int, dict[Tensor, Tensor]] = {}
         self._averages: dict[Tensor, Tensor] = {}
@@ -127,12 +128,13 @@ class TrainingGraph:
         """
         if not self._scales:
             return self._outputs(inputs)
-        self._inference(inputs)  # Creates the variables, so that they can be read before training changes them.
+        # Build the inference form first, which creates the variables, to read them before training changes them.
+        self._inference(inputs)
         while True:
             self._before = {buffer: self.graph.read(buffer) for buffer in self.network.buffers()}
             outputs = self._outputs(inputs)
             if set(self.network.buffers()) == self._before.keys():
-                # Otherwise, a module that is only called in training has just been built; read its buffers as well.
+                # Otherwise a module that only training calls has just been built, and its buffers must be read as well.
                 return outputs
 
     def _outputs(self, inputs: Any) -> Any:
@@ -418,7 +420,7 @@ class TrainingGraph:
                 raise GraphError(
                     "Trainer: precision='auto' supports only models with one input array and one loss: name a precision"
                 )
-            self._prediction = None  # Anything built before there were labels used float32.
+            self._prediction = None  # Predictions built before labels were known used float32.
             task = Task(self.model, self.loss, self.seed, self.device, self.precision_error)  # type: ignore[arg-type]
             self._take_choices(choose(task, batch.inputs, batch.labels))
         g, inputs = self.graph, self._inputs_for(batch.inputs)

@@ -132,7 +132,7 @@ class History:
             lines += axes.plot(
                 *zip(*points, strict=True), "o", color="#1b3a6b", markersize=6, clip_on=False, label="validation loss"
             )
-        axes.set(ylim=(0, None))  # After all points are drawn, so that the limit includes them.
+        axes.set(ylim=(0, None))  # Set the limit after all points are drawn, so that it includes them.
         if "accuracy" in self.steps:
             lines += self._plot_accuracy(axes.twinx(), steps, smoothing)
         axes.legend(handles=lines, loc="center right", frameon=False)

@@ -41,7 +41,7 @@ class Clock:
     last_row: Tensor
     count: Operation
     tables: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
-    """By index and length: the variable, and the row for the next update."""
+    """Tables of rates by index and length: the variable, and a tensor with the rates of the next update."""
 
     @classmethod
     def of(cls, trainer: Trainer) -> Clock:
@@ -49,7 +49,7 @@ class Clock:
             g = trainer.graph
             names = ("training/step", "training/first_update", "training/last_row")
             step, first, last = (g.variable(0, int32, name, trainable=False) for name in names)
-            trainer._before_us |= {step, first, last}  # Checkpoints store these in another form.
+            trainer._before_us |= {step, first, last}  # Checkpoints store the step count and rates in another form.
             trainer._clock = cls(step, first, last, g.assign(step, g.read(step) + 1))
         clock: Clock = trainer._clock
         return clock

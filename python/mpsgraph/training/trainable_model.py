@@ -68,9 +68,9 @@ class TrainableModel(Model):
         self._last_step: tuple[Any, Executable, Built] | None = None
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
-        self._partnership = None  # It trains in a single process.
+        self._partnership = None  # A package trains in a single process.
         self._fit: Any = None
-        self._builts: dict[Any, Built] = {}  # Its step comes from the package.
+        self._builts: dict[Any, Built] = {}  # The step comes from the package, so nothing is built.
         self._resumed: dict[str, Any] = {}
         self._data_state: dict[str, int] | None = None
         self._every: int = self._training["every"]

@@ -129,7 +129,7 @@ class Trainer(TrainingGraph):
         distributed: bool | DataParallel = False,
     ) -> None:
         if isinstance(device, str):
-            Device(device)  # Raises DeviceError if the device does not exist.
+            Device(device)  # Device() raises DeviceError if the device does not exist.
         self.objective = Objective(loss, loss_weights, metrics)
         self.model, self.loss, self.optimizer = model, self.objective.loss, optimizer or SGD()
         self.metrics = dict(self.objective.metrics)
@@ -147,7 +147,8 @@ class Trainer(TrainingGraph):
         """Reason why the current or last `fit` was stopped, or None."""
         self.precision, self.precision_error = _precision(precision), precision_error
         self.precision_choices = {}
-        self._measures = self.precision == "auto"  # Until choices have been made, which may be empty.
+        # Layers are measured until choices have been made, which may be empty.
+        self._measures = self.precision == "auto"
         if isinstance(precision, Mapping):
             self._take_choices(as_choices(precision))
         if self.precision != "float32" and isinstance(model, Model):
@@ -161,7 +162,7 @@ class Trainer(TrainingGraph):
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
         self._data_state: dict[str, int] | None = None
-        self._fit: Fit | None = None  # The current or last one.
+        self._fit: Fit | None = None  # The current or last fit.
         self._resumed: dict[str, Any] = {}  # State of the fit in a loaded checkpoint, until the next fit starts.
 
     def _join(self, device: Device | str | None) -> None:
@@ -230,7 +231,7 @@ class Trainer(TrainingGraph):
         if not isinstance(copy, bool):
             refuse("Trainer.train_step: copy", bool, copy)
         if type(x) is type(y) is np.ndarray and sample_weight is None and not copy:
-            # Skip the checks of both arrays, which small networks would notice.
+            # Skip the structure checks for two plain arrays, because they would slow down small networks.
             arrays, shapes = [x, y], (x.shape, y.shape, None)
         else:
             batch = checked_batch(x, y, sample_weight)
@@ -594,7 +595,7 @@ class Trainer(TrainingGraph):
         return self.ema_decay is not None and bool(self._averages) and self.step >= self.accumulation
 
     def _require_model(self) -> None:
-        """Raise GraphError if the module has been built in another graph meanwhile."""
+        """Raise GraphError if the module has meanwhile been built in another graph."""
         if isinstance(self.model, Module) and is_built(self.model) and self.model._graph is not self.graph:
             raise GraphError("the model was built in another graph than this trainer's: create a new Trainer for it")
 

@@ -128,7 +128,7 @@ def _counts(labels: Tensor, ignore_index: int, like_this: Tensor, axis: int) -> 
 def _weighed_mean(losses: Tensor, used: Tensor | None, weights: Tensor | None, reduction: str) -> Tensor:
     if reduction == "mean" and used is not None:
         total = reduced(losses, "sum", weights)
-        return graph_of(losses).division_no_nan(total, sum_of_all(used))  # 0 if no label counts.
+        return graph_of(losses).division_no_nan(total, sum_of_all(used))  # The loss is 0 if no label counts.
     return reduced(losses, reduction, weights)
 
 

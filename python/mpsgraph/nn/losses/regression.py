@@ -106,7 +106,7 @@ def huber(
         raise GraphError(f"huber: delta must be above 0, got {delta}")
     size = abs(outputs - like(labels, outputs))
     near = graph_of(outputs).select(size > delta, graph_of(outputs).constant(delta, dtype=size.dtype), size)
-    losses = near * (size - near * 0.5)  # Computes both pieces at once and never squares a large difference.
+    losses = near * (size - near * 0.5)  # This formula covers both pieces and never squares a large difference.
     return reduced(losses, reduction, weights)
 
 

@@ -69,7 +69,7 @@ def ctc(
         raise GraphError(f"ctc: reduction must be one of {', '.join(REDUCTIONS[:3])}, got {shown(reduction)}")
     _require_fitting(logits, labels, blank, batch_first)
     g, dtype = graph_of(logits), logits.dtype
-    # Stands for -infinity, since a difference of infinities would be NaN.
+    # A finite number in place of -infinity, since the difference of two infinities would be NaN.
     lowest = float(np.finfo(dtype.numpy).min) / 8
     by_time = g.swap_axes(logits, 0, 1) if batch_first else logits
     steps, rows, classes = size_in_run(by_time, 0), (by_time.shape or ())[1], (logits.shape or ())[-1]

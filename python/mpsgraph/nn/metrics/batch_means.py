@@ -122,7 +122,7 @@ METRICS: dict[str, Metric] = {
 """The metrics that can be selected by name."""
 
 _OF_CLASSES = {losses.cross_entropy, losses.nll, losses.categorical_cross_entropy}
-# Thresholds of outputs and labels.
+# Thresholds of outputs and labels for each binary loss.
 _BINARY: dict[Any, tuple[float, float]] = {
     losses.binary_cross_entropy: (0.5, 0.5),
     losses.log_loss: (0.5, 0.5),

@@ -30,7 +30,7 @@ _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
     "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
-_LONGEST_HEADER = 100_000_000  # In bytes; the limit of the safetensors library.
+_LONGEST_HEADER = 100_000_000  # Maximum header size in bytes, as in the safetensors library.
 _WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 PathLike = str | os.PathLike[str]
 
