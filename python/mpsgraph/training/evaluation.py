@@ -19,8 +19,9 @@ from .trainer_type import Trainer
 
 
 def build(trainer: Trainer, built: Built, objective: Objective | None = None) -> tuple[list[Term], list[Part]]:
-    """Build losses and metrics of the inference form. Store those of the trainer's objective in `built`; return others
-    only.
+    """Build and return losses and metrics of the inference form.
+
+    Those of the trainer's own objective are also stored in `built`.
     """
     outputs = trainer._inference(built.inputs)
     objective = objective or trainer.objective
