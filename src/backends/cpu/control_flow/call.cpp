@@ -1,9 +1,10 @@
 // call: runs another executable's program within this one, on the same thread, directly on the memory of this program's
 // values.
 //
-// Types were checked when the program was compiled. The callee has its own arrays and frame. A callable that owns
-// memory lends it to the caller: operands are computed there, and results stay there if nothing overwrites them while
-// they are in use.
+// Types were checked when the program was compiled. The callee has separate arrays and a separate frame. A callable
+// that
+// owns memory lends it to the calling program, which computes the operands there. Results also stay there, unless
+// something overwrites the memory while they are in use.
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"
 #include "mpsgraph/compiler/threaded_callable.h"
@@ -18,7 +19,7 @@ std::shared_ptr<compiler::ThreadedCallable> threaded_callable(const compiler::Pr
       program.callables.find(operation.attributes.string("symbol"))->second);
 }
 
-// Count the operations in a block, including nested ones, that use a callable's memory.
+// Count the calls in a block, including nested blocks, of callables that use this memory.
 int uses_of_memory(const compiler::Program& program, const Block& block, const void* memory) {
   int uses = 0;
   for (const auto& operation : block.operations) {
@@ -29,8 +30,8 @@ int uses_of_memory(const compiler::Program& program, const Block& block, const v
   return uses;
 }
 
-// Return whether this operation is the last of a run to use its callable's memory, with at most one other use before
-// it.
+// Return whether, in a run, no operation after this one uses its callable's memory, and at most one operation before it
+// does.
 bool uses_memory_last(const compiler::Program& program, const Operation& taking, const void* memory) {
   const Block& root = program.graph->root();
   if (!memory || uses_of_memory(program, root, memory) > 2) return false;

@@ -1,8 +1,8 @@
 // if, while, and for as kernels that own the kernels of their blocks.
 //
 // Values cross block boundaries by copies into slots that live as long as the operation: a branch's results are copied
-// into the operation's results, and carried values from one iteration to the next. A value that an iteration computes
-// in place, such as a sum, or passes on unchanged, is not copied.
+// into the operation's results, and the values that a loop carries are copied from one iteration to the next. A carried
+// value is not copied if an iteration updates it in place, such as a sum, or passes it on unchanged.
 #include <algorithm>
 #include <cstring>
 
@@ -41,10 +41,10 @@ struct IfKernel final : Kernel {
 };
 
 struct LoopKernel : Kernel {
-  Copies start;                                   // initial values into the carried slots
-  std::vector<std::pair<Slot, size_t>> from_zero; // slots to clear, with their sizes in bytes
-  Copies end;                                     // carried values into the operation's results
-  bool keeps_history = false;                     // values pushed by iterations are needed after the loop
+  Copies start;  // copies of the initial values into the carried slots
+  std::vector<std::pair<Slot, size_t>> from_zero;  // slots to clear, with their sizes in bytes
+  Copies end;  // copies of the carried values into the operation's results
+  bool keeps_history = false;  // whether values that iterations push are needed after the loop
 
   void begin(Frame& frame) const {
     run_all(start, frame);
@@ -52,7 +52,9 @@ struct LoopKernel : Kernel {
   }
 };
 
-// A while loop: before(arguments) -> condition, results; while the condition holds, after(results) -> arguments.
+// A while loop: before(arguments) returns a condition and results. While the condition holds, after(results) returns
+// the
+// next arguments.
 struct WhileKernel final : LoopKernel {
   Body before, after;
   Slot condition;
@@ -93,7 +95,7 @@ struct ForKernel final : LoopKernel {
 
 }  // namespace
 
-// Lowers one operation with blocks. A nested class of the lowering, so that it can assign slots.
+// Lowers one operation with blocks. This is a nested class of the lowering, so that it can assign slots.
 class ProgramLowering::ControlFlow {
  public:
   ControlFlow(ProgramLowering& walk, Operation& operation) : walk_(walk), operation_(operation) {
@@ -110,7 +112,7 @@ class ProgramLowering::ControlFlow {
       walk_.next_position();
       for (size_t i = 0; i < block.results.size(); i++) {
         Tensor* result = block.results[i];
-        if (result->operation->is("undefined")) continue;  // never read
+        if (result->operation->is("undefined")) continue;  // never read, so nothing is copied
         body.results.push_back({touched(result), results_[i], bytes_of(result->type)});
       }
     }
@@ -142,7 +144,7 @@ class ProgramLowering::ControlFlow {
     begin(*loop, 0, before.arguments);
     loop->before.kernels = walk_.lower_block(before);
     loop->condition = walk_.slot_of(before.results[0]);
-    std::vector<Slot> between;  // results of `before`, arguments of `after`
+    std::vector<Slot> between;  // slots of the results of `before`, which are the arguments of `after`
     for (size_t i = 1; i < before.results.size(); i++) between.push_back(place_of(before, i, between));
     loop->before.results = handed_on(before, 1, between);
     walk_.touch(loop->condition);
@@ -191,7 +193,9 @@ class ProgramLowering::ControlFlow {
     for (Slot slot : slots) walk_.touch(slot);
   }
 
-  // Let the kernel of a result overwrite the carried value, if it offers to and the old value is no longer needed.
+  // Let the kernel that computes a result overwrite the carried value. This requires that the kernel allows it and that
+  // the
+  // old value is no longer needed.
   bool compute_in_place(const Block& block, size_t result, Slot carried) {
     const Slot value = walk_.slot_of(block.results[result]);
     SlotInfo &made = walk_.out_.slots[value], &old = walk_.out_.slots[carried];
@@ -210,8 +214,9 @@ class ProgramLowering::ControlFlow {
     for (size_t i = 0; i < carried.size(); i++) compute_in_place(block, first + i, carried[i]);
   }
 
-  // Return the slot that holds a result of `before` until `after` uses it: the slot of the argument that it passes on
-  // or overwrites, or a new slot.
+  // Return the slot that holds a result of `before` until `after` uses it. If `before` passes an argument on or
+  // overwrites
+  // it, this is the slot of that argument, otherwise a new slot.
   Slot place_of(const Block& before, size_t result, const std::vector<Slot>& taken) {
     const Slot value = walk_.slot_of(before.results[result]);
     for (Slot carried : carried_) {
@@ -221,8 +226,8 @@ class ProgramLowering::ControlFlow {
     return walk_.new_slot(bytes_of(before.results[result]->type));
   }
 
-  // Return copies that behave as if made simultaneously: a value that another copy would overwrite goes through a
-  // temporary slot.
+  // Return copies that behave as if they were made simultaneously: if a copy would overwrite a value that another copy
+  // still has to read, that value is first copied to a temporary slot.
   Copies handed_on(Block& block, size_t first, const std::vector<Slot>& to) {
     walk_.next_position();
     Copies aside, direct, back;
@@ -247,7 +252,7 @@ class ProgramLowering::ControlFlow {
 
   ProgramLowering& walk_;
   Operation& operation_;
-  std::vector<Slot> results_, carried_;  // of the operation; of the arguments of an iteration
+  std::vector<Slot> results_, carried_;  // slots of the operation's results, and of the arguments of an iteration
 };
 
 std::unique_ptr<Kernel> ProgramLowering::lower_control_flow(Operation& operation) {

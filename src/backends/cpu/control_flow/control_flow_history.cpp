@@ -1,4 +1,4 @@
-// Loop histories: push appends a copy of a value, pop returns the last value in place.
+// Loop histories: push appends a copy of a value, and pop returns the last value in place.
 //
 // The slot of a history holds the address of its last node.
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 using History = const HistoryNode*;
 
-// The type of one value of a history: a tensor, or a nested history.
+// The type of one value in a history: a tensor, or a nested history.
 struct Value {
   DType dtype;
   int64_t elements;
@@ -61,8 +61,8 @@ std::unique_ptr<Kernel> lower_empty(Lowering& lowering) {
   return kernel([result = lowering.output().slot](Frame& f) { *f.at<History>(result) = nullptr; });
 }
 
-// Add histories value by value, starting with the last ones; values that only one of them has are shared with the
-// result.
+// Add two histories value by value, starting with the last values. If one history is longer, the result shares its
+// remaining nodes.
 template <class T>
 History sum(HistoryMemory& memory, History a, History b, const Value& value) {
   History result = nullptr;

@@ -1,4 +1,5 @@
-// custom: a user-defined kernel, prepared when the program is compiled, that works on arena memory like any other.
+// custom: a user-defined kernel, prepared when the program is compiled, that operates on arena memory like a built-in
+// kernel.
 #include <array>
 
 #include "backends/cpu/kernel.h"
@@ -10,7 +11,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Pointers for one run, without an allocation if there are few.
+// An array of pointers for one run, which does not allocate memory if there are few of them.
 template <class T>
 class Pointers {
  public:

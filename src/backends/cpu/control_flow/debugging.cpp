@@ -1,4 +1,4 @@
-// print: passes the operand's text to the registered listener and the operand on to the result, in place if possible.
+// print: passes the operand's text to the registered listener, and returns the operand unchanged, in place if possible.
 #include <cstring>
 
 #include "backends/cpu/kernel.h"

@@ -1,4 +1,4 @@
-// Blocks grow in size, so that their number stays small no matter how many iterations run.
+// Blocks of history memory. Each new block is larger, so that few blocks suffice no matter how many iterations run.
 #include "backends/cpu/control_flow/history_memory.h"
 
 #include <algorithm>

@@ -1,9 +1,10 @@
-// Memory for loop histories: one value per iteration, with the number of iterations known only at run time.
+// Memory for loop histories: one value per iteration, where the number of iterations is known only at run time.
 //
 // A history is a chain of nodes from the last value to the first; an empty history is null. Nodes are immutable, so
-// several histories may share their beginnings, and a popped value is read in place. Nodes come from blocks that are
-// kept across runs, and are released all at once: after a run, or after an iteration of a loop that returns no history.
-// Only the first runs therefore allocate memory, and later ones of the same length do not.
+// several histories may share their first values, and a popped value is read in place. Nodes are allocated in blocks
+// that
+// are kept across runs, and are released together after a run, or after an iteration of a loop that returns no history.
+// Therefore only the first runs allocate memory, and later runs with as many iterations do not.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ class HistoryMemory {
     size_t block = 0, used = 0;
   };
   Mark mark() const { return end_; }
-  void release(Mark mark) { end_ = mark; }  // releases everything allocated since
+  void release(Mark mark) { end_ = mark; }  // releases all nodes allocated since the mark was taken
   void clear() { end_ = {}; }
 
  private:
@@ -40,7 +41,7 @@ class HistoryMemory {
     size_t size;
   };
   std::vector<Block> blocks_;
-  Mark end_;  // current block and position; later blocks are free
+  Mark end_;  // current block and position in it; later blocks are free
 };
 
 }  // namespace mpsgraph::cpu

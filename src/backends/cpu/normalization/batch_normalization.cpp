@@ -1,8 +1,9 @@
-// Batch normalization as fused by the pass 'normalize': moments, normalization with residual and ReLU, the sums for its
-// gradients, and the gradient with respect to the source (src/core/ops/fused_batch_normalization.cpp).
+// Kernels of batch normalization, as fused by the pass 'normalize' (src/core/ops/fused_batch_normalization.cpp): they
+// compute the moments, the normalization with residual and ReLU, the sums for the gradients, and the gradient with
+// respect to the input.
 //
 // With channels last, each thread processes some of the rows, and the partial sums are combined in row order. With
-// channels first, each thread takes some of the channels. The reference is a plain loop in double precision.
+// channels first, each thread processes some of the channels. The reference is a plain loop in double precision.
 #include "backends/cpu/normalization/batch_normalization.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Return the loops for this processor.
+// Return the batch normalization loops for this processor's instruction set.
 template <class T>
 const BatchNormalization<T>& loops() {
   if constexpr (std::is_same_v<T, float>)
@@ -33,7 +34,7 @@ std::unique_ptr<Kernel> dispatch_data(const Lowering& lowering, DType dtype, con
   unsupported(lowering, dtype);
 }
 
-// Geometry of the source. With channels last, its rows are divided into equal parts, several per thread.
+// Geometry of the input. With channels last, its rows are divided into equal parts, several per thread.
 struct Geometry : Planes {
   int64_t parts;
 
@@ -44,8 +45,9 @@ struct Geometry : Planes {
     const int64_t bytes = channels * static_cast<int64_t>(size_of(x.dtype));
     parts = std::clamp<int64_t>(outer / grain_for(bytes), 1, thread_count() > 1 ? thread_count() * 4 : 1);
   }
-  // Return whether a float32 result is too large for the caches and each of its rows is aligned to a vector, so that
-  // streaming stores can be used.
+  // Return whether the result may be written with streaming stores: it is float32, it is too large for the caches, and
+  // each
+  // row consists of whole cache lines.
   bool streaming(DType dtype) const {
     const auto row = static_cast<size_t>(channels) * sizeof(float);
     return dtype == DType::float32 && row % cache_line == 0 &&
@@ -55,13 +57,13 @@ struct Geometry : Planes {
   int64_t begin(int64_t part) const { return outer * part / parts; }
   int64_t rows(int64_t part) const { return begin(part + 1) - begin(part); }
   int64_t count() const { return outer * inner; }  // elements per channel
-  // Call f(part, its first element, its number of rows) in parallel.
+  // Call f(part, first element, number of rows) for all parts of the rows in parallel.
   template <class F>
   void for_parts(const F& f) const {
     parallel_parts(parts, [&](int64_t part) { f(part, begin(part) * channels, rows(part)); });
   }
-  // Call f for all parts in parallel, and then combine(first channel, end) on ranges of channels in the same parallel
-  // region, so that threads do not go to sleep in between.
+  // Call f for all parts in parallel, and then combine(first channel, end) for ranges of channels. Both run in the same
+  // parallel region, so that threads do not go to sleep in between.
   template <class F, class Combine>
   void for_parts(const F& f, const Combine& combine) const {
     const auto threads = static_cast<int>(std::min<int64_t>(parts, thread_count()));
@@ -87,7 +89,7 @@ struct Geometry : Planes {
   }
 };
 
-// Scratch memory of each part: two sums per channel in double, and three rows of floats.
+// Scratch memory of each part: two sums per channel in double, and three floats per channel.
 struct PartialSums {
   Geometry geometry;
   Slot slot;
@@ -111,8 +113,9 @@ struct PartialSums {
 
 // ---- moments ----
 
-// Convert the sums of a part for channels [from, end) to the mean (replacing the first sum) and the sum of squared
-// distances from it.
+// Convert the sums of a part, for channels [from, end). The mean replaces the first sum, and the sum of squared
+// distances
+// from the mean replaces the second.
 void centre(const Frame& f, const PartialSums& sums, int64_t part, int64_t from, int64_t end) {
   const double share = 1.0 / static_cast<double>(sums.geometry.rows(part));
   double* __restrict mean = sums.first(f, part);
@@ -189,15 +192,18 @@ std::unique_ptr<Kernel> lower_moments(Lowering& lowering) {
   });
 }
 
-// ---- normalization, which the masks of its gradients recompute ----
+// ---- normalization; the gradient kernels recompute it where they need the mask of the ReLU ----
 
-// Per-channel factors in scratch memory: mean, scale = gamma / sqrt(variance + epsilon), and offset.
+// Per-channel factors in scratch memory: the scale gamma / sqrt(variance + epsilon), the offset beta, and
+// 1 / sqrt(variance + epsilon).
 struct Scale {
   int64_t channels;
   Slot mean, variance, gamma = -1, beta = -1, scratch;
   float epsilon;
 
-  // mean and variance are operands `first` and `first` + 1; gamma and beta start at `parameters`.
+  // mean and variance are operands `first` and `first` + 1; gamma and beta, if present, follow from operand
+  // `parameters`
+  // on.
   Scale(Lowering& lowering, const Geometry& g, size_t first, size_t parameters)
       : channels(g.channels),
         mean(lowering.input(first).slot),
@@ -212,7 +218,7 @@ struct Scale {
            static_cast<size_t>(lowering.attributes().boolean("has_beta"));
   }
 
-  // Return 1 / sqrt(variance + epsilon) per channel, which by_channel() must have computed before.
+  // Return 1 / sqrt(variance + epsilon) per channel. by_channel() must have been called before.
   const float* inverse_deviation(const Frame& f) const { return f.at<float>(scratch) + 2 * channels; }
 
   ChannelScale by_channel(const Frame& f) const {
@@ -352,7 +358,8 @@ std::unique_ptr<Kernel> lower_sums(Lowering& lowering) {
   });
 }
 
-// dx = scale (g - beta_gradient / count - n gamma_gradient / count) with n = (x - mean) / sqrt(variance + epsilon).
+// Computes per-channel coefficients of dx = scale (g - beta_gradient / count - n gamma_gradient / count), where
+// n = (x - mean) / sqrt(variance + epsilon), and count is the number of elements per channel.
 struct Slope {
   Slot for_gamma, for_beta, scratch;
   float count;

@@ -1,8 +1,9 @@
-// Batch normalization loops, compiled for each instruction set: over rows of channels with channels last, and over the
-// planes of a single channel with channels first.
+// Batch normalization loops, compiled for each instruction set. With channels last, a loop processes rows, each of
+// which
+// holds one element per channel. With channels first, a loop processes the planes of a single channel.
 //
-// A loop over rows processes a range of them, so that threads can divide the rows; sums are returned in double
-// precision and combined in a fixed order. The formulas are in src/core/ops/fused_batch_normalization.cpp.
+// Threads divide the rows, and each calls a loop for a range of rows. The loops return sums in double precision, which
+// are combined in a fixed order. The formulas are in src/core/ops/fused_batch_normalization.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +12,32 @@
 
 namespace mpsgraph::cpu {
 
-// Statistics of a range of rows, by channel: the number of rows, a shift close to their mean, and sums of the
+// Statistics of a range of rows: the number of rows, and for each channel a shift close to its mean and sums of the
 // differences from that shift.
 struct ChannelMoments {
   int64_t rows;
-  float* near;      // mean of the first rows, used as the shift
-  double* sums;     // of x - near
-  double* squares;  // of (x - near)²
+  float* near;      // mean of the first rows by channel, used as the shift
+  double* sums;     // sums of x - near
+  double* squares;  // sums of (x - near)²
 };
 
-// Normalization by channel: (x - mean) * scale + offset.
+// Per-channel values of the normalization y = (x - mean) * scale + offset.
 struct ChannelScale {
   const float *mean, *scale, *offset;
 };
 
-// Gradient by channel: dx = own * g + common + along * (x - mean).
+// Per-channel coefficients of the gradient dx = own * g + common + along * (x - mean).
 struct ChannelSlope {
   const float *own, *common, *along;
 };
 
-// Where a gradient passes the ReLU after the normalization: everywhere if there is none; where the recomputed result is
-// positive; or where a given tensor is positive.
+// Where a gradient passes the ReLU that follows the normalization. none: everywhere, because there is no ReLU;
+// computed:
+// where the recomputed result is positive; given: where a given tensor is positive.
 enum class Mask : uint8_t { none, computed, given };
 
-// Inputs of the gradient sums: g = first (+ second, if present), after the mask. If the mask is given by a tensor, g is
-// also written to `masked`.
+// Inputs of the gradient sums. The gradient g is first (+ second, if present), set to zero where the mask blocks it. If
+// the mask is `given`, g is also written to `masked`.
 template <class T>
 struct GradientSource {
   const T *first, *second, *x, *positive;
@@ -54,19 +56,22 @@ struct Planes {
 
 template <class T>
 struct BatchNormalization {
-  // Compute the moments of some rows; `partial` is scratch memory for 2 * channels floats.
+  // Compute the moments of a range of rows; `partial` is scratch memory for 2 * channels floats.
   void (*moments)(const T* x, int64_t channels, float* partial, ChannelMoments& moments);
-  // y = (x - mean) * scale + offset, plus the residual if present, followed by ReLU. With `past`, y is written by
-  // streaming stores, which requires channels in whole vectors.
+  // Compute y = (x - mean) * scale + offset, plus the residual if present, followed by ReLU if `relu` is set. With
+  // `past`,
+  // y is written with streaming stores, which requires that the channels fill whole vectors.
   void (*apply)(const T* x, const T* residual, int64_t rows, int64_t channels, ChannelScale by, bool relu, bool past,
                 T* y);
-  // Compute the sums of g and of g * (x - mean).
+  // Compute the sums over rows of g and of g * (x - mean), where g is the masked gradient.
   void (*sums)(const GradientSource<T>& in, int64_t rows, int64_t channels, ChannelScale by, Mask mask, float* partial,
                double* of_g, double* of_product);
-  // Compute the gradient of the source from g after the mask, which must be `none` or `computed`.
+  // Compute the gradient with respect to the input, dx, from the incoming gradient g, to which the mask is applied
+  // first.
+  // The mask must be `none` or `computed`.
   void (*gradient)(const T* g, const T* x, int64_t rows, int64_t channels, ChannelScale by, Mask mask,
                    ChannelSlope slope, bool past, T* dx);
-  // The same for all planes of a single channel.
+  // Like the four functions above, for all planes of channel c.
   void (*plane_moments)(const T* x, const Planes& p, int64_t c, float& mean, float& variance);
   void (*plane_apply)(const T* x, const T* residual, const Planes& p, int64_t c, ChannelScale by, bool relu, T* y);
   void (*plane_sums)(const GradientSource<T>& in, const Planes& p, int64_t c, ChannelScale by, Mask mask, double& of_g,

@@ -1,9 +1,12 @@
-// Layer normalization as fused by the pass 'normalize': rows with their mean and variance in one pass over memory, and
-// their gradients in another (src/core/ops/fused_layer_normalization.cpp).
+// Kernels of layer normalization, as fused by the pass 'normalize' (src/core/ops/fused_layer_normalization.cpp): one
+// computes the normalized rows with their mean and variance, the other all gradients. Each reads its operands from
+// memory
+// once.
 //
-// Threads take parts of the rows, which depend only on sizes; the parts' sums for gamma and beta are combined in order.
-// T is the type of the computation, float32 or float64. Rows of half precision are converted to float32 in scratch
-// memory, and back. The reference is a plain loop in double precision.
+// The rows are divided into parts, depending only on sizes. Threads process the parts, and the parts' sums for the
+// gradients of gamma and beta are combined in order. T is the type of the computation, float32 or float64. Rows of half
+// precision are converted to float32 in scratch memory, and the results back. The reference is a plain loop in double
+// precision.
 #include "backends/cpu/normalization/layer_normalization.h"
 
 #include <algorithm>
@@ -18,7 +21,10 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t rows_in_own = 64;  // rows whose gamma and beta gradients are summed in T before moving to double
+// maximum number of rows whose contributions to the gradients of gamma and beta are summed in T, before they are added
+// to
+// sums in double
+constexpr int64_t rows_in_own = 64;
 constexpr int64_t most_parts = 32;
 
 template <class T>
@@ -26,7 +32,7 @@ const LayerLoops<T>& layer_loops() {
   return MPSGRAPH_BY_INSTRUCTION_SET(layer_normalization).template of<T>();
 }
 
-// The rows of the source, divided into parts.
+// The rows of the input, divided into parts.
 struct Rows {
   DType dtype;
   int64_t count = 1, n = 1, parts;
@@ -40,7 +46,8 @@ struct Rows {
   int64_t bytes() const { return n * static_cast<int64_t>(size_of(dtype)); }
 };
 
-// Scratch memory of each thread for half-precision rows converted to float32; not used for rows of T.
+// Scratch memory of each thread for half-precision rows converted to float32. Rows that already have type T are used in
+// place.
 template <class T>
 class WideRows {
  public:
@@ -51,8 +58,9 @@ class WideRows {
         narrow_(cast_function(DType::float32, rows.dtype)),
         slot_(each_ ? lowering.scratch(static_cast<size_t>(each_ * rows.n * thread_count()) * sizeof(T)) : -1) {}
   T* at(const Frame& f, int64_t number) const { return f.at<T>(slot_) + (thread_number() * each_ + number) * rows_.n; }
-  // Return consecutive rows of data as T. Rows that have to be converted are placed at index `number` of the scratch
-  // memory.
+  // Return `count` consecutive rows of `data` in type T. If they have to be converted, the result is in scratch memory,
+  // from
+  // row `number` on.
   const T* read(const Frame& f, Slot data, int64_t row, int64_t number, int64_t count = 1) const {
     const std::byte* from = f.pointers[data] + row * rows_.bytes();
     if (!each_) return reinterpret_cast<const T*>(from);
@@ -60,7 +68,9 @@ class WideRows {
     widen_(at(f, number), &in, count * rows_.n);
     return at(f, number);
   }
-  // Return where to write rows; write() then converts them to their destination, if necessary.
+  // Return the address where the caller must write result rows. If this is scratch memory, write() converts the rows
+  // and
+  // stores them at their destination.
   T* place(const Frame& f, Slot data, int64_t row, int64_t number) const {
     return each_ ? at(f, number) : f.at<T>(data) + row * rows_.n;
   }
@@ -107,10 +117,10 @@ std::unique_ptr<Kernel> normalization_of(Lowering& lowering) {
   const Slot beta = lowering.attributes().boolean("has_beta") ? lowering.input(1 + has_gamma).slot : -1;
   const auto epsilon = static_cast<T>(lowering.attributes().real("epsilon"));
   const Rows rows(lowering, x);
-  constexpr int64_t elements_together = 4096;  // of short rows, converted together
+  constexpr int64_t elements_together = 4096;  // elements of short rows that are converted together
   const int64_t together =
       std::clamp<int64_t>(elements_together / std::max<int64_t>(rows.n, 1), 1, std::max<int64_t>(rows.count, 1));
-  // separate buffers, so that the stores of a row do not delay the loads of the next
+  // Rows are read and written in separate buffers, so that the stores of a row do not delay the loads of the next.
   const WideRows<T> wide(lowering, rows, 2 * together);
   lowering.may_share(0, 0);
   const auto loop = lowering.reference_only() ? plain_forward<T> : layer_loops<T>().forward;
@@ -151,7 +161,9 @@ void plain_backward(const LayerRows<T>& rows, int64_t count, const T* gamma, T* 
   }
 }
 
-// The parts' sums for gamma and beta: in T for a limited number of rows, in double beyond.
+// The sums of all parts for the gradients of gamma and beta. They are accumulated in T for a limited number of rows,
+// and
+// then added to sums in double.
 template <class T>
 struct LayerSums {
   int64_t n, parts;
@@ -176,7 +188,7 @@ struct LayerSums {
     T* __restrict from = own(f, part);
     for (int64_t i = 0; i < 2 * n; ++i) to[i] += static_cast<double>(from[i]), from[i] = 0;
   }
-  // Combine elements [from, end) of one of the two sums over all parts.
+  // Combine elements [from, end) over all parts. `offset` selects the sum, for gamma or for beta.
   void combine(const Frame& f, int64_t from, int64_t end, int64_t offset, T* result) const {
     double* __restrict sum = totals(f, 0) + offset;
     for (int64_t part = 1; part < parts; ++part) {
@@ -205,7 +217,7 @@ std::unique_ptr<Kernel> gradient_of(Lowering& lowering) {
   lowering.may_share(0, 1);
   if (has_residual) lowering.may_share(0, next);
   const auto loop = lowering.reference_only() ? plain_backward<T> : layer_loops<T>().backward;
-  // Process some rows at once; half-precision gradients overwrite g.
+  // Process `count` rows together. In half precision, the gradients overwrite the converted rows of g.
   const auto together = [=, x = x.slot, dx = dx.slot](Frame& f, int64_t row, int64_t count, int64_t part) {
     LayerRows<T> some{};
     some.n = rows.n, some.epsilon = epsilon;

@@ -9,24 +9,25 @@
 
 namespace mpsgraph::cpu {
 
-constexpr int64_t rows_together = 4;  // in the gradient
+constexpr int64_t rows_together = 4;  // maximum number of rows that the gradient processes together
 
-// Up to rows_together rows of n elements: their addresses, and one mean and variance per row.
+// Up to rows_together rows of n elements: the addresses of their data, and one mean and variance per row.
 template <class T>
 struct LayerRows {
   int64_t n;
   T epsilon;
-  const T *x[rows_together], *g[rows_together], *residual[rows_together];  // residuals may be null
+  const T *x[rows_together], *g[rows_together], *residual[rows_together];  // entries of `residual` may be null
   T* dx[rows_together];
   const T *mean, *variance;
 };
 
 template <class T>
 struct LayerLoops {
-  // y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for one row; gamma and beta may be null.
+  // Compute y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for one row; gamma and beta may be null.
   void (*forward)(const T* x, int64_t n, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* variance);
-  // Compute dx of `count` rows, plus their residuals. The rows' contributions to the gradients of gamma and beta are
-  // added to for_gamma and for_beta, which are null if not needed; gamma may be null.
+  // Compute dx of `count` rows, including their residuals if present. The contributions of these rows to the gradients
+  // of
+  // gamma and beta are added to for_gamma and for_beta, which are null if not needed; gamma may be null.
   void (*backward)(const LayerRows<T>& rows, int64_t count, const T* gamma, T* for_gamma, T* for_beta);
 };
 

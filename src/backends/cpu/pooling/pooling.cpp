@@ -1,8 +1,8 @@
 // max_pooling, its gradient, and at_maxima, over two and four axes.
 //
-// Nothing is saved between the forward and backward pass: the gradient finds the maxima again. Gradients are
-// partitioned into planes, or blocks of their lanes, so that overlapping windows add in a fixed order; half precision
-// is summed in float.
+// The forward pass saves nothing for the backward pass: the gradient kernel finds the maxima again. Threads divide the
+// planes of a gradient, or blocks of a plane's lanes, so that the contributions of overlapping windows are added in a
+// fixed order. Half precision is summed in float.
 
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/pooling/pooling_maxima.h"
@@ -19,7 +19,7 @@ const FloatPooling& float_pooling() {
 
 namespace {
 
-// Return the maximum of n contiguous elements.
+// Return the maximum of m and n contiguous elements.
 template <class T>
 Value<T> run_maximum(const T* x, int64_t n, Value<T> m) {
   constexpr int64_t width = 16;
@@ -71,7 +71,9 @@ void max_lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int
   }
 }
 
-// Compute a row of positions with few taps. Positions that see the same taps of their windows are processed together.
+// Compute a row of positions of the result, for windows with few taps. Adjacent positions whose windows contain the
+// same
+// taps inside the source are processed together.
 void max_lanes_of_row(const PoolingPlan& p, const float* plane, const RowPosition& row, float* out) {
   const ops::Window& w = p.windows[3];
   const auto& inside = p.inside[3];
@@ -130,7 +132,8 @@ void at_maxima(const PoolingPlan& p, const T* values, const T* x, T* y) {
   });
 }
 
-// Add the incoming gradient of one plane, rows of lanes [begin, end), at the positions of the maxima.
+// Add the incoming gradient of one plane to the gradient of the input at the positions of the maxima, for lanes
+// [begin, end).
 template <class T, class V>
 void route(const PoolingPlan& p, const T* incoming, const T* x, int64_t begin, int64_t end, V* to) {
   for (int64_t row = 0; row < p.rows(); ++row) {
@@ -158,7 +161,8 @@ void route(const PoolingPlan& p, const T* incoming, const T* x, int64_t begin, i
 template <class T>
 void max_pool_gradient(const PoolingPlan& p, const PoolingBlocks& b, const T* incoming, const T* x, T* g,
                        Value<T>* scratch) {
-  // The vector loops store the elements of a window instead of adding to them.
+  // If the windows cover every element exactly once, the vector loops overwrite the gradient, so it need not be
+  // cleared.
   const bool stores = std::is_same_v<T, float> && p.lanes > 1 && few_taps(p) && p.disjoint && p.covering;
   for_gradient_blocks(p, b, g, scratch, !stores, [&](int64_t plane, int64_t begin, int64_t end, Value<T>* to) {
     route(p, incoming + plane * p.result, x + plane * p.source, begin, end, to);

@@ -1,8 +1,11 @@
 // Loop structure of pooling: a plan shared by all pooling kernels, and the taps of its windows.
 //
-// Pooling is treated as planes of up to four windowed axes over contiguous lanes. NHWC has one plane per image, with
-// the channels as lanes. NCHW has one plane per image and channel, with a single lane. With several lanes, loops run
-// over the lanes of one position after another; otherwise, they run over a row of positions for one tap after another.
+// A pooling operand is treated as planes, each with up to four windowed axes over contiguous lanes. NHWC has one plane
+// per
+// image, with the channels as lanes. NCHW has one plane per image and channel, with a single lane. A position is an
+// index
+// of the result along the windowed axes. With several lanes, the inner loops run over the lanes of one position; with a
+// single lane, they run over a row of positions for one tap.
 #pragma once
 
 #include <array>
@@ -18,19 +21,23 @@ namespace mpsgraph::cpu {
 
 struct PoolingPlan {
   int64_t planes = 1, lanes = 1;
-  std::array<ops::Window, 4> windows{};  // slowest first; unused ones have one position and one tap
-  std::array<int64_t, 4> source_step{}, result_step{};  // of these axes
+  std::array<ops::Window, 4> windows{};  // axes from slowest to fastest; an unused axis has one position and one tap
+  std::array<int64_t, 4> source_step{}, result_step{};  // strides of these axes, in elements
   int64_t source = 1, result = 1;  // elements per plane
-  std::array<std::vector<ops::PoolingTaps>, 4> inside;  // by axis and position
-  bool disjoint = true, covering = true;  // no element is in two windows; every element is in one
+  std::array<std::vector<ops::PoolingTaps>, 4> inside;  // taps inside the source, indexed by axis and position
+  // disjoint: no element is in two windows; covering: every element is in a window
+  bool disjoint = true, covering = true;
 
   // Throw UnsupportedError if the elements of a plane cannot be counted in 32 bits.
   PoolingPlan(const Lowering& lowering, const ops::Pooling& pooling, const Dims& source_dims, const Dims& result_dims);
   PoolingPlan(const Lowering& lowering, const Dims& source_dims, const Dims& result_dims)
       : PoolingPlan(lowering, ops::Pooling(lowering.attributes()), source_dims, result_dims) {}
   int64_t row() const { return windows[3].output; }  // positions per row
-  int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }  // per plane
-  // Return whether a window's row of taps is longer than the row of positions; loops then run over the taps.
+  // rows of positions per plane
+  int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }
+  // Return whether the row of taps of a window is longer than a row of positions. In this case, the inner loops run
+  // over the
+  // taps.
   bool few_long_windows() const { return windows[3].dilation == 1 && windows[3].kernel >= 4 * windows[3].output; }
   int64_t taps() const { return windows[0].kernel * windows[1].kernel * windows[2].kernel * windows[3].kernel; }
 };
@@ -42,8 +49,9 @@ inline RowPosition row_position(const PoolingPlan& p, int64_t row) {
   return {row / (n1 * n2), row / n2 % n1, row % n2};
 }
 
-// Call f(tap, offset) for each combination of taps over the first three axes inside the source, with the number of its
-// first tap in the window and the offset of axis 3's origin.
+// Call f(tap, offset) for each combination of taps over the first three axes that lies inside the source. `tap` is the
+// index, within the window, of its first tap along axis 3. `offset` is the position in the plane of index 0 along axis
+// 3.
 template <class F>
 void for_outer_taps(const PoolingPlan& p, const RowPosition& at, const F& f) {
   std::array<const ops::PoolingTaps*, 3> in;
@@ -73,7 +81,7 @@ void for_taps(const PoolingPlan& p, const RowPosition& at, int64_t position, con
   });
 }
 
-// What the taps of one window read, relative to lane 0 of the plane; for pooling_float.h.
+// The offsets of the elements that the taps of one window read, relative to lane 0 of the plane; for pooling_float.h.
 struct FewTaps {
   int64_t offsets[FloatPooling::max_taps];
   int64_t taps = 0;
@@ -83,8 +91,9 @@ struct FewTaps {
 };
 inline bool few_taps(const PoolingPlan& p) { return p.taps() <= FloatPooling::max_taps; }
 
-// Call f(tap, first, last, element) for each tap of a row of positions, for plans with a single lane: [first, last) are
-// the positions in [begin, end) whose tap lies inside the source, and `element` is what the first of them reads.
+// For plans with a single lane, call f(tap, first, last, element) for each tap of the windows of a row of positions.
+// [first, last) is the range of positions within [begin, end) at which the tap lies inside the source, and `element` is
+// the element that the tap reads at position `first`.
 template <class F>
 void for_row_taps(const PoolingPlan& p, const RowPosition& at, int64_t begin, int64_t end, const F& f) {
   const ops::Window& w = p.windows[3];
@@ -97,22 +106,24 @@ void for_row_taps(const PoolingPlan& p, const RowPosition& at, int64_t begin, in
   });
 }
 
-constexpr int64_t pooling_tile = 128;  // lanes or positions kept on the stack
+constexpr int64_t pooling_tile = 128;  // maximum number of lanes or positions whose values are kept on the stack
 
-// Partition of gradient loops: planes, and also blocks of lanes if there are fewer planes than threads.
+// Partition of gradient loops: threads divide the planes, and also blocks of lanes if there are fewer planes than
+// threads.
 struct PoolingBlocks {
   int64_t blocks, parts;
   explicit PoolingBlocks(const PoolingPlan& p);
 };
-// Half precision accumulates the gradient of a plane in float, with one plane per thread.
+// Return the memory in which gradients are accumulated: for half precision, a float buffer of one plane per thread,
+// otherwise the output itself.
 template <class T>
 Slot gradient_scratch(Lowering& lowering, const PoolingPlan& p, const PoolingBlocks& b) {
   return is_half_type<T> ? lowering.scratch(static_cast<size_t>(b.parts * p.source) * sizeof(float))
                          : lowering.output().slot;
 }
 
-// Call f(plane, first lane, last lane, to) for all blocks. `to` holds the accumulated values of a whole plane, cleared
-// if f adds to it.
+// Call f(plane, first lane, last lane, to) for all blocks. `to` holds the accumulated values of a whole plane. It is
+// cleared first if `clear` is set, because f then adds to it.
 template <class T, class F>
 void for_gradient_blocks(const PoolingPlan& p, const PoolingBlocks& b, T* gradient, [[maybe_unused]] Value<T>* scratch,
                          bool clear, const F& f) {

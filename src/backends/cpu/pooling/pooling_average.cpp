@@ -4,10 +4,12 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Whether sums are divided by the number of their elements. A window that sees no source element has the sum 0.
+// Whether the sum of a window is divided by the number of its elements. The sum is 0 if all taps are outside the
+// source.
 enum class Mean { yes, no };
 
-// Return the factor for the sums of a row's windows, not including the contribution of axis 3.
+// Return the factor by which the window sums of a row of positions are multiplied, except for the contribution of axis
+// 3.
 double row_factor(const PoolingPlan& p, Mean mean, const RowPosition& row) {
   if (mean == Mean::no) return 1;
   double divisor = 1;
@@ -15,7 +17,7 @@ double row_factor(const PoolingPlan& p, Mean mean, const RowPosition& row) {
   return divisor > 0 ? 1 / divisor : 0;
 }
 
-// Return the contribution of axis 3 to that factor, by position.
+// Return the contribution of axis 3 to the factors of window sums, for each position along that axis.
 std::vector<double> position_factors(const PoolingPlan& p, Mean mean) {
   std::vector<double> factors;
   for (const ops::PoolingTaps& in : p.inside[3])
@@ -25,7 +27,7 @@ std::vector<double> position_factors(const PoolingPlan& p, Mean mean) {
 
 struct SumPlan : PoolingPlan {
   Mean mean;
-  std::vector<double> factors;  // by position within a row
+  std::vector<double> factors;  // contribution of axis 3 to the factors, indexed by position
   SumPlan(const Lowering& lowering, const Dims& source, const Dims& result)
       : PoolingPlan(lowering, source, result),
         mean(lowering.operation().kind().starts_with("avg") ? Mean::yes : Mean::no),
@@ -115,7 +117,7 @@ void sum_pool(const SumPlan& p, const T* x, T* y) {
   });
 }
 
-// Add the incoming gradient of a row of positions to all elements of their windows.
+// Add the incoming gradient of a row of positions to all elements of the windows at these positions.
 template <class T, class V>
 void spread_row(const SumPlan& p, const T* incoming, const RowPosition& row, V* to) {
   const ops::Window& w = p.windows[3];
@@ -147,7 +149,8 @@ void spread_row(const SumPlan& p, const T* incoming, const RowPosition& row, V* 
   }
 }
 
-// The same for lanes [begin, end) of one position.
+// Add (or store, with `stores`) the incoming gradient at one position to all elements of its window, for lanes
+// [begin, end).
 template <class T, class V>
 void spread_lanes(const SumPlan& p, const T* incoming, const RowPosition& row, int64_t position, int64_t begin,
                   int64_t end, bool stores, V* to) {
@@ -166,13 +169,13 @@ void spread_lanes(const SumPlan& p, const T* incoming, const RowPosition& row, i
   }
 }
 
-// The inverse mapping: for each axis, the adjacent windows that see each source element.
+// For each axis and each source element, the range of positions whose windows contain the element.
 struct Seeing {
   struct Span {
-    int64_t first, count;  // positions
+    int64_t first, count;  // first position and number of positions
   };
   std::array<std::vector<Span>, 4> spans;
-  bool few = true;  // windows are adjacent, and few enough for the gather kernel's registers
+  bool few = true;  // whether these windows are adjacent, and few enough for the registers of weighted_sums
 
   explicit Seeing(const PoolingPlan& p) {
     int64_t most = 1;
@@ -182,7 +185,7 @@ struct Seeing {
       most *= (w.kernel + w.stride - 1) / w.stride;
       if (!few || most > FloatPooling::max_taps) break;
       for (int64_t s = 0; s < w.input; ++s) {
-        const int64_t beyond = s + w.begin - w.kernel;  // last source element before the first such window
+        const int64_t beyond = s + w.begin - w.kernel;  // last source element before the first window that contains s
         const int64_t first = beyond < 0 ? 0 : beyond / w.stride + 1;
         spans[a].push_back({first, std::max<int64_t>(std::min(w.output, (s + w.begin) / w.stride + 1) - first, 0)});
       }
@@ -191,7 +194,8 @@ struct Seeing {
   }
 };
 
-// Compute lanes [begin, end) of a plane's gradient, element by element, so that each is written only once.
+// Compute lanes [begin, end) of a plane's gradient. Each element gathers from all windows that contain it, and is
+// therefore written only once.
 void gather_gradient(const SumPlan& p, const Seeing& seeing, const float* incoming, int64_t begin, int64_t end,
                      float* to) {
   int64_t row_offsets[FloatPooling::max_taps], offsets[FloatPooling::max_taps];

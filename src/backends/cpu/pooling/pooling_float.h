@@ -7,24 +7,27 @@ namespace mpsgraph::cpu {
 
 struct FloatPooling {
   static constexpr int64_t max_taps = 64;
-  // With lanes: out[c] = maximum of x[offsets[t] + c] over the taps, where NaN wins. This is repeated for `positions`
-  // positions, advancing by `step` in x and `lanes` in out.
+  // For plans with several lanes: set out[c] to the maximum of x[offsets[t] + c] over the taps t, for each lane c. If
+  // an
+  // element is NaN, the result is NaN. Repeat this for `positions` positions, advancing x by `step` and out by `lanes`.
   void (*maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, int64_t positions, int64_t step,
                  float* out);
-  // Like maxima, for one position, and set at[c] to the number of the first tap that is the maximum.
+  // Like maxima, for one position; also set at[c] to the index of the first tap t that attains the maximum.
   void (*first_maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float* out, int32_t* at);
-  // to[offsets[t] + c] receives in[c] for the first tap that is the maximum, and zero for the other taps; added with
-  // `add`, otherwise stored.
+  // For each lane c, the first tap t that attains the maximum receives in[c] in to[offsets[t] + c], and all other taps
+  // receive zero. With `add`, the values are added, otherwise stored.
   void (*gradient)(const float* x, const float* in, const int64_t* offsets, int64_t taps, int64_t lanes, bool add,
                    float* to);
-  // out[c] = `by` times the sum of x[offsets[t] + c] over the taps.
+  // Set out[c] to `by` times the sum of x[offsets[t] + c] over the taps t, for each lane c.
   void (*sums)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float by, float* out);
-  // out[c] = sum of by[t] * in[offsets[t] + c] over the taps.
+  // Set out[c] to the sum of by[t] * in[offsets[t] + c] over the taps t, for each lane c.
   void (*weighted_sums)(const float* in, const int64_t* offsets, const float* by, int64_t taps, int64_t lanes,
                         float* out);
-  // Without lanes: m[i] = x[i * stride] if that is larger or NaN.
+  // For plans with a single lane: set m[i] to x[i * stride], for each i below n, if that is larger than m[i] or NaN.
   void (*take_larger)(const float* x, int64_t stride, int64_t n, float* m);
-  // Like take_larger; where m[i] changes or at[i] is negative, also set at[i] = index + i * step.
+  // Like take_larger, and also set at[i] to index + i * step if m[i] changes. If at[i] is negative, the element is
+  // taken in
+  // any case.
   void (*take_first_larger)(const float* x, int64_t stride, int64_t n, int32_t index, int32_t step, float* m,
                             int32_t* at);
 };
@@ -35,6 +38,6 @@ extern const FloatPooling float_pooling;
 namespace avx2 {
 extern const FloatPooling float_pooling;
 }
-const FloatPooling& float_pooling();  // for this processor
+const FloatPooling& float_pooling();  // returns the loops for this processor
 
 }  // namespace mpsgraph::cpu

@@ -1,4 +1,4 @@
-// Maximum pooling of float32 channels with AVX2.
+// Pooling of float32 with AVX2.
 #define MPSGRAPH_ISA avx2
 #define MPSGRAPH_VECTOR_BYTES 32
 #include "backends/cpu/pooling/pooling_float.inc"

@@ -1,8 +1,9 @@
-// max_pooling_return_indices, and the kernels that scatter gradients to, and gather values from, its indices.
+// max_pooling_return_indices, and the kernels that use its indices to scatter gradients and to gather values.
 //
-// Indices count elements of the source over some of its last axes, or taps of the window. Both are found along with the
-// maximum, and converted to and from the requested mode here. Indices that point outside the plane of their window are
-// skipped, so that invalid indices never cause out-of-bounds access.
+// An index counts either elements of the source over some of its last axes, or taps of the window. The loops find both
+// together with the maximum; this file converts them to and from the requested mode. Indices that point outside the
+// plane
+// of their window are skipped, so that invalid indices never cause out-of-bounds access.
 #include "backends/cpu/pooling/pooling_maxima.h"
 
 namespace mpsgraph::cpu {
@@ -10,7 +11,7 @@ namespace {
 
 struct IndexPlan : PoolingPlan {
   bool global;
-  int64_t period;  // indices are modulo this: the elements, or taps, of the axes they flatten
+  int64_t period;  // indices are modulo this number of elements, or taps, in the axes that an index flattens
   struct Tap {
     std::array<int64_t, 4> at{};  // offset from the window's first tap
     int64_t element = 0;
@@ -42,8 +43,9 @@ void max_pool_with_indices(const IndexPlan& p, const T* x, T* y, int32_t* indice
   parallel_for(p.planes * p.rows(), grain_for(row_size * p.taps()), [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t plane = unit / p.rows();
-      // Index of this plane's first element. If the period is longer than a plane, the plane starts somewhere within
-      // it.
+      // The index of the plane's first element. If the period is longer than a plane, a plane may start in the middle
+      // of a
+      // period.
       const int64_t origin = place == Place::element ? plane * p.source % p.period : 0;
       const bool wraps = place == Place::element ? p.period < p.source : p.period < p.taps();
       for_maxima<place>(p, x + plane * p.source, unit % p.rows(), 0, p.lanes,
@@ -62,7 +64,7 @@ void max_pool_with_indices(const IndexPlan& p, const T* x, T* y, int32_t* indice
   });
 }
 
-// Converts an index to an element of the plane, or -1 if it is outside.
+// Converts an index to an element number within the plane, or to -1 if the index is outside the plane.
 class Decoder {
  public:
   Decoder(const IndexPlan& p, int64_t plane) : p_(p), row_base_(-(plane * p.source % p.period)) {}
@@ -82,7 +84,9 @@ class Decoder {
       start_[a] = p_.windows[a].at(i, p_.global ? p_.inside[a][static_cast<size_t>(i)].first : 0);
       base_ += start_[a] * p_.source_step[a];
     }
-    // A global index determines the coordinates on the axes it counts; on the others, all taps of a window share one.
+    // A global index determines the coordinates along the axes that it flattens. Along the other axes, all taps of a
+    // window
+    // must have the same coordinate, which is taken from the window's first tap.
     if (p_.global) base_ -= base_ % p_.period;
   }
 
@@ -103,14 +107,14 @@ class Decoder {
   }
 
   const IndexPlan& p_;
-  int64_t row_base_;  // minus the plane's offset within a longer period
+  int64_t row_base_;  // negative of the plane's offset within a period that is longer than a plane
   int64_t base_ = 0;
   RowPosition row_{};
   std::array<int64_t, 4> start_{};
   bool row_inside_ = false, inside_ = false;
 };
 
-// Call f(element of the plane, element of the result's plane) for every index that points into the plane.
+// Call f(element of the source plane, element of the result plane) for every index that points into the source plane.
 template <class F>
 void for_indices(const IndexPlan& p, int64_t plane, const std::byte* indices, DType type, const F& f) {
   Decoder decoder(p, plane);
@@ -147,7 +151,7 @@ std::unique_ptr<Kernel> lower_return_indices(Lowering& lowering) {
   });
 }
 
-// Planes are independent, but lanes cannot be divided into blocks, because an index may point to another lane.
+// Threads divide the planes, but not blocks of lanes, because an index may point to a different lane.
 template <class T>
 std::unique_ptr<Kernel> scatter(Lowering& lowering, const IndexPlan& p, Slot incoming, const Operand& indices, Slot g) {
   PoolingBlocks b(p);

@@ -9,7 +9,7 @@
 
 namespace mpsgraph::cpu {
 
-// m[i] = x[i * stride] if that is larger.
+// For each i below n, set m[i] to x[i * stride] if that is larger than m[i] or NaN.
 template <class T>
 void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
   if constexpr (std::is_same_v<T, float>) {
@@ -22,7 +22,9 @@ void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
   }
 }
 
-// Like take_larger; where m[i] changes or at[i] is still negative, also set at[i] = index + i * step.
+// Like take_larger, and also set at[i] to index + i * step if m[i] changes. If at[i] is negative, the element is taken
+// in
+// any case.
 template <class T>
 void take_first_larger(const T* x, int64_t stride, int64_t n, int64_t index, int64_t step, Value<T>* m, int32_t* at) {
   const auto first = static_cast<int32_t>(index), by = static_cast<int32_t>(step);
@@ -38,10 +40,11 @@ void take_first_larger(const T* x, int64_t stride, int64_t n, int64_t index, int
   }
 }
 
-// How the position of a maximum is stored: the element of the plane, or the tap of the window.
+// How the position of a maximum is stored: as an element number within the plane, or as a tap index within the window.
 enum class Place { element, tap };
 
-// Up to a tile of maxima and their positions; -1 and the lowest value if a window sees no source element.
+// The maxima of up to pooling_tile windows, and the positions of the maxima. If all taps of a window are outside the
+// source, the maximum is the lowest value and the position is -1.
 template <class T>
 struct MaximaTile {
   Value<T> m[pooling_tile];
@@ -93,7 +96,9 @@ struct MaximaTile {
       });
     }
   }
-  // Return false if there are no taps, or more than fit in registers.
+  // Compute the maxima with the vector loops of pooling_float.h. Return false if the window has no taps inside the
+  // source,
+  // or more than fit in registers.
   template <Place place>
   bool first_of_few(const PoolingPlan& p, const float* plane, const RowPosition& row, int64_t position, int64_t lane,
                     int64_t n) {
@@ -112,7 +117,7 @@ struct MaximaTile {
 };
 
 // Call f(first, n, lane, tile) for tiles of maxima that cover the positions of one row, or lanes [begin, end) of each
-// position. `first` is the element of the result's plane, and `lane` the lane, where the tile begins.
+// position. `first` is the element of the result's plane at which the tile begins, and `lane` is its first lane.
 template <Place place, class T, class F>
 void for_maxima(const PoolingPlan& p, const T* plane, int64_t row, int64_t begin, int64_t end, const F& f) {
   const RowPosition at = row_position(p, row);

@@ -6,7 +6,7 @@ namespace mpsgraph::cpu {
 PoolingPlan::PoolingPlan(const Lowering& lowering, const ops::Pooling& pooling, const Dims& source_dims,
                          const Dims& result_dims) {
   const auto rank = source_dims.size();
-  std::vector<ops::Window> axes;  // one per axis, trivial if not windowed
+  std::vector<ops::Window> axes;  // one window per axis, trivial if the axis is not windowed
   for (int64_t size : source_dims) axes.push_back({size, 1, 1, 1, 0, 0, size});
   for (int i = 0; i < pooling.count; ++i) {
     ops::Window& axis = axes[rank - static_cast<size_t>(-pooling.spatial[i])];
@@ -16,14 +16,14 @@ PoolingPlan::PoolingPlan(const Lowering& lowering, const ops::Pooling& pooling, 
   const auto trivial = [](const ops::Window& w) {
     return w.kernel == 1 && w.stride == 1 && w.begin == 0 && w.end == 0 && w.output == w.input;
   };
-  size_t first = 0, last = rank;  // axes in between are windowed or treated as such
+  size_t first = 0, last = rank;  // all axes in [first, last) are treated as windowed
   while (first + 1 < last && trivial(axes[first])) planes *= axes[first++].input;
   while (last > first && trivial(axes[last - 1])) lanes *= axes[--last].input;
   for (int a = 0; a < 4; ++a) windows[a] = {1, 1, 1, 1, 0, 0, 1};
   std::vector<ops::Window> windowed(axes.begin() + static_cast<int64_t>(first),
                                     axes.begin() + static_cast<int64_t>(last));
   for (size_t i = windowed.size(); i-- > 1;) {
-    // Merge an axis that every window covers completely with the axis before it.
+    // Merge an axis with the axis before it, if every window covers it completely.
     const ops::Window whole = windowed[i];
     ops::Window& w = windowed[i - 1];
     if (whole.kernel != whole.input || whole.output != 1 || whole.begin != 0 || whole.end != 0) continue;

@@ -1,9 +1,9 @@
 // stencil_windows and its gradients: weighted sums, minima, and maxima over windows that lie inside the source.
 //
-// The loops are those of pooling (planes, rows of positions or lanes, one tap after another), with a weight for each
-// tap. The gradient with respect to the source runs over rows of the source, and one thread adds to each row in a fixed
-// order. The gradient with respect to the weights is a dot product of rows for each tap. Half precision is widened to
-// float.
+// The loops are structured like those of pooling (planes, rows of positions or lanes, one tap after another), with a
+// weight for each tap. For the gradient with respect to the source, threads divide the rows of the source, and all
+// contributions to a row are added by one thread in a fixed order. The gradient with respect to the weights is a dot
+// product of rows for each tap. Half precision is widened to float.
 #include "backends/cpu/pooling/pooling.h"
 #include "backends/cpu/wide_kernels.h"
 
@@ -11,15 +11,17 @@ namespace mpsgraph::cpu {
 namespace {
 
 struct StencilPlan : PoolingPlan {
-  // `weights` are row-major, and axes omitted from the plan have one tap, so tap numbers are element numbers of the
-  // weights.
+  // Tap indices are also element numbers of `weights`, because weights are row-major and axes omitted from the plan
+  // have one
+  // tap.
   StencilPlan(const Lowering& lowering, const Dims& source, const Dims& weights, const Dims& result)
       : PoolingPlan(lowering, ops::Pooling(ops::Windows(lowering.attributes()), weights), source, result) {}
-  int64_t row_size() const { return row() * lanes; }  // elements
+  int64_t row_size() const { return row() * lanes; }  // elements per row of results
 };
 
-// Call f(tap, element of the result's row, element of the plane, count, step in the plane) for the runs of one row of
-// results; all elements of a run see the same tap.
+// Call f(tap, element of the result's row, element of the plane, count, step in the plane) for runs of elements in one
+// row
+// of results. For all elements of a run, the tap is the same.
 template <class F>
 void for_runs(const PoolingPlan& p, const RowPosition& row, const F& f) {
   if (p.lanes == 1) {
@@ -32,7 +34,7 @@ void for_runs(const PoolingPlan& p, const RowPosition& row, const F& f) {
     for_taps(p, row, i, [&](int64_t tap, int64_t element) { f(tap, i * p.lanes, element, p.lanes, 1); });
 }
 
-// y[i] += w * x[i * step]
+// Compute y[i] += w * x[i * step] for each i below n.
 template <class T>
 void add_scaled(const T* x, int64_t step, int64_t n, T w, T* y) {
   if (step == 1)
@@ -58,7 +60,9 @@ void sum_windows(const StencilPlan& p, const T* x, const T* w, T* y) {
   });
 }
 
-// Find the first tap whose weighted element is the largest (or smallest), and that element; NaN always wins.
+// For each window, find the largest (or smallest) weighted element and the first tap that attains it. NaN counts as
+// more
+// extreme than any number.
 template <bool largest, class T>
 void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, int32_t* taps) {
   parallel_for(p.planes * p.rows(), grain_for(p.row_size() * p.taps()), [&](int64_t begin, int64_t end) {
@@ -100,12 +104,13 @@ void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, in
   });
 }
 
-// Call f(first tap over axis 3, row of the result) for all rows of a plane whose windows see this row of the source,
-// given by its coordinates on the first three axes.
+// Call f(first tap over axis 3, row of the result) for each row of the result whose windows contain elements of this
+// row
+// of the source. The source row is given by its coordinates on the first three axes.
 template <class F>
 void for_seeing_rows(const PoolingPlan& p, const RowPosition& source_row, const F& f) {
   const auto& w = p.windows;
-  const auto position = [&](int a, int64_t tap) {  // -1: no window has this tap here
+  const auto position = [&](int a, int64_t tap) {  // -1: no window has this tap in the source row
     const int64_t start = source_row[a] - tap * w[a].dilation;
     return start >= 0 && start % w[a].stride == 0 && start / w[a].stride < w[a].output ? start / w[a].stride : -1;
   };
@@ -146,7 +151,7 @@ void spread_windows(const StencilPlan& p, const T* incoming, const T* w, T* x) {
   });
 }
 
-// Dot product of a row of the incoming gradient with the row it saw.
+// Return the dot product of a row of the incoming gradient with a row of the source, which is read with stride `step`.
 template <class T>
 double row_product(const T* a, const T* b, int64_t step, int64_t n) {
   constexpr int64_t width = 16;
@@ -188,7 +193,7 @@ void weigh_windows(const StencilPlan& p, const T* incoming, const T* x, T* w) {
   });
 }
 
-// Use `lower` for float32 and float64, and float32 for half precision.
+// Build a kernel with `lower` for float32 and float64. For half precision, compute in float32.
 template <class F>
 std::unique_ptr<Kernel> wide_kernel(Lowering& lowering, Lower by_way, const F& lower) {
   const DType dtype = lowering.input(0).dtype;

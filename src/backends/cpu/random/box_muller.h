@@ -1,9 +1,10 @@
-// Box-Muller transform: turns two numbers in [0, 1) into two standard normals, the sine one first.
+// Box-Muller transform: turns two uniform numbers in [0, 1) into two standard normals. The first is computed with the
+// sine, the second with the cosine.
 //
 // For float32, the results match TensorFlow's bit for bit on every system. TensorFlow takes the logarithm, sine, and
-// cosine from the C library, usually glibc, whose functions are reimplemented here: polynomials in double, rounded
-// once. In this form they vectorize, and they have glibc's bits for all 2^23 uniform numbers
-// (tests/cpp/test_philox.cpp).
+// cosine from the C library, usually glibc. This file reimplements these functions with polynomials in double that are
+// rounded once. In this form, loops over them can be vectorized, and the results equal glibc's bit for bit for all 2^23
+// uniform numbers (tests/cpp/test_philox.cpp).
 //
 // Source of the polynomial coefficients and the logarithm table: glibc 2.28 and later, from Arm's Optimized Routines
 // (logf, sinf, cosf).
@@ -18,7 +19,8 @@
 
 namespace mpsgraph::cpu {
 
-// For each of 16 intervals of the mantissa, the reciprocal and the logarithm of a number near its middle.
+// For each of 16 intervals of the mantissa, the reciprocal and the logarithm of a number c near the middle of the
+// interval.
 struct MantissaStretch {
   double reciprocal, logarithm;
 };
@@ -33,8 +35,10 @@ inline constexpr MantissaStretch mantissa_stretches[] = {
     {0x1.886e6037841edp-1, 0x1.1058bc8a07ee1p-2},  {0x1.767dcf5534862p-1, 0x1.4043057b6ee09p-2},
 };
 
-// ln x of a normal number: x = 2^k z with z in [0.699, 1.398), where the first interval begins. The number of z's
-// interval divides z, and the logarithm of the quotient 1 + r is a polynomial.
+// Return ln x for a normal number x = 2^k z with z in [0.699, 1.398), where 0.699 is the start of the first interval.
+// With the number c of the interval that contains z, ln x = k ln 2 + ln c + ln(1 + r) with r = z / c - 1, and ln(1 + r)
+// is
+// a polynomial.
 [[gnu::always_inline]] inline float normals_logarithm(float x) {
   constexpr uint32_t first = 0x3f330000;
   constexpr int mantissa = 23, bits_of_stretch = 4;
@@ -44,7 +48,7 @@ inline constexpr MantissaStretch mantissa_stretches[] = {
   const int32_t k = static_cast<int32_t>(above) >> mantissa;
   const double z = std::bit_cast<float>(bits - (static_cast<uint32_t>(k) << mantissa));
   const double r = z * stretch.reciprocal - 1, square = r * r;
-  const double whole = stretch.logarithm + k * 0x1.62e42fefa39efp-1;  // k ln 2
+  const double whole = stretch.logarithm + k * 0x1.62e42fefa39efp-1;  // k ln 2 + ln c
   const double upper = 0x1.5575b0be00b6ap-2 * r - 0x1.ffffef20a4123p-2;
   return static_cast<float>((-0x1.00ea348b88334p-2 * square + upper) * square + (whole + r));
 }
@@ -52,7 +56,7 @@ inline constexpr MantissaStretch mantissa_stretches[] = {
 struct SineAndCosine {
   float sine, cosine;
 };
-// Sine and cosine of an angle in [0, 120): subtracting n quarter turns leaves at most an eighth of a turn.
+// Return the sine and cosine of an angle in [0, 120). Subtracting n quarter turns leaves at most an eighth of a turn.
 [[gnu::always_inline]] inline SineAndCosine normals_sine_and_cosine(float angle) {
   const double x = angle;
   const int32_t n =
@@ -82,7 +86,7 @@ inline void box_muller(uint32_t x0, uint32_t x1, float* out) {
   const auto [sine, cosine] = normals_direction(x1);
   out[0] = sine * radius, out[1] = cosine * radius;
 }
-// For float64, with the logarithm, sine, and cosine of the C library.
+// For float64, computed with the logarithm, sine, and cosine of the C library.
 inline void box_muller(const uint32_t* x, double* out) {
   const double u = std::max(uniform_double(x[0], x[1]), 1e-7),
                angle = 2 * 3.14159265358979323846 * uniform_double(x[2], x[3]);
@@ -91,7 +95,7 @@ inline void box_muller(const uint32_t* x, double* out) {
   out[1] = std::cos(angle) * radius;
 }
 
-// Turns each pair of words into two normals.
+// Turns each pair of random words into two standard normals.
 using Normals = void (*)(const uint32_t* words, int64_t pairs, float* out);
 namespace baseline {
 extern const Normals normals;

@@ -1,3 +1,3 @@
-// Normals from many words for the baseline instruction set.
+// Standard normals from many random words for the baseline instruction set.
 #define MPSGRAPH_ISA baseline
 #include "backends/cpu/random/normals.inc"

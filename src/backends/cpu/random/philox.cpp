@@ -1,4 +1,4 @@
-// Philox::generate: many blocks at a time, with the widest available vectors.
+// Philox::generate: computes many blocks at a time, with the widest available vectors.
 
 #include "backends/cpu/random/philox.h"
 #include "backends/cpu/instruction_set.h"

@@ -1,7 +1,8 @@
 // Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
 //
 // The generator is counter-based: block i of four 32-bit words is a function of the key and counter + i, so any thread
-// can produce any part of a stream. Words, blocks, and the mappings to numbers are TensorFlow's.
+// can produce any part of a stream. The order of words and blocks, and the functions that map words to numbers, are
+// TensorFlow's.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,8 @@ class Philox {
 
   Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high)
       : key_(key), low_(counter_low), high_(counter_high) {}
-  // Construct from a state of int32[7]: 1, four counter words, two key words; low words first.
+  // Construct from a state of type int32[7]: the number 1, four counter words, and two key words, each with low words
+  // first.
   explicit Philox(const int32_t* state)
       : Philox(joined(state[5], state[6]), joined(state[1], state[2]), joined(state[3], state[4])) {}
   void write_state(int32_t* state) const {
@@ -40,7 +42,8 @@ class Philox {
     return result;
   }
 
-  // Generate n blocks (4 n words) starting at the current one, with counters `step` apart.
+  // Generate n blocks (4 n words), starting with the current block. The counters of consecutive blocks differ by
+  // `step`.
   MPSGRAPH_API void generate(uint32_t* words, int64_t n, uint64_t step = 1) const;
   Block block() const {
     Block c{static_cast<uint32_t>(low_), static_cast<uint32_t>(low_ >> 32), static_cast<uint32_t>(high_),
@@ -62,7 +65,7 @@ class Philox {
   uint64_t key_, low_, high_;
 };
 
-// Map bits to numbers in [0, 1): the low bits become the mantissa.
+// Map a random word to a number in [0, 1): the low bits of the word become the mantissa.
 inline float uniform_float(uint32_t x) { return std::bit_cast<float>((x & 0x7fffffu) | 0x3f800000u) - 1.0f; }
 inline float uniform_half(uint32_t x) { return static_cast<float>(x & 0x3ffu) * 0x1p-10f; }
 inline float uniform_bfloat16(uint32_t x) { return static_cast<float>(x & 0x7fu) * 0x1p-7f; }
@@ -70,8 +73,9 @@ inline double uniform_double(uint32_t x0, uint32_t x1) {
   return std::bit_cast<double>(uint64_t{x0 & 0xfffffu} << 32 | x1 | uint64_t{1023} << 52) - 1.0;
 }
 
-// Inverse distribution function of the standard normal for p in (0, 1): Winitzki's approximation of the inverse error
-// function, refined to double accuracy by two Halley steps on the smaller tail.
+// Return the inverse distribution function of the standard normal at p in (0, 1). Winitzki's approximation of the
+// inverse
+// error function is refined to double accuracy by two Halley steps, for the smaller of the two tails.
 inline double inverse_normal(double p) {
   constexpr double a = 0.147, pi = 3.14159265358979323846;
   const double tail = std::min(p, 1 - p), logarithm = std::log(4 * tail * (1 - tail)), b = 2 / (pi * a) + logarithm / 2;

@@ -1,17 +1,19 @@
-// Philox with AVX2: eight blocks at a time, each 32-bit word in a 64-bit lane, as the multiply instruction expects.
+// Philox with AVX2: computes eight blocks at a time, each 32-bit word in a 64-bit lane, as the multiply instruction
+// expects.
 #include <immintrin.h>
 
 #include <cstdint>
 
 namespace mpsgraph::cpu::avx2 {
 
-// words[4 b + w] = word w of block b, for eight blocks with counters counter_low + b step; the low 64 bits must not
-// overflow.
+// Set words[4 b + w] to word w of block b, for eight blocks b with counter low words counter_low + b step. The
+// additions
+// must not overflow 64 bits.
 void philox_eight_blocks(uint32_t* words, uint64_t key, uint64_t counter_low, uint64_t counter_high, uint64_t step) {
   const auto s = static_cast<int64_t>(step);
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53), multiplier1 = _mm256_set1_epi64x(0xCD9E8D57);
   for (int half = 0; half < 2; ++half, words += 16, counter_low += 4 * step) {
-    // Bits above the low 32 of a lane never affect the low ones.
+    // The upper 32 bits of a lane never affect its low 32 bits.
     __m256i c0 =
         _mm256_add_epi64(_mm256_set1_epi64x(static_cast<int64_t>(counter_low)), _mm256_set_epi64x(3 * s, 2 * s, s, 0));
     __m256i c1 = _mm256_srli_epi64(c0, 32);
@@ -23,10 +25,13 @@ void philox_eight_blocks(uint32_t* words, uint64_t key, uint64_t counter_low, ui
       c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c3), _mm256_set1_epi64x(k1));
       c1 = p1, c3 = p0;
     }
-    // Lane b holds word w of block b. Combine pairs of words into 64 bits, and then pairs of lanes into blocks.
+    // Lane b of each vector holds one word of block b. Combine pairs of words into 64 bits, and then pairs of lanes
+    // into
+    // blocks.
     const __m256i low = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xAA);
     const __m256i high = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xAA);
-    const __m256i even = _mm256_unpacklo_epi64(low, high), odd = _mm256_unpackhi_epi64(low, high);  // blocks 0 2, 1 3
+    // even: blocks 0 and 2; odd: blocks 1 and 3
+    const __m256i even = _mm256_unpacklo_epi64(low, high), odd = _mm256_unpackhi_epi64(low, high);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_permute2x128_si256(even, odd, 0x20));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(words) + 1, _mm256_permute2x128_si256(even, odd, 0x31));
   }

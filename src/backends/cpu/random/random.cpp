@@ -1,9 +1,13 @@
-// random: values and the advanced state from Philox 4x32-10, bitwise identical to TensorFlow.
+// random: computes random values and the advanced state with Philox 4x32-10, bitwise identical to TensorFlow.
 //
-// Block i of the stream produces outputs 4i.. (2i.. for 64-bit types), so threads share the range of blocks. Truncated
-// normals reject samples, so each group of outputs has 256 (128) blocks of its own. Sampling "inverse_cdf" maps one
-// uniform number to one normal, at the midpoints of the uniform grid. Scaling takes two roundings in the element type:
-// value * (max - min) + min, value * standard_deviation + mean. The bounds of truncated normals apply before scaling.
+// Block i of the stream produces four outputs from output 4i on (for 64-bit types, two outputs from 2i on), so threads
+// can
+// divide the blocks. Truncated normals reject samples, so 256 blocks of the stream (128 for 64-bit types) are reserved
+// for
+// each group of four (or two) outputs. Sampling "inverse_cdf" maps one uniform number to one normal, at the midpoints
+// of
+// the uniform grid. Scaling rounds twice to the element type: value * (max - min) + min for uniform numbers, and
+// value * standard_deviation + mean for normals. The bounds of truncated normals apply before scaling.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
@@ -14,7 +18,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t chunk_blocks = 64;  // words of a chunk fit on the stack
+constexpr int64_t chunk_blocks = 64;  // so few that the words of a chunk fit on the stack
 
 Normals normals() {
 #ifdef __x86_64__
@@ -25,7 +29,7 @@ Normals normals() {
 #endif
 }
 
-// The final scaling of all float distributions, in T's own arithmetic.
+// The final scaling of all float distributions, rounded to T after each operation.
 template <class T>
 struct Scale {
   T factor = T(1), offset = T(0);
@@ -35,7 +39,7 @@ struct Scale {
 template <class T>
 inline constexpr int64_t per_block = sizeof(T) == 8 ? 2 : 4;
 
-// Call convert(words of whole blocks, values, count) for chunks of [0, n) in parallel.
+// Call convert(words, values, count) in parallel for chunks of [0, n). `words` contains whole blocks.
 template <class T, class Convert>
 void fill_blocks(const Philox& philox, T* out, int64_t n, int64_t cost, const Convert& convert) {
   constexpr int64_t chunk = chunk_blocks * per_block<T>;
@@ -68,8 +72,9 @@ void fill_uniform(const Philox& philox, T* out, int64_t n, const Scale<T>& scale
   });
 }
 
-// Fill with integers in [low, low + range) by modulo, which is slightly biased, as specified. A range of 0 means the
-// whole range of the type.
+// Fill `out` with integers in [low, low + range) by modulo, which is slightly biased, as the operation specifies. A
+// range
+// of 0 means all values of the type.
 template <class T>
 void fill_integers(const Philox& philox, T* out, int64_t n, T low, std::make_unsigned_t<T> range) {
   using U = std::make_unsigned_t<T>;
@@ -89,7 +94,7 @@ template <class T>
 void fill_normal(const Philox& philox, T* out, int64_t n, const Scale<T>& scale) {
   fill_blocks(philox, out, n, 64, [&](const uint32_t* words, T* values, int64_t count) {
     Value<T> z[chunk_blocks * per_block<T>];
-    const int64_t pairs = (count + 1) / 2;  // the words exist even if the last value is not needed
+    const int64_t pairs = (count + 1) / 2;  // the words of the last pair exist even if only one of its values is needed
     if constexpr (std::is_same_v<T, double>)
       for (int64_t i = 0; i < pairs; ++i) box_muller(words + 4 * i, z + 2 * i);
     else
@@ -102,8 +107,9 @@ struct Bounds {
   double lower, upper;
 };
 
-// Fill with standard normals within the bounds. The first blocks of all groups are generated together; groups with
-// rejected values continue with their following blocks.
+// Fill `out` with standard normals within the bounds. The first blocks of all groups of outputs are generated together.
+// A
+// group with rejected values continues with the next of its reserved blocks.
 template <class T>
 void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Bounds& bounds) {
   constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words per output
@@ -142,8 +148,8 @@ void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& sca
   });
 }
 
-// An interval of the normal distribution, given by probabilities. An interval above the mean is sampled from its mirror
-// image, because small probabilities are the most precise.
+// An interval of the normal distribution, given by the probabilities at its ends. An interval above the mean is sampled
+// from its mirror image below the mean, because small probabilities are more precise than those near 1.
 struct Stretch {
   double lower = -HUGE_VAL, upper = HUGE_VAL, begin = 0, length = 1;
   bool mirrored = false;
@@ -160,7 +166,7 @@ struct Stretch {
   }
 };
 
-// Fill with normals by inversion of the distribution function.
+// Fill `out` with normals by inversion of the distribution function.
 template <class T>
 void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Stretch& stretch) {
   fill_blocks(philox, out, n, 512, [&](const uint32_t* words, T* values, int64_t count) {
@@ -175,7 +181,7 @@ void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale
   });
 }
 
-// Wrap `fill` with the handling of the state, which all distributions share.
+// Return a kernel that reads the state, calls `fill`, and writes the advanced state; all distributions share this.
 template <class T, class Fill>
 std::unique_ptr<Kernel> random_kernel(Lowering& lowering, const Fill& fill) {
   const Operand state = lowering.input(1), values = lowering.output(0), next = lowering.output(1);

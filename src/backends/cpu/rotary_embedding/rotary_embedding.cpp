@@ -1,4 +1,4 @@
-// rotary_embedding: reads rows in place, in the order of the result's rows, which the threads share.
+// rotary_embedding: the threads divide the rows of the result, and read the rows of the operands in place.
 #include <algorithm>
 
 #include "backends/cpu/instruction_set.h"
@@ -14,7 +14,8 @@ const RotaryFunctions& rotary_functions() {
   return functions;
 }
 
-// Return an operand's strides along all axes but the last, in the order of a permutation; 0 where it is broadcast.
+// Return an operand's strides along all axes but the last, in the order of a permutation. The stride is 0 where the
+// operand is broadcast.
 Dims strides_of(const Dims& dims, const Ints& permutation) {
   const size_t rank = permutation.size(), missing = rank - dims.size();
   const Dims own = contiguous_strides(dims);
@@ -61,7 +62,9 @@ class RotaryKernel final : public Kernel {
  private:
   static constexpr size_t operands_ = 3;
 
-  // Return `count` rows along the second-to-last axis, starting with row `first` of a line.
+  // Return `count` rows along the second-to-last axis, starting with row `first`. `line` is the flattened index over
+  // the
+  // axes before that axis.
   RotaryRows rows(Frame& frame, int64_t line, int64_t first, int64_t count) const {
     const size_t last = dims_.size() - 1;
     int64_t offsets[operands_], rest = line;
@@ -80,7 +83,7 @@ class RotaryKernel final : public Kernel {
             width_ / 2};
   }
 
-  Dims dims_;  // without the last axis
+  Dims dims_;  // dimensions of the result without the last axis
   int64_t width_;
   TurnRows turn_;
   Slot slots_[operands_], result_;

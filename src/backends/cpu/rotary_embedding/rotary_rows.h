@@ -1,12 +1,12 @@
-// Rotary embedding of rows, compiled for each instruction set: rotates the two halves of a row by angles (defined in
-// core/ops/fused_rotary_embedding.cpp).
+// Rotary embedding of rows, compiled for each instruction set. Each pair of elements, one from either half of a row, is
+// rotated by an angle (defined in core/ops/fused_rotary_embedding.cpp).
 #pragma once
 
 #include <cstdint>
 
 namespace mpsgraph::cpu {
 
-// Strides are distances between rows in elements; the rows of the result are contiguous.
+// Rows to rotate. Strides are distances between rows in elements; the rows of the result are contiguous.
 struct RotaryRows {
   const float *x, *cosine, *sine;
   int64_t x_stride, cosine_stride, sine_stride;
