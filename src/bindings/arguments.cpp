@@ -2,9 +2,10 @@
 // errors.
 //
 // pybind11 reports such a call with a TypeError of many lines: every overload in full, and a repr of each argument,
-// however long. This file replaces pybind11's single entry point, which all functions of the module share, with one
-// that calls it and rewrites its error if it rejects the arguments: "[SharedEvent.wait] takes (value: int, timeout:
-// float | None), got ('two')".
+// however long. This file replaces pybind11's single entry point, which all functions of the module share. The
+// replacement calls the original entry point, and if that rejects the arguments, rewrites the error:
+//
+//   [SharedEvent.wait] takes (value: int, timeout: float | None), got ('two')
 #include <array>
 
 #include "bindings/bindings.h"
@@ -15,7 +16,7 @@ namespace {
 
 using Slow = PyObject* (*)(PyObject*, PyObject*, PyObject*);  // METH_VARARGS
 using Fast = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);  // METH_FASTCALL
-PyCFunction entry = nullptr;  // pybind11's entry point.
+PyCFunction entry = nullptr;  // pybind11's original entry point.
 
 template <class To>
 To as(PyCFunction function) {
@@ -28,7 +29,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 constexpr size_t longest_form = 160;
 
-// Names in pybind11's signatures, and their replacements in messages.
+// Names that appear in pybind11's signatures, and the text that replaces them in messages.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> plain{{
     {"mpsgraph._core.", ""},
     {"collections.abc.", ""},
@@ -40,7 +41,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> plain{{
     {"numpy.", ""},
 }};
 
-// Extracts the parameters of each overload, "(value: int, timeout: float | None)", joined by "or".
+// Extracts the parameters of each overload, such as "(value: int, timeout: float | None)", and joins them with "or".
 std::string forms_of(const std::string& text) {
   std::string forms;
   for (int i = 1;; ++i) {
@@ -59,7 +60,7 @@ std::string forms_of(const std::string& text) {
   }
 }
 
-// Replaces the current Python error by a typed one if it is pybind11's rejection of the arguments.
+// If the current Python error is pybind11's rejection of the arguments, replaces it with a typed error.
 void reword(const std::vector<py::handle>& positional, const std::vector<std::pair<py::handle, py::handle>>& named) {
   if (!PyErr_ExceptionMatches(PyExc_TypeError)) return;
   py::error_already_set error;
@@ -137,7 +138,7 @@ void reword_refusals(py::module_& module) {
       if (PyCFunction_Check(value.ptr())) take_over(value);
       continue;
     }
-    // Iterates over a copy, because attribute lookups change caches.
+    // Iterates over a copy, because attribute lookups modify the dicts of classes.
     const auto members = py::dict(value.attr("__dict__"));
     for (auto [member, item] : members) take_over(item);
   }

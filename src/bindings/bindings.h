@@ -1,5 +1,5 @@
 // Declarations shared by the files of the Python module: conversions, references to Python objects held by C++ threads,
-// and waits that let other Python threads and Ctrl-C through. This header contains no logic.
+// and waits during which other Python threads run and Ctrl-C is handled. This header contains no logic.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -101,7 +101,8 @@ void release_pending_objects();  // Requires the GIL.
 // Returns a reference that C++ objects can share. The last owner releases it with release_object.
 std::shared_ptr<PyObject> keep(py::handle object);
 
-// A Python exception that propagates through C++ threads. Unlike pybind11's, it can be thrown to several waiters.
+// A Python exception that propagates through C++ threads. Unlike pybind11's exception class, it can be thrown to
+// several waiting threads.
 struct PythonError : Error {
   PythonError(std::string message, std::shared_ptr<PyObject> exception)
       : Error(std::move(message)), exception(std::move(exception)) {}
@@ -111,8 +112,9 @@ struct PythonError : Error {
 // Calls `function` with the GIL and converts exceptions that it raises to PythonError.
 void call_python(const std::function<void()>& function);
 
-// Releases the GIL during its lifetime. A thread that returns while the interpreter is shutting down blocks forever:
-// before 3.14, CPython terminates such a thread by unwinding its stack, which ends the process at the first destructor.
+// Releases the GIL during its lifetime. If a thread tries to reacquire the GIL while the interpreter is shutting down,
+// it blocks forever: before 3.14, CPython would terminate such a thread by unwinding its stack, which would end the
+// process at the first destructor.
 class WithoutGil {
  public:
   WithoutGil() : thread_(PyEval_SaveThread()) {}
@@ -124,8 +126,8 @@ class WithoutGil {
   PyThreadState* thread_;
 };
 
-// Waits without the GIL, in slices, until wait(seconds) returns true. Returns false on timeout, and raises
-// KeyboardInterrupt.
+// Waits without the GIL, in short intervals, until wait(seconds) returns true. Returns false on timeout. Raises
+// KeyboardInterrupt on Ctrl-C.
 bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait);
 runtime::Timeout to_timeout(std::optional<double> seconds);  // Throws DeviceError for NaN.
 
@@ -133,13 +135,13 @@ runtime::Timeout to_timeout(std::optional<double> seconds);  // Throws DeviceErr
 
 void define_errors(py::module_& module);
 py::object to_python_exception(const std::exception_ptr& error);  // Returns None for a null exception.
-std::string message_of(const py::error_already_set& error);  // "TypeError: ...", without the traceback.
-std::string shown(py::handle object);  // A value as one short line, for an error.
+std::string message_of(const py::error_already_set& error);  // Returns "TypeError: ...", without the traceback.
+std::string shown(py::handle object);  // Formats a value as one short line for an error message.
 void reword_refusals(py::module_& module);  // Rewrites pybind11's errors. Call it after all functions are defined.
 
 // --- types, shapes, attributes (convert.cpp) -------------------------------------------------------------------------
 
-// A Python object of a bound class, which signatures annotate with that class.
+// A Python object of a bound class. Signatures show that class as the type.
 template <class T>
 class Object : public py::object {
  public:
@@ -151,24 +153,25 @@ class Object : public py::object {
   static bool check(PyObject* object) { return py::isinstance<T>(object); }
 };
 
-// An argument that must be a sequence of T; other objects are rejected with a typed error.
+// An argument that must be a sequence of T. Other objects are rejected with a typed error.
 template <class T>
 class Sequence : public py::object {
  public:
   PYBIND11_OBJECT_DEFAULT(Sequence, py::object, PyObject_Type)
 };
 
-// DType as a Python object.
+// A DType as a Python object.
 struct ElementType {
   DType dtype;
 };
 using DTypeObject = Object<ElementType>;
 
 void define_types(py::module_& module);
-DTypeObject to_object(DType dtype);  // The unique object for the dtype.
+DTypeObject to_object(DType dtype);  // Returns the only Python object for the dtype.
 DType to_dtype(py::handle object);  // Accepts a DType, a name, or a numpy dtype.
 std::optional<DType> from_numpy_dtype(const py::dtype& dtype);
-py::dtype to_numpy_dtype(DType dtype);  // bfloat16 maps to ml_dtypes' type if that is installed, otherwise to uint16.
+// bfloat16 becomes the dtype of ml_dtypes if that package is installed, otherwise uint16.
+py::dtype to_numpy_dtype(DType dtype);
 
 // Throws ShapeError if the object is not an integer or does not fit in 64 bits.
 int64_t to_size(py::handle object, std::string_view what);
@@ -190,11 +193,12 @@ using TensorObject = Object<Tensor>;
 using OperationObject = Object<Operation>;
 
 void define_graph(py::module_& module);
-// Returns the same Python object for a tensor as long as one is alive. It keeps the Python object of the graph alive.
+// Returns the Python object of a tensor. As long as that object is alive, the same object is returned. It keeps the
+// Python object of the graph alive.
 TensorObject to_object(py::handle graph, Tensor* tensor);
 OperationObject to_object(py::handle graph, Operation* operation);
 py::object graph_object(const std::shared_ptr<Graph>& graph);
-// The existing Python object of the graph. Throws GraphError if there is none.
+// Returns the existing Python object of the graph. Throws GraphError if the graph has none.
 py::object existing_object(Graph& graph);
 std::vector<Tensor*> to_tensors(py::handle sequence, std::string_view what);
 std::vector<Operation*> to_operations(py::handle sequence, std::string_view what);
@@ -211,9 +215,9 @@ py::typing::List<T> to_list(py::handle graph, const std::vector<T*>& items) {
 using CopyRule = std::optional<bool>;
 
 void define_ndarray(py::module_& module);
-// Without `dtype`, the array keeps its own. Numbers and lists are converted to `dtype` if the conversion keeps the kind
-// of number.
-std::optional<float> to_number(const runtime::NDArray& array);  // The only element of a float32 array.
+// Without `dtype`, an array keeps its own dtype. Numbers and lists are converted to `dtype` if the conversion keeps the
+// kind of number.
+std::optional<float> to_number(const runtime::NDArray& array);  // Returns the only element of a float32 array.
 runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
                             const std::string& what);
 ConstantPtr to_constant(py::handle object);  // Accepts ConstantData, an array, or a pair (array, dtype).
@@ -235,11 +239,11 @@ void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);
 void define_probes(py::module_& module);  // Used only by the self-test.
 void define_custom(py::module_& module);
-// Must precede the definition of executables: the base class of what graphs may call.
+// Must precede the definition of executables, because it defines their base class Callee.
 void define_exchange(py::module_& module);
 void define_executables(py::module_& module);
 void define_tensor_exchange(py::module_& module);
-// Runs without the GIL, and on the calling thread if the executable is brief.
+// Runs the executable without holding the GIL, on the calling thread if the executable is brief.
 std::vector<runtime::NDArray> run_and_wait(const std::shared_ptr<runtime::Executable>& executable,
                                            std::vector<runtime::NDArray> inputs, std::vector<runtime::NDArray> results,
                                            const std::shared_ptr<runtime::CommandQueue>& queue);

@@ -221,7 +221,8 @@ py::tuple to_object(const TensorType& type) { return py::make_tuple(to_object(ty
 
 // --- attributes ------------------------------------------------------------------------------------------------------
 
-// In addition to its own attributes, `custom` has those of the user's operation, which the registry stores.
+// In addition to its own attributes, an operation of kind `custom` has the attributes of the user's operation, which
+// the registry stores.
 static Attributes to_custom_attributes(const OperationDefinition& definition, const py::dict& values) {
   const auto word = [&](const char* key) {
     return values.contains(key) ? py::cast<std::string>(py::str(values[key])) : std::string();

@@ -80,21 +80,21 @@ void call_kernel(const Held& function, const CustomSite& site, const std::byte* 
     for (const TensorType& type : site.results) dtypes.append(to_numpy_dtype(type.dtype));
     const py::list given = py::handle(function.get())(arrays, to_dict(site.attributes), dtypes, site.where);
     if (py::len(given) != site.results.size())
-      throw GraphError(cat("[", site.name, "] expected ", site.results.size(), " arrays, got ", py::len(given),
-                           ", from the function of ", site.where));
+      throw GraphError(cat("[", site.name, "] the kernel function of ", site.where, " must return ",
+                           site.results.size(), " arrays, got ", py::len(given)));
     for (size_t i = 0; i < site.results.size(); ++i) {
       const auto array = py::array::ensure(given[i], py::array::c_style);
       if (!array) throw py::error_already_set();
       const Dims dims(array.shape(), array.shape() + array.ndim());
       if (Shape(dims) != site.results[i].shape)
-        throw ShapeError(cat("[", site.name, "] result ", i, " must have the inferred shape ", site.results[i].shape,
-                             ", got ", to_string(dims), ", from the function of ", site.where));
+        throw ShapeError(cat("[", site.name, "] the kernel function of ", site.where, " must return result ", i,
+                             " with the inferred shape ", site.results[i].shape, ", got ", to_string(dims)));
       if (array.nbytes() > 0) std::memcpy(results[i], array.data(), static_cast<size_t>(array.nbytes()));
     }
   });
 }
 
-// The same names as in python/mpsgraph/custom/description.py.
+// These names must equal the ones in python/mpsgraph/custom/description.py.
 constexpr std::pair<AttributeKind, std::string_view> kind_words[] = {{AttributeKind::boolean, "boolean"},
                                                                      {AttributeKind::integer, "integer"},
                                                                      {AttributeKind::real, "real"},
@@ -117,7 +117,7 @@ CustomOperation::AttributeOf to_attribute_spec(const py::tuple& given) {
     made.kind = one;
     found = true;
   }
-  if (!found) throw GraphError(cat("[custom] unknown attribute kind ", kind));
+  if (!found) throw GraphError(cat("[custom] unknown attribute kind '", kind, "'"));
   if (!given[2].is_none()) {
     const py::object value = given[2];
     switch (made.kind) {
@@ -137,7 +137,7 @@ std::optional<Held> held(const T& object) {
   return keep(object);
 }
 
-// Adds the functions defined in Python to an operation that a library may define.
+// Adds functions defined in Python to a registered operation, which may have been defined by a library.
 void amend(CustomOperation& operation, const py::object& infer, const py::object& gradient, const py::object& threads,
            bool guard) {
   if (const auto function = held(infer))
@@ -177,7 +177,7 @@ py::dict description_of(const CustomOperation& operation) {
 void define_custom(py::module_& module) {
   module.def(
       "load_custom_library", [](const std::string& path) { return runtime::load_custom_library(path); },
-      py::arg("path"), "Load a shared library of custom operations, register them, and return their names and keys.");
+      py::arg("path"), "Load a shared library, register its custom operations, and return their names and keys.");
   module.def(
       "amend_custom_operation",
       [](const std::string& name, const std::string& key, const py::object& infer, const py::object& gradient,
@@ -187,7 +187,7 @@ void define_custom(py::module_& module) {
         register_custom_operation(std::move(operation));
       },
       py::arg("name"), py::arg("key"), py::arg("infer"), py::arg("gradient"), py::arg("threads"), py::arg("guard"),
-      "Set Python functions of a registered operation; None keeps the current ones.");
+      "Set Python functions of a registered operation. A function that is None is not changed.");
   module.def(
       "register_custom_operation",
       [](const std::string& name, const std::string& key, const std::vector<py::tuple>& attributes,
@@ -219,12 +219,12 @@ void define_custom(py::module_& module) {
       py::arg("name"), py::arg("key"), py::arg("attributes"), py::arg("dtypes"), py::arg("operands"), py::arg("effect"),
       py::arg("infer"), py::arg("gradient"), py::arg("threads"), py::arg("metal"), py::arg("function"),
       py::arg("kernel"),
-      "Register an operation without a library, whose kernel is a Python function or a Metal kernel.");
+      "Register an operation that needs no library, because its kernel is a Python function or a Metal kernel.");
   module.def(
       "custom_operation_description",
       [](const std::string& name, const std::string& key) { return description_of(*custom_operation(name, key)); },
       py::arg("name"), py::arg("key") = "",
-      "Return the registry's entry for an operation; the newest one if the key is empty.");
+      "Return the registry's entry for an operation. If the key is empty, return the newest entry of this name.");
 }
 
 }  // namespace mpsgraph::bindings

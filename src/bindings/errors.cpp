@@ -80,13 +80,16 @@ void define_errors(py::module_& module) {
   e.check = define(module, "CheckError", "Raised when a check fails during a run.", {e.error, PyExc_AssertionError});
   e.dtype = define(module, "DTypeError", "Raised when element types do not match or are not supported.",
                    {e.error, PyExc_TypeError});
-  e.graph = define(module, "GraphError",
-                   "Raised for invalid graphs and arguments: foreign tensors, feeds, names, attributes, or text.",
-                   {e.error, PyExc_ValueError});
+  e.graph =
+      define(module, "GraphError",
+             "Raised for invalid graphs and arguments, such as tensors of another graph, unknown names, or invalid "
+             "text.",
+             {e.error, PyExc_ValueError});
   e.unsupported =
       define(module, "UnsupportedError", "Raised when a device does not support an operation that is otherwise valid.",
              {e.error, PyExc_NotImplementedError});
-  e.device = define(module, "DeviceError", "Raised when a run fails: memory, queues, command buffers, or fork.",
+  e.device = define(module, "DeviceError",
+                    "Raised when a run or a device fails, for example for lack of memory or after a fork.",
                     {e.error, PyExc_RuntimeError});
   e.timeout = define(module, "TimeoutError", "Raised when an event or a command buffer does not complete in time.",
                      {e.device, PyExc_TimeoutError});

@@ -1,5 +1,5 @@
-// Callables of graphs, which executables are as well; Exchange, whose memory a Python thread processes during a run;
-// and SharedSum, with which that thread sums it across processes.
+// Callables of graphs, which include executables; Exchange, whose memory a Python thread processes during a run; and
+// SharedSum, with which that thread sums the memory across processes.
 #include "mpsgraph/runtime/exchange.h"
 
 #include "bindings/bindings.h"
@@ -15,7 +15,7 @@ void define_exchange(py::module_& module) {
 
   Class<SharedSum, std::shared_ptr<SharedSum>> shared(
       module, "SharedSum", "The sum of arrays of several processes on one machine, in memory that all of them map.");
-  py::enum_<SharedSum::Mark>(shared, "Mark", "How far a member has progressed in a round.")
+  py::enum_<SharedSum::Mark>(shared, "Mark", "A point that a member reaches in each round of a sum.")
       .value("posted", SharedSum::Mark::posted)
       .value("added", SharedSum::Mark::added)
       .value("spread", SharedSum::Mark::spread);
@@ -93,8 +93,8 @@ void define_exchange(py::module_& module) {
            "Return all elements of a slot as an array of rank 1, which belongs to the worker between next() "
            "and done().")
       .def("share", &Exchange::share, py::arg("slot"), py::arg("sum").none(false),
-           "Make runs write to a contribution to `sum` and read the total from now on, and post the current "
-           "arrays. Call it between next() and done().")
+           "Make future runs write their arrays to this member's contribution to `sum` and read the total, "
+           "and post the current arrays. Call it between next() and done().")
       .def("done", &Exchange::done, py::arg("slot"),
            "Mark the work on a slot as done, which lets the run that waits for it continue.")
       .def("fail", &Exchange::fail, py::arg("reason"),
@@ -114,8 +114,8 @@ void define_exchange(py::module_& module) {
             result["copied_bytes"] = s.copied_bytes;
             return result;
           },
-          "Counters: the number of slots passed; the total seconds of work on them, of waiting for them, "
-          "and of copies; and the amount copied.");
+          "Counters: the number of times slots received arrays; the total seconds spent working on slots, "
+          "waiting for slots, and copying; and the number of bytes copied.");
 }
 
 }  // namespace mpsgraph::bindings

@@ -1,7 +1,7 @@
 // DeviceGraph, Executable, Execution, and their descriptors.
 //
-// Each step makes one call into this file: feeds become arrays that borrow their memory, the run waits without the GIL,
-// and results are returned as NDArrays.
+// Each training step makes one call into this file: feeds become arrays that borrow their memory, the run waits without
+// the GIL, and results are returned as NDArrays.
 #include "bindings/bindings.h"
 
 namespace mpsgraph::bindings {
@@ -23,7 +23,8 @@ using Maybe = std::optional<T>;
 
 Arrays as_list(const std::vector<NDArray>& arrays) {
   Arrays list;
-  for (auto& array : arrays) list.append(array.valid() ? py::cast(array) : py::none());  // Not allocated yet.
+  // The array has not been allocated yet.
+  for (auto& array : arrays) list.append(array.valid() ? py::cast(array) : py::none());
   return list;
 }
 
@@ -76,8 +77,9 @@ ExecutionDescriptor native(MaybeDescriptor descriptor) {
 
 // --- conversion of inputs and results --------------------------------------------------------------------------------
 
-// Other objects can represent an array, as image batches, matrices, and vectors do: `_tensor_data(buffer, written)`
-// returns the array to read or write, where `buffer` is the command buffer that the run is encoded to, or None.
+// Objects other than arrays, such as image batches, matrices, and vectors, can represent an array. Their method
+// `_tensor_data(buffer, written)` returns the array to read or write, where `buffer` is the command buffer to which the
+// run is encoded, or None.
 py::object standing_for(py::handle value, py::handle buffer, bool written) {
   static PyObject* const name = PyUnicode_InternFromString("_tensor_data");
   auto given = py::reinterpret_borrow<py::object>(value);
@@ -86,7 +88,7 @@ py::object standing_for(py::handle value, py::handle buffer, bool written) {
   return given.attr(name)(buffer, written);
 }
 
-// Records that `buffer` writes the encoded results, which are not available before it completes.
+// Notifies result objects that `buffer` writes their arrays, which are not available until `buffer` has completed.
 void note_writer(const std::optional<Sequence<py::object>>& results, py::handle buffer) {
   if (!results || results->is_none()) return;
   for (py::handle item : *results)
@@ -126,14 +128,14 @@ std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::
   return result;
 }
 
-// Results are written in place, so nothing is copied here.
+// Results are written in place, so the given arrays are not copied here.
 std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::optional<Sequence<py::object>>& results,
                                 py::handle buffer = py::none()) {
   std::vector<NDArray> arrays;
   if (!results || results->is_none()) return arrays;
   for (py::handle item : *results) {
     if (arrays.size() == targets.size())
-      throw GraphError(cat("[run] results must not contain more arrays than there are targets, ", targets.size()));
+      throw GraphError(cat("[run] results must have one array for each of the ", targets.size(), " targets, got more"));
     const Tensor& target = *targets[arrays.size()];
     arrays.push_back(item.is_none() ? NDArray()
                                     : to_ndarray(standing_for(item, buffer, true), false, target.dtype(), false,
@@ -146,8 +148,9 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
-// An Execution in Python. `targets` sets the form of its results: None for a list in their order; a tensor for its
-// array; tensors for a dict keyed by them, which is what Graph.run returns.
+// An Execution in Python. `targets` determines the form of `results`: if it is None, a list in the order of the
+// targets; if it is a tensor, that tensor's array; if it is a sequence of tensors, a dict from tensors to arrays, as
+// for Graph.run.
 struct Started {
   std::shared_ptr<Execution> execution;
   py::object targets = py::none();
@@ -258,8 +261,8 @@ void define_descriptors(py::module_& module) {
            }),
            py::arg("wait_until_completed") = false, py::arg("scheduled_handler") = py::none(),
            py::arg("completed_handler") = py::none(),
-           "Create a descriptor. Handlers are called with (results, error), where error is None after "
-           "success.")
+           "Create a descriptor. Handlers are called with (results, error), where error is None if the run "
+           "succeeded.")
       .def_property(
           "wait_until_completed", [](const Descriptor& self) { return self.fields.wait_until_completed; },
           [](Descriptor& self, bool value) { self.fields.wait_until_completed = value; })
@@ -327,8 +330,8 @@ Raises:
           "Wait for the run and return the first result, which must have one element, as a number.")
       .def_property_readonly(
           "pending_results", [](const Started& self) { return as_list(self.execution->pending_results()); },
-          "The arrays in the order of the targets, without waiting. They may not be written yet, and are "
-          "None while their shape is not known.")
+          "The result arrays in the order of the targets, without waiting. An array may not be written yet, "
+          "and is None while its shape is unknown.")
       .def_property_readonly(
           "command_buffer", [](const Started& self) { return self.execution->command_buffer(); },
           "The committed command buffer of the run.")
@@ -485,7 +488,7 @@ void define_device_graph(py::module_& module) {
       });
 
   Class<DeviceGraph, std::shared_ptr<DeviceGraph>>(
-      module, "DeviceGraph", "A graph on one device, with its own values of the variables and its own executables.")
+      module, "DeviceGraph", "A graph on one device, with the values of its variables and its executables there.")
       .def(py::init([](const std::shared_ptr<Graph>& graph, const py::object& device) {
              return std::make_shared<DeviceGraph>(graph, to_device(device));
            }),

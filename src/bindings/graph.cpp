@@ -1,8 +1,8 @@
 // Graph, Block, Operation, Tensor, and the functions on them: gradients, print, parse, verify, definitions.
 //
-// The Python object of a tensor holds that of its graph, so a graph lives as long as any part of it is referenced, and
-// `tensor.graph` is the object that created it. The reference is visible to the garbage collector, because graphs hold
-// tensors too.
+// The Python object of a tensor holds a reference to the Python object of its graph. A graph therefore lives as long as
+// any part of it is referenced, and `tensor.graph` is the object that created it. The reference is visible to the
+// garbage collector, because graphs hold tensors too.
 #include "bindings/bindings.h"
 #include "core/definition.h"
 #include "core/known_values.h"
@@ -15,8 +15,8 @@ namespace mpsgraph::bindings {
 
 namespace {
 
-// Deletes nothing, because the graph owns its tensors and operations. Releases the reference to the graph together with
-// the Python object.
+// A deleter that deletes nothing, because the graph owns its tensors and operations. It holds the reference to the
+// graph, which is released together with the Python object.
 struct GraphReference {
   PyObject* graph;
   void operator()(const void*) const { release_object(graph); }
@@ -65,7 +65,7 @@ struct BlockHandle {
   py::object graph;
   Block* block;
   std::unique_ptr<Block> finished{};
-  bool owned_elsewhere = false;  // Owned by an operation, or by the graph after it was abandoned.
+  bool owned_elsewhere = false;  // true if an operation owns the block, or the graph after the block was abandoned
 
   void abandon() {
     if (owned_elsewhere) return;
@@ -91,18 +91,20 @@ BlockObject make_block(const GraphObject& graph, Block* block, bool owned_elsewh
 
 BlockObject finish_block(const GraphObject& self, const BlockObject& block, const Sequence<Tensor>& results) {
   if (block->finished || block->owned_elsewhere || block->graph.ptr() != self.ptr())
-    throw GraphError("finish_block: block must be one that is being built in this graph");
+    throw GraphError("[finish_block] block must be under construction in this graph");
   block->finished = self->finish_block(block->block, to_tensors(results, "a result of a block"));
   return block;
 }
 
-// Not a pointer, because for None pybind11 would convert all arguments twice and search other modules for the type.
+// Not a pointer, because if the argument is None, pybind11 would convert all arguments twice and search other modules
+// for the type.
 using GivenAutocast = std::optional<Object<Autocast>>;
 
 Autocast* autocast_of(const GraphObject& self, const GivenAutocast& given) {
   if (!given) return nullptr;
   Autocast& autocast = **given;
-  if (&autocast.graph() != &*self) throw GraphError("create: the autocast belongs to another graph");
+  if (&autocast.graph() != &*self)
+    throw GraphError("[create] autocast must belong to this graph, got one of another graph");
   return &autocast;
 }
 
@@ -139,13 +141,14 @@ TensorObject create_tensor(const GraphObject& self, const std::string& kind, con
   const std::string given = name.value_or("");
   const Operation* operation = autocast ? autocast->create(kind, std::move(operands), std::move(converted), given)
                                         : self->create(kind, std::move(operands), std::move(converted), given);
-  if (operation->outputs.empty()) throw GraphError(cat("[", kind, "] the operation has no result, so no tensor"));
+  if (operation->outputs.empty())
+    throw GraphError(cat("[", kind, "] the operation has no result that could be returned; use create()"));
   return to_object(self, operation->output());
 }
 
-// Finds the placeholders and block arguments that operations depend on, directly or indirectly. Each operation is
-// visited once, and a long chain shares one list, so that analyzing a model of thousands of operations takes linear
-// time.
+// Finds the placeholders and block arguments on which operations depend, directly or indirectly. Each operation is
+// visited once, and the operations of a long chain share one list, so that analyzing a model of thousands of operations
+// takes linear time.
 class Origins {
  public:
   explicit Origins(GraphObject graph) : graph_(std::move(graph)) {}
@@ -269,7 +272,7 @@ py::object graph_object(const std::shared_ptr<Graph>& graph) { return py::cast(g
 py::object existing_object(Graph& graph) {
   static const auto* const type = py::detail::get_type_info(typeid(Graph), true);
   const py::handle existing = py::detail::find_registered_python_instance(&graph, type);
-  if (!existing) throw GraphError("a Python function was called for a graph that has no Python object");
+  if (!existing) throw GraphError("a Python function can only be called for a graph that has a Python object");
   return py::reinterpret_steal<py::object>(existing);
 }
 
@@ -280,7 +283,7 @@ static std::vector<T*> to_items(py::handle sequence, std::string_view what, std:
     if (!py::isinstance<T>(item)) throw GraphError(cat("[", what, "] expects ", expected, ", got ", shown(item)));
     result.push_back(py::cast<T*>(item));
   };
-  if (PyList_CheckExact(sequence.ptr())) {  // The usual case.
+  if (PyList_CheckExact(sequence.ptr())) {  // The most common case.
     result.reserve(static_cast<size_t>(PyList_GET_SIZE(sequence.ptr())));
     for (py::handle item : py::reinterpret_borrow<py::list>(sequence)) add(item);
     return result;
@@ -307,11 +310,12 @@ void define_graph(py::module_& module) {
   Class<Graph, std::shared_ptr<Graph>> graph(module, "Graph",
                                              "A symbolic graph: operations in the order of their creation.");
   Class<Autocast>(module, "Autocast",
-                  "Casts the operands of operations that are created with it. There is one for each graph and "
-                  "dtype.")
+                  "Casts the operands of the operations that are created with it. There is one Autocast for each "
+                  "graph and dtype.")
       .def(py::init([](Graph& graph, const DTypeObject& low) { return Autocast(graph, to_dtype(low)); }),
            py::arg("graph"), py::arg("low"));
-  Class<BlockHandle> block(module, "Block", "A sequence of operations with arguments and results, for control flow.");
+  Class<BlockHandle> block(module, "Block",
+                           "A sequence of operations with arguments and results, which a control-flow operation runs.");
   Class<Operation, std::shared_ptr<Operation>> operation(module, "Operation", "An operation of a graph.",
                                                          collected<Operation>());
   Class<Tensor, std::shared_ptr<Tensor>> tensor(
@@ -418,7 +422,7 @@ void define_graph(py::module_& module) {
           [](Graph& self, const Sequence<Operation>& operations) {
             self.begin_control_dependencies(to_operations(operations, "control_dependency"));
           },
-          py::arg("operations"), "Make subsequent operations run after these.")
+          py::arg("operations"), "Make operations that are created from now on run after the given operations.")
       .def("end_control_dependencies", &Graph::end_control_dependencies)
       .def(
           "set_location", [](Graph& self, std::string location) { self.set_location(std::move(location)); },
@@ -457,8 +461,8 @@ Args:
       "Raise GraphError if the graph is not well formed.");
   module.def(
       "known_values", [](const Tensor& tensor) { return known_values(&tensor); }, py::arg("tensor"),
-      "Return the elements of a small integer tensor as far as they are known before a run, with None "
-      "for unknown ones.");
+      "Return the elements of a small integer tensor that are known before a run, with None for each "
+      "unknown element.");
   module.def("definitions", &definitions, "Return a description of every kind of operation.");
 }
 

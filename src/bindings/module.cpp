@@ -1,4 +1,4 @@
-// The module mpsgraph._core: calls the definitions of all files, and arranges an orderly exit.
+// The module mpsgraph._core: defines the contents of all files, and registers an orderly shutdown at exit.
 #include "backends/cpu/random/philox.h"
 #include "bindings/bindings.h"
 
@@ -49,9 +49,9 @@ Example:
         return words;
       },
       py::arg("key"), py::arg("counter_low") = 0, py::arg("counter_high") = 0, py::arg("blocks") = 1,
-      "Return blocks of Philox 4x32-10, of four words each, from which all random numbers are derived.");
+      "Return blocks of Philox 4x32-10, four words each. All random numbers are derived from such blocks.");
   bindings::reword_refusals(module);
 
-  // Runs before the interpreter exits, because work in flight may still call Python handlers.
+  // The runtime must shut down before the interpreter exits, because work in flight may still call Python handlers.
   py::module_::import("atexit").attr("register")(module.attr("shutdown"));
 }

@@ -1,7 +1,8 @@
 // NDArray and its exchange with numpy and DLPack, and constant data.
 //
-// Memory is shared in both directions: a borrowed numpy array is held until its last use, and a numpy view holds its
-// NDArray. Arrays that cannot be shared are copied only if the caller allows it, and copies are counted.
+// Memory is shared in both directions: an NDArray keeps a borrowed numpy array alive until its last use, and a numpy
+// view keeps its NDArray alive. Arrays that cannot be shared are copied only if the caller allows it, and copies are
+// counted.
 #include <array>
 #include <cstring>
 
@@ -14,7 +15,8 @@ using runtime::NDArray;
 
 namespace {
 
-// Returns whether a conversion keeps the kind of number: an integer may become a float, but not the other way round.
+// Returns whether a conversion keeps the kind of number: an integer may become a float, but a float must not become an
+// integer.
 bool keeps_kind(char from, DType to) {
   switch (from) {
     case 'b': return to == DType::boolean;
@@ -26,7 +28,7 @@ bool keeps_kind(char from, DType to) {
   }
 }
 
-// Converts numbers and nested lists. Python values have no element type, so they take the requested one.
+// Converts numbers and nested lists to an array. Python values have no element type, so they take the requested dtype.
 py::array array_of_values(py::handle object, std::optional<DType> dtype, const std::string& what) {
   auto numpy = py::module_::import("numpy");
   py::array plain;
@@ -61,10 +63,10 @@ py::array array_of_values(py::handle object, std::optional<DType> dtype, const s
 
 DType dtype_of(const py::array& array, std::optional<DType> wanted, const std::string& what) {
   const auto found = from_numpy_dtype(array.dtype());
-  // uint16 stands for the bits of bfloat16.
+  // uint16 represents the bit patterns of bfloat16.
   if (wanted == DType::bfloat16 && found == DType::uint16) return DType::bfloat16;
   if (!found)
-    throw DTypeError(cat(what, " has the unsupported element type ", py::cast<std::string>(py::str(array.dtype())),
+    throw DTypeError(cat(what, " must have a supported dtype, got ", py::cast<std::string>(py::str(array.dtype())),
                          ": convert it with astype"));
   if (wanted && *found != *wanted)
     throw DTypeError(cat(what, " must be ", name(*wanted), ", got ", name(*found), ": convert it with astype(\"",
@@ -134,7 +136,7 @@ NDArray from_dlpack(const py::object& producer) {
     capsule = producer.attr("__dlpack__")(py::arg("max_version") = py::make_tuple(1, 0));
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_TypeError)) throw;
-    capsule = producer.attr("__dlpack__")();  // The producer predates DLPack 1.0.
+    capsule = producer.attr("__dlpack__")();  // A producer that predates DLPack 1.0 does not accept max_version.
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
@@ -154,7 +156,7 @@ py::array view(const Object<NDArray>& self) { return to_numpy(*self, self); }
 
 }  // namespace
 
-// Avoids numpy for the most common use, the loss of a training step.
+// Avoids numpy in the most common case, the loss of a training step.
 std::optional<float> to_number(const NDArray& array) {
   if (array.dtype() != DType::float32 || array.elements() != 1) return {};
   float value;
@@ -192,14 +194,14 @@ ConstantPtr splat(const py::object& value, const py::object& shape, const py::ob
   return ConstantData::splat(type, to_dims(shape, "shape"), static_cast<const void*>(element.data()));
 }
 
-// Copies an array's bytes to memory that a variable may take over.
+// Copies an array's bytes to memory that a variable can take over.
 std::shared_ptr<std::byte> own_copy(const NDArray& array) {
   const std::shared_ptr<runtime::Buffer> buffer = array.copy_contiguous().buffer();
   return {buffer, buffer->data()};
 }
 
-// Creates a constant from `draw()`, which is called again if the value is needed after a variable has taken over the
-// memory.
+// Creates a constant from the result of `draw()`. A variable may take over the memory of that result. If the value is
+// needed afterwards, `draw()` is called again.
 ConstantPtr drawn(const py::function& draw) {
   const auto array = [](PyObject* function) {
     return to_ndarray(py::reinterpret_borrow<py::object>(function)(), {}, {}, false, "a drawn value");
@@ -211,7 +213,8 @@ ConstantPtr drawn(const py::function& draw) {
     call_python([&] {
       const NDArray again = array(draw.get());
       if (again.type() != type)
-        throw GraphError(cat("draw must return the same type each time, got ", type, " first and then ", again.type()));
+        throw GraphError(
+            cat("draw must return the same type on every call, got ", type, " first and then ", again.type()));
       memory = own_copy(again);
     });
     return memory;
@@ -271,10 +274,10 @@ ConstantPtr to_constant(py::handle object) {
   if (py::isinstance<py::array>(value)) {
     const auto array = py::reinterpret_borrow<py::array>(value);
     const auto* proxy = py::detail::array_proxy(array.ptr());
-    // A single copy,
+    // The bytes are copied once, whatever the alignment.
     if ((proxy->flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_) && array.dtype().byteorder() != '>')
       return ConstantData::copy(dtype_of(array, dtype, what), Dims(array.shape(), array.shape() + array.ndim()),
-                                array.data());  // whatever the alignment.
+                                array.data());
   }
   NDArray array = to_ndarray(value, {}, dtype, false, what);
   if (!array.contiguous()) array = array.copy_contiguous();

@@ -107,12 +107,13 @@ void define_nodes(py::module_& module) {
           "other filters.")
       .def_property(
           "source_state", [](const FilterNode& self) { return self.source_state(); }, &FilterNode::set_source_state,
-          "The state that the filter reads, or None.")
+          "The state that the filter reads; None if it reads no state.")
       .def_property(
           "padding_policy", [](const FilterNode& self) { return to_string(self.padding); },
           [](FilterNode& self, const py::object& policy) {
             if (!self.definition().windows)
-              throw GraphError(cat("[", self.title(), "] has no windows, so it takes no padding policy"));
+              throw GraphError(
+                  cat("[", self.title(), "] padding_policy must not be set, because the filter has no windows"));
             self.padding = to_policy(policy);
           })
       .def("gradient_filter", &FilterNode::gradient_filter, py::arg("source").none(false))
@@ -143,7 +144,7 @@ void define_nodes(py::module_& module) {
         }
         return rows;
       },
-      "Return the table of filters, by family.");
+      "Return the table of filters, grouped by family.");
   module.def("nn_count_copy", &runtime::count_copy);
 }
 
@@ -208,7 +209,7 @@ void define_graph_of_nodes(py::module_& module) {
           },
           py::arg("command_buffer").none(false), py::arg("source_images"), py::arg("labels"),
           "Encode a run and return (result images, intermediate images, losses) as arrays, and the result "
-          "states. They are written when the command buffer has completed.")
+          "states. The command buffer has written all of them when it has completed.")
       .def("reload_from_data_sources", &NNGraph::reload_from_data_sources, py::call_guard<WithoutGil>());
 }
 

@@ -17,7 +17,8 @@ using LayerStates = std::vector<std::pair<py::object, py::object>>;  // The outp
 
 NDArray shared_array(py::handle object, const std::string& what) { return to_ndarray(object, false, {}, false, what); }
 
-// Returns the memory of an array as a buffer: the array's own if the array covers all of it, which may be a device's.
+// Returns the memory of an array as a buffer. If the array covers a whole buffer, which may be a device buffer, returns
+// that buffer; otherwise returns a new buffer that borrows the memory.
 std::shared_ptr<runtime::Buffer> buffer_of(py::handle object, const std::string& what) {
   const NDArray array = to_ndarray(object, false, {}, true, what);
   if (array.data() == array.buffer()->data() && array.bytes() == array.buffer()->bytes()) return array.buffer();
@@ -89,7 +90,7 @@ runtime::CommandBuffer& open_buffer(const CommandBufferPointer& buffer) {
 // --- matrices and vectors --------------------------------------------------------------------------------------------
 
 void define_matrices(py::module_& module) {
-  Class<Matrix>(module, "Matrix", "Rows and columns over existing memory. mpsgraph.nngraph.Matrix wraps this class.")
+  Class<Matrix>(module, "Matrix", "A matrix over existing memory. mpsgraph.nngraph.Matrix wraps this class.")
       .def(py::init([](const py::object& array) { return Matrix(shared_array(array, "the matrix")); }),
            py::arg("array"), "Create a matrix over an array of shape [rows, columns] or [matrices, rows, columns].")
       .def(py::init([](const py::object& buffer, int64_t rows, int64_t columns, int64_t matrices, int64_t row_bytes,
@@ -109,7 +110,7 @@ void define_matrices(py::module_& module) {
       .def_property_readonly("offset", &Matrix::byte_offset)
       .def_property_readonly("dtype", [](const Matrix& self) { return to_object(self.dtype()); })
       .def_property_readonly("array", &Matrix::array);
-  Class<Vector>(module, "Vector", "Numbers over existing memory. mpsgraph.nngraph.Vector wraps this class.")
+  Class<Vector>(module, "Vector", "A vector over existing memory. mpsgraph.nngraph.Vector wraps this class.")
       .def(py::init([](const py::object& array) { return Vector(shared_array(array, "the vector")); }),
            py::arg("array"), "Create a vector over an array of shape [length] or [vectors, length].")
       .def(py::init([](const py::object& buffer, int64_t length, int64_t vectors, int64_t vector_bytes,
@@ -151,7 +152,8 @@ void define_matrices(py::module_& module) {
 
 void define_recurrent_descriptor(py::module_& module) {
   using Self = RecurrentDescriptor;
-  Class<Self>(module, "RecurrentDescriptor", "Description of a recurrent layer, with the weights as they were read.")
+  Class<Self>(module, "RecurrentDescriptor",
+              "Description of a recurrent layer, with the weights read from its data source.")
       .def(py::init([](int cell, int64_t inputs, int64_t outputs) {
              Self self;
              self.cell = static_cast<RecurrentCell>(cell);
@@ -190,8 +192,8 @@ void define_recurrent_descriptor(py::module_& module) {
 
 void define_training_layer(py::module_& module) {
   Class<TrainingState>(module, "RNNMatrixTrainingState",
-                       "The values that one step of a forward sequence keeps for its gradient.")
-      .def_readonly("step", &TrainingState::step, "Index of the step, starting at 0.");
+                       "The values of one time step of a forward sequence that its gradient needs.")
+      .def_readonly("step", &TrainingState::step, "Index of the time step, starting at 0.");
 
   using Self = RecurrentTrainingLayer;
   Class<Self>(module, "RecurrentTrainingLayer",
@@ -202,15 +204,15 @@ void define_training_layer(py::module_& module) {
            py::arg("device"), py::arg("descriptor"))
       .def_readwrite("store_all_intermediate_states", &Self::store_all_intermediate_states)
       .def_readwrite("accumulate_weight_gradients", &Self::accumulate_weight_gradients)
-      .def_property_readonly("form_count", &Self::form_count, "Executables that are held.")
-      .def_property_readonly("compiled", &Self::compiled, "Executables that have been compiled.")
+      .def_property_readonly("form_count", &Self::form_count, "Number of executables in the cache.")
+      .def_property_readonly("compiled", &Self::compiled, "Number of executables compiled so far.")
       .def("initial_weights", [](const Self& self) { return to_list_of_arrays(self.initial_weights()); })
       .def(
           "zeros",
           [](const Self& self, const py::object& dtype) {
             return to_list_of_arrays(dtype.is_none() ? self.zero_weights() : self.zero_gradients(to_dtype(dtype)));
           },
-          py::arg("dtype"), "Create weight gradients of the given dtype, or weights for None.")
+          py::arg("dtype"), "Create weight gradients of the given dtype, or weights if dtype is None.")
       .def(
           "encode_forward",
           [](Self& self, const CommandBufferPointer& buffer, const py::object& sources,
@@ -287,7 +289,7 @@ void define_training_layer(py::module_& module) {
 
 void define_inference_layer(py::module_& module) {
   using Self = RecurrentInferenceLayer;
-  // Steps are matrices, with or without offsets, or image batches.
+  // The time steps are matrices, with or without offsets, or image batches.
   const auto steps = [](const std::string& what, const py::object& items, const py::object& offsets,
                         bool images) -> Steps {
     if (!images) return steps_of_matrices(what, matrices_of(items, what), offsets_of(offsets, what));
@@ -307,10 +309,10 @@ void define_inference_layer(py::module_& module) {
       .def_property(
           "combine_mode", [](const Self& self) { return static_cast<int>(self.combine_mode); },
           [](Self& self, int mode) { self.combine_mode = static_cast<BidirectionalCombineMode>(mode); },
-          "How the directions of a bidirectional layer are combined: 0 not at all, 1 added, 2 concatenated.")
+          "How the directions of a bidirectional layer are combined: 0 for none, 1 for add, 2 for concatenate.")
       .def_property_readonly("layer_count", &Self::layer_count)
-      .def_property_readonly("form_count", &Self::form_count, "Executables that are held.")
-      .def_property_readonly("compiled", &Self::compiled, "Executables that have been compiled.")
+      .def_property_readonly("form_count", &Self::form_count, "Number of executables in the cache.")
+      .def_property_readonly("compiled", &Self::compiled, "Number of executables compiled so far.")
       .def(
           "encode_sequence",
           [steps](Self& self, const CommandBufferPointer& buffer, const py::object& sources,

@@ -1,4 +1,4 @@
-// The legacy MPSNNGraph API: data sources, which may be Python objects, and the built-in ones.
+// The legacy MPSNNGraph API: built-in data sources, and data sources that are Python objects.
 #include "bindings/nngraph.h"
 #include "nngraph/optimizer.h"
 #include "nngraph/stored_weights.h"
@@ -11,7 +11,7 @@ using runtime::NDArray;
 
 namespace {
 
-// Returns an attribute, or the result of the method of that name; data sources may have either.
+// Returns the value of an attribute, or calls the method of that name, because data sources may have either.
 py::object asked(py::handle object, const char* name) {
   py::object value = object.attr(name);
   return PyCallable_Check(value.ptr()) && !py::isinstance<NDArray>(value) ? value() : value;
@@ -70,7 +70,8 @@ ConvolutionDescriptor to_descriptor(const py::object& object, const py::object& 
 
 // --- data sources in Python ------------------------------------------------------------------------------------------
 
-// Base of both kinds of sources: a user's object, called by the names of Apple's protocols.
+// Base of both kinds of Python data sources: wraps a user's object and calls its methods, which are named as in Apple's
+// protocols.
 class PythonSource {
  public:
   explicit PythonSource(py::handle object) : object_(keep(object)) {}
@@ -175,7 +176,7 @@ class PythonNormalization final : public NormalizationSource, PythonSource {
     return arrays_of({{"gamma", "gamma"}, {"beta", "beta"}, {"mean", "mean"}, {"variance", "variance"}});
   }
   bool updates() const override { return has("update_gamma_and_beta"); }
-  // Batch normalization updates the moving statistics first and gamma and beta last, in Apple's order.
+  // Updates the moving statistics first and gamma and beta last, as Apple's batch normalization does.
   StatePtr update(CommandBuffer& buffer, const StatePtr& gradients, const StatePtr& source) override {
     StatePtr result;
     call_python([&] {

@@ -1,4 +1,4 @@
-// The legacy MPSNNGraph API: parameter states, and the optimizers that encode their steps.
+// The legacy MPSNNGraph API: parameter states, and the optimizers that encode updates.
 #include "bindings/nngraph.h"
 #include "mpsgraph/runtime/command_queue.h"
 #include "nngraph/backend.h"
@@ -20,9 +20,9 @@ py::object to_python(const NDArray* array) { return array ? py::cast(*array) : p
 void require_written(const ParameterState& state) {
   const auto buffer = state.written_by.lock();
   if (!buffer) return;
-  using enum runtime::CommandBufferStatus;  // done() would also wait for handlers.
+  using enum runtime::CommandBufferStatus;  // Not done(), which would also wait for handlers.
   if (const auto status = buffer->status(); status != completed && status != error)
-    throw DeviceError("this state is written by a command buffer that has not completed: wait for it first");
+    throw DeviceError("the command buffer that writes this state has not completed; wait for it first");
 }
 
 StatePtr to_state(const py::dict& arrays) {
@@ -33,8 +33,8 @@ StatePtr to_state(const py::dict& arrays) {
   return std::make_shared<ParameterState>(std::move(named));
 }
 
-// Encodes one step for each array that `gradients` and `source` both have. Values and moments are written in place when
-// the command buffer runs.
+// Encodes one update for each array that both `gradients` and `source` contain. Values and moments are written in place
+// when the command buffer runs.
 void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buffer,
                  const std::vector<NDArray>& gradients, const std::vector<NDArray>& values,
                  const std::vector<std::vector<NDArray>>& moments, const std::vector<NDArray>& results) {
@@ -105,7 +105,7 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
 
 void define_states(py::module_& module) {
   Class<ParameterState, StatePtr>(module, "NNParameterState",
-                                  "Parameters, gradients, or statistics by name, of a batch or of a data source.")
+                                  "Named parameters, gradients, or statistics of a batch or of a data source.")
       .def(py::init(&to_state), py::arg("arrays"), "Create a state over float32 arrays, which are not copied.")
       .def_property_readonly("names",
                              [](const ParameterState& self) {

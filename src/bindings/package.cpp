@@ -1,5 +1,5 @@
-// Packages: saving the named outputs of a graph, loading packages into Python graphs, and executables in a device's
-// serialized form.
+// Packages: saving the named outputs of a graph, loading packages into Python graphs, and executables in the serialized
+// form of a device.
 #include "mpsgraph/runtime/package.h"
 #include "bindings/bindings.h"
 #include "mpsgraph/runtime/inference.h"
@@ -177,9 +177,11 @@ void define_serialized_executable(py::module_& module) {
            "Load a serialized executable. Raises PackageError if the package is missing or damaged, and "
            "UnsupportedError if the device has no serialized form.")
       .def_property_readonly(
-          "feeds", [](const Self& self) { return described(self->feeds()); }, "(name, (dtype, shape)) of each.")
+          "feeds", [](const Self& self) { return described(self->feeds()); },
+          "The (name, (dtype, shape)) of each feed.")
       .def_property_readonly(
-          "targets", [](const Self& self) { return described(self->targets()); }, "(name, (dtype, shape)) of each.")
+          "targets", [](const Self& self) { return described(self->targets()); },
+          "The (name, (dtype, shape)) of each target.")
       .def_property_readonly("device", &runtime::SerializedExecutable::device, py::return_value_policy::reference)
       .def("run", &run_serialized, py::arg("inputs"),
            R"(Run the executable and wait for the results.
@@ -200,7 +202,7 @@ void define_package_contents(py::module_& module) {
       .def(
           "inputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.inputs); },
           py::arg("graph"),
-          "Return the placeholders by name, as tensors of the Graph that was created from these contents.")
+          "Return a dict from names to placeholders of the Graph that was created from these contents.")
       .def(
           "outputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.outputs); },
           py::arg("graph"))
@@ -216,7 +218,7 @@ void define_package_contents(py::module_& module) {
           },
           py::arg("graph"))
       .def("functions", &package_functions, py::arg("graph"),
-           "Return (inputs, outputs, operations) of each function, by name.")
+           "Return a dict from the names of functions to their (inputs, outputs, operations).")
       .def("training", &training_of, py::arg("graph"),
            "Return a description of the training steps that the functions form, empty if there are none.");
 }
@@ -235,7 +237,7 @@ void define_package(py::module_& module) {
              py::arg("parameters"), py::arg("tensors"), py::arg("per_channel"),
              "Return the contents of a quantized graph. `tensors` are (tensor, scale, zero_point, dtype).");
   module.def("prepare_package", &prepare, py::arg("path"), py::arg("types"), py::arg("device") = py::none(),
-             "Add the device's preprocessed constants to a package, for inputs of these types: a dict by name "
+             "Add the device's preprocessed constants to a package. `types` has a dict from input names to types "
              "for each combination of types. Return (file, engine and processor, number of constants, bytes).");
   define_serialized_executable(module);
 }

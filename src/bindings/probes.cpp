@@ -1,5 +1,5 @@
-// Bindings for the self-test only: probes of a device, and gradients by the automatic differentiation of the framework
-// underneath.
+// Bindings for the self-test only: probes of a device, and gradients computed by the automatic differentiation of the
+// framework that the device uses.
 #include "bindings/bindings.h"
 #include "compiler/program.h"
 #include "runtime/framework_oracle.h"
@@ -15,7 +15,8 @@ std::vector<NDArray> apple_gradients(Device& device, const Graph& graph, const s
   std::vector<std::pair<Tensor*, TensorType>> types;
   for (size_t i = 0; i < feeds.size(); ++i) types.emplace_back(feeds[i], arrays[i].type());
   compiler::Program program = compiler::specialize(graph, types, {of}, {});
-  if (program.rest) throw UnsupportedError("the framework's own gradients do not support shapes that depend on values");
+  if (program.rest)
+    throw UnsupportedError("the framework's own gradients do not support shapes that depend on run-time values");
   if (!program.variables.empty()) throw UnsupportedError("the framework's own gradients do not support variables");
   FrameworkOracle* const oracle = oracle_of(device);
   if (!oracle)
@@ -51,7 +52,9 @@ void define_probes(py::module_& module) {
         std::vector<NDArray> given;
         for (py::handle array : arrays)
           given.push_back(to_ndarray(array, {}, placeholders.at(given.size())->dtype(), true, "feed"));
-        if (given.size() != placeholders.size()) throw GraphError("arrays must have one array for each feed");
+        if (given.size() != placeholders.size())
+          throw GraphError(
+              cat("arrays must have one array for each of the ", placeholders.size(), " feeds, got ", given.size()));
         py::typing::List<py::object> result;
         for (const NDArray& gradient : apple_gradients(to_device(device), of->graph(), placeholders, given, &*of))
           result.append(gradient.valid() ? py::cast(gradient) : py::none());
@@ -59,7 +62,7 @@ void define_probes(py::module_& module) {
       },
       py::arg("device"), py::arg("feeds"), py::arg("arrays"), py::arg("of"),
       "Return the gradients of `of` with respect to feeds, computed by the framework's own "
-      "differentiation, with None where there is none.");
+      "differentiation. The entry of a feed without a gradient is None.");
 }
 
 }  // namespace mpsgraph::bindings

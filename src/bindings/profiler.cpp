@@ -18,7 +18,8 @@ std::string_view shape_name(ProfileRecord::Shape shape) {
   return "";
 }
 
-// Returns tuples (name, category, shape, thread, begin, duration, command buffer, kernel index or -1), and the kernels.
+// Returns a list of tuples (name, category, shape, thread, begin, duration, command buffer, kernel index or -1), and
+// the kernels.
 py::tuple contents(const Profile& profile) {
   std::map<const KernelDescription*, int> known;
   py::list records, kernels;
@@ -37,7 +38,7 @@ py::tuple contents(const Profile& profile) {
   return py::make_tuple(std::move(records), std::move(kernels));
 }
 
-// Returns ({dtype name: FLOP/s}, bytes/s).
+// Returns (dict from dtype names to FLOP/s, bytes/s).
 py::tuple limits(const std::string& device) {
   DeviceLimits found;
   {
@@ -52,7 +53,7 @@ py::tuple limits(const std::string& device) {
 }  // namespace
 
 void define_profiler(py::module_& module) {
-  Class<Profile>(module, "Profile", "A recorded profile, which mpsgraph.profiler makes readable.")
+  Class<Profile>(module, "Profile", "A recorded profile. mpsgraph.profiler converts it to readable tables.")
       .def("contents", &contents)
       .def_readonly("threads", &Profile::threads, "The names of the threads, by index.")
       .def_readonly("dropped", &Profile::dropped, "The number of records that were overwritten by newer ones.")

@@ -1,4 +1,4 @@
-// Programs as graphs, for code outside the library that lowers them: mpsgraph.jax.
+// Conversion of programs to graphs for code outside the library that lowers them, such as mpsgraph.jax.
 #include "bindings/bindings.h"
 #include "compiler/expanded.h"
 

@@ -1,4 +1,5 @@
-// References to Python objects that are released on C++ threads, and calls and waits across the GIL.
+// References to Python objects that may be released on C++ threads, and calls and waits that release or acquire the
+// GIL.
 #include <cxxabi.h>
 #include <unistd.h>
 
@@ -18,15 +19,15 @@ namespace mpsgraph::bindings {
 
 namespace {
 
-// References that the interpreter releases at its next opportunity. Never destroyed, because buffers may outlive the
-// interpreter.
+// References that the interpreter releases at its next opportunity. The list is never destroyed, because buffers may
+// outlive the interpreter.
 struct Pending {
   runtime::ForkGuard guard;
   std::mutex mutex;
   std::vector<PyObject*> objects;
 };
 
-// A forked child has its own list, because a thread that does not exist in the child may have held the parent's mutex.
+// A forked child uses a new list, because a thread that does not exist in the child may have held the parent's mutex.
 Pending& pending() {
   static std::atomic<Pending*> instance{new Pending};
   Pending* current = instance.load();
@@ -62,7 +63,8 @@ void release_object(PyObject* object) noexcept {
     std::lock_guard lock(of_process.mutex);
     of_process.objects.push_back(object);
   }
-  // If the interpreter's queue is full, a later release or release_pending_objects() releases the object.
+  // If the interpreter's queue of pending calls is full, a later release or release_pending_objects() releases the
+  // object.
   call_soon(drop_pending);
 }
 

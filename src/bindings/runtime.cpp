@@ -61,7 +61,7 @@ void define_runtime(py::module_& module) {
   Class<SharedEvent, std::shared_ptr<SharedEvent>> event(
       module, "SharedEvent", "A monotonically increasing number that queues and the host use to order their work.");
   Class<Semaphore, std::shared_ptr<Semaphore>> semaphore(module, "Semaphore",
-                                                         "A counter that limits the number of steps in flight.");
+                                                         "A counter that limits the number of runs in flight.");
   Class<CommandQueue, std::shared_ptr<CommandQueue>> queue(
       module, "CommandQueue", "A queue that runs command buffers in order, concurrently with other queues.");
   Class<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(
@@ -171,7 +171,7 @@ Raises:
           "The exception that the work raised, or None.")
       .def_property_readonly("queue", [](const CommandBuffer& self) { return self.queue().shared_from_this(); });
 
-  // Printing through Python reaches sys.stdout even if a notebook or a test has replaced it.
+  // Printing through Python writes to sys.stdout even if a notebook or a test has replaced it.
   set_print_handler([](const std::string& text) {
     if (!Py_IsInitialized()) return;
     call_python(

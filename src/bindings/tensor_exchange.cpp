@@ -1,8 +1,8 @@
-// Executables over the tensors of a framework that provides DLPack's C functions, `__dlpack_c_exchange_api__`.
+// Runs of executables on the tensors of a framework that provides DLPack's C functions, `__dlpack_c_exchange_api__`.
 //
-// Passing a hundred tensors through Python one by one would take longer than some runs. Here one call takes a list and
-// returns a list, and memory is shared as DLPack specifies: inputs are held until the run is over, and results hold
-// their buffers.
+// Converting a hundred tensors one by one in Python would take longer than some runs. Here one call takes a list and
+// returns a list. Memory is shared as DLPack specifies: inputs are kept alive until the run is over, and results keep
+// their buffers alive.
 #include <array>
 #include <cstdint>
 
@@ -24,7 +24,7 @@ struct DLPackExchangeAPI {
   void* managed_tensor_allocator;
   int (*managed_tensor_from_py_object_no_sync)(void* object, DLManagedTensorVersioned** out);
   int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned* tensor, void** out);
-  int (*dltensor_from_py_object_no_sync)(void* object, DLTensor* out);  // The result is borrowed.
+  int (*dltensor_from_py_object_no_sync)(void* object, DLTensor* out);  // The result is a borrowed view of the tensor.
   void* current_work_stream;
 };
 
@@ -37,8 +37,8 @@ using runtime::NDArray;
 
 namespace {
 
-// Returns the functions in the capsule, or those of an older version that it refers to; null if none has major version
-// 1.
+// Returns the functions in the capsule. If they have another major version than 1, searches the older versions that the
+// capsule links to; null if none has major version 1.
 const DLPackExchangeAPI* functions_of(const py::object& capsule) {
   constexpr const char* name = "dlpack_exchange_api";
   if (!PyCapsule_IsValid(capsule.ptr(), name)) return nullptr;
@@ -55,9 +55,9 @@ bool says(py::handle tensor, PyObject* question) {
 
 class TensorExchange {
  public:
-  // `types` are the tensor types that the functions support. A tensor whose memory is not what it seems returns True
-  // for one of the methods `questions`. `prepare` makes an array of a tensor that cannot be shared. `team` holds the
-  // addresses of the functions that LentTeam needs.
+  // `types` are the tensor types that the functions support. `questions` are names of methods; if one of them returns
+  // True, the tensor's memory does not hold its plain values. `prepare` converts a tensor that cannot be shared to an
+  // array. `team` holds the addresses of the functions that LentTeam needs.
   TensorExchange(py::tuple types, const std::vector<std::string>& questions, py::function prepare,
                  std::optional<std::pair<uintptr_t, uintptr_t>> team)
       : types_(std::move(types)), prepare_(std::move(prepare)), team_(team) {
@@ -65,18 +65,19 @@ class TensorExchange {
     functions_ = functions_of(py::getattr(types_[0], "__dlpack_c_exchange_api__", py::none()));
     if (!functions_ || !functions_->dltensor_from_py_object_no_sync)
       throw UnsupportedError(cat("[TensorExchange] ", shown(types_[0]), " must provide __dlpack_c_exchange_api__ of ",
-                                 "version 1: pass its tensors by __dlpack__ instead"));
+                                 "version 1; otherwise pass its tensors through __dlpack__"));
     for (const std::string& question : questions) questions_.append(py::str(question));
   }
 
   py::typing::List<py::object> run(const std::shared_ptr<Executable>& executable, const Sequence<py::object>& tensors,
                                    const std::vector<size_t>& places) const {
     std::optional<runtime::LentTeam> lent;
-    if (team_ && !guard_.forked())  // A forked child has none of its parent's threads and would wait for them forever.
+    // A forked child has no threads of its parent, and would wait forever for the threads of the team.
+    if (team_ && !guard_.forked())
       lent.emplace(reinterpret_cast<runtime::LentTeam::Fork>(team_->first),
                    reinterpret_cast<runtime::LentTeam::Size>(team_->second));
-    // Holds the memory that the run reads. It is released by this call, which has the GIL, or by the end of a run that
-    // outlives an interrupted call.
+    // Keeps the memory that the run reads alive. It is released by this call, which holds the GIL, or at the end of the
+    // run if this call was interrupted before.
     const std::shared_ptr<PyObject> held = keep(py::list());
     std::vector<NDArray> inputs = to_inputs(*executable, tensors, places, held);
     return to_tensors(run_and_wait(executable, std::move(inputs), {}, nullptr));
@@ -109,8 +110,8 @@ class TensorExchange {
     return inputs;
   }
 
-  // Returns an invalid array if the memory cannot be shared. A run that is not brief may be interrupted and continue
-  // while the tensor is assigned other memory, so an alias of the tensor is held for it.
+  // Returns an invalid array if the memory cannot be shared. A run that is not brief may be interrupted and continue.
+  // The tensor may then be assigned other memory, so an alias of the tensor is kept alive until the run is over.
   NDArray borrowed(py::object& tensor, bool brief, const std::shared_ptr<PyObject>& held) const {
     static PyObject* const detach = PyUnicode_InternFromString("detach");
     const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.ptr()));
@@ -122,7 +123,7 @@ class TensorExchange {
     if (!owner) throw py::error_already_set();
     DLTensor said{};
     if (functions_->dltensor_from_py_object_no_sync(owner.ptr(), &said) != 0) {
-      PyErr_Clear();  // `prepare` raises the error in the framework's own words.
+      PyErr_Clear();  // `prepare` will raise a better error for the same problem.
       return {};
     }
     const std::optional<DType> dtype = runtime::dtype_of_dlpack(said.dtype);
@@ -173,11 +174,11 @@ void define_tensor_exchange(py::module_& module) {
                     std::optional<std::pair<uintptr_t, uintptr_t>>>(),
            py::arg("types"), py::arg("questions"), py::arg("prepare"), py::arg("team") = py::none(),
            "Create an exchange. `types` are tensor types, the first of which has "
-           "`__dlpack_c_exchange_api__`. `questions` are names of methods, one of which returns True for a "
-           "tensor whose memory is not what it seems. `prepare(tensor)` returns an array for a tensor that "
-           "cannot be shared. `team` holds the addresses of GOMP_parallel and omp_get_max_threads, whose "
-           "threads then help with short runs. Raises UnsupportedError if the first type does not provide "
-           "these functions in version 1.")
+           "`__dlpack_c_exchange_api__`. `questions` are names of methods; if one of them returns True, the "
+           "tensor's memory does not hold its plain values. `prepare(tensor)` returns an array for a tensor "
+           "that cannot be shared. `team` holds the addresses of GOMP_parallel and omp_get_max_threads, "
+           "whose threads then help with short runs. Raises UnsupportedError if the first type does not "
+           "provide these functions in version 1.")
       .def("run", &TensorExchange::run, py::arg("executable").none(false), py::arg("tensors"), py::arg("places"),
            "Run an executable. `places` has the index of the tensor for each feed. Return new tensors in "
            "the order of the targets.");

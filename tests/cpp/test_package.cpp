@@ -206,7 +206,8 @@ TEST(inconsistent_safetensors_headers_throw) {
   refused(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,16]}})", "'a'");
   refused(R"({"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,16]}})",
           "the shape must consist of non-negative integers");
-  refused(R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})", "the shape must consist of non-negative integers");
+  refused(R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})",
+          "the shape must consist of non-negative integers");
   refused(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4],"data_offsets":[0,16]}})",
           "at most 16 sizes");
   refused(R"({"a":{"dtype":"F31","shape":[4],"data_offsets":[0,16]}})", "F31");
