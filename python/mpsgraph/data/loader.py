@@ -1,5 +1,4 @@
-"""Batches of any dataset, read ahead by threads or processes, in an order that does not depend on the number of
-workers.
+"""Batches of any dataset, read ahead by threads or processes, in an order independent of the number of workers.
 
 A dataset is any object with a length and samples by index: arrays, memory maps, HDF5 files and tables (`stored.py`),
 images in folders (`images.py`), or a custom class. Samples are read shortly before their batch is due, so the dataset

@@ -1,6 +1,4 @@
-"""Text as token indices: tokenization with the `tokenizers` library, and windows of a long text for next-token
-training.
-"""
+"""Text as token indices: tokenization with `tokenizers`, and windows of a long text for next-token training."""
 
 from __future__ import annotations
 

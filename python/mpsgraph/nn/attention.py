@@ -273,9 +273,7 @@ class MultiheadAttention(Module):
     def _placed(
         self, q: Tensor, k: Tensor, v: Tensor, cache: KeyValueCache | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Apply positions and cache: return queries, keys, and values for the comparison, and what to add to the
-        scores.
-        """
+        """Apply positions and cache. Return queries, keys, and values to compare, and a term to add to the scores."""
         g, added = graph_of(q), None
         if self.positions is None and cache is None:
             return q, k, v, None
@@ -294,10 +292,10 @@ class MultiheadAttention(Module):
         return q, k, v, added
 
     def _grouped(self, x: Tensor) -> Tensor:
-        """Split the head axis into (kv_heads, heads per kv_head) where heads share keys and values; otherwise return x
-        as it is.
+        """Split the head axis into (kv_heads, heads per kv_head) if heads share keys and values.
 
-        Keys, values, and masks that are equal for all heads get an axis of size 1, which broadcasts.
+        Otherwise x is returned unchanged. Keys, values, and masks that are equal for all heads get an axis of size 1,
+        which broadcasts.
         """
         g, shape = graph_of(x), x.shape or ()
         if self.num_kv_heads == self.num_heads or len(shape) < 3:

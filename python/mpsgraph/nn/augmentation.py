@@ -24,9 +24,7 @@ _LAYOUTS = ("NHWC", "NCHW")
 
 
 class _Augmentation(Module):
-    """Base of the augmentations. Subclasses define `_augmented` for images with channels last, and `_plain` for
-    inference.
-    """
+    """Base of the augmentations. Subclasses define `_augmented`, for channels last, and `_plain`, for inference."""
 
     def __init__(self, data_layout: str) -> None:
         if data_layout not in _LAYOUTS:

@@ -23,9 +23,7 @@ LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 def channels_last(data_layout: str, axes: int, what: str) -> bool:
-    """Return whether a layout has its channels last. Raise GraphError if it is not one of the two for this number of
-    axes.
-    """
+    """Return whether a layout has its channels last. Raise GraphError if it is unknown for this number of axes."""
     if data_layout not in LAYOUTS[axes]:
         raise GraphError(
             f"{what}: data_layout must be {LAYOUTS[axes][0]} or {LAYOUTS[axes][1]}, got {shown(data_layout)}"
@@ -99,9 +97,7 @@ class _Convolution(Module):
             self._add_bias(x, self.out_channels)
 
     def _add_weight(self, x: Tensor, inputs: int, outputs: int) -> None:
-        """Create the weight: (kernel..., inputs, outputs) for channels last, (outputs, inputs, kernel...) for channels
-        first.
-        """
+        """Create the weight: (kernel..., inputs, outputs), or (outputs, inputs, kernel...) if channels come first."""
         window = 1
         for size in self.kernel_size:
             window *= size

@@ -234,8 +234,9 @@ class VarianceScaling(ShowsArguments):
 
 @checked
 class GlorotUniform(VarianceScaling):
-    """Glorot uniform initializer: uniform within sqrt(6 / (fan_in + fan_out)). Keras's default, PyTorch's
-    xavier_uniform.
+    """Glorot uniform initializer: uniform within sqrt(6 / (fan_in + fan_out)).
+
+    Keras's default, and PyTorch's xavier_uniform.
 
     Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _ELEMENTWISE = {item["name"] for item in definitions() if item["elementwise"]}
 _masks: WeakKeyDictionary[Graph, dict[int, int]] = WeakKeyDictionary()
-"""For each graph, the id of the operation that produces a mask, by the id of the operation that produces the masked
-tensor. Ids, rather than tensors, so that the table does not keep a graph alive.
+"""For each graph, ids of the operations that produce masks, by ids of those that produce the masked tensors.
+
+Ids, rather than tensors, so that the table does not keep a graph alive.
 """
 
 

@@ -86,9 +86,7 @@ class Module(ShowsArguments):
     training: bool | Tensor = True
     """Mode: True for training, False for inference, or a one-element bool tensor that selects at run time."""
     precision: str | None = None
-    """Precision for matrix products and convolutions, "float32", "bfloat16", or "float16"; None inherits the current
-    setting.
-    """
+    """Precision for matrix products and convolutions, "float32", "bfloat16", or "float16"; None inherits it."""
     passes_mask = False
     """Whether the output keeps the time steps of the first input, and with them its mask (see nn.masks)."""
     frozen: bool = False
@@ -508,9 +506,7 @@ class Module(ShowsArguments):
     # --- copies and display -------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickle and copy.deepcopy; a built module is restored in a new graph with its current
-        values.
-        """
+        """Return the state for pickle and copy.deepcopy, from which a built module is restored in a new graph."""
         state = {name: written(value) for name, value in vars(self).items() if name != "_graph"}
         return state if self._graph is None else {"_graph": written_graph(self._graph)} | state
 
@@ -607,8 +603,9 @@ class Call:
     arguments: tuple[tuple[Any, ...], dict[str, Any]]  # Positional and keyword arguments.
     result: Any
     operations: range
-    """Ids of the added operations. Excludes the module's own variables, but includes those of parts first called in
-    this call.
+    """Ids of the added operations.
+
+    The module's own variables are excluded; those of parts first called in this call are included.
     """
 
 

@@ -218,8 +218,7 @@ class RelativePositions(AttentionPositions):
 
 
 class LinearPositions(AttentionPositions):
-    """ALiBi: subtract from each score a multiple of the distance between query and key, with a different slope for each
-    head.
+    """ALiBi: subtract a multiple of the distance between query and key, with a different slope for each head.
 
     The slope of head h of H is 2^(-8 (h + 1) / H). If H is not a power of two, the slopes are those of the next lower
     power, followed by every second one of the next higher power, as published.

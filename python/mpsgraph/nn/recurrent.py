@@ -142,9 +142,7 @@ class _Recurrent(Module):
     def _through(
         self, x: Tensor, initial: Sequence[Tensor], final: bool, lengths: Lengths | None, mask: Tensor | None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Run all layers. Return the states of the last one at all steps and, if requested, the final states of all
-        layers.
-        """
+        """Run all layers. Return the last one's states at all steps and, if requested, the final states of all."""
         self.ensure_built(x)
         g, lasts = graph_of(x), []
         if lengths is None and mask is None:
@@ -177,9 +175,7 @@ class _Recurrent(Module):
     def _real_layer(
         self, x: Tensor, layer: int, initial: Sequence[Sequence[Tensor]], final: bool, real: RealSteps
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Run one layer over packed sequences, each direction separately; return its states and, if requested, the
-        final ones.
-        """
+        """Run each direction of a layer over packed sequences. Return its states and, if requested, the final ones."""
         found, lasts = [], []
         kept = graph_of(x).expand_dims(graph_of(x).cast(real.real, x.dtype), -1) if self.unbounded else None
         for way, given in zip((FORWARD, BACK)[: self.directions], initial, strict=True):
@@ -196,9 +192,7 @@ class _Recurrent(Module):
         return self.when_training(y, lambda: graph_of(y).dropout(y, self.dropout), lambda: y)
 
     def _last_step(self, states: Tensor) -> Tensor:
-        """Return the final states, (directions, N, H), of states [T, N, directions * H]. The reverse direction ends at
-        step 0.
-        """
+        """Return final states (directions, N, H) of [T, N, directions * H]; the reverse direction ends at step 0."""
         g = graph_of(states)
         last = g.slice_axis(states, 0, -1, 1)
         if self.directions == 1:
@@ -592,9 +586,7 @@ class GRU(_Recurrent):
         )  # fmt: skip
 
     def _biases_of(self, layer: int, ways: Sequence[str]) -> tuple[Tensor | None, Tensor | None]:
-        """Return the biases for the operation: both summed for r and z; for n the recurrent one separately, as r
-        multiplies it.
-        """
+        """Return the two biases of the operation: summed for r and z, separate for n, where r scales one of them."""
         if not self.recurrent_bias:
             return self._bias_of(layer, ways), None
         added, apart = [], []

@@ -28,9 +28,7 @@ def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
 
 
 def _nearest(size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearest source positions as the operation computes them, and as PyTorch does, in float32 from 1 /
-    scale.
-    """
+    """Return the nearest source positions as the operation and as PyTorch (float32, from 1 / scale) compute them."""
     i = np.arange(size)
     return np.floor(i / np.float64(np.float32(scale))), np.floor(i.astype(np.float32) * np.float32(1 / scale))
 
@@ -140,8 +138,9 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(PixelShuffle):
-    """Rearrange blocks of pixels into channels, the inverse of PixelShuffle: (N, H * r, W * r, C) to (N, H, W, C * r *
-    r).
+    """Rearrange blocks of pixels into channels: (N, H * r, W * r, C) to (N, H, W, C * r * r).
+
+    The inverse of PixelShuffle.
 
     Args:
         downscale_factor: Side r of the blocks.

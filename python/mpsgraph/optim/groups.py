@@ -15,8 +15,9 @@ from .schedules import Schedule
 
 
 class ParameterGroups(Optimizer):
-    """An optimizer whose parameters are divided into groups with their own options or optimizers. PyTorch's parameter
-    groups.
+    """An optimizer with different options, or different optimizers, for groups of parameters.
+
+    PyTorch's parameter groups.
 
     Wrap a ParameterGroups in clipping, not the other way round; clipping then applies to all parameters that train.
 

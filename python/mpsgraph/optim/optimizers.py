@@ -179,8 +179,9 @@ class Optimizer(ShowsArguments):
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
-        """Return the new values of a variable and the operations that update its state. Subclasses must override this
-        method.
+        """Return the new values of a variable and the operations that update its state.
+
+        Subclasses must override this method.
 
         Args:
             variable: The variable, for use with `state`.
@@ -218,8 +219,7 @@ class Optimizer(ShowsArguments):
         return self._graph
 
     def state(self, variable: Tensor, values: Tensor, name: str, initial: float = 0.0) -> Tensor:
-        """Return a state variable of a parameter, which checkpoints store as "<variable>/<name>". Created when first
-        requested.
+        """Return a state variable of a parameter, creating it when first requested.
 
         Args:
             variable: The parameter.
@@ -228,7 +228,7 @@ class Optimizer(ShowsArguments):
             initial: Initial value of all elements. Defaults to 0.
 
         Returns:
-            A variable with the shape of the parameter.
+            A variable with the shape of the parameter, which checkpoints store as "<variable>/<name>".
         """
         return self.state_of_shape(variable, variable.shape or (), values.dtype, name, initial)
 

@@ -325,9 +325,7 @@ def end_of(schedule: Schedule) -> int | None:
 
 
 def as_schedule(rate: float | Schedule) -> Schedule:
-    """Convert a number to a constant schedule. Raise GraphError if it is neither a finite number of at least 0 nor a
-    schedule.
-    """
+    """Convert a number to a constant schedule. Raise GraphError if it is neither a valid rate nor a schedule."""
     return rate if callable(rate) else ConstantRate(as_rate("learning_rate", rate))
 
 

@@ -269,9 +269,7 @@ class Fit:
 
 
 def _kept(metric: Accumulated) -> dict[str, Any]:
-    """Return what a metric has accumulated, without attributes that a checkpoint cannot store, which its constructor
-    sets.
-    """
+    """Return what a metric has accumulated, without attributes that a checkpoint cannot store."""
     kept = {}
     for name, value in vars(metric).items():
         with suppress(CheckpointError):

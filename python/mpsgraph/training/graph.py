@@ -1,5 +1,4 @@
-"""TrainingGraph, the part of `Trainer` that builds the graph: the step, which subclasses may override, and its
-variables.
+"""TrainingGraph, the part of `Trainer` that builds the graph: the step and its variables.
 
 The part that runs the graph is in `trainer.py`.
 """
@@ -288,9 +287,7 @@ class TrainingGraph:
         return self._rate_of[id(optimizer)]
 
     def _averaging(self, variables: list[Tensor]) -> list[Operation]:
-        """Return the operations that update the moving averages after an update; the first one sets them to the
-        weights.
-        """
+        """Return the operations that update the moving averages; the first update sets them to the weights."""
         if self.ema_decay is None:
             return []
         g = self.graph
@@ -383,9 +380,7 @@ class TrainingGraph:
         self._builts = {}
 
     def _built_for(self, batch: Batch, training: bool = True) -> Built:
-        """Return what is built for a batch, building it at first use. Raise DTypeError, before compilation, if the
-        batch does not fit.
-        """
+        """Return what is built for a batch, building it at first use. Raise DTypeError if the batch does not fit."""
         if self._take(batch):
             self._forget()
         key = batch.labels is not None, batch.weights is not None

@@ -156,9 +156,7 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
 def _rates(
     trainer: Trainer, built: Built, clock: Clock, updates: int | None
 ) -> tuple[dict[str, tuple[Tensor, Tensor]], list[Tensor]]:
-    """Return the placeholders of learning rates by name, each with the rate of the next update from the tables, and the
-    tables.
-    """
+    """Return the placeholders of learning rates by name, each with the next rate from its table, and the tables."""
     g = trainer.graph
     by_placeholder = {m.rate: m.optimizer.rates() for m in built.minimized}
     rows, ends = _rows([s for schedules in by_placeholder.values() for s in schedules], updates)

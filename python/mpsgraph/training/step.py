@@ -151,9 +151,7 @@ def from_json(described: Any) -> Any:
 
 
 def require_dtype(inputs: Any, dtype: Any) -> None:
-    """Raise DTypeError if floating-point inputs have another dtype than the trainer's. Integers, such as tokens, may
-    have any.
-    """
+    """Raise DTypeError if floating-point inputs have another dtype than the trainer's. Integers may have any."""
     for path, array in named_leaves(inputs):
         found = dtype_of(array)
         if found == dtype or (not found.is_float and dtype.is_float and (path or found.is_integer)):
@@ -168,9 +166,7 @@ def require_dtype(inputs: Any, dtype: Any) -> None:
 def accumulated(
     g: Graph, gradients: dict[Tensor, Tensor], steps: int, sums: dict[Tensor, Tensor]
 ) -> tuple[dict[Tensor, Tensor], list[Operation], list[Operation]]:
-    """Return mean gradients over some steps, the operations that add to the sums, and those that reset them after an
-    update.
-    """
+    """Return mean gradients over some steps, and the operations that add to the sums and that reset them."""
     means, adding, emptying = {}, [], []
     for variable, gradient in gradients.items():
         if variable not in sums:

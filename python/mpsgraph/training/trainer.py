@@ -292,8 +292,9 @@ class Trainer(TrainingGraph):
         return engine.on(self.graph)
 
     def _rates(self, built: Built) -> list[np.ndarray]:
-        """Return the learning rates to feed. Changed rates are put into a new array, because earlier steps may still
-        read the old one.
+        """Return the learning rates to feed.
+
+        Changed rates are put into a new array, because earlier steps may still read the old one.
         """
         update = self.step // self.accumulation
         rates = [rate(update) for m in built.minimized for rate in m.optimizer.rates()]
@@ -454,8 +455,7 @@ class Trainer(TrainingGraph):
 
     @contextmanager
     def averaged_weights(self) -> Iterator[None]:
-        """Replace the weights by their moving averages within a `with` block, for evaluation, prediction, or saving the
-        model.
+        """Replace the weights by their moving averages within a `with` block, for evaluation or saving the model.
 
         Raises:
             GraphError: If the trainer has no ema_decay, or has not made an update yet.
@@ -526,8 +526,10 @@ class Trainer(TrainingGraph):
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint: weights, moving averages, optimizer state, random states, step, history, data order, and
-        callbacks.
+        """Write a checkpoint of the whole state of training.
+
+        It contains weights, moving averages, optimizer state, random states, step, history, data order, and the state
+        of callbacks.
 
         Args:
             path: Path of the file.

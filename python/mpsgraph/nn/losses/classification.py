@@ -1,6 +1,4 @@
-"""Losses for classification: from logits, probabilities, or log-probabilities, single- or multi-label, and margin
-losses.
-"""
+"""Losses for classification: from logits, probabilities, or log-probabilities, and margin losses."""
 
 from __future__ import annotations
 

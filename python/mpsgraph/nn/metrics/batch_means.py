@@ -151,9 +151,7 @@ def ignored_label(loss: Loss) -> int | None:
 
 
 def default_metrics(loss: Loss) -> tuple[str, ...] | None:
-    """Return the default metrics for a loss: the accuracy for losses of classes, or None if the loss does not determine
-    them.
-    """
+    """Return the default metrics for a loss: accuracy for losses of classes, or None if the loss is unknown."""
     function, _ = _parts(loss)
     if function in _OF_CLASSES or function in _BINARY:
         return ("accuracy",)

@@ -26,9 +26,7 @@ class _Scores(Accumulated):
         self._labels.append(true > 0.5)
 
     def _ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return, for each distinct score from the highest down, the cumulative numbers of samples of class 1 and class
-        0.
-        """
+        """Return, for each distinct score in descending order, the cumulative numbers of samples of class 1 and 0."""
         require_some(self._scores, self.name)
         scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
         order = np.argsort(-scores, kind="stable")

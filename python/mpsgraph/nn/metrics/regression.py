@@ -72,8 +72,7 @@ class RMSE(MAE):
 
 
 class R2(Accumulated):
-    """Coefficient of determination: 1 - (sum of squared errors) / (sum of squared deviations of the labels from their
-    mean).
+    """Coefficient of determination: 1 - (sum of squared errors) / (sum of squared deviations from the labels' mean).
 
     If all labels are equal, the result is 1 if there is no error and 0 otherwise, as in scikit-learn's r2_score.
     Several columns are treated as one set of numbers.

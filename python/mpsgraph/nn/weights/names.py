@@ -10,8 +10,9 @@ from ..._display import shown
 from ...errors import GraphError
 
 Names: TypeAlias = Mapping[str, str | None] | Sequence[tuple[str, str]] | Callable[[str], str | None]
-"""How names change: a dictionary of whole names or dotted prefixes, (regular expression, replacement) pairs, or a
-function. None as a new name drops the value.
+"""How names change: a dictionary of names or dotted prefixes, (pattern, replacement) pairs, or a function.
+
+A new name of None drops the value.
 """
 
 

@@ -39,9 +39,7 @@ class Form:
     slots: Mapping[str, Slot]
     variables: tuple[Tensor, ...]
     read: Callable[[Arrays], Arrays]
-    """Convert PyTorch's arrays to the variables'. Raises GraphError, without the names, if they cannot be represented
-    here.
-    """
+    """Convert PyTorch's arrays to the variables'. Raises GraphError if the layer cannot represent them."""
     write: Callable[[Arrays], Arrays]
     optional: bool = False
     """Whether PyTorch's tensors may be missing."""
@@ -269,8 +267,9 @@ def _batches_tracked(module: BatchNorm) -> Form:
 
 
 def _recurrent(module: Module, orders: Orders) -> list[list[Form]]:
-    """Combine PyTorch's two biases for layers that have a single one, as in Keras. Names, shapes, and gates are
-    PyTorch's.
+    """Combine PyTorch's two biases for layers that have a single one, as in Keras.
+
+    Names, shapes, and gates are PyTorch's.
     """
     assert isinstance(module, _Recurrent)
     if module.recurrent_bias or not module.has_bias:

@@ -33,13 +33,12 @@ class Callback:
     """
 
     saves = False
-    """Whether the callback saves the trainer. Such callbacks are called last, so that they save the effects of the
-    others.
-    """
+    """Whether the callback saves the trainer. Such callbacks are called last, to save the effects of the others."""
 
     first_process_only = False
-    """Whether, in distributed training, only the first process calls it. For callbacks that write files or print, not
-    for those that act on the trainer.
+    """Whether, in distributed training, only the first process calls it.
+
+    For callbacks that write files or print, not for those that act on the trainer.
     """
 
     def state_dict(self) -> dict[str, Any]:

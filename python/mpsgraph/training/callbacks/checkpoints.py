@@ -14,8 +14,9 @@ from .callback import Callback, Watching
 
 
 class BestCheckpoint(Watching):
-    """Save the trainer after each epoch whose monitored value is the best so far. Keras's
-    ModelCheckpoint(save_best_only=True).
+    """Save the trainer after each epoch whose monitored value is the best so far.
+
+    Keras's ModelCheckpoint(save_best_only=True).
 
     Args:
         path: Path of the checkpoint, which may contain {epoch} and {value}.

@@ -120,8 +120,9 @@ class TensorBoard(Callback):
 
 
 def _writer(folder: str, step: int) -> Any:
-    """Create a writer of events after a step. The file name includes the step, so that writers created within one
-    second differ.
+    """Create a writer of events after a step.
+
+    The file name includes the step, so that writers created within one second differ.
     """
     try:
         module = import_module("torch.utils.tensorboard")
