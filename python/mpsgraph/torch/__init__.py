@@ -7,7 +7,7 @@ import warnings
 
 from .._optional import require
 
-_LEAST = (2, 13)  # required by the mpsgraph[torch] extra
+_LEAST = (2, 13)  # The minimum version of PyTorch that the mpsgraph[torch] extra requires.
 _version = require("torch", "torch", "mpsgraph.torch").__version__
 if tuple(int(part) for part in _version.split(".")[:2]) < _LEAST:
     warnings.warn(

@@ -1,6 +1,6 @@
 """Backend for torch.compile: Dynamo captures graphs, AOTAutograd differentiates them, and mpsgraph compiles them.
 
-Operations without a translation stay in PyTorch: the graph is split around them, and one warning names them. Graphs are
+Operations without a translation run in PyTorch: the graph is split around them, and one warning names them. Graphs are
 compiled for the shapes of their inputs; a graph with dynamic sizes is compiled again for each new shape.
 """
 
@@ -33,13 +33,13 @@ from .tensors import run
 
 @dataclass
 class Explanation:
-    """What runs in mpsgraph and what falls back to PyTorch, as counts of calls per operation.
+    """Counts of the calls that run in mpsgraph and of the calls that fall back to PyTorch, by operation.
 
     Attributes:
         graphs: Number of compiled graphs; a forward and a backward pass count as two.
         translated: Number of calls per operation that run in mpsgraph.
         fallen: Number of calls per operation that fall back to PyTorch.
-        reasons: Why each operation falls back to PyTorch.
+        reasons: Dict from operations to the reasons why they fall back to PyTorch.
 
     Example:
         >>> import torch
@@ -53,7 +53,7 @@ class Explanation:
     translated: Counter[str] = field(default_factory=Counter)
     fallen: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Reason for each operation that falls back to PyTorch."""
+    """Dict from operations that fall back to PyTorch to the reasons."""
 
     def __str__(self) -> str:
         here, there = self.translated.total(), self.fallen.total()
@@ -67,7 +67,7 @@ _warned: set[str] = set()
 
 
 class _Translated(OperatorSupportBase):
-    """Decides which calls can be translated, by translating each one alone in a graph of its own."""
+    """Decides which calls can be translated, by translating each call alone in a scratch graph."""
 
     def __init__(self) -> None:
         self.reasons: dict[torch.fx.Node, str] = {}
@@ -84,14 +84,14 @@ class _Translated(OperatorSupportBase):
 
 
 def _why_not(node: torch.fx.Node) -> str:
-    """Return why a call cannot be translated, or "" if it can."""
+    """Return the reason why a call cannot be translated, or "" if it can be translated."""
     if function_of(node.target) is None:
         return "mpsgraph does not support this operation"
     for place in (_elsewhere(n.meta.get("val")) for n in (node, *node.all_input_nodes)):
         if place:
             return f"its tensors are on {place}: move the module and its inputs to the CPU"
     if any(_depends_on_values(n.meta.get("val")) for n in (node, *node.all_input_nodes)):
-        return "a size is known only at run time"
+        return "the size of one of its tensors is known only at run time"
     try:
         importer.scratch(node)
     except Error as error:
@@ -100,7 +100,7 @@ def _why_not(node: torch.fx.Node) -> str:
 
 
 def _elsewhere(value: Any) -> str:
-    """Return the device of a tensor that is not on the CPU, or "" if there is none."""
+    """Return the device of a tensor that is not on the CPU, or "" if all tensors are on the CPU."""
     tensors = (x for x in torch.utils._pytree.tree_leaves(value) if isinstance(x, torch.Tensor))
     return next((str(x.device) for x in tensors if x.device.type != "cpu"), "")
 
@@ -133,7 +133,7 @@ class _Part(torch.nn.Module):
         if self.single:
             output.args = ((output.args[0],),)
         found, _ = importer.build(g, module.graph, given, differentiated=False)
-        # A result that is a feed or occurs twice needs its own array.
+        # A result that is a feed, or that occurs twice, is copied so that each result has its own array.
         targets: list[Any] = []
         for x in found:
             targets.append(g.identity(x) if x in feeds or any(x is t for t in targets) else x)
@@ -148,7 +148,7 @@ class _Part(torch.nn.Module):
 
 
 class _Known(FakeTensorProp):
-    """Shape propagation that also replaces symbolic sizes by numbers, which not every version of PyTorch does."""
+    """Shape propagation that also replaces symbolic sizes with numbers. Not every version of PyTorch does this."""
 
     def run_node(self, node: torch.fx.Node) -> Any:
         result = super().run_node(node)
@@ -158,11 +158,11 @@ class _Known(FakeTensorProp):
 
 
 Boxed = Callable[[list[Any]], Any]
-"""A function that empties its argument list, so that saved tensors are freed once they have been read."""
+"""A function that empties its argument list, so that saved tensors can be freed as soon as they have been read."""
 
 
 class _Compiled:
-    """A graph from AOTAutograd; with dynamic sizes, it is compiled for each new set of input shapes."""
+    """Compiles a graph from AOTAutograd. A graph with dynamic sizes is compiled for each new set of input shapes."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self.module = module
@@ -198,8 +198,8 @@ def _sizes(value: Any) -> list[Any]:
 
 
 def _partitioned(module: torch.fx.GraphModule) -> Boxed:
-    """Split a graph into compiled parts and remaining PyTorch calls; return a function that runs both."""
-    for node in list(module.graph.nodes):  # replace sizes that are known by now
+    """Split a graph into compiled parts and remaining PyTorch calls. Return a function that runs both."""
+    for node in list(module.graph.nodes):  # Replace symbolic sizes whose values are known by now.
         known = node.meta.get("val")
         if node.op == "call_function" and isinstance(known, (bool, int, float)):
             for user in list(node.users):
@@ -243,7 +243,7 @@ def _in_parts(fused: torch.fx.GraphModule) -> Boxed:
 
 
 def _whole(fused: torch.fx.GraphModule) -> Boxed | None:
-    """Return a function that runs the executable directly if the whole graph is one part, otherwise None."""
+    """Return a function that runs the executable directly if the whole graph is one part, or None if it is not."""
     calls = [n for n in fused.graph.nodes if n.op not in ("placeholder", "output") and n.target is not operator.getitem]
     if len(calls) != 1 or calls[0].op != "call_module" or calls[0].kwargs:
         return None
@@ -341,7 +341,8 @@ def _with_recurrent(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*inputs: Any, **named: Any) -> Any:
-        config: Any = torch._dynamo.config  # its own patch() takes as long as running a small network
+        # torch._dynamo.config.patch() takes as long as running a small network, so the option is set directly.
+        config: Any = torch._dynamo.config
         before, config.allow_rnn = config.allow_rnn, True
         try:
             return function(*inputs, **named)
@@ -353,10 +354,10 @@ def _with_recurrent(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def explaining() -> Iterator[Explanation]:
-    """Record which calls run in mpsgraph and which fall back to PyTorch, without warning about the latter.
+    """Record which calls run in mpsgraph and which fall back to PyTorch. No warnings about fallbacks are issued.
 
     Returns:
-        A context manager that yields an Explanation, which each graph compiled inside the block extends.
+        A context manager that yields an Explanation. Each graph compiled inside the block is added to it.
 
     Example:
         >>> import pytest; torch = pytest.importorskip("torch")

@@ -1,7 +1,7 @@
 """Export of a module's forward pass and loss, through torch.export, as operations of a graph.
 
-The caller decides where parameters and buffers live: Trainer keeps them in variables, compile_step in feeds that share
-PyTorch's memory.
+The caller decides where parameters and buffers are stored. Trainer stores them in variables, and compile_step feeds
+them from PyTorch's memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tensors import as_array
 
 
 class Step(torch.nn.Module):
-    """The module that is exported: it computes the loss of a batch."""
+    """The module that is exported. It computes the loss of a batch from inputs and labels."""
 
     def __init__(self, module: torch.nn.Module, loss: Callable[..., Any]) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Step(torch.nn.Module):
 
 @dataclass
 class Loss:
-    """A loss in a graph, with the placeholders of inputs and labels in order, and the new values of buffers."""
+    """A loss in a graph, with the placeholders of the inputs and labels in order, and the new values of the buffers."""
 
     value: Tensor
     feeds: list[Tensor]
@@ -42,7 +42,7 @@ class Loss:
 
 
 def names_of(module: torch.nn.Module) -> dict[str, str]:
-    """Return a map from every name of a parameter or buffer to the first name of the same tensor."""
+    """Return a dict from each name of a parameter or buffer to the first name of the same tensor."""
     first: dict[int, str] = {}
     found = {}
     for name, tensor in [
@@ -94,7 +94,7 @@ def loss_of(
     kinds = [spec.kind.name for spec in signature.output_specs]
     found = [x for x, kind in zip(outputs, kinds, strict=True) if kind in ("USER_OUTPUT", "LOSS_OUTPUT")]
     if len(found) != 1:
-        raise GraphError(f"the loss function must return one number, got {len(found)} results")
+        raise GraphError(f"the loss function must return one scalar tensor, got {len(found)} results")
     if found[0].shape != ():
         raise GraphError(f"the loss must be a scalar, got shape {found[0].shape}: reduce it with mean() or sum()")
     buffers = {
@@ -114,9 +114,12 @@ _CANNOT = (
 
 
 def _exported(step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> Any:
-    """Export the forward pass to functional ATen operations; those without a translation are decomposed if possible."""
+    """Export the forward pass to functional ATen operations.
+
+    Operations without a translation are decomposed by PyTorch if possible.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch warns about its own code
+        warnings.simplefilter("ignore")  # PyTorch emits warnings about its own code here.
         try:
             program = torch.export.export(step, (inputs, labels))
         except _CANNOT as error:

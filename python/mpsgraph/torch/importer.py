@@ -1,7 +1,7 @@
 """Import of a PyTorch graph into an mpsgraph Graph, with the translations in aten/.
 
-Graphs come from torch.export or AOTAutograd in functional form: nothing in them writes in place. Views, reshapes and
-copies become values.
+Graphs come from torch.export or AOTAutograd in functional form, which has no in-place writes. Views, reshapes and
+copies become separate values.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def unmapped(graph: torch.fx.Graph) -> list[str]:
 def build(
     g: Graph, graph: torch.fx.Graph, given: Mapping[str, Any], *, differentiated: bool
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Add the operations of a PyTorch graph.
+    """Add the operations of a PyTorch graph to an mpsgraph Graph.
 
-    `given` maps the names of placeholders and attributes to tensors. Returns the outputs, and all values by node name.
-    Raises UnsupportedError that names the operation if one is not supported.
+    `given` maps the names of placeholders and attributes to tensors. Returns the outputs, and a dict from node names to
+    values. Raises UnsupportedError with the name of an operation that is not supported.
     """
     values: dict[str, Any] = {}
 
@@ -54,7 +54,7 @@ def build(
         elif node.target is operator.getitem:
             source, index = node.args
             values[node.name] = values[source.name][index]
-        elif isinstance(node.meta.get("val"), (bool, int, float)):  # a size that is already known
+        elif isinstance(node.meta.get("val"), (bool, int, float)):  # The node is a size that is already known.
             values[node.name] = node.meta["val"]
         elif not _is_check(node.target):
             values[node.name] = called(g, node, value_of, differentiated)
@@ -71,7 +71,7 @@ def read_by(targets: list[Any]) -> set[Any]:
             seen.add(tensor)
             waiting += tensor.operation.inputs
             waiting += [x for check in tensor.operation.control_dependencies for x in check.inputs]
-            for block in tensor.operation.blocks:  # operations in a block may read tensors from outside
+            for block in tensor.operation.blocks:  # Operations in a block may read tensors from outside the block.
                 waiting += block.results
                 waiting += [x for operation in block.operations for x in operation.inputs]
     return seen
@@ -82,7 +82,10 @@ def _is_check(target: Any) -> bool:
 
 
 def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -> Any:
-    """Translate one call, with results in the shapes that PyTorch reports; raise UnsupportedError if that fails."""
+    """Translate one call. Its results have the shapes that PyTorch reports.
+
+    Raises UnsupportedError if the call cannot be translated.
+    """
     function = function_of(node.target)
     if function is None:
         raise UnsupportedError(f"{node.target} is not supported by mpsgraph")
@@ -100,21 +103,24 @@ def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -
 
 
 def scratch(node: torch.fx.Node) -> tuple[Any, dict[str, Any]]:
-    """Translate one call in a graph of its own; return the result, and the placeholders of its operands by name."""
+    """Translate one call in a scratch graph. Return the result, and a dict from operand names to placeholders."""
     g = Graph()
     given = {source.name: placeholders(g, source.meta.get("val")) for source in node.all_input_nodes}
     return called(g, node, lambda a: torch.fx.node.map_arg(a, lambda n: given[n.name]), False), given
 
 
 def placeholders(g: Graph, value: Any) -> Any:
-    """Return a placeholder for a meta tensor, or one for each in a sequence."""
+    """Return a placeholder for a meta tensor, or a sequence of placeholders for a sequence of meta tensors."""
     if isinstance(value, torch.Tensor):
         return g.placeholder(tuple(int(size) for size in value.shape), dtype_of(value.dtype))
     return [placeholders(g, v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def unread(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """Return the operands whose values the translation of a call does not read; none if there is no translation."""
+    """Return the operands of a call whose values its translation does not read.
+
+    The list is empty if the call has no translation.
+    """
     if function_of(node.target) is None:
         return []
     try:
@@ -127,13 +133,13 @@ def unread(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def decompositions() -> dict[Any, Any]:
-    """Return PyTorch's decompositions of the operations that have no translation here."""
+    """Return PyTorch's decompositions of the operations that have no translation in mpsgraph."""
     table = torch._decomp.decomposition_table
     return {operation: rule for operation, rule in table.items() if function_of(operation) is None}
 
 
 def traced(call: Call, function: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """Trace a PyTorch function with graph tensors among its arguments, and add the operations it executes."""
+    """Trace a PyTorch function with graph tensors among its arguments, and add the operations that it executes."""
     leaves, form = torch.utils._pytree.tree_flatten((arguments, dict(named)))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
 
@@ -158,7 +164,7 @@ def traced(call: Call, function: Any, arguments: tuple[Any, ...], named: Mapping
 
 
 def _as_said(call: Call, found: Any) -> Any:
-    """Return results with the shapes and dtypes that PyTorch reports."""
+    """Reshape and cast results to the shapes and dtypes that PyTorch reports."""
     if isinstance(found, (list, tuple)):
         said = call.result
         return [x if r is None else _one_as_said(call, x, r) for x, r in zip(found, said, strict=True)]

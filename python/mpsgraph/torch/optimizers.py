@@ -1,7 +1,7 @@
-"""PyTorch's optimizers as graph operations, with the same formulas and the same state for each parameter.
+"""PyTorch's optimizers as graph operations, with PyTorch's formulas and its state for each parameter.
 
-Each rule names the state as `torch.optim` does, so that it can be copied in both directions. Learning rates are fed at
-every step, so that PyTorch's schedulers can change them; other options are fixed when the step is built.
+Each rule names the state as `torch.optim` does, so that the state can be copied in both directions. Learning rates are
+fed at every step, so that PyTorch's schedulers can change them. Other options are fixed when the step is built.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ Update = Callable[[Graph, Mapping[str, Any], Tensor, Tensor, Tensor, States], Te
 
 @dataclass(frozen=True)
 class Rule:
-    """Update rule of one kind of optimizer."""
+    """The update rule of one kind of optimizer: the names of its state and the function that computes one step."""
 
     states: Callable[[Mapping[str, Any]], list[str]]
-    """Returns the names of the state. "step" is a number; other entries have the shape of the parameter."""
+    """Returns the names of the state, given the optimizer's options. "step" is a number; other entries have the shape
+    of the parameter.
+    """
     update: Update
-    """Computes new values from (graph, options, values, gradient, rate, states), and updates `states` in place."""
+    """Computes new parameter values from (graph, options, values, gradient, rate, states), and updates `states` in
+    place.
+    """
 
 
 def _decayed(options: Mapping[str, Any], values: Tensor, gradient: Tensor) -> Tensor:
@@ -43,7 +47,7 @@ def _sgd(
     gradient = _decayed(options, values, gradient)
     momentum = float(options["momentum"])
     if momentum:
-        # PyTorch's first momentum buffer is the gradient itself, so dampening begins with the second step.
+        # PyTorch initializes the momentum buffer with the gradient itself, so dampening begins in the second step.
         first = g.equal(states["step"], 0.0)
         damped = gradient * (1.0 - float(options["dampening"]))
         moved = states["momentum_buffer"] * momentum + damped
@@ -74,7 +78,7 @@ def _adam(
 
 
 def _correction(g: Graph, beta: float, step: Tensor) -> Tensor:
-    """Compute 1 - beta^step as -2 sinh(a / 2) exp(a / 2) with a = step log(beta); the difference would lose digits."""
+    """Compute 1 - beta^step without losing digits, as -2 sinh(a / 2) exp(a / 2) with a = step log(beta)."""
     if not beta:
         return g.constant(1.0, (), step.dtype)
     half = g.maximum(step * (math.log(beta) / 2), -40.0)
@@ -115,7 +119,7 @@ RULES[torch.optim.AdamW] = RULES[torch.optim.Adam]
 
 
 def rule_of(optimizer: torch.optim.Optimizer) -> Rule:
-    """Return the update rule of an optimizer; raise UnsupportedError if it is not supported."""
+    """Return the update rule of an optimizer. Raise UnsupportedError if the optimizer is not supported."""
     if type(optimizer) not in RULES:
         known = ", ".join(sorted(kind.__name__ for kind in RULES))
         raise UnsupportedError(
@@ -128,7 +132,7 @@ def rule_of(optimizer: torch.optim.Optimizer) -> Rule:
 def stepped(
     g: Graph, rule: Rule, options: Mapping[str, Any], values: Tensor, gradient: Tensor, rate: Tensor, states: States
 ) -> tuple[Tensor, States]:
-    """Return a parameter's values and state after one step; float16 and bfloat16 are updated in float32."""
+    """Return a parameter's values and state after one step. float16 and bfloat16 parameters are updated in float32."""
     dtype = values.dtype
     wide = float32 if dtype.itemsize == 2 else dtype
     values, slope = (x if x.dtype == wide else g.cast(x, wide) for x in (values, gradient))
@@ -140,7 +144,7 @@ def stepped(
 def moved(
     g: Graph, rule: Rule, options: Mapping[str, Any], variable: Tensor, gradient: Tensor, rate: Tensor, kept: States
 ) -> list[Operation]:
-    """Return the assignments of one step of one parameter, whose state is in the variables `kept`."""
+    """Return the assignments of one step of one parameter. The variables `kept` hold the state of the parameter."""
     states = {name: g.read(state) for name, state in kept.items()}
     result, states = stepped(g, rule, options, g.read(variable), gradient, rate, states)
     return [*(g.assign(kept[name], states[name]) for name in kept), g.assign(variable, result)]

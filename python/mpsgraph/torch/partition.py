@@ -1,9 +1,9 @@
 """Partition of AOTAutograd's joint graph into a forward and a backward graph that share few tensors.
 
-PyTorch's default partition saves every tensor that the backward graph reads. Before it runs, views and cheap operations
-whose results the forward graph would not write to memory are repeated in the backward graph, and operands that
-mpsgraph's gradients do not read are removed. After it, images are saved with channels last, the layout of the kernels
-on both sides.
+PyTorch's default partition saves every tensor that the backward graph reads. Before the default partition runs, this
+module changes the joint graph in two ways. Views and cheap operations whose results the forward graph would not write
+to memory are repeated in the backward graph. Operands that mpsgraph's gradients do not read are removed. After the
+partition, images are saved with channels last, the layout that the kernels of both graphs use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torch._functorch.partitioners import default_partition
 
 from . import importer
 
-# Operations that return the same numbers in another shape or order; they cost nothing where the result is read.
+# Operations that return the same elements in another shape or order. They cost nothing when an operation reads the
+# result.
 _VIEWS = {
     "alias", "clone", "detach", "expand", "permute", "reshape", "squeeze", "t", "transpose", "unsqueeze", "view",
     "_unsafe_view",
@@ -25,18 +26,18 @@ _VIEWS = {
 # Operations that select a part of a tensor, such as a slice of a parameter.
 _PARTS = {"narrow", "select", "slice"}
 _MADE = {"arange", "full", "full_like", "iota", "ones", "ones_like", "scalar_tensor", "zeros", "zeros_like"}
-# Cheap element-wise operations; the kernels around them read and write the same memory in any case.
+# Cheap element-wise operations. They are fused into operations that read and write the same memory in any case.
 _CHEAP = {
     "_to_copy", "abs", "add", "bitwise_and", "bitwise_not", "bitwise_or", "clamp", "clamp_min", "clamp_max", "div",
     "eq", "ge", "gt", "le", "logical_and", "logical_not", "logical_or", "lt", "masked_fill", "maximum", "minimum",
     "mul", "ne", "neg", "reciprocal", "relu", "rsqrt", "rsub", "sqrt", "sub", "where",
 }  # fmt: skip
-# Operations that read their operands from memory, so that the forward graph must write them.
+# Operations that read their operands from memory, so that the forward graph must write these operands to memory.
 _HEAVY = {
     "addmm", "baddbmm", "bmm", "convolution", "mm", "_scaled_dot_product_flash_attention_for_cpu",
 }  # fmt: skip
 _POOLINGS = {"avg_pool2d", "max_pool2d_with_indices"}
-# Operations whose resulting images have the channel layout of their operands.
+# Operations whose image results have the channel layout of their operands.
 _FOLLOWING = _CHEAP | {
     "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training", "bernoulli", "cat", "clone",
     "constant_pad_nd", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "native_dropout", "sigmoid",
@@ -49,8 +50,8 @@ _TO_LAST, _TO_SECOND = [0, 2, 3, 1], [0, 3, 1, 2]
 def partition(
     joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
-    """Partition a joint graph into a forward and a backward graph; used as AOTAutograd's partition_fn."""
-    # If torch.utils.checkpoint has marked what to recompute, that choice stands.
+    """Partition a joint graph into a forward and a backward graph. AOTAutograd calls it as its partition_fn."""
+    # If torch.utils.checkpoint has marked which nodes to recompute, its choice is kept.
     if not any("recompute" in node.meta for node in joint.graph.nodes):
         _forget_what_is_not_read(joint.graph)
         _Again(joint.graph).do()
@@ -77,7 +78,7 @@ def _is_open(tensor: torch.Tensor) -> bool:
 
 
 def _forget_what_is_not_read(graph: torch.fx.Graph) -> None:
-    """Replace operands that mpsgraph's gradients do not read, such as the indices of max pooling, by constants."""
+    """Replace operands that mpsgraph's gradients do not read, such as the indices of max pooling, with constants."""
     for node in list(graph.nodes):
         if "backward" not in _name_of(node) or any(_is_open(n.meta["val"]) for n in _tensors(node)):
             continue
@@ -103,7 +104,10 @@ def _forward_part(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def _changed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """Return the inputs that the program writes to, such as buffers; the backward graph would see their new values."""
+    """Return the inputs that the program writes to, such as buffers.
+
+    Operations on these inputs cannot be repeated in the backward graph, which would read the new values.
+    """
     given = [node for node in graph.nodes if node.op == "placeholder"]
     said = next(iter(reversed(graph.nodes))).meta.get("desc")
     if said is None:
@@ -113,7 +117,9 @@ def _changed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 
 class _Again:
-    """Repeats views and cheap operations of the forward graph for their users in the backward graph."""
+    """Repeats views and cheap operations of the forward graph in the backward graph, so that their results are not
+    saved.
+    """
 
     FAR = 8
 
@@ -127,7 +133,7 @@ class _Again:
             users = self.behind(node)
             if not users or not isinstance(node.meta.get("val"), torch.Tensor) or not self.is_free(node):
                 continue
-            with self.graph.inserting_before(min(users)):  # the first user: nodes compare by position
+            with self.graph.inserting_before(min(users)):  # Nodes compare by position, so min returns the first user.
                 again = self.graph.node_copy(node, lambda n: n)
             again.meta = {**node.meta, "partitioner_tag": "is_backward"}
             for user in users:
@@ -137,12 +143,13 @@ class _Again:
         return [user for user in node.users if user not in self.inside and user is not self.output]
 
     def is_free(self, node: torch.fx.Node, far: int = 0) -> bool:
-        """Return whether repeating a node requires no additional saved tensors, or no more memory."""
+        """Return whether a node can be repeated in the backward graph without saving more tensors or more memory."""
         name = _name_of(node)
         if name in _VIEWS and far == 0:
             return self.is_there(_seen(node), self.FAR) or _seen(node).op != "placeholder"
         if name in _CHEAP and any(_name_of(user) in _HEAVY | _VIEWS for user in node.users if user in self.inside):
-            return False  # the forward graph writes the result anyway
+            # The forward graph writes the result to memory in any case, so repeating the node saves nothing.
+            return False
         return name in _VIEWS | _PARTS | _MADE | _CHEAP and all(self.is_there(n, far) for n in _tensors(node))
 
     def is_there(self, node: torch.fx.Node, far: int) -> bool:
@@ -152,14 +159,14 @@ class _Again:
 
 
 def _seen(node: torch.fx.Node) -> torch.fx.Node:
-    """Return the node whose values a chain of views shows."""
+    """Return the node that a chain of views starts from."""
     while _name_of(node) in _VIEWS:
         node = next(_tensors(node))
     return node
 
 
 def _keep_channels_last(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> None:
-    """Pass images that only the backward graph reads to it with channels last."""
+    """Save images for the backward graph with channels last, and convert them back in the backward graph."""
     images = _images(forward.graph)
     (output,) = (node for node in forward.graph.nodes if node.op == "output")
     given = {node.name: node for node in backward.graph.nodes if node.op == "placeholder"}
@@ -175,7 +182,7 @@ def _keep_channels_last(forward: torch.fx.GraphModule, backward: torch.fx.GraphM
         there.meta.pop("tensor_meta", None)
         with backward.graph.inserting_after(there):
             turned = backward.graph.call_function(torch.ops.aten.permute.default, (there, _TO_SECOND))
-        with backward.graph.inserting_after(turned):  # PyTorch's views require contiguous memory
+        with backward.graph.inserting_after(turned):  # PyTorch's view operations require contiguous memory.
             back = backward.graph.call_function(
                 torch.ops.aten.clone.default, (turned,), {"memory_format": torch.contiguous_format}
             )
@@ -187,7 +194,9 @@ def _keep_channels_last(forward: torch.fx.GraphModule, backward: torch.fx.GraphM
 
 
 def _images(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """Return the nodes whose images the compiler keeps channels last: convolutions and what follows them."""
+    """Return the nodes whose images the compiler stores with channels last: convolutions and operations that follow
+    them.
+    """
     found: set[torch.fx.Node] = set()
     for node in graph.nodes:
         value, name = node.meta.get("val"), _name_of(node)

@@ -1,9 +1,9 @@
 """LSTM, GRU and RNN in graphs captured by Dynamo: each layer becomes one operation, forward and backward.
 
-PyTorch would decompose LSTM into an operation of oneDNN, and the others into single steps. Before AOTAutograd derives
-gradients, calls of `torch.lstm` and the like are replaced by operations of the mpsgraph namespace, each for one layer
-in one direction; PyTorch's own operations connect the layers. `aten/recurrent.py` translates the new operations. Calls
-with projections or packed sequences are not replaced.
+PyTorch would decompose LSTM into an operation of oneDNN, and GRU and RNN into single time steps. Before AOTAutograd
+derives gradients, calls of `torch.lstm`, `torch.gru` and the RNN functions are replaced with operations of the mpsgraph
+namespace, each for one layer in one direction; PyTorch's own operations connect the layers. `aten/recurrent.py`
+translates the new operations. Calls with projections or packed sequences are not replaced.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def _rnn(x: Any, h: Any, inputs: Any, recurrent: Any, bias: Any, activation: str
 
 
 def _derived(layer: Callable[..., Any], incoming: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients of a layer with respect to its tensor arguments, given those of its leading results."""
+    """Return the gradients of a layer with respect to its tensor arguments.
+
+    `incoming` holds the gradients of the layer's leading results.
+    """
     with torch.enable_grad():
         copies = [x.detach().requires_grad_() if isinstance(x, torch.Tensor) else x for x in given]
         pairs = [(y, d) for y, d in zip(layer(*copies), incoming, strict=False) if d is not None]
@@ -108,7 +111,7 @@ for _name, _function in (
 
 
 def _results(*gates: int) -> Callable[..., tuple[Any, ...]]:
-    """Return a shape function whose results over time are `gates` times as wide as the state."""
+    """Return a shape function for results over time whose widths are the given multiples of the state's width."""
 
     def made(x: Any, h: Any, *given: Any) -> tuple[Any, ...]:
         return tuple(x.new_empty((x.shape[0], x.shape[1], count * h.shape[1])) for count in gates)
@@ -130,7 +133,10 @@ for _name, _fake in (
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-    """Save the operands and all results; only the backward pass uses gates, and sums before activations."""
+    """Save the operands and all results for the backward pass.
+
+    Gates and sums before activations are results that only the backward pass uses.
+    """
     ctx.set_materialize_grads(False)
     ctx.flags = [x for x in inputs if not isinstance(x, torch.Tensor)]
     ctx.count = len(output)
@@ -162,7 +168,10 @@ for _name, _backward in (("lstm", _lstm_backward), ("gru", _gru_backward), ("rnn
 
 
 Layer = Callable[[torch.Tensor, list[torch.Tensor], list[torch.Tensor], bool], tuple[torch.Tensor, list[torch.Tensor]]]
-"""Runs one layer: (inputs over time, first states, weights and biases, reverse) -> (outputs, [each state over time]).
+"""Function that runs one layer.
+
+Its arguments are (inputs over time, initial states, weights and biases, reverse). It returns the outputs and, for each
+state, the state over time.
 """
 
 
@@ -170,7 +179,7 @@ def _layers(
     layer: Layer, x: Any, firsts: Sequence[Any], parameters: Sequence[Any], biases: bool, layers: int, dropout: float,
     training: bool, both: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Run all layers of a call; return the outputs and the last of each state, as torch.lstm does."""
+    """Run all layers of a call. As torch.lstm does, return the outputs and the last value of each state."""
     each, ways = 4 if biases else 2, 2 if both else 1
     x = x.transpose(0, 1) if batch_first else x
     ends: list[list[Any]] = []
@@ -233,7 +242,9 @@ _IN_LAYERS: dict[Any, Callable[..., tuple[Any, ...]]] = {
 
 
 def in_layers(module: torch.fx.GraphModule) -> None:
-    """Replace recurrent calls in a graph from Dynamo by the operations defined above, where these support them."""
+    """Replace recurrent calls in a graph from Dynamo with the operations defined above, where these operations support
+    them.
+    """
     changed = False
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in _IN_LAYERS and _is_plain(node):
@@ -244,7 +255,7 @@ def in_layers(module: torch.fx.GraphModule) -> None:
 
 
 def _is_plain(node: torch.fx.Node) -> bool:
-    """Return whether a call has a batch on the CPU, no projection and no packed sequence.
+    """Return whether a call has a batch axis, tensors on the CPU, no projection and no packed sequence.
 
     A call with a packed sequence is recognized by its second operand, the batch sizes.
     """

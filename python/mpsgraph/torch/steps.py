@@ -1,8 +1,9 @@
 """A PyTorch training step as one executable that works on PyTorch's own parameters, buffers and optimizer state.
 
-The executable reads them in place, and writes new values to memory that then takes the place of theirs. Between steps,
-everything is therefore in PyTorch: `state_dict`, `load_state_dict`, schedulers and other loops work as usual. `Trainer`
-instead keeps them in mpsgraph, in layouts that its kernels prefer, and is faster for models with convolutions.
+The executable reads these tensors in place. It writes new values to other memory, which then becomes the memory of the
+PyTorch tensors. Between steps, all values are therefore in PyTorch, and `state_dict`, `load_state_dict`, schedulers and
+other training loops work as usual. `Trainer` instead stores the values in mpsgraph, in layouts that its kernels prefer,
+and is faster for models with convolutions.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ class _Changing:
 
 @dataclass
 class _Built:
-    """The step for one set of input shapes: the executable, the source of each feed, and the tensors it changes."""
+    """A step compiled for one set of input shapes: the executable, its feeds, and the tensors it changes."""
 
     executable: Executable
     sources: list[Any]
-    """For each feed, a PyTorch tensor, the index of an input, or the parameter group whose rate is fed."""
+    """For each feed: a PyTorch tensor, the index of an input, or the parameter group whose learning rate is fed."""
     changing: list[_Changing]
 
 
 class CompiledStep:
     """A compiled training step, as returned by `compile_step`.
 
-    Call it with inputs and labels to make one step. Each new set of input shapes and dtypes is exported and compiled
-    once.
+    Call the object with inputs and labels to make one step. Each new set of input shapes and dtypes is exported and
+    compiled once.
 
     Args:
         module: Module to train, in training or evaluation mode.
         loss: Function (outputs, *labels) that returns a scalar.
         optimizer: SGD, Adam, AdamW or RMSprop of torch.optim, over parameters of the module.
-        device: Device to run on. None means the default device.
+        device: Device to run on. Defaults to None, which selects the default device.
         seed: Seed of the random numbers in the step.
 
     Attributes:
@@ -110,9 +111,9 @@ class CompiledStep:
         self._built: dict[Any, _Built] = {}
 
     def _state(self, name: str, key: str) -> torch.Tensor:
-        """Return a tensor of the optimizer's state, initially zeros.
+        """Return a tensor of the optimizer's state. If there is none, it is created with zeros.
 
-        PyTorch's SGD keeps no step count, so it is kept here.
+        PyTorch's SGD does not store a step count, so the step count is stored in this object.
         """
         parameter = self._tensors[name]
         kept = self.optimizer.state[parameter]

@@ -1,7 +1,7 @@
-"""Exchange of tensors with PyTorch; contiguous memory is shared, not copied.
+"""Exchange of tensors with PyTorch. Contiguous memory is shared instead of copied.
 
-Where PyTorch provides DLPack functions in C, one run exchanges all its tensors at once through them. Short runs use
-PyTorch's threads, which would otherwise occupy the cores that mpsgraph needs.
+If PyTorch provides DLPack functions in C, one call exchanges all tensors of a run through them. Short runs use
+PyTorch's threads, because these threads would otherwise occupy the cores that mpsgraph needs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _TOKEN = np.zeros(0, np.float32)
 
 
 def as_array(tensor: torch.Tensor | None) -> Any:
-    """Return an array that shares the tensor's memory; a tensor that is not contiguous is copied.
+    """Return an array that shares the tensor's memory. A tensor that is not contiguous is copied.
 
-    NumPy has no bfloat16, which is therefore exchanged through DLPack.
+    NumPy has no bfloat16, so bfloat16 tensors are exchanged through DLPack.
     """
-    if tensor is None:  # the token that orders side effects is never read
+    if tensor is None:  # None is the token that orders side effects, whose value is never read.
         return _TOKEN
     plain = tensor.detach().contiguous()
     if plain.is_conj() or plain.is_neg():
@@ -38,14 +38,16 @@ def as_array(tensor: torch.Tensor | None) -> Any:
 
 def as_tensor(array: Any) -> torch.Tensor:
     """Return a tensor that shares an array's memory."""
-    found: torch.Tensor = torch.from_dlpack(array.__dlpack__())  # given a capsule, PyTorch makes no further calls
+    # PyTorch calls no other methods if it is given a capsule.
+    found: torch.Tensor = torch.from_dlpack(array.__dlpack__())
     return found
 
 
 def _team() -> tuple[int, int] | None:
-    """Return the functions that start PyTorch's OpenMP threads, or None if it does not use GNU OpenMP.
+    """Return the addresses of the OpenMP functions that start PyTorch's threads, or None if PyTorch does not use GNU
+    OpenMP.
 
-    These threads wait busily for the next loop.
+    Between loops, these threads spin instead of sleeping.
     """
     bundled = sorted(str(path) for path in Path(torch.__file__).parent.joinpath("lib").glob("libgomp*"))
     for name in [*bundled, "libgomp.so.1"] if sys.platform == "linux" else []:
@@ -60,7 +62,7 @@ def _team() -> tuple[int, int] | None:
 
 
 def _exchange() -> TensorExchange | None:
-    """Return the exchange through PyTorch's DLPack functions in C, or None if it has none (before 2.10)."""
+    """Return an exchange that uses PyTorch's DLPack functions in C, or None if PyTorch has none (before 2.10)."""
     try:
         return TensorExchange((torch.Tensor, torch.nn.Parameter), ["is_conj", "is_neg"], as_array, _team())
     except UnsupportedError:
@@ -71,9 +73,9 @@ _EXCHANGE = _exchange()
 
 
 def run(executable: Executable, tensors: Sequence[Any], places: list[int]) -> list[torch.Tensor]:
-    """Run an executable on PyTorch tensors, and return tensors over its result buffers.
+    """Run an executable on PyTorch tensors. Return tensors that share the memory of its results.
 
-    `places` holds the index of the tensor for each feed.
+    `places` holds, for each feed, the index of its tensor in `tensors`.
     """
     if _EXCHANGE is not None:
         found: list[torch.Tensor] = _EXCHANGE.run(executable, tensors, places)

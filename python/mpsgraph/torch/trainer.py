@@ -1,7 +1,7 @@
 """Training of a PyTorch module with one executable per step: forward pass, gradients and optimizer update.
 
-torch.export provides the forward pass, the graph derives the gradients, and the optimizer's formula follows.
-Parameters, buffers and the optimizer's state live in variables of the graph until `sync` copies them back.
+torch.export provides the forward pass, the graph derives the gradients, and the optimizer's formula computes the
+update. Variables of the graph store parameters, buffers and the optimizer's state until `sync` copies them back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tensors import as_array, as_tensor
 
 
 class _Built:
-    """The step for one set of input shapes: its placeholders, loss and assignments."""
+    """A training step for one set of input shapes: its placeholders, loss and assignments."""
 
     def __init__(self, feeds: list[Tensor], rates: list[Tensor], loss: Tensor, updates: list[Operation]) -> None:
         self.feeds, self.rates, self.loss, self.updates = feeds, rates, loss, updates
@@ -33,13 +33,13 @@ class _Built:
 class Trainer:
     """Trainer of a PyTorch module, with one executable per step: forward pass, gradients and optimizer update.
 
-    Between steps the weights live in mpsgraph; `sync` copies them and the optimizer's state back to PyTorch.
+    Between steps, mpsgraph stores the weights and the optimizer's state; `sync` copies them back to PyTorch.
 
     Args:
-        module: Module to train, in the mode (training or evaluation) in which it is to be trained.
+        module: Module to train. The step uses the mode (training or evaluation) that the module is in.
         loss: Function (outputs, *labels) on PyTorch tensors that returns a scalar.
         optimizer: SGD, Adam, AdamW or RMSprop of torch.optim, over parameters of the module.
-        device: Device to run on. None means the default device.
+        device: Device to run on. Defaults to None, which selects the default device.
         seed: Seed of dropout and other random numbers, which come from Philox and differ from PyTorch's. Defaults to 0.
 
     Attributes:
@@ -85,7 +85,7 @@ class Trainer:
         self.graph = Graph(seed=seed)
         self._on: DeviceGraph = self.graph.on(device)
         self._step = Step(module, loss)
-        # Tied tensors are stored under their first name.
+        # A tensor with several names (a tied parameter) is stored under its first name.
         everything = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         self._first = names_of(module)
         self._tensors = {name: everything[name] for name in dict.fromkeys(self._first.values())}
@@ -102,13 +102,15 @@ class Trainer:
     # --- building --------------------------------------------------------------------------------------------------
 
     def _variable(self, name: str) -> Tensor:
-        """Return the variable of a parameter or buffer, created with the value in the module."""
+        """Return the variable of a parameter or buffer. A new variable is initialized with the value in the module."""
         if name not in self._variables:
             self._variables[name] = self.graph.variable(as_array(self._tensors[name]), name=name)
         return self._variables[name]
 
     def _kept(self, name: str, options: Any) -> dict[str, Tensor]:
-        """Return the variables of a parameter's optimizer state, created from PyTorch's state if there is one."""
+        """Return the variables of a parameter's optimizer state. New variables are initialized from PyTorch's state, if
+        any.
+        """
         if name not in self._states:
             parameter = self._tensors[name]
             has = self.optimizer.state.get(parameter, {})
@@ -143,7 +145,10 @@ class Trainer:
         return _Built(found.feeds, rates, found.value, updates)
 
     def _rate_dtype(self, names: list[str]) -> str:
-        """Return float64 for groups with a float64 parameter, since PyTorch's rates are Python floats; else float32."""
+        """Return float64 for groups with a float64 parameter, and float32 for all others.
+
+        PyTorch's learning rates are Python floats, which have the precision of float64.
+        """
         return "float64" if any(self._tensors[name].dtype == torch.float64 for name in names) else "float32"
 
     def _refuse_what_is_fixed(self) -> None:
@@ -224,9 +229,10 @@ class Trainer:
         return _tensor(self._on.variable_value(self._variables[name]), self._tensors[name])
 
     def sync(self) -> None:
-        """Copy the weights to the module and the optimizer's state to the optimizer, after all steps so far.
+        """Copy the weights to the module and the optimizer's state to the optimizer, after waiting for all steps so
+        far.
 
-        Both remain ordinary PyTorch objects, which can be saved or trained further.
+        The module and the optimizer remain ordinary PyTorch objects, which can be saved or trained further.
 
         Example:
             >>> import pytest; torch = pytest.importorskip("torch")
@@ -244,7 +250,9 @@ class Trainer:
             state = self.optimizer.state[self._tensors[name]]
             for key, variable in kept.items():
                 if key == "step" and isinstance(self.optimizer, torch.optim.SGD):
-                    continue  # PyTorch's SGD has no step count: it takes a momentum buffer as proof of an earlier step
+                    # PyTorch's SGD stores no step count. It takes the presence of a momentum buffer to mean that there
+                    # was an earlier step.
+                    continue
                 state[key] = _tensor(self._on.variable_value(variable), None)
 
     def load(self) -> None:

@@ -39,8 +39,9 @@ def _shifted(step: Step, y: Value, axis: int, first: Value) -> Value:
 
 @lowers(*_RUNNING)
 def running(step: Step, x: Value) -> Value:
-    """Compute the cumulative result x_0 ∘ ... ∘ x_i for each index i, where ∘ is the operation. Exclusive results omit
-    x_i.
+    """Compute the cumulative result x_0 ∘ ... ∘ x_i for each index i, where ∘ is the operation.
+
+    Exclusive results omit x_i.
     """
     axis, reverse = step.axis(), bool(step["reverse"])
     x = jnp.asarray(x)

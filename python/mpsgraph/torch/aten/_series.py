@@ -1,7 +1,7 @@
 """Chebyshev coefficients of special functions, and evaluation of polynomials and Chebyshev series.
 
-The coefficients were computed with mpmath to 40 digits; each series ends where its terms fall below float64 precision.
-Coefficients that the JAX frontend also uses are in interchange/approximations.py.
+The coefficients were computed with mpmath to 40 digits. Each series ends where its terms fall below float64 precision.
+Coefficients that the JAX frontend uses as well are in interchange/approximations.py.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ def chebyshev(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     return x * b0 - b1 + coefficients[0]
 
 
-# Chebyshev series of the Bessel functions of orders 0 and 1 and of Airy's Ai, with the argument of each series:
-# J and Y: below x = 8 in 2 (x / 8)^2 - 1; above, through P and Q in 2 (8 / x)^2 - 1.
-# I: below x = 8, exp(-x) I(x) in x / 4 - 1; above, exp(-x) sqrt(x) I(x) in 16 / x - 1.
-# K: below x = 2 in 2 (x / 2)^2 - 1; above, exp(x) sqrt(x) K(x) in 4 / x - 1.
-# Ai: for |x| > 2 in 2 z0 / z - 1, where z = 2/3 |x|^(3/2) and z0 is z at x = 2.
+# Chebyshev coefficients of the Bessel functions of orders 0 and 1 and of Airy's Ai, with the arguments of the series:
+#
+# - J and Y: below x = 8, series in 2 (x / 8)^2 - 1. Above, P and Q are series in 2 (8 / x)^2 - 1.
+# - I: below x = 8, exp(-x) I(x) is a series in x / 4 - 1. Above, exp(-x) sqrt(x) I(x) is a series in 16 / x - 1.
+# - K: below x = 2, series in 2 (x / 2)^2 - 1. Above, exp(x) sqrt(x) K(x) is a series in 4 / x - 1.
+# - Ai: for |x| > 2, series in 2 z0 / z - 1, where z = 2/3 |x|^(3/2) and z0 is z at x = 2.
 J0_NEAR = (
     0.15772797147489012, -0.008723442352852221, 0.2651786132033368, -0.37009499387264977, 0.15806710233209725,
     -0.034893769411408884, 0.004819180069467605, -0.00046062616620627504, 3.246032882100508e-05,

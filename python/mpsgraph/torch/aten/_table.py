@@ -1,8 +1,8 @@
 """The table of ATen translations, and the view of a call that each translation receives.
 
-`@aten("relu")` registers a translation for all overloads of an operation. It receives the call, and the arguments of
-the ATen schema with graph tensors in place of PyTorch tensors. It rejects arguments that it does not support with
-`Call.refuse`: torch.compile then runs the call in PyTorch, and the other entry points raise the error.
+`@aten("relu")` registers a translation for all overloads of an operation. The translation receives the call, and the
+arguments of the ATen schema with graph tensors in place of PyTorch tensors. It rejects arguments that it does not
+support with `Call.refuse`. torch.compile then runs the call in PyTorch; `Trainer` and `compile_step` raise the error.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ def composed(*names: str) -> Callable[[Function], Function]:
 
 
 def function_of(target: Any) -> Function | None:
-    """Return the translation of an operator overload, or None if there is none, as for out= overloads."""
+    """Return the translation of an operator overload, or None if there is none.
+
+    Overloads with an out= argument have no translation.
+    """
     if target is torch.ops.higher_order.with_effects:
         return _FUNCTIONS["with_effects"]
     if not isinstance(target, torch._ops.OpOverload) or "out" in target._overloadname:
@@ -111,13 +114,15 @@ class Call:
     g: Graph
     name: str
     result: Any
-    """Meta tensor of the result, or several of them, with shape and dtype."""
+    """Meta tensor with the shape and dtype of the result, or a sequence of them if there are several results."""
     arguments: tuple[Any, ...]
-    """Arguments of the call, with meta tensors in place of tensors."""
+    """Arguments of the call. Tensors are replaced with meta tensors."""
     differentiated: bool = False
-    """True if the graph differentiates this call itself, False if PyTorch has already derived the gradients."""
+    """True if the graph differentiates this call, and False if PyTorch has already derived the gradients."""
     trace: Callable[[Call, Function, tuple[Any, ...], dict[str, Any]], Any] | None = None
-    """Traces a PyTorch function and adds its operations; set by the importer, which depends on this module."""
+    """Traces a PyTorch function and adds its operations to the graph. The importer sets it, because it depends on this
+    module.
+    """
     picked: set[Any] | None = None
     """Indices of the results that are used, or None if unknown."""
 
@@ -146,7 +151,7 @@ class Call:
         return self.g.constant(kind(value), tuple(shape), dtype)
 
     def promoted(self, *values: Any) -> list[Any]:
-        """Return operands in the dtype that PyTorch's type promotion gives all arguments of the call."""
+        """Convert operands to the dtype that PyTorch's type promotion yields for all arguments of the call."""
         given = [v for v in self.arguments if isinstance(v, (torch.Tensor, bool, int, float, complex))]
         kind = torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
         _, common = torch._prims_common.elementwise_dtypes(*given, type_promotion_kind=kind)
@@ -155,13 +160,14 @@ class Call:
     def traced(self, function: Function, *arguments: Any, **named: Any) -> Any:
         """Trace a PyTorch function for graph tensors, add the operations it executes, and return its results."""
         if self.trace is None:
-            self.refuse("translations written in PyTorch cannot be traced in this context")
+            self.refuse("this operation needs to be traced by PyTorch, which is not possible here")
         return self.trace(self, function, arguments, named)
 
     def derived(self, forward: Function, incoming: Tensor, *operands: Tensor) -> list[Tensor]:
-        """Return the gradients of forward(*operands) with respect to each operand, given the gradient of its result.
+        """Return the gradients of forward(*operands) with respect to each operand, given the gradient of the result.
 
-        Operands may depend on each other, so the gradients are derived for copies, which do not.
+        Some operands may be computed from others, so the gradients are derived for copies, which are independent of
+        each other.
         """
         copies = [self.g.identity(x) for x in operands]
         found = self.g.gradients(forward(*copies), copies, start=incoming)
@@ -176,12 +182,12 @@ class Call:
 
 
 def shape_of(x: Tensor) -> list[int]:
-    """Return the sizes of a tensor. They are all known, since imported PyTorch graphs are specialized by shape."""
+    """Return the sizes of a tensor. All are static, because imported PyTorch graphs are specialized by shape."""
     return list(x.shape or ())
 
 
 def pair(values: int | Sequence[int], count: int = 2) -> list[int]:
-    """Expand an int or a single value to one value per windowed axis; an empty sequence stays empty."""
+    """Expand an int or a sequence of one value to one value per windowed axis. Copy other sequences."""
     if isinstance(values, int):
         return [values] * count
     found = list(values)
@@ -191,8 +197,8 @@ def pair(values: int | Sequence[int], count: int = 2) -> list[int]:
 def stopped(call: Call, x: Tensor) -> Tensor:
     """Return x, with its gradient blocked if the graph differentiates the call.
 
-    Truncation has no gradient. Multiplying by a large power of two before it preserves every digit of numbers above
-    2^-76 (2^-847 in float64); smaller numbers become zero.
+    The gradient is blocked by truncation, which has no gradient. Before the truncation, x is multiplied by a large
+    power of two, which preserves every digit of numbers above 2^-76 (2^-847 in float64). Smaller numbers become zero.
     """
     if not call.differentiated:
         return x

@@ -10,7 +10,7 @@ from ..._core import Device, Tensor
 from ._table import Call, aten, shape_of
 
 IN_TILES = 64 * 64
-"""Scores per head from which CPU kernels compute gradients from the statistics of the forward pass.
+"""Number of scores per head from which CPU kernels compute gradients from the statistics of the forward pass.
 
 With fewer scores, and on other devices, the attention weights are recomputed (src/backends/cpu/matrix/attention.cpp).
 """
@@ -34,7 +34,7 @@ def scaled_dot_product_attention(
     if mask is not None and str(mask.dtype) == "bool":
         zero, least = call.cast(0.0, query.dtype), call.cast(-np.inf, query.dtype)
         mask = call.g.select(mask, zero, least)
-    # PyTorch aligns the causal mask with the first key. The graph's mask is the same if there are as many keys as
+    # PyTorch aligns the causal mask with the first key. The graph's mask is identical if there are as many keys as
     # queries.
     return call.g.scaled_dot_product_attention(
         query, key, value, mask, scale, causal=bool(causal), dropout=float(dropout)
@@ -56,14 +56,15 @@ def flash_attention(
 ) -> list[Tensor]:  # fmt: skip
     """Translate flash attention, which returns the result and, for each query, the log-sum-exp of its scores.
 
-    The log-sum-exp of a query that sees no key is 0.
+    If all keys of a query are masked, the log-sum-exp is 0.
     """
     g = call.g
     result, statistics = g._tensors(
         "scaled_dot_product_attention", _sources(query, key, value, attn_mask), training=True,
         **_said(call, query, dropout, causal, scale),
     )  # fmt: skip
-    largest, total = g.split(statistics, [1, 1], -1)  # (infinity, 1) for a query that sees no key
+    # The statistics are (infinity, 1) for a query whose keys are all masked.
+    largest, total = g.split(statistics, [1, 1], -1)
     zero, infinity = call.cast(0.0, largest.dtype), call.cast(np.inf, largest.dtype)
     logarithms = g.select(g.equal(largest, infinity), zero, g.logarithm(total) + largest)
     return [result, g.reshape(logarithms, shape_of(logarithms)[:-1])]
@@ -81,7 +82,8 @@ def flash_attention_backward(
         return [found[x] for x in sources[:3]]
     largest = g.reshape(logarithms, [*shape_of(logarithms), 1])
     one = g.broadcast_to(call.cast(1.0, largest.dtype), shape_of(largest))
-    statistics = g.concat([largest, one], -1)  # each weight is exp(score - largest) / one
+    # With these statistics, each attention weight is exp(score - largest) / one.
+    statistics = g.concat([largest, one], -1)
     operands = [*sources, incoming, result, statistics]
     return g._tensors("scaled_dot_product_attention_gradient", operands, mask_gradient=False, **said)
 
@@ -93,6 +95,6 @@ def _sources(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> 
 def _said(call: Call, query: Tensor, dropout: float, causal: bool, scale: float | None) -> dict[str, Any]:
     """Return the attributes of the graph's attention operation."""
     if dropout:
-        call.refuse("dropout is not supported")
+        call.refuse(f"dropout is not supported: set dropout_p to 0, got {dropout}")
     factor = float(scale) if scale is not None else shape_of(query)[-1] ** -0.5
     return {"scale": factor, "causal": bool(causal), "dropout": 0.0}

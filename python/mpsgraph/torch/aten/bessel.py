@@ -1,6 +1,6 @@
 """Translations of Bessel functions of orders 0 and 1 (plain, modified and scaled) and of Airy's Ai.
 
-Most are computed from Chebyshev series.
+Most of these functions are computed from Chebyshev series.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ Coefficients = tuple[float, ...]
 
 
 def _phase(g: Graph, x: Tensor, order: int) -> tuple[Tensor, Tensor]:
-    """Return (p cos - q sin, p sin + q cos) / sqrt(pi x / 2), which are J(x) and Y(x) for x above 8."""
+    """Return J(x) and Y(x) for x above 8.
+
+    They are (p cos t - q sin t) / sqrt(pi x / 2) and (p sin t + q cos t) / sqrt(pi x / 2), where t is x - pi / 4 for
+    order 0 and x - 3 pi / 4 for order 1, and p and q are Chebyshev series.
+    """
     far = g.maximum(x, 8.0)
     far = absent(g, g.is_infinite(far), far, 1e30)
     ratio = 8.0 / far
@@ -25,7 +29,7 @@ def _phase(g: Graph, x: Tensor, order: int) -> tuple[Tensor, Tensor]:
     at = g.square(ratio) * 2.0 - 1.0
     even, odd = chebyshev(at, p), chebyshev(at, q) * ratio
     sine, cosine = g.sin(far), g.cos(far)
-    # The cosine and sine of x - pi / 4 or x - 3 pi / 4, times sqrt(2), which the scale below compensates.
+    # The cosine and sine of t (x - pi / 4 or x - 3 pi / 4), times sqrt(2). The scale below divides by sqrt(2).
     turned = (sine - cosine, -sine - cosine) if order else (cosine + sine, sine - cosine)
     scale = g.reciprocal_square_root(far * math.pi)
     return (even * turned[0] - odd * turned[1]) * scale, (even * turned[1] + odd * turned[0]) * scale
@@ -47,7 +51,10 @@ def j1(g: Graph, x: Tensor) -> Tensor:
 
 
 def _second(g: Graph, x: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """Combine both ranges of a Bessel function of the second kind, which is -infinity at 0 and NaN below."""
+    """Select the values of a Bessel function of the second kind: `near` below 8, and `far` above.
+
+    The function is -infinity at 0 and NaN for negative x.
+    """
     found = g.select(g.less_than(x, 8.0), near, far)
     below = g.select(g.equal(x, 0.0), full(g, -math.inf, x), full(g, math.nan, x))
     return g.select(g.greater_than(x, 0.0), found, below)
@@ -69,7 +76,7 @@ def y1(g: Graph, x: Tensor) -> Tensor:
 
 
 def _scaled_first(g: Graph, size: Tensor, order: int) -> Tensor:
-    """Compute exp(-x) I(x) for x >= 0."""
+    """Compute exp(-x) I(x) for x >= 0, where I is the modified Bessel function of the given order."""
     near, far = (s.I1_NEAR, s.I1_FAR) if order else (s.I0_NEAR, s.I0_FAR)
     small, large = g.minimum(size, 8.0), g.maximum(size, 8.0)
     below = chebyshev(small / 4.0 - 1.0, near)
@@ -138,7 +145,7 @@ def k1e(g: Graph, x: Tensor) -> Tensor:
 
 @special("special_spherical_bessel_j0", primitive="spherical_bessel_j0")
 def spherical_j0(g: Graph, x: Tensor) -> Tensor:
-    """Compute sin(x) / x, near 0 by its series."""
+    """Compute sin(x) / x, using its power series near 0."""
     small = g.less_than(g.absolute(x), 0.5)
     square = g.square(g.select(small, x, full(g, 0, x)))
     near = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0 * (1.0 - square / 72.0)))
@@ -147,7 +154,7 @@ def spherical_j0(g: Graph, x: Tensor) -> Tensor:
     return g.select(small, near, g.select(infinite, full(g, 0, x), far))
 
 
-# Ai(0) and -Ai'(0), the coefficients of both Maclaurin series.
+# Ai(0) and -Ai'(0), the factors of the two Maclaurin series that make up Ai.
 _AT_ZERO, _SLOPE = 0.3550280538878172, 0.2588194037928068
 _BORDER = 2 / 3 * 2**1.5
 

@@ -72,7 +72,7 @@ def angle(call: Call, x: Tensor) -> Tensor:
 
 @aten("sgn")
 def sgn(call: Call, x: Tensor) -> Any:
-    """Compute x / |x|, which is 0 where x is 0."""
+    """Compute x / |x|. The result is 0 where x is 0."""
     g = call.g
     if not x.dtype.is_complex:
         return x if str(x.dtype) == "bool" else g.sign(x)

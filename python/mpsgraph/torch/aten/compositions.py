@@ -47,10 +47,13 @@ def weight_norm_backward(incoming: Any, v: Any, scale: Any, norms: Any, dim: int
 
 @composed("linalg_pinv")
 def pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """Compute the pseudoinverse from singular values; values below the larger tolerance count as zero."""
+    """Compute the pseudoinverse from singular values.
+
+    Singular values below the larger of the two tolerances count as zero.
+    """
     if not x.numel():
         return torch.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtype=x.dtype)
-    if hermitian:  # only the lower half is read
+    if hermitian:  # As in PyTorch, only the lower half of a Hermitian matrix is read.
         x = torch.tril(x) + torch.tril(x, -1).mT
     if rtol is None:
         rtol = 0.0 if atol is not None else max(x.shape[-2:]) * torch.finfo(x.dtype).eps
@@ -96,9 +99,10 @@ def segment_reduce(
 
 
 def _segments(x: Any, reduce: str, lengths: Any, offsets: Any, axis: int, initial: Any) -> Any:
-    """Reduce segments along an axis.
+    """Reduce segments of elements along an axis.
 
-    Returns the reduced segments, a mask (…, segments, elements) of the elements in each segment, and their number.
+    Returns the reduced segments, a mask of shape (…, segments, elements) that tells which elements each segment
+    contains, and the number of elements of each segment.
     """
     if lengths is not None:
         ends = torch.cumsum(lengths, -1)
@@ -149,7 +153,10 @@ def segment_reduce_backward(
 
 # --- histograms -------------------------------------------------------------------------------------------------------
 def _edges(x: Any, bins: int, low: Any, high: Any) -> Any:
-    """Return the edges of bins of equal width between low and high, or between the extrema of x if these are None."""
+    """Return the edges of bins of equal width between low and high.
+
+    If low and high are None, the bins span the range of x.
+    """
     if low is None:
         low, high = (torch.amin(x), torch.amax(x)) if x.numel() else (torch.zeros(()), torch.ones(()))
     else:
@@ -161,7 +168,7 @@ def _edges(x: Any, bins: int, low: Any, high: Any) -> Any:
 
 
 def _counted(x: Any, edges: list[Any], weight: Any, density: bool) -> Any:
-    """Count points (n, d) in the boxes between edges; the last box of each axis includes its upper edge."""
+    """Count points of shape (n, d) in the boxes between edges. The last box along each axis includes its upper edge."""
     boxes = [edge.numel() - 1 for edge in edges]
     inside, flat = torch.ones(x.shape[0], dtype=torch.bool), torch.zeros(x.shape[0], dtype=torch.int64)
     for axis, edge in enumerate(edges):

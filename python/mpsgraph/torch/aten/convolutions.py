@@ -50,7 +50,7 @@ def transposed(
     call: Call, x: Tensor, weight: Tensor, stride: Window, padding: Window, dilation: Window, groups: int,
     sizes: Sequence[int],
 ) -> Tensor:  # fmt: skip
-    """Compute a transposed convolution, which is the gradient of a convolution with respect to its data."""
+    """Compute a transposed convolution, the gradient of a convolution with respect to the convolution's input."""
     g, count = call.g, len(shape_of(weight)) - 2
     strides, dilations = pair(stride, count), pair(dilation, count)
     pads = [(p, p) for p in pair(padding, count)]

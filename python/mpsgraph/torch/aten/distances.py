@@ -22,7 +22,10 @@ def _norm(apart: Any, p: float) -> Any:
 
 
 def _slope(incoming: Any, apart: Any, distance: Any, p: float) -> Any:
-    """Return the gradient with respect to the differences, given that of the distances; it is 0 for a distance of 0."""
+    """Return the gradient with respect to the differences of rows, given the gradient with respect to the distances.
+
+    The gradient is 0 where the distance is 0.
+    """
     incoming, distance = incoming.unsqueeze(-1), distance.unsqueeze(-1)
     if p == 0:
         return torch.zeros_like(apart)

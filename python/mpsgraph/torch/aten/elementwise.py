@@ -12,7 +12,7 @@ from ..._core import Tensor
 from ...graph import Graph
 from ._table import Call, aten, stopped
 
-# Unary operations that the graph has under another name, computed in the dtype of the result.
+# Maps unary operations to graph methods with other names. They are computed in the dtype of the result.
 UNARY = {
     "abs": "absolute",
     "neg": "negative",
@@ -57,7 +57,8 @@ BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 def _unary(method: str) -> Callable[..., Tensor]:
     def function(call: Call, x: Tensor) -> Tensor:
-        x = x if method == "absolute" else call.cast(x, call.dtype)  # the result of abs is real for complex x
+        # abs of complex numbers has a real result, so its operand is not cast.
+        x = x if method == "absolute" else call.cast(x, call.dtype)
         if method == "relu" and not x.dtype.is_float:
             return call.g.maximum(x, 0)
         result: Tensor = getattr(call.g, method)(x)
@@ -302,7 +303,8 @@ def addcdiv(call: Call, x: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> T
 
 # --- functions whose plain formula loses digits -----------------------------------------------------------------------
 def log1p_of(g: Graph, x: Tensor) -> Tensor:
-    """Compute log(1 + x) as log(u) x / (u - 1) with the rounded u = 1 + x (Kahan), in which the error of u cancels.
+    """Compute log(1 + x) by Kahan's formula log(u) x / (u - 1), where u is 1 + x after rounding. The error of u
+    cancels.
 
     Where u is 1, the result is x.
     """
@@ -319,7 +321,7 @@ def log1p(call: Call, x: Tensor) -> Tensor:
 
 @aten("expm1")
 def expm1(call: Call, x: Tensor) -> Tensor:
-    """Compute exp(x) - 1, near 0 as 2 sinh(x / 2) exp(x / 2), because the difference would lose digits there."""
+    """Compute exp(x) - 1. Near 0, the difference would lose digits, so 2 sinh(x / 2) exp(x / 2) is used."""
     g, x = call.g, call.cast(x, call.dtype)
     near = g.less_than(g.absolute(x), 1.0)
     half = g.select(near, x * 0.5, call.cast(0.0, call.dtype))
@@ -336,10 +338,10 @@ def copysign(call: Call, x: Any, y: Any) -> Tensor:
 
 @aten("nextafter")
 def nextafter(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Compute the next float toward y by incrementing or decrementing the bits, which grow away from zero."""
+    """Compute the next float toward y by incrementing or decrementing the bits of x, which grow with its magnitude."""
     g = call.g
     if x.dtype.name != "float32":
-        call.refuse("only float32 is supported")
+        call.refuse(f"only float32 is supported, got {x.dtype.name}")
     x, y = (g.broadcast_to(v, call.shape) for v in (x, y))
     zero = g.equal(x, 0.0)
     bits = g.reinterpret_cast(g.select(zero, call.cast(1.0, x.dtype), x), "int32")
@@ -435,7 +437,7 @@ def threshold(call: Call, x: Tensor, limit: float, value: float) -> Tensor:
 
 @aten("_safe_softmax")
 def safe_softmax(call: Call, x: Tensor, axis: int, *_: Any, **__: Any) -> Tensor:
-    """Translate _safe_softmax, which is 0 in rows whose elements are all -infinity."""
+    """Translate _safe_softmax, whose result is 0 in rows in which all elements are -infinity."""
     g = call.g
     found = softmax(call, x, axis)
     if not x.shape:

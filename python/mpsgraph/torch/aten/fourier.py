@@ -1,6 +1,7 @@
 """Translations of Fourier transforms.
 
-PyTorch numbers the scalings: 0 for none, 1 for the square root of the number of points, 2 for the number of points.
+PyTorch numbers the scalings: 0 divides by nothing, 1 by the square root of the number of points, and 2 by the number of
+points.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def fft_c2c(call: Call, x: Tensor, axes: Sequence[int], scaling: int, forward: b
 
 @aten("_fft_r2c")
 def fft_r2c(call: Call, x: Tensor, axes: Sequence[int], scaling: int, onesided: bool) -> Tensor:
-    """Translate _fft_r2c; a one-sided transform keeps only half of the points of the last axis."""
+    """Translate _fft_r2c. A one-sided transform returns only the first half of the points along the last axis."""
     *others, last = _places(x, axes)
     how: Any = SCALINGS[scaling]
     if not onesided:

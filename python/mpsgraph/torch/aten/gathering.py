@@ -14,7 +14,7 @@ from ._table import Call, aten, composed, shape_of, stopped
 
 
 def from_front(call: Call, indices: Tensor, size: int) -> Tensor:
-    """Return indices with the negative ones, which count from the end, converted to count from the front."""
+    """Convert negative indices, which count from the end, to non-negative indices."""
     return call.g.select(call.g.less_than(indices, 0), indices + size, indices)
 
 
@@ -22,10 +22,10 @@ def from_front(call: Call, indices: Tensor, size: int) -> Tensor:
 def embedding(
     call: Call, weight: Tensor, indices: Tensor, padding: int = -1, by_frequency: bool = False, sparse: bool = False
 ) -> Tensor:
-    """Translate embedding. The padding index only affects the gradient: its row receives none."""
+    """Translate embedding. The padding index affects only the gradient: its row of the table receives no gradient."""
     if by_frequency or sparse:
-        call.refuse("scale_grad_by_freq and sparse gradients are not supported")
-    if padding >= 0:  # the row is read, but receives no gradient
+        call.refuse("scale_grad_by_freq=True and sparse=True are not supported")
+    if padding >= 0:  # The padding row is read, but receives no gradient.
         count = shape_of(weight)[0]
         fixed = call.g.reshape(call.g.constant(np.arange(count) == padding), [count, 1])
         weight = call.g.select(fixed, stopped(call, weight), weight)
@@ -33,7 +33,7 @@ def embedding(
 
 
 def as_vector(call: Call, x: Tensor) -> Tensor:
-    """Return a scalar as a vector of one element, for operations along an axis."""
+    """Return x, reshaped to one element if it is a scalar, for operations along an axis."""
     return x if x.shape else call.g.reshape(x, [1])
 
 
@@ -72,7 +72,8 @@ def scatter(call: Call, x: Tensor, axis: int, indices: Tensor, source: Any, **na
 def scattered(call: Call, x: Tensor, axis: int, indices: Tensor, source: Tensor, mode: str) -> Tensor:
     """Scatter elements along an axis.
 
-    If indices are smaller than x along other axes, only that leading part of x changes.
+    If the indices are smaller than x along other axes, only the part of x that starts at index 0 and has their size
+    changes.
     """
     g = call.g
     x, indices, source = (as_vector(call, v) for v in (x, indices, source))
@@ -103,7 +104,7 @@ def scatter_reduce(
     g, mode = call.g, MODES[reduce]
     neutral = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[mode]
     if not x.dtype.is_float and (mode in ("max", "min") or reduce == "mean"):
-        call.refuse("integers are only supported with sum and prod")
+        call.refuse("integers are supported only with reduce='sum' and reduce='prod'")
     indices = as_vector(call, indices)
     ones = g.constant(1, shape_of(indices), x.dtype)
     count = scattered(call, g.constant(0, shape_of(x), x.dtype), axis, indices, ones, "add")
@@ -142,7 +143,7 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 @composed("masked_scatter")
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
-    """Write the k-th element of the source at the k-th position that the mask selects."""
+    """Write the k-th element of the source to the k-th position that the mask selects."""
     shape = torch.broadcast_shapes(x.shape, mask.shape)
     x, mask = x.expand(shape), mask.expand(shape)
     if not source.numel():
@@ -166,10 +167,10 @@ def _is_mask(i: Tensor) -> bool:
 
 
 class _Places:
-    """Index tensors of some axes, prepared for the graph's gather_nd and scatter_nd.
+    """The index tensors of some axes, converted to index vectors for the graph's gather_nd and scatter_nd.
 
-    The indexed axes are moved to the front, and their indices are stacked to vectors. `out` and `back` are the axis
-    orders that bring the index axes of a result to PyTorch's position and back to the front.
+    The indexed axes are moved to the front, and their index tensors are stacked. The permutation `out` moves the index
+    axes of a result from the front to PyTorch's position, and `back` moves them to the front again.
     """
 
     def __init__(self, call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> None:
@@ -186,7 +187,7 @@ class _Places:
             for axis, i in zip(self.axes, given, strict=True)
         ]
         self.vectors = g.stack(parts, len(self.shape))
-        # As in PyTorch, the index axes take the place of the indexed axes if these are adjacent, and come first
+        # As in PyTorch, the index axes replace the indexed axes if the indexed axes are adjacent, and come first
         # otherwise.
         together = self.axes == list(range(self.axes[0], self.axes[0] + len(self.axes)))
         before, count = self.axes[0] if together else 0, len(self.shape)
@@ -228,7 +229,7 @@ def index_put(
         updates = g.transpose(updates, at.back)
     mode = "add" if accumulate else "set"
     if str(x.dtype) == "bool":
-        call.refuse("writing to a bool tensor is only supported with one mask and a scalar value")
+        call.refuse("writing to a bool tensor is supported only with a single mask and a scalar value")
     found = g.scatter_nd(updates, at.vectors, mode=mode, data=at.front(call, x), out_of_range="error")
     if at.order == list(range(len(at.order))):
         return found

@@ -1,6 +1,6 @@
-"""Translations of gradients that are ATen operations of their own.
+"""Translations of gradients for which ATen has separate operations.
 
-AOTAutograd puts them into backward graphs; PyTorch decomposes other gradients into plain operations.
+AOTAutograd uses these operations in backward graphs. PyTorch decomposes all other gradients into plain operations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def convolution_backward(
     dilation: Window, turned: bool, output_padding: Window, groups: int, wanted: Sequence[bool],
 ) -> list[Tensor | None]:  # fmt: skip
     g, count, sizes = call.g, len(shape_of(weight)) - 2, shape_of(x)
-    if len(sizes) == count + 1:  # the input has no batch axis
+    if len(sizes) == count + 1:  # The input has no batch axis, so one is added.
         incoming, x = g.expand_dims(incoming, 0), g.expand_dims(x, 0)
     to_x = to_weight = to_bias = None
     if wanted[0]:
@@ -103,7 +103,7 @@ def embedding_dense_backward(
     call: Call, incoming: Tensor, indices: Tensor, count: int, padding: int, by_frequency: bool
 ) -> Tensor:
     if by_frequency:
-        call.refuse("scale_grad_by_freq is not supported")
+        call.refuse("scale_grad_by_freq=True is not supported")
     g, size = call.g, shape_of(incoming)[-1]
     if padding >= 0:
         kept = g.expand_dims(g.not_equal(indices, padding), -1)
@@ -118,7 +118,7 @@ def threshold_backward(call: Call, incoming: Tensor, x: Tensor, limit: float) ->
 
 @composed("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
 def replication_pad_backward(incoming: Any, x: Any, pads: Sequence[int]) -> Any:
-    """Add the gradients of copied elements to the gradient of their source, one axis at a time."""
+    """Add the gradients of padded elements to the gradient of the element that they repeat, one axis at a time."""
     for i in range(len(pads) // 2):
         axis, size = x.dim() - 1 - i, x.shape[x.dim() - 1 - i]
         places = torch.clamp(torch.arange(incoming.shape[axis]) - pads[2 * i], 0, size - 1)

@@ -20,7 +20,7 @@ def mm(call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @aten("matmul")
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Translate matmul; a vector counts as a row on the left and as a column on the right."""
+    """Translate matmul. A vector x is treated as a row, and a vector y as a column."""
     rows = call.g.reshape(x, [1, *shape_of(x)]) if len(shape_of(x)) == 1 else x
     columns = call.g.reshape(y, [*shape_of(y), 1]) if len(shape_of(y)) == 1 else y
     return call.g.reshape(product(call, rows, columns), call.shape)
@@ -47,7 +47,7 @@ def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None) ->
     matrix = (
         call.g.swap_axes(weight, 0, 1)
         if len(shape_of(weight)) == 2
-        else call.refuse("a vector of weights is not supported, pass a matrix")
+        else call.refuse("weights must be a matrix, got a vector")
     )
     rows = x if len(sizes) == 2 else call.g.reshape(x, [-1, sizes[-1]])
     result = product(call, rows, matrix)

@@ -1,6 +1,6 @@
 """Translations of losses.
 
-PyTorch numbers the reductions: 0 for none, 1 for the mean, 2 for the sum.
+PyTorch numbers the reductions: 0 means no reduction, 1 the mean, and 2 the sum.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _reduced(call: Call, x: Tensor, reduction: int) -> Tensor:
 def _picked(
     call: Call, logarithms: Tensor, labels: Tensor, axis: int, weight: Tensor | None, reduction: int, ignored: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the negative log probabilities of the labels, weighted and reduced, and the total weight."""
+    """Return the weighted and reduced negative log probabilities of the labels, and the total weight."""
     g = call.g
     counts = g.not_equal(labels, ignored)
     safe = g.select(counts, labels, call.cast(0, labels.dtype))
@@ -55,14 +55,14 @@ def cross_entropy_loss(
     logarithms = g.log_softmax(x, axis)
     if labels.dtype.is_float:
         if weight is not None or smoothing:
-            call.refuse("weights and label smoothing are not supported with class probabilities")
+            call.refuse("class probabilities are supported only without class weights and label smoothing")
         sizes = [size for i, size in enumerate(shape_of(x)) if i != axis]
         losses = g.reshape(-g.reduction_sum(logarithms * labels, axis), sizes)
         if reduction != 1:
             return _reduced(call, losses, reduction)
         return g.reshape(g.mean(losses), ()) if losses.shape else losses
     if smoothing:
-        call.refuse("label smoothing is not supported")
+        call.refuse("label smoothing is not supported: use label_smoothing=0")
     return _picked(call, logarithms, labels, axis if rank > 1 else -1, weight, reduction, ignored)[0]
 
 
@@ -107,7 +107,8 @@ def binary_cross_entropy_with_logits(
     call: Call, x: Tensor, y: Tensor, weight: Tensor | None = None, positive: Tensor | None = None, reduction: int = 1
 ) -> Tensor:
     g = call.g
-    softened = log1p(call, g.exponent(-g.absolute(x))) + g.maximum(-x, 0.0)  # this is -log(sigmoid(x))
+    # This expression is -log(sigmoid(x)), computed without overflow.
+    softened = log1p(call, g.exponent(-g.absolute(x))) + g.maximum(-x, 0.0)
     if positive is None:
         losses = (1.0 - y) * x + softened
     else:
@@ -117,7 +118,7 @@ def binary_cross_entropy_with_logits(
 
 @aten("binary_cross_entropy")
 def binary_cross_entropy(call: Call, x: Tensor, y: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
-    """Translate binary_cross_entropy. Logarithms are at least -100, as in PyTorch."""
+    """Translate binary_cross_entropy. Logarithms are clamped to at least -100, as in PyTorch."""
     g = call.g
     inside, outside = (g.maximum(g.logarithm(v), -100.0) for v in (x, 1.0 - x))
     losses = (y - 1.0) * outside - y * inside

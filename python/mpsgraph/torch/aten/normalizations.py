@@ -1,4 +1,4 @@
-"""Translations of batch, layer, group and RMS normalization. Statistics of float16 and bfloat16 are float32."""
+"""Translations of batch, layer, group and RMS normalization. Statistics of float16 and bfloat16 inputs are float32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _wide(call: Call, x: Tensor | None) -> Tensor | None:
 def _normalized(
     call: Call, x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor | None, beta: Tensor | None, epsilon: float
 ) -> Tensor:
-    """Normalize x, with all operands in one dtype, as the graph's normalization requires."""
+    """Normalize x, converting all operands to one dtype, as the graph's normalization requires."""
     operands = [_wide(call, v) for v in (mean, variance, gamma, beta)]
     return call.g.normalization(x, operands[0], operands[1], operands[2], operands[3], epsilon)  # type: ignore[arg-type]
 
@@ -83,9 +83,9 @@ def _batch(
     call: Call, x: Tensor, gamma: Any, beta: Any, running_mean: Any, running_variance: Any, training: bool,
     momentum: float, epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor, Any, Any]:  # fmt: skip
-    """Normalize a batch.
+    """Apply batch normalization.
 
-    Returns the result, the mean and variance used, of shape (channels,), and the updated running averages.
+    Returns the result, the mean and variance that were used (channels,), and the updated running averages.
     """
     g, sizes, dtype = call.g, shape_of(x), x.dtype
     wide: Any = _wide(call, x)
@@ -116,7 +116,9 @@ def _batch(
 def batch_norm(call: Call, x: Tensor, gamma: Any, beta: Any, mean: Any, variance: Any, training: bool, momentum: float,
                epsilon: float, *_: Any) -> Tensor:  # fmt: skip
     if training and mean is not None:
-        call.refuse("training with running averages is not supported, because it updates them in place")
+        call.refuse(
+            "training with running averages is not supported here, because this operation updates the averages in place"
+        )
     return _batch(call, x, gamma, beta, mean, variance, training, momentum, epsilon)[0]
 
 

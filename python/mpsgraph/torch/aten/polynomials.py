@@ -1,7 +1,7 @@
 """Translations of Chebyshev, Hermite, Laguerre and Legendre polynomials whose degree is a tensor.
 
-A loop runs the recurrence up to the largest degree; elements that have reached their degree keep their value. Chebyshev
-polynomials of high degree between -1 and 1 are computed from sines and cosines, as in PyTorch.
+A loop runs the recurrence up to the largest degree. Elements keep their value once they have reached their degree.
+Chebyshev polynomials of high degree between -1 and 1 are computed from sines and cosines, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -14,11 +14,19 @@ from ...graph import Graph
 from .special import full, special
 
 Step = Callable[[Graph, Tensor, Tensor, Tensor, Tensor], Tensor]
-"""One step of a recurrence: (graph, k >= 1, x, polynomial of degree k - 1, of degree k) -> that of degree k + 1."""
+"""Function for one step of a recurrence, for k >= 1.
+
+Its arguments are (graph, k, x, the polynomial of degree k - 1, the polynomial of degree k). It returns the polynomial
+of degree k + 1.
+"""
 
 
 def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done: Tensor | None = None) -> Tensor:
-    """Evaluate polynomials of degrees n from that of degree 1, skipping `done` elements; negative degrees give 0."""
+    """Evaluate polynomials of degrees n by a recurrence that starts from the polynomial of degree 1.
+
+    Polynomials of negative degree are 0. Elements in the mask `done` are computed elsewhere, so their degrees do not
+    make the loop longer.
+    """
     shape = list((x + n).shape or ())
     x, n, first = (g.broadcast_to(v, shape) for v in (x, n, first))
     if 0 in shape:
@@ -40,7 +48,7 @@ def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done:
 
 
 def _sign(g: Graph, n: Tensor) -> Tensor:
-    """Return 1 for even degrees and -1 for odd ones."""
+    """Return 1 for even degrees and -1 for odd degrees."""
     n = g.truncate(n)
     even = g.equal(g.floor(n * 0.5) * 2.0, n)
     return g.select(even, full(g, 1, n), full(g, -1, n))
@@ -83,7 +91,7 @@ for _kind in "tuvw":
 
 
 def _largest(g: Graph, x: Tensor, n: Tensor, found: Tensor) -> Tensor:
-    """Return NaN for Hermite polynomials beyond the largest degree that PyTorch computes."""
+    """Replace Hermite polynomials beyond the largest degree that PyTorch computes with NaN."""
     limit = 512.0 if x.dtype.itemsize == 8 else 128.0
     return g.select(g.greater_than(n, limit), full(g, math.nan, x), found)
 

@@ -21,7 +21,7 @@ def _batched(call: Call, x: Tensor, count: int) -> Tensor:
 
 
 def _where(kernel: Window, stride: Window, padding: Window, dilation: Window, count: int) -> dict[str, Any]:
-    """Return the graph's arguments for windows; 3-D windows become 4-D, with size 1 along the channels."""
+    """Return the graph's arguments for windows. 3-D windows become 4-D windows with size 1 along the channel axis."""
     steps = kernel if isinstance(stride, (list, tuple)) and not stride else stride
     pads = [(p, p) for p in pair(padding, count)]
     found = [pair(kernel, count), pair(steps, count), pair(dilation, count)]
@@ -72,7 +72,9 @@ def max_pool_with_indices_backward(
     call: Call, incoming: Tensor, x: Tensor, kernel: Window, stride: Window, padding: Window, dilation: Window,
     ceil_mode: bool, indices: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Translate the gradient of max pooling, which finds each window's first maximum again, without the indices."""
+    """Translate the gradient of max pooling. The first maximum of each window is found again, without the saved
+    indices.
+    """
     count = 3 if "3d" in call.name else 2
     method = call.g.max_pooling4d_gradient if count == 3 else call.g.max_pooling2d_gradient
     found = method(
@@ -88,7 +90,7 @@ def averaged(
 ) -> Tensor:  # fmt: skip
     """Compute the means of windows.
 
-    Where PyTorch divides by another count than the graph, the sums are divided by constant counts.
+    If PyTorch and the graph divide by different counts, the sums of the windows are divided by constant counts instead.
     """
     g, x = call.g, _batched(call, x, count)
     where = _where(kernel, stride, padding, 1, count)
@@ -142,7 +144,7 @@ def avg_pool_backward(
 
 # --- adaptive pooling -------------------------------------------------------------------------------------------------
 def _shares(inner: int, out: int) -> np.ndarray:
-    """Return a matrix with one row of equal weights per result, for the elements that it averages."""
+    """Return the weights that average `inner` elements to `out` results, one row per result."""
     found = np.zeros((out, inner))
     for i in range(out):
         begin, end = i * inner // out, -(-(i + 1) * inner // out)
@@ -151,7 +153,7 @@ def _shares(inner: int, out: int) -> np.ndarray:
 
 
 def along(call: Call, x: Tensor, axis: int, matrix: np.ndarray) -> Tensor:
-    """Multiply x by a matrix (results, elements) along an axis."""
+    """Multiply x along an axis by a matrix of shape (results, elements)."""
     g, rank = call.g, len(shape_of(x))
     last = x if axis == rank - 1 else g.swap_axes(x, axis, rank - 1)
     sizes = shape_of(last)
@@ -190,7 +192,7 @@ def adaptive_avg_pool_backward(call: Call, incoming: Tensor, x: Tensor) -> Tenso
 
 @composed("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(x: Any, size: Sequence[int]) -> Any:
-    """Translate adaptive max pooling by unfolding all windows to the length of the longest one.
+    """Translate adaptive max pooling by unfolding all windows to the length of the longest window.
 
     A shorter window repeats its first element.
     """

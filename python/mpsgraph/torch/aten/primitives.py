@@ -1,6 +1,6 @@
-"""Translations of PyTorch's prims namespace, in whose operations its decompositions end.
+"""Translations of PyTorch's prims namespace, to which PyTorch's decompositions reduce operations.
 
-Most of them equal an ATen operation.
+Most of these operations are equal to an ATen operation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..._core import Tensor
 from . import elementwise, reductions, shapes
 from ._table import _FUNCTIONS, Call, prims, shape_of
 
-# Primitives with the arguments and meaning of the ATen operation of the same name.
+# Primitives that have the arguments and the meaning of the ATen operation with the same name.
 for _name in (
     "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
     "bitwise_or", "bitwise_xor", "cat", "ceil", "clone", "cos", "cosh", "div", "eq", "erf", "exp", "exp2", "expm1",
@@ -79,7 +79,7 @@ def amin(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
 
 
 def _over(call: Call, method: str, x: Tensor, axes: Sequence[int] | None) -> Tensor:
-    """Reduce over axes. An empty list means no axes here, whereas it means all axes in ATen."""
+    """Reduce over axes. An empty list means no axes in the prims namespace, but all axes in ATen."""
     if axes is not None and not len(axes):
         return x
     return reductions.reduced(call, method, x, None if axes is None else list(axes))
@@ -121,7 +121,7 @@ def cbrt(call: Call, x: Tensor) -> Tensor:
 
 @prims("hypot")
 def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Compute sqrt(x^2 + y^2), scaled by the larger operand, whose square might overflow."""
+    """Compute sqrt(x^2 + y^2). Both operands are divided by the larger one, because its square might overflow."""
     g, (a, b) = call.g, (call.g.absolute(v) for v in (x, y))
     most, least = g.maximum(a, b), g.minimum(a, b)
     plain = g.logical_or(g.equal(most, 0.0), g.is_infinite(most))
@@ -131,10 +131,10 @@ def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @prims("frexp")
 def frexp(call: Call, x: Tensor) -> list[Tensor]:
-    """Split numbers into a mantissa in [1/2, 1) and a power of two, by their bits."""
+    """Split numbers into a mantissa in [1/2, 1) and a power of two by manipulating their bits."""
     g = call.g
     if x.dtype.name != "float32":
-        call.refuse("only float32 is supported")
+        call.refuse(f"only float32 is supported, got {x.dtype.name}")
     small = g.less_than(g.absolute(x), 2.0**-126)
     normal = g.select(small, x * 2.0**24, x)
     bits = g.reinterpret_cast(normal, "int32")

@@ -1,6 +1,6 @@
 """Translations of random numbers.
 
-They come from the graph's Philox generator: the sequence differs from PyTorch's, the distribution is the same.
+The numbers come from the graph's Philox generator. They have the same distribution as PyTorch's, but different values.
 """
 
 from __future__ import annotations

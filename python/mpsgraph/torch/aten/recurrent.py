@@ -1,7 +1,7 @@
 """Translations of recurrent layers.
 
-LSTM and GRU have several layers in one or both directions. Single layers of LSTM, GRU and RNN are the operations that
-`torch/recurrent.py` inserts into captured graphs, forward and backward.
+LSTM and GRU have several layers in one or both directions. `torch/recurrent.py` replaces LSTM, GRU and RNN in captured
+graphs with operations for a single layer, forward and backward, which are translated here as well.
 """
 
 from __future__ import annotations
@@ -13,17 +13,24 @@ from ..._core import Tensor
 from ._table import Call, aten, own, shape_of
 
 Layer = Callable[[Tensor, list[Any], int, bool], tuple[Tensor, list[Tensor]]]
-"""Runs one layer: (inputs, weights and biases, state index, reverse) -> (outputs, [each state over time])."""
+"""Function that runs one layer.
+
+Its arguments are (inputs, weights and biases, state index, reverse). It returns the outputs and, for each state, the
+state over time.
+"""
 
 
 def _run(
     call: Call, layer: Layer, x: Tensor, parameters: Sequence[Tensor], biases: bool, layers: int, dropout: float,
     training: bool, both: bool, batch_first: bool,
 ) -> list[Tensor]:  # fmt: skip
-    """Run all layers and directions; return the outputs and the last of each state (layers * directions, N, H)."""
+    """Run all layers and directions.
+
+    Returns the outputs and the last value of each state (layers * directions, N, H).
+    """
     g, each, ways = call.g, 4 if biases else 2, 2 if both else 1
     if len(shape_of(x)) != 3 or len(parameters) != each * layers * ways:
-        call.refuse("unbatched inputs and projections are not supported")
+        call.refuse("inputs without a batch axis and projections (proj_size) are not supported")
     x = g.transpose(x, [1, 0, 2]) if batch_first else x
     ends: list[list[Tensor]] = []
     for number in range(layers):
@@ -94,7 +101,10 @@ def gru(
 def lstm_layer(
     call: Call, x: Tensor, h: Tensor, c: Tensor, inputs: Tensor, recurrent: Tensor, bias: Tensor, reverse: bool
 ) -> list[Tensor | None]:
-    """Translate one LSTM layer: states, cells, and the gates if the backward pass reads them."""
+    """Translate one LSTM layer.
+
+    Returns the hidden states, the cells, and the gates, or None for the gates if the backward pass does not read them.
+    """
     training = call.gives(2)
     found = call.g.lstm(x, recurrent, inputs, bias, h, c, reverse=reverse, produce_cell=True, training=training)
     return [*found] if training else [*found, None]

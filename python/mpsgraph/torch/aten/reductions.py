@@ -20,7 +20,7 @@ def _axes(x: Tensor, axes: Axes) -> list[int]:
 
 
 def reduced(call: Call, method: str, x: Tensor, axes: Axes) -> Tensor:
-    """Reduce x over axes to the result shape that PyTorch reports, whether or not it keeps the reduced axes."""
+    """Reduce x over axes, and reshape the result to the shape that PyTorch reports, which may omit the reduced axes."""
     if not x.shape:
         return x
     result = getattr(call.g, method)(x, _axes(x, axes))
@@ -66,8 +66,9 @@ aten("all")(_any_or_all("reduction_and"))
 
 @aten("var")
 def var(call: Call, x: Tensor, axes: Any = None, *others: Any, correction: Any = 1, **_: Any) -> Tensor:
-    """Compute the variance, which is NaN or infinite if no degree of freedom is left, as in a division by zero."""
-    if isinstance(axes, bool):  # an older overload passes whether to correct, and reduces over all axes
+    """Compute the variance. If no degree of freedom is left, the result is NaN or infinite, as in division by zero."""
+    # An older overload passes the correction as a bool in place of the axes, and reduces over all axes.
+    if isinstance(axes, bool):
         axes, correction = None, int(axes)
     elif others and isinstance(others[0], bool):
         correction = int(others[0])
@@ -119,7 +120,7 @@ aten("argmin")(_arg("reduction_arg_minimum"))
 
 def _extremum(values: str, places: str) -> Callable[..., Any]:
     def function(call: Call, x: Tensor, axis: Any = None, keep: bool = False) -> Any:
-        if isinstance(axis, Tensor):  # element-wise, for two tensors
+        if isinstance(axis, Tensor):  # With two tensors, the extremum is element-wise.
             return (maximum if call.name == "max" else minimum)(call, x, axis)
         if not isinstance(call.result, (tuple, list)):
             return reduced(call, values, x, None)

@@ -1,7 +1,7 @@
 """Translations of image resizing.
 
-Along each axis, the image is multiplied by a constant matrix, or its rows are gathered. One matrix describes both
-passes of a mode: (results, elements) forward, transposed backward. Source positions are computed in float32, as in
+Along each axis, the image is multiplied by a constant matrix with one row per result and one column per element, or its
+rows are gathered. The backward pass uses the transposed matrix. Source positions are computed in float32, as in
 PyTorch.
 """
 
@@ -18,7 +18,10 @@ from .pooling import along
 
 Scale = float | None
 Matrix = Callable[[int, int, bool, Scale], np.ndarray]
-"""Builds the matrix of a mode: (elements, results, align_corners, scale) -> one row of weights per result."""
+"""Function that builds the matrix of a mode, with one row of weights per result.
+
+Its arguments are (number of elements, number of results, align_corners, scale).
+"""
 
 
 def _step(inner: int, out: int, align: bool, scale: Scale) -> np.float32:
@@ -76,7 +79,10 @@ def _cubic(inner: int, out: int, align: bool, scale: Scale) -> np.ndarray:
 
 
 def _antialiased(weight: Callable[[np.ndarray], np.ndarray], reach: float) -> Matrix:
-    """Return the matrix of a mode with antialiasing: windows grow with the step, and their weights are normalized."""
+    """Return a function that builds the matrix of a mode with antialiasing.
+
+    Windows become wider when the image shrinks, and their weights are normalized.
+    """
 
     def matrix(inner: int, out: int, align: bool, scale: Scale) -> np.ndarray:
         step = float(_step(inner, out, align, scale))
@@ -110,7 +116,10 @@ def _applied(call: Call, x: Tensor, matrices: Sequence[np.ndarray]) -> Tensor:
 
 
 def _scales(call: Call, given: Sequence[Any], count: int) -> list[Scale]:
-    """Return a scale per axis from the trailing arguments, or from a list of scales, which is given without sizes."""
+    """Return one scale per axis.
+
+    Overloads with sizes pass the scales as trailing arguments, and overloads without sizes pass a list of scales.
+    """
     if given and isinstance(given[-1], (list, tuple)):
         return [float(scale) for scale in given[-1]]
     numbers = list(given[-count:]) if len(given) >= count else [None] * count

@@ -1,4 +1,4 @@
-"""Translations of grid sampling and its gradients: images sampled at positions that are tensors."""
+"""Translations of grid sampling and its gradients. Grid sampling reads images at positions given by a tensor."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ def grid_sampler_3d(x: Any, grid: Any, mode: int, padding: int, align: bool) -> 
 
 
 def _sampled(x: Any, grid: Any, mode: int, padding: int, align: bool) -> Any:
-    """Sample volumes (N, C, D, H, W) at positions (N, d, h, w, 3), with x first; mode 0 is linear, 1 is nearest."""
+    """Sample volumes (N, C, D, H, W) at positions (N, d, h, w, 3), whose first coordinate is x.
+
+    Mode 0 interpolates linearly, and mode 1 selects the nearest element.
+    """
     sizes = x.shape[2:]
     places = []
     for axis, size in enumerate(sizes):
         at = grid[..., 2 - axis]
         at = (at + 1) / 2 * (size - 1) if align else ((at + 1) * size - 1) / 2
-        if padding == 2:  # reflect at the borders
+        if padding == 2:  # Padding mode 2 reflects positions at the borders.
             low, span = (0.0, size - 1.0) if align else (-0.5, float(size))
             if span:
                 away = (at - low).abs()

@@ -1,6 +1,6 @@
 """Translations of operations on shapes: views, permutations, slices, concatenation and constants.
 
-Views are values here: no tensors alias.
+Views are separate values in the graph, which never alias other tensors.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def movedim(call: Call, x: Tensor, source: int | Sequence[int], target: int | Se
 
 
 Ranges = tuple[list[int], list[int], list[int]]
-"""Starts, ends and strides of a slice along all axes."""
+"""The starts, ends and strides of a slice, with one entry per axis."""
 
 
 def _range(call: Call, sizes: Sequence[int], axis: int, start: Any, end: Any, step: int) -> Ranges:
-    """Return the slice of one axis, as starts, ends and strides of all axes."""
+    """Return a slice of one axis as starts, ends and strides for all axes."""
     axis = call.axis(axis, len(sizes))
     begin, stop, _ = slice(start, end, 1).indices(sizes[axis])
     starts, ends, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
@@ -95,7 +95,8 @@ def _position(call: Call, sizes: Sequence[int], axis: int, index: int) -> tuple[
     return shape, _range(call, sizes, axis, first, first + 1, 1)
 
 
-# PyTorch would decompose these four into coordinate comparisons and gathers: ten operations instead of one copy.
+# These four gradients are translated here, because PyTorch would decompose each of them into coordinate comparisons and
+# gathers: ten operations instead of one copy.
 @aten("slice_backward")
 def slice_backward(call: Call, incoming: Tensor, sizes: Sequence[int], axis: int, *places: Any) -> Tensor:
     return call.g.slice_gradient(incoming, sizes, *_range(call, sizes, axis, *places))
@@ -150,7 +151,8 @@ def unbind(call: Call, x: Tensor, axis: int = 0) -> list[Tensor]:
 
 @aten("cat", "concat", "concatenate")
 def cat(call: Call, tensors: Sequence[Tensor], axis: int = 0, **_: Any) -> Tensor:
-    parts = [call.cast(x, call.dtype) for x in tensors if shape_of(x) != [0]]  # PyTorch ignores empty vectors
+    # As in PyTorch, vectors without elements are ignored.
+    parts = [call.cast(x, call.dtype) for x in tensors if shape_of(x) != [0]]
     if not parts:
         return call.cast(tensors[0], call.dtype)
     return call.g.concat(parts, axis) if len(parts) > 1 else parts[0]
@@ -228,7 +230,9 @@ def scalar_tensor(call: Call, value: Any, **_: Any) -> Tensor:
 
 
 def _places(call: Call, sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
-    """Return the positions of a view's elements in the flat base tensor; refuse bases that are not contiguous."""
+    """Return the positions of a view's elements in the flattened base tensor. Bases that are not contiguous are
+    refused.
+    """
     if not call.arguments[0].is_contiguous():
         call.refuse("the base tensor must be contiguous in memory")
     grid = np.indices(tuple(sizes)).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), int)
@@ -281,7 +285,7 @@ def _band(call: Call, inside: Any) -> Tensor:
 
 # --- diagonals, whose two axes are first moved to the end -------------------------------------------------------------
 def _to_the_end(call: Call, x: Tensor, a: int, b: int) -> tuple[Tensor, list[int]]:
-    """Move two axes to the end; return the tensor and its new axis order."""
+    """Move two axes to the end. Return the tensor and its new axis order."""
     rank = len(shape_of(x))
     order = [axis for axis in range(rank) if axis not in (a % rank, b % rank)] + [a % rank, b % rank]
     return (x if order == list(range(rank)) else call.g.transpose(x, order)), order

@@ -13,7 +13,7 @@ from ._table import Call, aten, composed, shape_of
 
 @aten("sort")
 def sort(call: Call, x: Tensor, *arguments: Any, **named: Any) -> list[Tensor]:
-    """Translate sort, which is always stable here."""
+    """Translate sort. The sort is stable, whether or not PyTorch requests it."""
     g = call.g
     flags = [a for a in arguments if not isinstance(a, bool)]
     bools = [a for a in arguments if isinstance(a, bool)]
@@ -34,7 +34,10 @@ def argsort(call: Call, x: Tensor, *arguments: Any, **named: Any) -> Tensor:
 
 def _running(method: str, before: str) -> Callable[..., Any]:
     def function(call: Call, x: Tensor, axis: int) -> list[Tensor]:
-        """Return running extrema and the index of the last element equal to each; NaN persists once it occurs."""
+        """Return running extrema and, for each of them, the index of the last element equal to it.
+
+        Once NaN occurs, it persists.
+        """
         g = call.g
         if not x.shape:
             return [x, g.constant(0, (), "int64")]
@@ -56,7 +59,7 @@ aten("cummin")(_running("cumulative_minimum", ""))
 
 @aten("logcumsumexp")
 def logcumsumexp(call: Call, x: Tensor, axis: int) -> Tensor:
-    """Compute the running log-sum-exp, relative to the largest element of each row."""
+    """Compute the running log-sum-exp. The largest element of each row is subtracted before exponentiation."""
     g = call.g
     if not x.shape:
         return x
@@ -80,7 +83,9 @@ def kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 @composed("median")
 def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Compute medians: the lower of two middle elements, or NaN for rows that contain NaN."""
+    """Compute medians. The median of an even number of elements is the lower middle element, and NaN if any element is
+    NaN.
+    """
     return _median(x, dim, keepdim, False)
 
 
@@ -102,7 +107,8 @@ def _median(x: Any, dim: int | None, keepdim: bool, without: bool) -> Any:
     middle = torch.full([1 if i == dim % x.dim() else n for i, n in enumerate(x.shape)], (count - 1) // 2)
     if x.is_floating_point():
         numbers = (~torch.isnan(x)).sum(dim, keepdim=True)
-        # Sorting puts NaN after all numbers.
+        # Sorting puts NaN after all numbers, so the number of elements that are not NaN determines the position of the
+        # median.
         own = torch.clamp((numbers - 1) // 2, min=0) if without else torch.where(numbers < count, numbers, middle)
         middle = own.expand(middle.shape)
     found = (torch.gather(values, dim, middle), torch.gather(places, dim, middle))
@@ -113,14 +119,14 @@ def _median(x: Any, dim: int | None, keepdim: bool, without: bool) -> Any:
 
 @composed("mode")
 def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """Compute modes: the smallest of the most frequent values, and the last index of that value."""
+    """Compute modes. The mode is the smallest of the most frequent values, with the index of its last occurrence."""
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64)
     values, places = torch.sort(x, dim=dim, stable=True)
     count = x.shape[dim]
     last = values.movedim(dim, -1)
     often = (last.unsqueeze(-1) == last.unsqueeze(-2)).sum(-1)
-    # Among equal counts the first value in order wins, and among its equal elements the last one.
+    # Among equally frequent values, the first one in sorted order wins, with the last of its elements.
     rank = torch.arange(count)
     first = torch.argmax(often * (count + 1) - rank, -1, keepdim=True)
     place = first + torch.gather(often, -1, first) - 1
@@ -161,7 +167,10 @@ def bucketize(values: Any, bounds: Any, *, out_int32: bool = False, right: bool 
 
 @composed("histc")
 def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """Count elements in bins of equal width, the last one closed; min = max = 0 means the range of the elements."""
+    """Count elements in bins of equal width, the last of which includes its upper edge.
+
+    If min and max are both 0, the bins span the range of the elements.
+    """
     flat = x.reshape(-1)
     if min == max == 0 and x.numel():
         low, high = torch.amin(flat), torch.amax(flat)

@@ -30,7 +30,10 @@ Formula = Callable[..., Tensor]
 
 
 def special(*names: str, primitive: str = "") -> Callable[[Formula], Formula]:
-    """Return a decorator that registers a formula (graph, *operands), whose operands have the dtype of the result."""
+    """Return a decorator that registers a formula as the translation of operations.
+
+    The formula is called with the graph and the operands, converted to the dtype of the result.
+    """
 
     def enter(formula: Formula) -> Formula:
         def translated(call: Call, *operands: Any) -> Tensor:
@@ -50,11 +53,11 @@ def full(g: Graph, value: float, like: Tensor) -> Tensor:
 
 
 def absent(g: Graph, mask: Tensor, x: Tensor, instead: float) -> Tensor:
-    """Replace elements that would make an unselected branch NaN or infinite by a harmless number."""
+    """Replace elements with a harmless number where they would make an unselected branch NaN or infinite."""
     return g.select(mask, full(g, instead, x), x)
 
 
-# --- the error function and its relatives -----------------------------------------------------------------------------
+# --- the error function and related functions -------------------------------------------------------------------------
 @special("special_erfcx", primitive="erfcx")
 def erfcx(g: Graph, x: Tensor) -> Tensor:
     """Compute exp(x^2) erfc(x)."""
@@ -82,7 +85,7 @@ def erfc(g: Graph, x: Tensor) -> Tensor:
 
 
 def _inverse(g: Graph, x: Tensor, w: Tensor) -> Tensor:
-    """Compute the inverse of erf at x, given w = -log(1 - x^2); float64 is refined by two steps of Halley's method."""
+    """Compute the inverse of erf at x, given w = -log(1 - x^2). In float64, two Halley steps refine the result."""
     near = polynomial(g.minimum(w, 5.0) - 2.5, INVERSE_NEAR)
     far = polynomial(g.square_root(g.minimum(g.maximum(w, 5.0), 60.0)) - 3.0, INVERSE_FAR)
     found = g.select(g.less_than(w, 5.0), near, far) * x
@@ -106,7 +109,10 @@ def erfinv(g: Graph, x: Tensor) -> Tensor:
 
 @special("special_ndtri", primitive="ndtri")
 def ndtri(g: Graph, p: Tensor) -> Tensor:
-    """Compute the quantile function of the normal distribution, from p itself so that small p keep their digits."""
+    """Compute the quantile function of the normal distribution.
+
+    For small p, the tail is computed from p itself, so that the digits of p are preserved.
+    """
     inside = g.logical_and(g.greater_than(p, 0.0), g.less_than(p, 1.0))
     bounded = g.select(inside, p, full(g, 0.5, p))
     found = _inverse(g, bounded * 2.0 - 1.0, -g.logarithm(bounded * (1.0 - bounded) * 4.0)) * math.sqrt(2)
@@ -127,7 +133,7 @@ def log_ndtr(g: Graph, x: Tensor) -> Tensor:
     return g.select(low, far, log1p_of(g, erfc(g, g.maximum(t, -1.0)) * -0.5))
 
 
-# --- the gamma function and its relatives -----------------------------------------------------------------------------
+# --- the gamma function and related functions -------------------------------------------------------------------------
 _LOG_SHIFT = math.log(7.5)
 
 
@@ -151,7 +157,10 @@ def lgamma(g: Graph, x: Tensor) -> Tensor:
 
 @special("digamma", "special_digamma", "special_psi", primitive="digamma")
 def digamma(g: Graph, x: Tensor) -> Tensor:
-    """Compute the derivative of log gamma(x), by reflection below 1/2; infinite at 0 and NaN at negative integers."""
+    """Compute digamma, the derivative of log gamma(x), by reflection below 1/2.
+
+    The result is infinite at 0 and NaN at negative integers.
+    """
     reflected = g.less_than(x, 0.5)
     z = g.select(reflected, -x, x - 1.0)
     top, bottom = z * 0.0, z * 0.0 + LANCZOS_BASE
@@ -169,12 +178,12 @@ def digamma(g: Graph, x: Tensor) -> Tensor:
 
 @special("special_zeta", primitive="zeta")
 def zeta(g: Graph, s: Tensor, q: Tensor) -> Tensor:
-    """Compute Hurwitz's zeta function, the sum of (q + n)^-s for s > 1.
+    """Compute Hurwitz's zeta function, the sum of (q + n)^-s over n >= 0, for s > 1.
 
     The first terms are added up, and the Euler-Maclaurin formula approximates the rest.
     """
     count = 12
-    # A negative base has a real power only where s is an integer.
+    # A power of a negative base is real only where the exponent s is an integer.
     even = g.equal(g.floor(s * 0.5) * 2.0, s)
     total = s * 0.0 + q * 0.0
     for n in range(count):
@@ -198,7 +207,7 @@ def zeta(g: Graph, s: Tensor, q: Tensor) -> Tensor:
 
 @aten("polygamma", "special_polygamma")
 def polygamma(call: Call, n: int, x: Tensor) -> Tensor:
-    """Compute the n-th derivative of digamma, (-1)^(n + 1) n! zeta(n + 1, x)."""
+    """Compute polygamma, the n-th derivative of digamma, as (-1)^(n + 1) n! zeta(n + 1, x)."""
     g, kind = call.g, float32 if call.dtype.itemsize == 2 else call.dtype
     x = call.cast(x, kind)
     if n == 0:
@@ -209,7 +218,10 @@ def polygamma(call: Call, n: int, x: Tensor) -> Tensor:
 
 
 def _share_of_gamma(g: Graph, a: Tensor, x: Tensor, upper: bool) -> Tensor:
-    """Compute a regularized incomplete gamma function, by a power series for small x, else by a continued fraction."""
+    """Compute a regularized incomplete gamma function.
+
+    A power series is used for x below 1 or below a, and a continued fraction elsewhere.
+    """
     epsilon = 2.0**-53 if a.dtype.itemsize == 8 else 2.0**-24
     valid = g.logical_and(g.greater_than(a, 0.0), g.greater_than(x, 0.0))
     valid = g.logical_and(valid, g.logical_and(g.is_finite(a), g.is_finite(x)))
@@ -234,7 +246,8 @@ def _share_of_gamma(g: Graph, a: Tensor, x: Tensor, upper: bool) -> Tensor:
     zero, ones = g.constant(0, (), "int32"), g.constant(1, shape, a.dtype)
     total = g.while_([zero, one, ones, ones], series_goes_on, series_step)[3]
 
-    # Lentz's method with b_0 = x + 1 - a, b_n = b_(n - 1) + 2 and the numerators -n (n - a).
+    # Evaluate a continued fraction by Lentz's method. The denominators are b_0 = x + 1 - a and b_n = b_(n - 1) + 2, and
+    # the numerators are -n (n - a).
     def fraction_goes_on(count: Tensor, b: Tensor, c: Tensor, d: Tensor, h: Tensor, moved: Tensor) -> Any:
         return any_of(g.greater_than(moved, epsilon), count), [count, b, c, d, h]
 
@@ -258,7 +271,8 @@ def _share_of_gamma(g: Graph, a: Tensor, x: Tensor, upper: bool) -> Tensor:
     none = g.logical_or(none, g.logical_and(g.equal(a, 0.0), g.equal(x, 0.0)))
     none = g.logical_or(none, g.logical_or(g.is_nan(a), g.is_nan(x)))
     none = g.logical_or(none, g.logical_and(g.is_infinite(a), g.is_infinite(x)))
-    everything = g.logical_or(g.equal(a, 0.0), g.is_infinite(x))  # the lower function is 1 here
+    # At these elements, the lower function is 1 and the upper function is 0.
+    everything = g.logical_or(g.equal(a, 0.0), g.is_infinite(x))
     edge = g.select(everything, zero_ if upper else full_, full_ if upper else zero_)
     edge = g.select(none, full(g, math.nan, a), edge)
     return g.select(valid, found, edge)
@@ -287,7 +301,7 @@ def sinc(g: Graph, x: Tensor) -> Tensor:
 
 @special("special_entr")
 def entr(g: Graph, x: Tensor) -> Tensor:
-    """Compute -x log(x), which is 0 at 0."""
+    """Compute -x log(x). The result is 0 at 0."""
     inside = g.greater_than(x, 0.0)
     found = -x * g.logarithm(g.select(inside, x, full(g, 1, x)))
     outside = g.select(g.equal(x, 0.0), full(g, 0, x), full(g, -math.inf, x))

@@ -1,7 +1,7 @@
 """LU, Cholesky and QR factorizations of batches of matrices (B, m, n), and triangular solves.
 
-As in LAPACK's unblocked routines, a loop treats one column at a time. Rows and columns are selected by masks, so that
-the loop counter can be their index.
+As in LAPACK's unblocked routines, a loop processes one column at a time. The row and column index is the loop counter,
+which is known only at run time, so rows and columns are selected by masks.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def eye(g: Graph, batch: int, n: int, like: Tensor, columns: int | None = None) 
 
 
 def picked(g: Graph, mask: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Return the row or column where the mask is true; the axis is kept with size 1."""
+    """Return the row or column where the mask is true. The selected axis is kept with size 1."""
     return g.reduction_sum(g.select(mask, x, number(g, 0, x)), axis)
 
 
 def lu(g: Graph, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Factorize matrices by LU with partial pivoting.
+    """Compute LU factorizations with partial pivoting.
 
-    Returns L and U in one matrix, the row permutation (B, m), LAPACK's pivots (B, min(m, n)), and for each matrix the
-    first step whose pivot was 0 (B,), or 0 if there was none. Pivots and steps count from 1.
+    Returns L and U in one matrix, the row permutation (B, m), LAPACK's pivots (B, min(m, n)), and the first step of
+    each matrix whose pivot was 0 (B,), or 0 if there was none. Pivots and steps count from 1.
     """
     batch, m, n = sizes(a)
     rows, columns = rows_of(g, m), columns_of(g, n)
@@ -90,7 +90,7 @@ def lu(g: Graph, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def order_of(g: Graph, pivots: Tensor, m: int) -> Tensor:
-    """Return the permutation (B, m) that LAPACK's pivots (B, k) produce as a sequence of exchanges."""
+    """Return the permutations (B, m) that result from LAPACK's pivots (B, k), each of which exchanges two rows."""
     batch, count = sizes(pivots)
     rows, places = rows_of(g, m), g.constant(np.arange(count, dtype=np.int32).reshape(1, count))
 
@@ -105,7 +105,7 @@ def order_of(g: Graph, pivots: Tensor, m: int) -> Tensor:
 
 
 def permutation(g: Graph, order: Tensor, like: Tensor) -> Tensor:
-    """Return P with P L U = A, given the row order of an LU factorization: column i of P is 1 at row order[i]."""
+    """Return P with P L U = A, given the row order of an LU factorization. Column i of P is 1 at row order[i]."""
     found = g.one_hot(order, sizes(order)[-1], dtype="float32")
     return g.cast(g.swap_axes(found, -2, -1), like.dtype)
 
@@ -136,9 +136,9 @@ def solved(g: Graph, a: Tensor, b: Tensor, lower: bool, unit: bool = False) -> T
 
 
 def cholesky(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute L with a = L L^H from the lower half of a.
+    """Compute the Cholesky factor L with a = L L^H from the lower half of a.
 
-    Also returns the first step that failed for each matrix, counted from 1, or 0 if none failed.
+    Also returns the first step that failed for each matrix, counted from 1, or 0 if no step failed.
     """
     batch, n, _ = sizes(a)
     rows, columns = rows_of(g, n), columns_of(g, n)
@@ -162,10 +162,10 @@ def cholesky(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reflections(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Factorize matrices by Householder reflections, as LAPACK's geqrf does.
+    """Compute QR factorizations by Householder reflections, as LAPACK's geqrf does.
 
-    Returns R with the vectors of the reflections below its diagonal, and their scalar factors (B, min(m, n)). Q is the
-    product of the reflections.
+    Returns R with the vectors of the reflections below its diagonal, and the scalar factors of the reflections (B,
+    min(m, n)). Q is the product of the reflections.
     """
     batch, m, n = sizes(a)
     rows, columns, steps = rows_of(g, m), columns_of(g, n), min(m, n)

@@ -13,7 +13,7 @@ from . import _matrices as m_
 
 
 def nothing(call: Call) -> list[Tensor]:
-    """Return the results of a call on matrices without elements: identities for square results, otherwise zeros."""
+    """Return the results of a call on matrices without elements: identities for square results, zeros otherwise."""
     said = call.result if isinstance(call.result, (tuple, list)) else [call.result]
     found = []
     for r in said:
@@ -31,12 +31,12 @@ def _shaped(call: Call, *found: Tensor) -> list[Tensor]:
 
 @aten("with_effects")
 def with_effects(call: Call, token: Tensor, operation: Any, *arguments: Any, **named: Any) -> list[Any]:
-    """Translate with_effects, which orders operations with side effects by a token.
+    """Translate with_effects, which uses a token to order operations with side effects.
 
-    The only supported operation is the error check of torch.linalg, which ends the run if it fails.
+    The only supported operation is the error check of torch.linalg, which ends the run if the check fails.
     """
     if operation is not torch.ops.aten._linalg_check_errors.default:
-        call.refuse(f"the operation {operation} is not supported")
+        call.refuse(f"only the error check of torch.linalg is supported, got {operation}")
     failures, name = arguments
     message = f"torch.{name}: a matrix is singular or not positive definite"
     return [call.g.check(call.g.equal(failures, 0), message, on=token), *[None] * (len(call.result) - 1)]
@@ -45,7 +45,7 @@ def with_effects(call: Call, token: Tensor, operation: Any, *arguments: Any, **n
 @aten("linalg_lu_factor_ex")
 def lu_factor(call: Call, a: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     if not pivot:
-        call.refuse("pivot=False is not supported")
+        call.refuse("pivot=False is not supported: use pivot=True")
     if m_.empty(a):
         return nothing(call)
     factors, _, pivots, failed = m_.lu(call.g, m_.flat(call.g, a))
@@ -55,7 +55,7 @@ def lu_factor(call: Call, a: Tensor, *, pivot: bool = True, check_errors: bool =
 @aten("linalg_lu")
 def lu(call: Call, a: Tensor, *, pivot: bool = True) -> Any:
     if not pivot:
-        call.refuse("pivot=False is not supported")
+        call.refuse("pivot=False is not supported: use pivot=True")
     if m_.empty(a):
         return nothing(call)
     factors, order, _, _ = m_.lu(call.g, m_.flat(call.g, a))

@@ -1,7 +1,7 @@
-"""Eigenvalues of symmetric matrices and singular values by Jacobi rotations, other eigenvalues by QR steps.
+"""Eigenvalues of symmetric matrices and singular values by Jacobi rotations, and other eigenvalues by QR steps.
 
-A sweep has one round fewer than there are rows. Each round rotates the rows of the first half against those of the
-second, all pairs at once, and then exchanges rows so that every pair meets once per sweep.
+A sweep consists of rounds, one fewer than there are rows. Each round rotates every row of the first half with one row
+of the second half, all pairs at once, and then exchanges rows so that every pair of rows meets once per sweep.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import _matrices as m_
 from .decompositions import _shaped, nothing
 
 SWEEPS = 20
-"""Maximum number of sweeps, more than any matrix needs."""
+"""Maximum number of sweeps. No matrix is expected to need as many."""
 
 
 def _exchange(size: int) -> np.ndarray:
@@ -30,7 +30,10 @@ def _exchange(size: int) -> np.ndarray:
 
 
 def _rotations(g: Graph, p: Tensor, q: Tensor, between: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines of the rotations that zero `between`, for diagonal elements p and q."""
+    """Return the cosines and sines of the rotations that make off-diagonal elements zero.
+
+    p and q are the diagonal elements of each pair of rows, and `between` are the off-diagonal elements.
+    """
     zero = g.equal(between, 0.0)
     one, none = m_.number(g, 1, p), m_.number(g, 0, p)
     ratio = (q - p) / g.select(zero, one, between * 2.0)
@@ -48,7 +51,9 @@ def _turned(g: Graph, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def _swept(g: Graph, initial: list[Tensor], round_: Any, apart: Any, rounds: int, epsilon: float) -> list[Tensor]:
-    """Repeat sweeps until `apart` is at most epsilon for all matrices, or the maximum number is reached."""
+    """Repeat sweeps until `apart` is at most epsilon for all matrices, or until the maximum number of sweeps is
+    reached.
+    """
     count = g.constant(0, (), "int32")
 
     def goes_on(number: Tensor, *state: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -70,7 +75,7 @@ def symmetric(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     size = n + n % 2
     half, order = size // 2, g.constant(_exchange(size))
     one = g.constant(np.eye(size).astype(a.dtype.numpy)[None])
-    if size != n:  # a padding row, which never rotates and is back in its place after each sweep
+    if size != n:  # The padding row never rotates, and is back at its position after each sweep.
         a = g.pad(a, [0, 0, 0], [0, 1, 1])
     off = g.constant((1 - np.eye(size)).astype(a.dtype.numpy)[None])
 
@@ -113,7 +118,10 @@ def eigh(call: Call, a: Tensor, half: str = "L", compute_v: bool = True) -> Any:
 
 
 def singular(g: Graph, a: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return singular values (B, n) in descending order, and left and right singular vectors as columns; m >= n."""
+    """Return singular values (B, n) in descending order, and left and right singular vectors as columns.
+
+    The matrices must not have more columns than rows.
+    """
     batch, m, n = m_.sizes(a)
     size = n + n % 2
     half, order = size // 2, g.constant(_exchange(size))
@@ -188,7 +196,8 @@ def svd(call: Call, a: Tensor, full_matrices: bool = False, compute_uv: bool = T
 def schur(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the Schur form a = z t z^H of complex matrices by shifted QR steps on a shrinking block.
 
-    All matrices of a batch step together; further steps leave the triangle of a finished matrix triangular.
+    All matrices of a batch take the same number of steps. Further steps leave a matrix that is already triangular
+    triangular.
     """
     batch, n, _ = m_.sizes(a)
     real = "float64" if a.dtype.itemsize == 16 else "float32"

@@ -1,4 +1,4 @@
-"""Translations of solvers that use matrix factorizations, of inverses, determinants and the matrix exponential."""
+"""Translations of solvers that use matrix factorizations, inverses, determinants and the matrix exponential."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .decompositions import _shaped, nothing
 
 
 def _together(call: Call, *matrices: Tensor) -> tuple[list[int], list[Tensor]]:
-    """Broadcast the batches of matrices together; return the batch sizes, and the matrices with one batch axis."""
+    """Broadcast the batch axes of several matrices. Return the batch sizes and the matrices with one batch axis."""
     g = call.g
     batch = list(np.broadcast_shapes(*(tuple(m_.sizes(x)[:-2]) for x in matrices)))
     wide = [g.broadcast_to(x, [*batch, *m_.sizes(x)[-2:]]) for x in matrices]
@@ -102,7 +102,9 @@ def lu_solve(
 
 
 def _turned(call: Call, a: Tensor) -> bool:
-    """Return whether PyTorch factorizes the transposed matrix, whose factors it also returns."""
+    """Return whether PyTorch factorizes the transposed matrix. In this case PyTorch also returns the transposed
+    factors.
+    """
     return bool(call.arguments[0].is_contiguous()) and not a.dtype.is_complex
 
 
@@ -135,7 +137,7 @@ def inverse(call: Call, a: Tensor, *, check_errors: bool = False) -> Any:
 
 
 def _determinant(call: Call, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Factorize matrices by LU; return the diagonal of U, the sign of the permutation, the factors and the pivots."""
+    """Factorize matrices by LU. Return the diagonal of U, the sign of the permutation, the factors and the pivots."""
     g = call.g
     factors, _, pivots, _ = m_.lu(g, m_.flat(g, g.swap_axes(a, -2, -1) if _turned(call, a) else a))
     batch, n, _ = m_.sizes(factors)
@@ -171,7 +173,9 @@ def sign_and_logarithm(call: Call, a: Tensor) -> Any:
 
 @aten("linalg_matrix_exp")
 def matrix_exp(call: Call, a: Tensor) -> Tensor:
-    """Compute exp(a) from the Taylor series of a / 2^s, whose norm is at most 1, squared s times."""
+    """Compute exp(a) by scaling and squaring: evaluate the Taylor series of a / 2^s, whose norm is at most 1, and
+    square it s times.
+    """
     g = call.g
     if m_.empty(a):
         return nothing(call)[0]
