@@ -100,6 +100,16 @@ TensorType type_of(const Json& entry) {
   return {dtype_in_file(entry.at("dtype").get<std::string>()), Shape(std::move(dims))};
 }
 
+// The bytes of a tensor; 2^64 - 1, which no file has, if the product of its sizes overflows.
+uint64_t bytes_in_file(const TensorType& type) {
+  const Dims& dims = type.shape.dims();
+  if (std::ranges::find(dims, 0) != dims.end()) return 0;
+  uint64_t bytes = size_of(type.dtype);
+  for (const int64_t size : dims)
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) return ~uint64_t{0};
+  return bytes;
+}
+
 // Reads one tensor of the header. The data of the file begins at byte `start`; the tensor's range is stored in
 // `extent`.
 ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, const Json& entry, Extent& extent) {
@@ -109,7 +119,7 @@ ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, 
   if (!place.is_array() || place.size() != 2) throw PackageError("data_offsets must be a list of two integers");
   extent.begin = offset(place[0]);
   extent.end = offset(place[1]);
-  const uint64_t bytes = static_cast<uint64_t>(type.shape.elements()) * size_of(type.dtype);
+  const uint64_t bytes = bytes_in_file(type);
   if (extent.begin > extent.end || extent.end > file->bytes() - start || extent.end - extent.begin != bytes)
     throw PackageError(cat("data_offsets must cover ", bytes, " bytes within the ", file->bytes() - start,
                            " bytes of data, got ", extent.begin, " to ", extent.end));

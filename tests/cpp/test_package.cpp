@@ -204,6 +204,7 @@ TEST(inconsistent_safetensors_headers_throw) {
   refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[1e300,8]}})",
           "data_offsets must be non-negative integers");
   refused(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,16]}})", "'a'");
+  refused(R"({"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]}})", "data_offsets must cover");
   refused(R"({"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,16]}})",
           "the shape must consist of non-negative integers");
   refused(R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})",

@@ -176,6 +176,9 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     list.push_back(registered(lower_call(operation), operation));
     return;
   }
+  // Nothing to compute: without this, kernels that loop over outer axes would do so although every element is missing.
+  const auto is_empty = [](const auto& output) { return bytes_of(output->type) == 0; };
+  if (!operation.outputs.empty() && !is_effect(operation) && std::ranges::all_of(operation.outputs, is_empty)) return;
   const Lower factory = find_kernel(operation.kind());
   if (!factory)
     throw UnsupportedError(
