@@ -1,8 +1,8 @@
-// recurrent_sequence and its gradient: the steps of recurrent layers, partitioned among threads.
+// recurrent_sequence and its gradient: the time steps of recurrent layers, partitioned among threads.
 //
-// Rows of the batch are independent, so threads take rows and process whole sequences without synchronizing. If there
-// are too few rows, threads take hidden units instead and synchronize after each phase of each step. Half precision is
-// computed in float32 on converted operands; the reference computes everything in float64.
+// Rows of the batch are independent, so each thread processes whole sequences for some rows without synchronizing. If
+// there are too few rows, threads divide the hidden units instead and synchronize after each phase of each step. Half
+// precision is computed in float32 on converted operands. The reference computes everything in float64.
 #include <array>
 #include <atomic>
 #include <memory>
@@ -32,16 +32,19 @@ const RecurrentEngine<T>& engine() {
 // ---- distribution of work
 
 constexpr int64_t unpacked_rows = 192;  // minimum rows over all steps for which packing the weights pays off
-constexpr int64_t rows_of_piece = 10;  // about as many as are multiplied together
-constexpr int64_t pieces_of_units = 4;  // per thread
-constexpr int64_t pieces_of_rows = 3;  // maximum per thread
-constexpr int64_t links_of_piece = 10;  // maximum, of several steps each, so that threads finish together
-constexpr int64_t work_between_waits = 1 << 17;  // multiplications that make a barrier cheap
+constexpr int64_t rows_of_piece = 10;  // rows in a piece of work, about as many as are multiplied together
+constexpr int64_t pieces_of_units = 4;  // pieces of hidden units per thread
+constexpr int64_t pieces_of_rows = 3;  // maximum number of pieces of rows per thread
+// maximum number of links into which the steps of a piece are divided, so that threads finish together
+constexpr int64_t links_of_piece = 10;
+// number of multiplications for which the cost of a barrier is negligible
+constexpr int64_t work_between_waits = 1 << 17;
 
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }
 
-// Call step(range, phase, member) for all steps of all directions. Units are counted in blocks of lanes, and in later
-// phases of the backward pass in blocks of `columns` times as many.
+// Call step(range, phase, member) for all steps of all directions. Ranges of hidden units are counted in blocks of as
+// many
+// units as a vector has lanes. In the later phases of the backward pass, blocks are `columns` times as large.
 template <class T, class Step>
 void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3>& blocks, bool from_the_end,
                const Step& step) {
@@ -49,7 +52,8 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   const int threads = thread_count();
   const int64_t rows = j.batch * j.directions, work = j.batch * j.gates * j.hidden * j.hidden;
   const bool share_rows =
-      rows >= 2 * threads && (j.panels || !j.input_weight);  // otherwise each thread reads only its part of the weights
+      // otherwise, the hidden units are divided, so that each thread reads only its part of the weights
+      rows >= 2 * threads && (j.panels || !j.input_weight);
   if (threads == 1 || share_rows || work < work_between_waits) {
     const bool small = threads == 1 || work * j.directions * j.steps < work_between_waits;
     const int64_t pieces =
@@ -57,8 +61,9 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
     const int64_t pairs = j.steps / 2, links = small ? 1 : std::clamp<int64_t>(pairs, 1, links_of_piece);
     parallel_chains(pieces, links, [&](int64_t piece, int64_t link, int64_t member) {
       const int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
-      const int64_t first_step = 2 * (pairs * link / links),  // even, which preserves the alternating order of blocks
-          end_step = link + 1 == links ? j.steps : 2 * (pairs * (link + 1) / links);
+      // an even number of steps per link preserves the alternating order of blocks
+      const int64_t first_step = 2 * (pairs * link / links),
+                    end_step = link + 1 == links ? j.steps : 2 * (pairs * (link + 1) / links);
       for (int64_t d = 0; d < j.directions; ++d) {
         const int64_t first = std::clamp(begin - d * j.batch, int64_t{0}, j.batch),
                       last = std::clamp(end - d * j.batch, int64_t{0}, j.batch);
@@ -123,7 +128,7 @@ void run_backward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* bias
 
 // ---- operands
 
-// A tensor in memory as type T: the operand itself, or a converted copy in scratch memory.
+// A tensor in memory with elements of type T: the operand itself, or a converted copy in scratch memory.
 struct Buffer {
   Slot slot = -1;
   explicit operator bool() const { return slot >= 0; }
@@ -138,7 +143,7 @@ void convert(const std::byte* from, std::byte* to, int64_t n) {
   });
 }
 
-// Conversions between the stored type and the compute type; null if they are the same.
+// Functions that convert between the stored type and the compute type; null if the types are equal.
 struct Conversion {
   Convert load = nullptr, save = nullptr;
 };
@@ -161,7 +166,7 @@ Conversion conversion_to(DType stored) {
   }
 }
 
-// The conversions that a kernel performs before and after its work.
+// The conversions that a kernel performs before and after the computation.
 struct Conversions {
   struct One {
     Slot stored, computed;
@@ -178,7 +183,7 @@ struct Conversions {
   }
 };
 
-// Binds operands to buffers of the compute type T.
+// Provides operands as buffers with elements of the compute type T.
 template <class T>
 class Binding {
  public:
@@ -227,7 +232,7 @@ T* pointer(Frame& f, Buffer buffer) {
   return buffer ? f.at<T>(buffer.slot) : nullptr;
 }
 
-// Return the job without its pointers.
+// Return a job with all fields set except its pointers.
 template <class T>
 RecurrentJob<T> described(const Lowering& lowering, const Dims& weights, const Dims& state,
                           const std::optional<Operand>& mask) {
@@ -254,8 +259,8 @@ RecurrentJob<T> described(const Lowering& lowering, const Dims& weights, const D
   return j;
 }
 
-// Return the packed panels of constant weights. Return null if the weights are not constant, or if a second copy of
-// them would be a considerable part of a model's memory.
+// Return the packed panels of constant weights. Return null if the weights are not constant, or if a second copy of the
+// weights would take a considerable part of the model's memory.
 template <class T>
 PackedPtr constant_panels(Lowering& lowering, const RecurrentEngine<T>& e, const RecurrentJob<T>& job,
                           int64_t elements) {
@@ -297,8 +302,9 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
     const Buffer running = is_lstm && !gives_cell ? bind.scratch(last) : Buffer(),
                  update = two_phases ? bind.scratch(last) : Buffer(),
                  reset = two_phases ? bind.scratch(last) : Buffer();
-    // Process hidden units forward and backward alternately, from step to step and from run to run, so that the weights
-    // still in cache are read first.
+    // The order of hidden units alternates between ascending and descending, from step to step and from run to run, so
+    // that
+    // the weights still in cache are read first.
     const auto runs = std::make_shared<std::atomic<unsigned>>(0);
     const int64_t depth = job.hidden + (input_weight ? inputs : 0),
                   panels = job.directions * job.gates * depth * blocks_of(job.hidden, e->lanes) * e->lanes;
@@ -351,7 +357,7 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
                  d_state = bind.input("state_gradient"), d_cell = bind.input("cell_gradient"),
                  d_training = bind.input("training_state_gradient"), d_last_state = bind.input("last_state_gradient"),
                  d_last_cell = bind.input("last_cell_gradient");
-    // Each gate's gradient overwrites the gate's value, which halves the memory traffic of a step.
+    // The gradient of each gate overwrites the value of the gate, which halves the memory traffic of a step.
     if (job.cell == ops::Cell::lstm && !bind.converts()) lowering.may_share(0, 1);
     const Buffer d_source = bind.output(0), d_initial_state = bind.output(1),
                  d_initial_cell = job.cell == ops::Cell::lstm ? bind.output(2) : Buffer();

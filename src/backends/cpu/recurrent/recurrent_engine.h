@@ -1,10 +1,11 @@
-// Recurrent layers step by step: the computation of one step for a range of rows and hidden units, for any instruction
-// set.
+// The computation of one step of a recurrent layer for a range of rows and hidden units, for any instruction set.
 //
-// A step has one or two phases. Within a phase, all ranges are independent, so threads may divide the rows, which never
+// A step has one or two phases. Within a phase, all ranges are independent. Threads may divide the rows, which never
 // depend on each other, or the hidden units, with a barrier after each phase. A phase multiplies a few rows of states
-// by the weights of W hidden units, for all gates at once, and then computes the gates of these units while they are in
-// cache. The weights are packed into panels for this, or used in place if there are few rows in total.
+// by
+// the weights of W hidden units, for all gates at once, and then computes the gates of these units while the products
+// are
+// in cache. The weights are packed into panels for this purpose, or used in place if there are few rows in total.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +27,9 @@ namespace avx512 {
 extern const RecurrentEngine<float> recurrent_engine;
 }
 
-// P provides what RecurrentProducts and RecurrentPanels require, and also tanh, sigmoid, least, greatest, and
-// where_positive(x, y): x > 0 ? y : 0.
+// P provides everything that RecurrentProducts and RecurrentPanels require, and also tanh, sigmoid, least, greatest,
+// and
+// where_positive(x, y), which returns y where x > 0 and 0 elsewhere.
 template <class P>
 class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   using Products = RecurrentProducts<P>;
@@ -41,7 +43,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   using Job = RecurrentJob<S>;
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
-  static constexpr int64_t summed_rows = 12;  // rows whose gradients are accumulated in registers
+  static constexpr int64_t summed_rows = 12;  // maximum number of rows whose gradients are accumulated in registers
 
  public:
   static constexpr RecurrentEngine<S> engine() {
@@ -60,7 +62,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
       default: return x;
     }
   }
-  // Return the gradient multiplied by the activation's slope where the activation has the value y.
+  // Return the gradient multiplied by the slope of the activation, computed from the activation's result y.
   static V through(Activation activation, V gradient, V y) {
     switch (activation) {
       case Activation::relu: return P::where_positive(y, gradient);
@@ -102,16 +104,17 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
 
   struct Place {
     int64_t d, step, t, n, unit, lanes;
-    S* sums = nullptr;  // gradient sums of this piece; may be null
+    S* sums = nullptr;  // gradient sums of this piece of rows; may be null
   };
-  // Call the gate function `one` row by row.
+  // Call the gate function `one` for each row.
   template <int vectors, void (*one)(const Job&, const Place&, const S*)>
   static void each(const Job& j, Place p, int count, S* products) {
     for (int r = 0; r < count; ++r, ++p.n) one(j, p, products + r * vectors * W);
   }
 
-  // Compute the pre-activations of the gates, that is, the projected input plus the previous states times the weights
-  // of `vectors` gates, and then the gates of each row.
+  // Compute the pre-activations of `vectors` gates, that is, the projected input plus the previous states times the
+  // weights
+  // of these gates. Then compute the gates of each row.
   template <int vectors, class Gates>
   static void forward_rows(const Job& j, int phase, const RecurrentRange& range, S* own, const Gates& gates) {
     const int64_t d = range.direction, t = j.time(d, range.step), wide = j.directions * j.hidden;
@@ -126,7 +129,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
         const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.depth() * W);
         Factors factors{{}, {states, row_stride, j.hidden}};
         if (j.input_weight) factors.first = {j.source + (t * j.batch + n) * j.inputs, j.inputs, j.inputs};
-        // A row's bits must not depend on how rows are partitioned, so only a batch of one uses partial sums.
+        // The bitwise result of a row must not depend on how rows are partitioned, so only a batch of one uses partial
+        // sums.
         const auto multiply = [&](const Summand& summand, S* to) {
           if (j.batch == 1) return Products::template multiply_row<at_once>(factors, panel, summand, to);
           Products::template multiply_some<at_once>(count, factors, panel, summand, to, vectors * W);
@@ -171,14 +175,16 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     });
   }
 
-  // Expand vectors that hold two gates each into one vector per gate, and add the summand.
+  // Expand vectors that hold two gates each into one vector per gate, and add `begin`.
   static void spread_halves(const Summand& begin, int row, S* products) {
     V gates[4];
     for (int v = 0; v < 4; ++v) gates[v] = P::load_part(products + v * W / 2, W / 2) + begin.at(row, v);
     for (int v = 0; v < 4; ++v) P::store(products + v * W, gates[v]);
   }
 
-  // Call f(first row, count) for groups of nearly equal size, at most `most`.
+  // Divide the rows of a range into groups of nearly equal size, at most `most` rows each, and call f(first row, count)
+  // for
+  // each group.
   template <class F>
   static void in_groups(const RecurrentRange& range, int most, const F& f) {
     int64_t groups = (range.last_row - range.first_row + most - 1) / most;
@@ -189,7 +195,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     }
   }
 
-  // Add the inputs of a few rows times their weights to the products with the states.
+  // Multiply the inputs of a few rows by their weights, and add the products to those of the states.
   template <int vectors>
   static void add_inputs(const Job& j, const Place& p, int count, S* out) {
     S more[max_rows * vectors * W];
@@ -200,8 +206,9 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     for (int i = 0; i < count * vectors; ++i) P::store(out + i * W, P::load(out + i * W) + P::load(more + i * W));
   }
 
-  // Return the projected input of a phase's gates, to which the product with the states is added. A GRU that resets
-  // after the product adds the projected input of its candidate later.
+  // Return the projected input of the gates of a phase, to which the product with the states is added. For a GRU that
+  // resets
+  // after the product, the projected input of the candidate is omitted, because it is added later.
   template <int vectors>
   static Summand projected(const Job& j, const Place& p, int phase) {
     const bool later = j.cell == ops::Cell::gru && j.reset_after;
@@ -215,9 +222,11 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     if (!j.input_weight) return j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + unit;
     return j.bias ? j.bias + p.d * j.gates * j.hidden + unit : nullptr;
   }
-  // Prefetch the destinations of gates, cells, and states, and the projected input of the next block of units. Each
-  // address is the end of a vector, because its beginning was fetched with the previous block. The hardware prefetcher
-  // does not help here, as the rows of a step are far apart.
+  // Prefetch the memory that gates, cells, and states are written to, and the projected input of the next block of
+  // units.
+  // Each prefetched address is the end of a vector, because the beginning was fetched with the previous block. The
+  // hardware
+  // prefetcher does not help here, because the rows of a step are far apart.
   template <int vectors>
   static void ask_for_gates(const Job& j, const Place& p, int rows, int phase) {
     const bool more = !j.input_weight && p.unit + W < j.hidden;
@@ -254,7 +263,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     finish(j, p, activate(j.activations[0], x));
   }
 
-  // Return where the cell state is stored, and where it was before the step.
+  // Return the address where the cell state after this step is stored; cell_before() returns that of the previous cell
+  // state.
   static S* cell_of(const Job& j, const Place& p) {
     return (j.cells ? j.at(j.cells, p.t, p.n, p.d, j.hidden) : j.at(j.running_cell, p.n, p.d)) + p.unit;
   }
@@ -274,8 +284,9 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     finish(j, p, gates[3] * activate(j.activations[4], value));
   }
 
-  // Default activations without peephole, split into two loops with no other work, so that the processor can overlap
-  // the long dependency chains of several rows.
+  // Compute an LSTM with default activations and without peepholes. The gates and the states have separate loops, so
+  // that
+  // the processor can overlap the long dependency chains of several rows.
   static void usual_lstm(const Job& j, const Place& p, int count, S* products) {
     if (p.lanes == W) return usual_lstm_of<true>(j, p, count, products);
     usual_lstm_of<false>(j, p, count, products);
@@ -288,7 +299,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     S* gates[4] = {};
     for (int role = 0; j.training && role < 4; ++role)
       gates[role] = j.at(j.training, p.t, p.n, p.d, 4 * j.hidden) + j.places[role] * j.hidden + p.unit;
-    constexpr int64_t soon = 3;  // rows
+    constexpr int64_t soon = 3;  // prefetch distance in rows
     for (int64_t r = 0; r < count; ++r) {
       S* product = products + r * 4 * W;
       __builtin_prefetch(cell + (r + soon) * row + W - 1, 1);
@@ -360,8 +371,9 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     products(j, range, 0, 2, j.reset_after ? j.inner : nullptr, carry_on);
   }
 
-  // Multiply the gradients of gates [first, end), in the order of the weights, by their weights to get the gradients of
-  // the previous states; `inner` holds the gradient of the last gate.
+  // Multiply the gradients of gates [first, end), counted in the order of the weights, by the weights of these gates,
+  // to get
+  // the gradients of the previous states. If `inner` is not null, it holds the gradients of the last gate.
   template <class Then>
   static void products(const Job& j, const RecurrentRange& range, int64_t first, int64_t end, const S* inner,
                        const Then& then) {
@@ -399,7 +411,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   [[gnu::always_inline]] static V value(const Job& j, const Place& p, int role) {
     return load(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
   }
-  // Propagate the gradient of a gate's value through its activation into d_source.
+  // Multiply the gradient of a gate's value by the slope of the gate's activation, and store the result in d_source.
   [[gnu::always_inline]] static V deliver(const Job& j, const Place& p, int role, V gradient, V y) {
     const int64_t offset = j.places[role] * j.hidden + p.unit;
     if (j.d_training && j.cell != ops::Cell::single_gate)
@@ -420,7 +432,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
            load(j.at(j.d_state, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
   }
 
-  // Record the state after this step, from which the next step starts.
+  // Store the state after this step as the initial state of the next step.
   [[gnu::always_inline]] static void hand_on(const Job& j, const Place& p, V state) {
     if (!j.state_before) return;
     if (p.step == 0)
@@ -456,8 +468,9 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     store(carried, next, p.lanes);
   }
 
-  // Prefetch the data of the next block of units in this row, at the end of its vectors; a cache line that they share
-  // with the preceding vectors is already there.
+  // Prefetch the data of the next block of units in this row. The address is the end of each vector; the beginning may
+  // share
+  // a cache line with the preceding vector, which is in cache already.
   [[gnu::always_inline]] static void ask_for_next(const Job& j, const Place& p, int64_t now, int64_t gates) {
     constexpr int64_t next = 2 * W - 1;
     for (int role = 0; role < 4; ++role) __builtin_prefetch(j.training + gates + j.places[role] * j.hidden + next);
@@ -467,8 +480,9 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
       __builtin_prefetch(j.at(j.state_before, j.time(p.d, p.step + 1), p.n, p.d, j.hidden) + p.unit + next, 1);
   }
 
-  // Default activations without peephole, if only the states have gradients: processes a few rows at a time and keeps
-  // their sums in registers.
+  // Compute the gate gradients of an LSTM with default activations and without peepholes, if only the states have
+  // incoming
+  // gradients. A few rows are processed at a time, and their sums are kept in registers.
   static void usual_lstm_gates(const Job& j, const RecurrentRange& range) {
     Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0, sums_of(j, range)};
     for (int64_t n = range.first_row; n < range.last_row; n += summed_rows)

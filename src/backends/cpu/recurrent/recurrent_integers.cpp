@@ -1,11 +1,13 @@
-// quantized_lstm_sequence: the steps of an LSTM with 8-bit recurrent weights, computed by 8-bit matmuls.
+// quantized_lstm_sequence: the time steps of an LSTM with 8-bit recurrent weights, computed by 8-bit matmuls.
 //
 // Weights are packed once, by blocks of hidden units. Each of a block's four gates is a panel of columns, so the gates
-// are computed while their sums are in registers and L1. Zero points are not subtracted from each element: with w = w'
-// + 128 if weights are unsigned, and y = Y - 128 likewise,
+// are computed while their sums are in registers and L1. Zero points are not subtracted from each element. With a state
+// q
+// and its zero point z, a weight w and its zero point Y, and sums over k products:
 //   Σ (q - z) (w - Y) = Σ q w' - z Σ w' + y (k z - Σ q)
-// The second term is constant for a column, and the third is a row factor times a column factor. Every thread that
-// needs the states quantizes them itself, possibly repeating work, because this costs less than waiting for each other.
+// Here w' = w and y = Y for signed weights, and w' = w - 128 and y = Y - 128 for unsigned weights. The second term is
+// constant for a column, and the third is a row factor times a column factor. Every thread quantizes the states that it
+// needs. Several threads may thus repeat the same work, but this costs less than waiting for each other.
 #include <cstring>
 #include <vector>
 
@@ -29,7 +31,7 @@ const QuantizedLstmEngine& quantized_engine(bool reference) {
   return MPSGRAPH_BY_INSTRUCTION_SET(quantized_lstm_engine);
 }
 
-// 8-bit matmul for any processor; also the reference.
+// 8-bit matmul for any processor, which also serves as the reference.
 void multiply_bytes(int count, const uint8_t* const* rows, bool, const TileRun* all, int64_t, const int8_t* panel,
                     std::byte* const* out, int, const IntegerEpilogue&) {
   for (int r = 0; r < count; ++r) {
@@ -142,20 +144,21 @@ class QuantizedLstmSequence final : public Kernel {
  private:
   static constexpr int64_t line = 64;
   static constexpr int64_t block_columns = block_roles * block_units;
-  static constexpr int64_t work_between_waits = 1 << 19;  // 8-bit products that make a barrier cheap
-  static constexpr int64_t pieces_of_units = 2;  // per thread
+  // number of 8-bit products for which the cost of a barrier is negligible
+  static constexpr int64_t work_between_waits = 1 << 19;
+  static constexpr int64_t pieces_of_units = 2;  // pieces of hidden units per thread
   static constexpr int64_t steps_of_piece = 16;
 
   struct Memory {
     const std::byte* panels;
-    float* scales;  // by direction, block, role
-    const int32_t* points;  // by direction, block, role; null if all are zero
-    std::byte* own;  // memory of all members
+    float* scales;  // indexed by direction, block, and role
+    const int32_t* points;  // indexed by direction, block, and role; null if all zero points are 0
+    std::byte* own;  // private memory of all threads
   };
 
-  // Bytes of a packed panel: its elements, followed by the sum of each column.
+  // Return the size of a packed panel: its elements, followed by the sum of each column.
   int64_t panel_bytes() const { return block_units * (steps_ * byte_group + static_cast<int64_t>(sizeof(int32_t))); }
-  // Bytes per member: its quantized rows of both directions, and their row terms.
+  // Return the size of one thread's private memory: the quantized rows of all directions, and one term per row.
   int64_t own_bytes() const { return job_.directions * job_.batch * (stride_ + line); }
   uint8_t* own_rows(const Memory& m, int64_t member, int64_t d) const {
     return reinterpret_cast<uint8_t*>(m.own + member * own_bytes() + d * job_.batch * stride_);
@@ -211,7 +214,7 @@ class QuantizedLstmSequence final : public Kernel {
     return any ? points : nullptr;
   }
 
-  // Process each direction on a single thread, which waits for no other.
+  // Process each direction on one thread, so that no thread has to wait for another.
   void run_directions(const RecurrentJob<float>& j, const Memory& m, int64_t work) const {
     const bool small = work * j.directions * j.steps < work_between_waits;
     const int64_t pieces = small ? 1 : j.directions, links = small ? 1 : std::max<int64_t>(1, j.steps / steps_of_piece);
@@ -235,7 +238,7 @@ class QuantizedLstmSequence final : public Kernel {
     return range;
   }
 
-  // Multiply all rows by some blocks of units.
+  // Multiply all rows of states by the weights of blocks [first, last) of hidden units.
   void multiply(const RecurrentJob<float>& j, const Memory& m, int64_t d, int64_t step, const QuantizedRange& range,
                 int64_t member, int64_t first, int64_t last) const {
     const TilesInUse use(*tiles_);
@@ -276,7 +279,7 @@ class QuantizedLstmSequence final : public Kernel {
   bool flip_;
   int64_t blocks_ = 0, steps_ = 0, stride_ = 0;
   PackedPtr packed_;
-  std::vector<std::vector<TileRun>> runs_;  // by panel
+  std::vector<std::vector<TileRun>> runs_;  // tile runs, indexed by panel
 };
 
 std::unique_ptr<Kernel> lower_quantized_lstm(Lowering& lowering) {

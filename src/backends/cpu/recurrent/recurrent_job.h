@@ -1,4 +1,4 @@
-// The data of a recurrent layer's steps, and the interface that each instruction set implements.
+// The data of a recurrent layer's time steps, and the interface that each instruction set implements.
 #pragma once
 
 #include <cstdint>
@@ -7,40 +7,46 @@
 
 namespace mpsgraph::cpu {
 
-// All operands of the steps of a layer, or of its gradient. Tensors with a time axis are [steps, batch, directions,
-// ...].
+// All operands of the steps of a layer, or of its gradient. Tensors with a time axis have the shape
+// [steps, batch, directions, ...].
 template <class S>
 struct RecurrentJob {
   ops::Cell cell;
   int64_t steps, batch, directions, hidden, gates;
   bool reverse, reset_after, flip;
-  ops::RecurrentActivation activations[5];  // by role
-  int64_t places[4];  // by role: index of the gate in the weights
+  ops::RecurrentActivation activations[5];  // indexed by role
+  int64_t places[4];  // index of each role's gate in the weights
 
   const S* weights = nullptr;  // [directions, gates * hidden, hidden]
   S* panels = nullptr;  // packed weights; null if not packed
   const S* mask = nullptr;
-  int64_t mask_step = 0, mask_row = 0, mask_unit = 0;  // strides of the mask, 0 where broadcast
+  int64_t mask_step = 0, mask_row = 0, mask_unit = 0;  // strides of the mask in elements; 0 where the mask is broadcast
   const S* extra = nullptr;  // peephole weights or secondary bias
   const S *initial_state = nullptr, *initial_cell = nullptr;
-  S *state = nullptr, *cells = nullptr, *training = nullptr;  // forward results; cells and training may be null
+  // results of the forward pass; cells and training may be null
+  S *state = nullptr, *cells = nullptr, *training = nullptr;
 
   // forward
-  const S* source = nullptr;  // projected, or [steps, batch, inputs] with an input weight
+  const S* source = nullptr;  // already projected, or [steps, batch, inputs] if there is an input weight
   const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]
   const S* bias = nullptr;  // [directions, gates * hidden]; used only with an input weight, may be null
   int64_t inputs = 0;
-  bool last_first = false;  // order of hidden units in the first step; alternates with each step
-  S* running_cell = nullptr;  // [batch, directions * hidden], if `cells` is null
-  S *reset_state = nullptr, *update = nullptr;  // same shape: what the second phase of a GRU needs from the first
+  // whether the first step processes hidden units in descending order; the order alternates with each step
+  bool last_first = false;
+  S* running_cell = nullptr;  // [batch, directions * hidden]: the current cell states, if `cells` is null
+  // [batch, directions * hidden] each: results of the first phase of a GRU that the second phase needs
+  S *reset_state = nullptr, *update = nullptr;
 
   // backward
   const S *candidate = nullptr, *d_state = nullptr, *d_cell = nullptr, *d_training = nullptr;
   S* d_source = nullptr;
-  S *carried_state = nullptr, *carried_cell = nullptr;  // gradients between steps; finally those of the initial values
-  S* inner = nullptr;  // [batch, directions * hidden]: a GRU's candidate before its reset
-  S* state_before = nullptr;  // factors of the weights, for other cells; may be null
-  S* sums = nullptr;  // [pieces, directions, gates * hidden]: d_source summed by piece; may be null
+  // gradients passed between steps; after the last step, the gradients of the initial values
+  S *carried_state = nullptr, *carried_cell = nullptr;
+  // [batch, directions * hidden]: gradient of a GRU candidate's product, which is computed before the reset
+  S* inner = nullptr;
+  // the state before each step, which the weight gradient needs, for cells other than GRU; may be null
+  S* state_before = nullptr;
+  S* sums = nullptr;  // [pieces, directions, gates * hidden]: sum of d_source over the rows of each piece; may be null
 
   int64_t time(int64_t direction, int64_t step) const { return backward(direction) ? steps - 1 - step : step; }
   bool backward(int64_t direction) const { return reverse != (direction == 1); }
@@ -52,21 +58,26 @@ struct RecurrentJob {
   T* at(T* tensor, int64_t n, int64_t d) const {
     return tensor + (n * directions + d) * hidden;
   }
-  // Return a value of the step before `step` in this direction.
+  // Return the address of the row of `values` at the step before `step` in this direction, or of `initial` for the
+  // first
+  // step.
   const S* before(const S* values, const S* initial, int64_t d, int64_t step, int64_t n) const {
     return step == 0 ? at(initial, n, d) : at(values, time(d, step - 1), n, d, hidden);
   }
-  int64_t depth() const { return hidden + (input_weight ? inputs : 0); }  // steps of a panel
+  int64_t depth() const { return hidden + (input_weight ? inputs : 0); }  // number of k indices of a packed panel
   int forward_phases() const { return cell == ops::Cell::gru && !reset_after ? 2 : 1; }
   int backward_phases() const { return cell == ops::Cell::gru && !reset_after ? 3 : 2; }
 };
 
 struct RecurrentRange {
   int64_t direction, step;
-  int64_t first_row, last_row;  // of the batch
-  // range of hidden units, in blocks of `lanes`, or of `columns` times as many in phases that multiply gradients
+  int64_t first_row, last_row;  // range of batch rows
+  // range of hidden units, counted in blocks of `lanes` units; in phases that multiply gradients, in blocks of
+  // `columns`
+  // times as many units
   int64_t first_unit, last_unit;
-  int64_t piece;  // index of a piece of rows that goes through all steps; 0 if units are partitioned
+  // index of the piece of rows that is processed through all steps; 0 if hidden units are partitioned instead
+  int64_t piece;
 };
 
 // The implementation for one instruction set. `own` is memory private to a thread, of own_rows * hidden elements.

@@ -8,7 +8,7 @@
 
 namespace mpsgraph::cpu {
 
-// P provides what RecurrentProducts requires, and transpose of W vectors.
+// P provides everything that RecurrentProducts requires, and a function that transposes W vectors.
 template <class P>
 class RecurrentPanels {
  protected:
@@ -17,9 +17,10 @@ class RecurrentPanels {
   using Job = RecurrentJob<S>;
   static constexpr int W = P::W;
 
-  // Gates multiplied together: four gates are processed in pairs, so that each step of the weights serves more rows.
+  // Return the number of gates that are multiplied together. Four gates are processed in pairs, so that each vector of
+  // weights that is loaded serves more rows.
   static constexpr int gates_at_once(int gates) { return gates == 4 ? 2 : gates; }
-  static constexpr int columns = 2;  // adjacent vectors in products of gradients
+  static constexpr int columns = 2;  // adjacent vectors of a panel when gradients are multiplied
 
   static const S* input_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
     return j.input_weight + ((d * j.gates + gate) * j.hidden + unit) * j.inputs;
@@ -28,18 +29,21 @@ class RecurrentPanels {
     return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
   }
 
-  // ---- forward: the panel of a block of W hidden units holds the gates of each phase. Gates multiplied together are
-  // stored as [k][gates][W], followed by the next ones; k runs over the inputs, if they are multiplied along, and then
-  // the states.
+  // ---- forward: each block of W hidden units has a panel, which holds the gates of one phase after those of another.
+  // The
+  // gates that are multiplied together are stored as [k][gates][W], followed by the next such gates. The index k runs
+  // over
+  // the inputs, if the kernel multiplies them too, and then over the states.
 
   static S* forward_panel(const Job& j, int64_t d, int64_t block) {
     const int64_t blocks = (j.hidden + W - 1) / W;
     return j.panels + (d * blocks + block) * j.gates * j.depth() * W;
   }
-  // Return whether the last block has so few units that each vector can hold two of the four gates, which halves the
-  // multiplications.
+  // Return whether the last block has so few units that each vector can hold two of the four gates. This halves the
+  // number
+  // of multiplications.
   static bool in_halves(const Job& j, int64_t block) { return j.gates == 4 && 2 * (j.hidden - block * W) <= W; }
-  // Pack one gate of a block by transposing squares: each row of the weights belongs to one lane.
+  // Pack one gate of a block by transposing blocks of W x W elements: each row of the weights becomes one vector lane.
   static void pack_forward(const Job& j, int64_t d, int64_t block, int64_t role) {
     const int64_t unit = block * W, lanes = std::min<int64_t>(W, j.hidden - unit), gate = j.places[role];
     const bool two_phases = j.forward_phases() == 2, halves = in_halves(j, block);
@@ -52,7 +56,7 @@ class RecurrentPanels {
         V square[W] = {};
         for (int64_t lane = 0; lane < lanes; ++lane) {
           const S* row = from + lane * elements + i;
-          __builtin_prefetch(row + 3 * W - 1);  // rows are too far apart for the hardware prefetcher
+          __builtin_prefetch(row + 3 * W - 1);  // the rows are too far apart for the hardware prefetcher
           square[lane] = some == W ? P::load(row) : P::load_part(row, some);
         }
         P::transpose(square);
@@ -64,7 +68,9 @@ class RecurrentPanels {
     take(weight_row(j, d, gate, unit), j.hidden);
   }
 
-  // ---- backward: the panel of a block of columns holds them as [k][vectors][W]; k runs over the units of all gates
+  // ---- backward: each block of columns of the weights has a panel, stored as [k][vectors][W]. The index k runs over
+  // the
+  // units of all gates.
 
   // Return the number of vectors in a block of columns; the last block may have fewer.
   static int vectors_of(const Job& j, int64_t block) {

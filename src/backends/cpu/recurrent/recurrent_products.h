@@ -7,8 +7,8 @@
 
 namespace mpsgraph::cpu {
 
-// P provides the element type S, vectors V of W elements with operators, load, store, and splat, load_part and
-// store_part for the first n < W elements, and the number of vector registers.
+// P provides the element type S, and vectors V of W elements with operators, load, store, and splat. It also provides
+// load_part and store_part for the first n < W elements of a vector, and the number of vector registers.
 template <class P>
 class RecurrentProducts {
  protected:
@@ -17,20 +17,24 @@ class RecurrentProducts {
   static constexpr int W = P::W;
 
   static constexpr int max_rows = 12;
-  // Rows multiplied together: as many as registers can hold sums for, next to the weights and one factor.
+  // Return the number of rows multiplied together: as many as there are registers for their sums, in addition to the
+  // registers for the weights and one factor.
   static constexpr int rows_for(int vectors) { return std::min((P::registers - 1 - vectors) / vectors, max_rows); }
 
   [[gnu::always_inline]] static V load(const S* p, int64_t n) { return n >= W ? P::load(p) : P::load_part(p, n); }
   static V load(const S* p) { return P::load(p); }
   [[gnu::always_inline]] static void store(S* p, V v, int64_t n) { n >= W ? P::store(p, v) : P::store_part(p, v, n); }
 
-  // ---- with panels: `vectors` vectors of weights for each state
+  // ---- with panels: for each state, the panel holds `vectors` vectors of weights
 
-  // Prefetch distance in panel steps. Panels that do not fit in L2 come from an outer cache, and the hardware
+  // Prefetch distances in k indices of a panel. Panels that do not fit in L2 are read from an outer cache, and the
+  // hardware
   // prefetcher does not cross pages.
   static constexpr int64_t ahead = 24, ahead_of_row = 8;
 
-  // The values added to a product: a pointer per vector for the first row (null: zeros), and the distance between rows.
+  // The values added to a product. `of` points to the values of each vector in the first row (null: zeros), and
+  // row_stride
+  // is the distance between rows.
   struct Summand {
     const S* of[4] = {};
     int64_t row_stride = 0, lanes = W;
@@ -44,19 +48,20 @@ class RecurrentProducts {
     }
   };
 
-  // Rows that are multiplied by as many steps of a panel as they have elements.
+  // Rows of factors. Each row has as many elements as the panel has k indices for them.
   struct Rows {
     const S* of = nullptr;
     int64_t stride = 0, elements = 0;
   };
   struct Factors {
-    Rows first, then;  // consecutive in the panel's steps; the first may be empty
+    Rows first, then;  // multiplied by consecutive k indices of the panel; the first may be empty
   };
 
-  // out[r * out_stride + v * W ..] = summand + sum over i of factors[r][i] * b[i][v][W].
+  // For each row r and vector v, set out[r * out_stride + v * W ..] to the summand plus the sum over i of
+  // factors[r][i] * b[i][v][..], where b has the shape [k][vectors][W].
   template <int vectors, int rows>
   static void multiply(const Factors& factors, const S* b, const Summand& begin, S* out, int64_t out_stride) {
-    V sums[rows][vectors];  // kept in registers: loops are unrolled before GCC decides on allocation
+    V sums[rows][vectors];  // kept in registers, because the loops are unrolled before GCC allocates registers
 #pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) {
       const S* of = begin.of[v];
@@ -100,7 +105,9 @@ class RecurrentProducts {
     if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, factors, b, begin, out, out_stride);
   }
 
-  // Multiply a single row with several partial sums, because each multiply-add must wait for the one it adds to.
+  // Multiply a single row. Several partial sums are used, because with a single sum each multiply-add would have to
+  // wait for
+  // the previous one.
   template <int vectors>
   static void multiply_row(const Factors& factors, const S* b, const Summand& begin, S* out) {
     constexpr int parts = vectors == 1 ? 8 : 4, line = 64 / sizeof(S);
@@ -142,10 +149,13 @@ class RecurrentProducts {
       for (int i = 0; i < n; ++i) part[i] += part[i + n];
     return part[0];
   }
-  // Prefetch distance in weights: rows are contiguous, but the hardware prefetcher does not cross 4 KB pages.
+  // Prefetch distance in elements of a weight row. Rows are contiguous, but the hardware prefetcher does not cross 4 KB
+  // pages.
   static constexpr int64_t rows_ahead = 128;
 
-  // out[r][v][lane] = a[r] . row(v, lane), with the rows of weights in place.
+  // Set out[r][v][lane] to the dot product of row r of `a` with the row of weights that belongs to vector v and the
+  // lane.
+  // The rows of weights are used in place.
   template <int vectors, int rows>
   static void dot(const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k, int64_t lanes,
                   S* out) {

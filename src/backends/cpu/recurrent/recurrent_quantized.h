@@ -1,5 +1,7 @@
-// Steps of an LSTM with 8-bit recurrent weights: what an instruction set provides in addition to 8-bit matmuls
-// (convolution/convolution_integers.h). States are quantized before the matmul, and sums become gates after it.
+// Steps of an LSTM with 8-bit recurrent weights: the functions that an instruction set provides in addition to 8-bit
+// matmuls (convolution/convolution_integers.h). One quantizes the states before the matmul, the other computes gates
+// from
+// the sums after it.
 #pragma once
 
 #include <algorithm>
@@ -10,27 +12,28 @@
 
 namespace mpsgraph::cpu {
 
-// Quantization of one direction's states in a step: the value of q is (q - zero_point) * scale.
+// Quantization of one direction's states in a step: a byte q represents the value (q - zero_point) * scale.
 struct QuantizedRange {
   float scale;
   int32_t zero_point;
 };
 
-// A block of hidden units, whose four gates are a panel of columns each. All per-column values are arranged by role,
-// with as many entries per role as a panel has columns.
+// A block of hidden units, in which each of the four gates is a panel of columns. All per-column values are arranged by
+// role, with as many entries per role as a panel has columns.
 struct QuantizedBlock {
   static constexpr int columns = 32, roles = 4;
   int64_t direction, step, row, unit;
   QuantizedRange range;
-  const float* scales;  // of the weights
-  const int32_t* column_sums[roles];  // of the signed weights
-  const int32_t* zero_points;  // of the signed weights; null if all are zero
-  const int32_t* row_terms;  // by row: factor of a column's zero point
+  const float* scales;  // scales of the weights
+  const int32_t* column_sums[roles];  // column sums of the signed weights, indexed by role
+  const int32_t* zero_points;  // zero points of the signed weights; null if all are zero
+  const int32_t* row_terms;  // the factor of a column's zero point, indexed by row
 };
 
 struct QuantizedLstmEngine {
-  // Quantize the states of all rows to bytes, and return their quantization parameters. Quantized rows are to_stride
-  // apart, a multiple of 64, and are written to their full length.
+  // Quantize the states of all rows to bytes, and return their quantization parameters. Quantized rows start to_stride
+  // bytes
+  // apart, a multiple of 64, and are padded to that length.
   QuantizedRange (*quantize)(const float* states, int64_t rows, int64_t stride, int64_t hidden, uint8_t* to,
                              int64_t to_stride);
   // Compute states and cells of `count` rows from sums [count][roles][columns].
@@ -47,9 +50,11 @@ namespace avx512 {
 extern const QuantizedLstmEngine quantized_lstm_engine;
 }
 
-// P provides what RecurrentSteps requires, for float, and also nearest(x), which rounds ties to even below 2^22;
-// store_bytes(to, x) for numbers 0 to 255; and less_zero_points(sums, column sums, zero point, column zero points or
-// null, row term), which returns numbers.
+// P provides everything that RecurrentSteps requires, for float, and also nearest(x), which rounds numbers below 2^22
+// to
+// integers, ties to even; store_bytes(to, x), which stores numbers from 0 to 255; and less_zero_points(sums, column
+// sums,
+// zero point, column zero points or null, row term), which returns floats.
 template <class P>
 class QuantizedLstm : RecurrentSteps<P> {
   using Steps = RecurrentSteps<P>;

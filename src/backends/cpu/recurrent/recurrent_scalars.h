@@ -1,4 +1,4 @@
-// Scalar recurrent steps: float64, which the reference uses, and quantized ones.
+// Scalar recurrent steps, for float64, which the reference uses, and for quantized weights.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct Scalars {
   static constexpr int registers = 16;
   static V load(const T* p) { return *p; }
   static void store(T* p, V v) { *p = v; }
-  static V load_part(const T* p, int64_t) { return load(p); }  // a scalar has no parts
+  static V load_part(const T* p, int64_t) { return load(p); }  // a scalar has no parts, so n is ignored
   static void store_part(T* p, V v, int64_t) { store(p, v); }
   static void transpose(V*) {}
   static V splat(T x) { return x; }

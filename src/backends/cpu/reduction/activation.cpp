@@ -1,7 +1,10 @@
-// softmax and log_softmax along an axis, and their gradients as functions of the source.
+// softmax and log_softmax along an axis, and their gradients with respect to the input x, given the incoming gradient
+// g:
 //
-//   d_softmax = s (g - Σ g s),  d_log_softmax = g - s Σ g,  s = softmax(source)
-// Element-wise activations are fused elsewhere.
+//   softmax:      s (g - Σ g s)
+//   log_softmax:  g - s Σ g
+//
+// Here s = softmax(x), and Σ sums along the axis. Element-wise activations are part of fused element-wise kernels.
 
 #include <cmath>
 
@@ -51,7 +54,7 @@ std::unique_ptr<Kernel> lower_log_softmax(Lowering& lowering) {
   });
 }
 
-// Gradients with the inputs incoming gradient and source.
+// Build the gradient kernel whose inputs are the incoming gradient and the input of softmax.
 std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
   return float_kernel<2>(lowering, 0, [s = split_of(lowering)](auto type) {
     using V = typename decltype(type)::type;
@@ -72,7 +75,7 @@ std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
   });
 }
 
-// Gradients with the inputs incoming gradient and result.
+// Build the gradient kernel whose inputs are the incoming gradient and the result of the forward operation.
 std::unique_ptr<Kernel> lower_gradient_of_result(Lowering& lowering) {
   const AxisSplit s = split_of(lowering);
   lowering.may_share(0, 0);

@@ -1,9 +1,12 @@
 // Cumulative sums, products, minima, and maxima: scans along one axis.
 //
-// Scans are serial along the axis, and several lanes run at once to hide the latency of their dependency chains:
-// adjacent columns if the axis is not the last one, or adjacent rows, transposed tile by tile, if it is. Sums and
-// products of floats are accumulated in double, and those along rows are vectorized (row_scans.h). Half precision is
-// scanned in float32, and short integers in 32 bits where that gives the same result.
+// A scan is serial along its axis, so several independent scans, called lanes, run together to hide the latency of
+// their
+// dependency chains. The lanes are adjacent columns if the axis is not the last one. Otherwise, they are adjacent rows,
+// which are transposed tile by tile. Sums and products of floats are accumulated in double, and those along rows are
+// vectorized (row_scans.h). Half precision is scanned in float32, and short integers in 32 bits where that gives the
+// same
+// result.
 
 #include <functional>
 #include <limits>
@@ -23,8 +26,9 @@ template <class T>
 using Running =
     std::conditional_t<is_float_type<T>, double, std::conditional_t<is_complex_type<T>, std::complex<double>, T>>;
 
-// A scan provides: In and Out, the types in memory; State, the state of a lane; start(), value(state), and step(state,
-// element, index); and, if rows may be split into pieces, append(state, state of the next piece).
+// A scan type provides: In and Out, the types in memory; State, the state of a lane; start(), value(state), and
+// step(state,
+// element, index). If rows may be split into pieces, it also provides append(state, state of the next piece).
 template <class T>
 struct RunningSum {
   using In = T;
@@ -47,7 +51,7 @@ struct RunningProduct {
   void append(State& s, const State& next) const { s *= next; }
 };
 
-// The lowest value of type V.
+// Return the neutral element of the maximum of type V: -infinity, or the lowest integer.
 template <class V>
 constexpr V neutral() {
   using L = std::numeric_limits<V>;
@@ -65,7 +69,7 @@ bool takes_over(V best, V x) {
     return x >= best;
 }
 
-// The maximum in the given order.
+// A scan for the cumulative maximum in the given order.
 template <class T>
 struct RunningExtremum {
   using In = T;
@@ -78,7 +82,7 @@ struct RunningExtremum {
   void append(State& s, const State& next) const { s = takes_over(s, next) ? next : s; }
 };
 
-// A faster version for float32, the most common type, which needs no order.
+// A faster scan for float32, the most common type, for which no order object is needed.
 template <bool maximum>
 struct FloatExtremum {
   using In = float;
@@ -110,7 +114,8 @@ struct ArgExtremum {
 };
 
 constexpr int64_t tile_columns = 64, tile_rows = 8;
-constexpr int64_t short_row_of_scan = 16;  // rows so short that their chains overlap anyway
+// below this row length, the processor overlaps the dependency chains of consecutive rows anyway
+constexpr int64_t short_row_of_scan = 16;
 
 // Call f(first element, number of columns) for groups of columns of [outer, n, inner].
 template <class F>
@@ -142,8 +147,9 @@ void for_tiles(int64_t n, bool reverse, const F& f) {
     f(reverse ? n - k - count : k, count);
   }
 }
-// A few rows transposed into adjacent lanes, and back. Few rows at a time avoid conflicts: rows that are a large power
-// of two apart share the same few lines of L1.
+// A few rows transposed into adjacent lanes, and back. The number of rows is small to avoid cache conflicts: rows that
+// are
+// a large power of two apart share a few lines of L1.
 template <class T>
 struct Tile {
   T lanes[tile_columns * tile_rows];
@@ -157,8 +163,8 @@ struct Tile {
   }
 };
 
-// Call step(state, i, at) for element i of each of `width` adjacent lanes, with the lane's state and the element's
-// position in memory.
+// Call step(state, i, at) for each element i, in scan order, of each of `width` adjacent lanes. `state` is the lane's
+// state, and `at` is the position of the element in memory.
 template <class Width, class State, class Step>
 void walk(Width width, State* state, const AxisSplit& s, bool reverse, const Step& step) {
   for (int64_t k = 0; k < s.n; ++k) {
@@ -167,7 +173,9 @@ void walk(Width width, State* state, const AxisSplit& s, bool reverse, const Ste
     for (int64_t l = 0; l < width; ++l) step(state[l], i, i * s.inner + l);
   }
 }
-// Call f(width) with a compile-time width for the most common element types, so that the loop is vectorized.
+// Call f(width) with a compile-time width for full tiles of the most common element types, so that the compiler
+// vectorizes
+// the loop.
 template <class Element, class F>
 void with_width(int64_t columns, const F& f) {
   if constexpr (std::is_same_v<Element, float> || std::is_same_v<Element, double> || std::is_same_v<Element, uint32_t>)
@@ -177,7 +185,7 @@ void with_width(int64_t columns, const F& f) {
 using TileWidth = std::integral_constant<int64_t, tile_rows>;
 AxisSplit split_of_tile() { return {{tile_columns, tile_rows}, 0}; }
 
-// Scan adjacent lanes; `index` is the position of the first element along the axis.
+// Scan adjacent lanes; `index` is the position along the scan axis of the first element in memory.
 template <class S, class Width>
 [[gnu::noinline]] void scan_lanes(const S& op, typename S::State* state, const AxisSplit& s, bool exclusive,
                                   bool reverse, Width width, int64_t index, const typename S::In* from,
@@ -196,7 +204,9 @@ template <class S, class Width>
     });
 }
 
-// Scan up to tile_rows rows of n elements, `distance` apart, with one state for each of tile_rows rows.
+// Scan `count` rows, at most tile_rows, of n elements each, `distance` elements apart. `state` holds one state for each
+// of
+// tile_rows rows.
 template <class S>
 void scan_rows(const S& op, typename S::State* state, int64_t n, int64_t distance, int64_t count, bool exclusive,
                bool reverse, const typename S::In* x, typename S::Out* y) {
@@ -211,8 +221,8 @@ void scan_rows(const S& op, typename S::State* state, int64_t n, int64_t distanc
   });
 }
 
-// Scan a long row in pieces that run side by side, after a first pass has computed the initial state of each piece. The
-// partition depends only on the size.
+// Scan a long row in pieces that run as adjacent lanes. A first pass over the row computes the initial state of each
+// piece. The partition depends only on the size of the row.
 constexpr int64_t long_row = 1 << 14, pieces = 16;
 static_assert(pieces % tile_rows == 0);
 
@@ -220,7 +230,7 @@ template <class S>
 void scan_long(const S& op, int64_t n, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
   using State = typename S::State;
   const int64_t size = n / pieces, rest = n - size * pieces;
-  const int64_t first = reverse ? rest : 0;  // the remainder comes last
+  const int64_t first = reverse ? rest : 0;  // the remainder is scanned after the pieces
   State total[pieces], start[pieces + tile_rows];
   std::fill_n(total, pieces, op.start());
   const auto for_pieces = [&](const auto& f) {
@@ -347,7 +357,8 @@ std::unique_ptr<Kernel> row_scan_kernel(Lowering& lowering, const AxisSplit& s, 
   });
 }
 
-// Return the vectorized sums and products of rows, or null if they are not available.
+// Return the vectorized sums and products of rows. Return null if this processor has none, or if the scan does not run
+// along rows.
 const RowScans* scans_along(const AxisSplit& s, const Lowering& lowering) {
   if (s.inner != 1 || lowering.reference_only() || instruction_set() == "baseline") return nullptr;
   return instruction_set() == "AVX-512" ? &avx512::row_scans : &avx2::row_scans;

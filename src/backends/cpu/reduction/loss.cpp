@@ -1,8 +1,11 @@
-// softmax_cross_entropy and its gradient with respect to the source, each in one pass over a unit.
+// softmax_cross_entropy and its gradient with respect to the input x, each in one pass over a unit of the tensor.
 //
-// With z = x - max x and S = Σ labels:  loss = S log Σ e^z - Σ labels z,  gradient = (softmax(x) S - labels) incoming.
-// A label of 0 contributes 0 even if z is infinite. Losses are summed in a fixed order, in double. If the labels were
-// one-hot encodings, the pass 'fuse' passes the class numbers instead, which gives the same result in float32 without a
+// With z = x - max x and S = Σ labels:
+//   loss = S log Σ e^z - Σ labels z
+//   gradient = (softmax(x) S - labels) incoming
+//
+// A label of 0 contributes 0 even if z is infinite. Losses are summed in a fixed order, in double. If the labels are
+// one-hot encodings, the pass 'fuse' replaces them with class numbers. This gives the same result in float32 without a
 // label tensor.
 
 #include <cmath>
@@ -13,7 +16,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// The effect of `reduction` on the losses of all groups.
+// Applies the attribute `reduction` to the losses of all groups, where a group is one softmax.
 struct Losses {
   AxisSplit split;
   bool reduced, mean;
@@ -36,7 +39,7 @@ struct Losses {
   }
 };
 
-// For each group, the sum of its labels, and the sum of its labels times z.
+// The sum of the labels of each group, and the sum of labels times z.
 template <class V>
 struct Labelled {
   V sum[SoftmaxUnit::max_groups], dot[SoftmaxUnit::max_groups];
@@ -48,7 +51,7 @@ void store_losses(const SoftmaxUnit& u, const V* sum, const Labelled<V>& labelle
     losses[u.first_group + g] = u.n == 0 ? V(0) : labelled.sum[g] * std::log(sum[g]) - labelled.dot[g];
 }
 
-// Compute the losses, calling label(unit, x, shift, labelled) for each unit.
+// Compute the losses of a unit. label(unit, x, shift, labelled) must compute the label sums.
 template <class V, class Label>
 void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const Label& label, V* losses) {
   V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
@@ -64,7 +67,7 @@ void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x
     }
   max_groups(u, x, shift);
   label(u, x, shift, labelled);
-  // Compute e^z in pieces, because a long row does not fit in the buffer.
+  // Compute e^z in pieces, because a long row would not fit in the buffer.
   constexpr int64_t room = 2048;
   V z[room];
   std::fill(sum, sum + u.groups, V(0));
@@ -102,7 +105,7 @@ std::unique_ptr<Kernel> lower_cross_entropy(Lowering& lowering) {
   });
 }
 
-// Inputs: incoming gradient, source, labels.
+// Inputs of the operation: incoming gradient, source, labels.
 std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
   const Losses l(lowering, lowering.input(1).dims);
   return float_kernel<3>(lowering, 0, [l](auto type) {
@@ -122,7 +125,7 @@ std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
 
 // ---- labels as class numbers, one per group, in float32 ----
 
-// Return the class of a group, or -1 if the number is not a valid class.
+// Return the class number of a group, or -1 if it is not below the number of classes.
 int64_t class_at(const std::byte* numbers, DType dtype, const SoftmaxUnit& u, int64_t g) {
   const int64_t i = integer_at(numbers, dtype, u.first_group + g);
   return i >= 0 && i < u.n ? i : -1;
@@ -147,7 +150,7 @@ std::unique_ptr<Kernel> lower_class_cross_entropy(Lowering& lowering) {
   });
 }
 
-// Inputs: incoming gradient, source, class numbers.
+// Inputs of the operation: incoming gradient, source, class numbers.
 std::unique_ptr<Kernel> lower_class_cross_entropy_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), x = lowering.input(1), classes = lowering.input(2);
   const Losses l(lowering, x.dims);

@@ -1,8 +1,10 @@
 // Reductions: sum, product, minimum and maximum with and without NaN propagation, and, or, argmin, and argmax.
 //
 // Reduced axes remain with size 1. Over no elements, a sum is 0, a product 1, and a maximum -inf (or the lowest
-// integer). Plain minima and maxima ignore NaN unless all elements are NaN; the propagating ones return it. argmin and
-// argmax return the first occurrence, and the first NaN if there is one, like numpy.
+// integer).
+// Minima and maxima without NaN propagation ignore NaN unless all elements are NaN; those with propagation return NaN
+// if
+// any element is NaN. Like numpy, argmin and argmax return the first occurrence, and the first NaN if there is one.
 
 #include "backends/cpu/reduction/reduction.h"
 
@@ -29,7 +31,7 @@ const RowReductions* row_reductions() {
 
 namespace {
 
-// The type in which sums and products of blocks are accumulated.
+// The type in which the results of blocks are accumulated in sums and products.
 template <class T>
 using TotalOf = std::conditional_t<is_complex_type<T>, std::complex<double>,
                                    std::conditional_t<is_float_type<T>, double, uint64_t>>;
@@ -39,7 +41,8 @@ struct Sum {
   static_assert(!std::is_integral_v<T> || std::is_unsigned_v<T>, "pass signed integers as unsigned ones, which wrap");
   static constexpr Reduction vector_kind = Reduction::sum;
   using Item = T;
-  using Block = std::conditional_t<std::is_integral_v<T>, T, Accumulate<T>>;  // wraps like the result
+  // integers wrap in blocks exactly as in the result
+  using Block = std::conditional_t<std::is_integral_v<T>, T, Accumulate<T>>;
   using Total = std::conditional_t<std::is_integral_v<T>, T, TotalOf<T>>;
   static Block identity() { return 0; }
   static T empty() { return T(0); }
@@ -83,7 +86,7 @@ struct Extremum {
   using Total = Block;
   static Block identity() {
     if constexpr (is_float_type<T> && !propagate)
-      return std::numeric_limits<Block>::quiet_NaN();  // so that a reduction of only NaN gives NaN
+      return std::numeric_limits<Block>::quiet_NaN();  // a reduction over NaN only must return NaN
     else
       return infinite<T>(maximum);
   }
@@ -133,16 +136,18 @@ ReducePlan plan_of(const Lowering& lowering, const Dims& dims) {
   return ReducePlan(dims, reduced);
 }
 
-// Loops of an operation Op, which provides: Item (type in memory), Total (type of partial results), Block (accumulator
+// The loops of an operation Op, which provides: Item (type in memory), Total (type of partial results), Block
+// (accumulator
 // of inner loops), identity(), empty(), add(block, item), merge(total, block or total), and result(total). If Op
-// defines vector_kind, the tile functions run its inner loops over float32 in the widest available vectors.
+// defines
+// vector_kind, tile functions run its inner loops in float32, with the widest available vectors.
 template <class Op>
 struct LoopsOf {
   using Item = typename Op::Item;
   using Block = typename Op::Block;
   using Total = typename Op::Total;
   static constexpr bool in_vectors = std::is_same_v<Item, float> && requires { Op::vector_kind; };
-  // to float32, one tile at a time
+  // whether items are converted to float32, one tile at a time
   static constexpr bool widened = is_half_type<Item> && requires { Op::vector_kind; };
   static constexpr DType widened_from = std::is_same_v<Item, Half> ? DType::float16 : DType::bfloat16;
   static consteval bool has_rows() {
@@ -226,7 +231,7 @@ struct LoopsOf {
     }
   }
 
-  // Reduce columns with vectorized loops, or return false if there are none.
+  // Reduce columns with vectorized loops. Return false if this processor or this operation has none.
   static bool columns(const Item* in, int64_t stride, int64_t n, int64_t width, Block* block) {
     if constexpr (sums_numbers())
       if (const RowReductions* rows = row_reductions()) {
@@ -251,7 +256,8 @@ struct LoopsOf {
       const TileFunction widen = cast_function(widened_from, DType::float32);
       const CombineFunction combine = float_functions().combine(Op::vector_kind);
       alignas(64) float wide[turned_elements];
-      const int64_t together = n * stride <= turned_elements ? n : 1;  // including the gaps between rows
+      // the elements counted include the gaps between rows
+      const int64_t together = n * stride <= turned_elements ? n : 1;
       for (int64_t r = 0; r < n; r += together) {
         const void* halves = in + r * stride;
         widen(wide, &halves, (together - 1) * stride + width);
@@ -266,7 +272,7 @@ struct LoopsOf {
     for (int64_t i = 0; i < width; ++i) Op::merge(total[i], block[i]);
   }
 
-  // With a single block, the block is the total.
+  // Reduce columns directly into the results. There is only one block per column, so no separate totals are needed.
   static void whole(const std::byte* from, int64_t stride, int64_t n, int64_t width, std::byte* to) {
     if constexpr (in_vectors) {
       float* out = reinterpret_cast<float*>(to);
@@ -286,7 +292,7 @@ struct LoopsOf {
     for (int64_t i = 0; i < n; ++i) Op::merge(totals(memory)[i], totals(more)[i]);
   }
 
-  // Half precision is rounded by a tile function.
+  // Convert totals to results. For half precision, a tile function does the rounding.
   static void store(const std::byte* memory, int64_t n, std::byte* to) {
     const Total* total = totals(memory);
     Item* out = reinterpret_cast<Item*>(to);
@@ -352,13 +358,13 @@ std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
                           }));
 }
 
-// The extrema of some columns and their positions. Rows are added one by one, and the first occurrence wins.
+// The extrema of adjacent columns and their positions. Rows are added one by one, and the first occurrence wins.
 template <class T>
 struct ArgExtrema {
   using V = Value<T>;
   static constexpr int64_t tile = 256;
 
-  // Add row r; rows must be added from 0 on.
+  // Add row r. Rows must be added in order, starting from row 0.
   void add(const Order<T>& order, const T* row, int64_t width, int32_t r) {
     const Order<T> turn = order;
     if (r == 0) {
@@ -379,7 +385,7 @@ struct ArgExtrema {
   int32_t index[tile];
 };
 
-// argmin or argmax of adjacent columns.
+// Compute argmin or argmax of adjacent columns.
 template <class T>
 void arg_extremum(const Order<T>& order, const T* in, int32_t* out, const AxisSplit& s) {
   constexpr int64_t tile = ArgExtrema<T>::tile;
@@ -395,7 +401,7 @@ void arg_extremum(const Order<T>& order, const T* in, int32_t* out, const AxisSp
   });
 }
 
-// argmin or argmax of short contiguous rows, transposed a few at a time.
+// Compute argmin or argmax of short contiguous rows, which are transposed a few at a time.
 template <class T>
 void arg_extremum_of_short_rows(const Order<T>& order, const T* in, int32_t* out, int64_t rows, int64_t n) {
   const int64_t most = std::min(turned_rows(n), ArgExtrema<T>::tile), tiles = (rows + most - 1) / most;
@@ -411,7 +417,7 @@ void arg_extremum_of_short_rows(const Order<T>& order, const T* in, int32_t* out
   });
 }
 
-// argmin or argmax of long rows, in interleaved lanes; the last elements may not fill all lanes.
+// Compute argmin or argmax of long rows in interleaved lanes. The last elements of a row may not fill all lanes.
 template <class T>
 void arg_extremum_of_long_rows(const Order<T>& order, const T* in, int32_t* out, int64_t rows, int64_t n) {
   using V = Value<T>;
@@ -449,7 +455,8 @@ void arg_extremum_of_all(DType dtype, bool opposite, const AxisSplit& s, bool of
     arg_extremum_of_long_rows<T>(order, x, out, s.outer, s.n);
 }
 
-// argmin or argmax of long rows: finds the extremum with vectors, then its first position. NaN counts as the extremum.
+// Compute argmin or argmax of long rows: find the extremum with vectors, and then its first position. NaN counts as the
+// extremum.
 template <class T, bool maximum>
 std::unique_ptr<Kernel> arg_extremum_of_rows(const RowReductions& extrema, const AxisSplit& s, Slot in, Slot out) {
   return kernel([loops = extrema.of<T>(), s, in, out](Frame& f) {
@@ -468,11 +475,12 @@ std::unique_ptr<Kernel> arg_extremum_of_rows(const RowReductions& extrema, const
 template <bool maximum>
 std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
   const Operand in = lowering.input(0), out = lowering.output();
-  // Converting float16 costs more than an additional pass, unlike bfloat16.
+  // Converting float16 element by element during the search costs more than converting it in a separate pass. This does
+  // not hold for bfloat16.
   if (in.dtype == DType::float16) return widened_kernel(lowering, in.dtype, DType::float32, lower_arg<maximum>);
   const AxisSplit split(in.dims, lowering.attributes().integer("axis"));
   if (split.n == 0 && out.elements() > 0)
-    throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis, got shape ",
+    throw ShapeError(cat("[", lowering.operation().kind(), "] the axis must have at least one element, got shape ",
                          to_string(in.dims), lowering.operation().where()));
   const bool of_rows = split.inner == 1 && !lowering.reference_only();
   const RowReductions* extrema = row_reductions();

@@ -1,4 +1,4 @@
-// The reduction engine: partitions reductions, and walks over rows, columns, and chunks, independent of the type.
+// The reduction engine: partitions reductions, and iterates over rows, columns, and chunks, independent of the type.
 
 #include "backends/cpu/reduction/reduction.h"
 
@@ -107,7 +107,7 @@ void reduce_short_rows(const ReducePlan& plan, const ReduceLoops& loops, const s
   });
 }
 
-// Reduce positions [first, last) of one tile into totals[width].
+// Reduce positions [first, last) along the reduced axes, for one tile of columns, into totals[width].
 void reduce_unit(const ReducePlan& plan, const ReduceLoops& loops, const std::byte* in, int64_t width, int64_t first,
                  int64_t last, std::byte* totals) {
   const ReducePlaces at{loops};
@@ -121,7 +121,7 @@ void reduce_unit(const ReducePlan& plan, const ReduceLoops& loops, const std::by
   }
   const int64_t inner = plan.reduced.empty() ? 1 : plan.reduced.back();
   const int64_t stride = plan.reduced.empty() ? 0 : plan.reduced_strides.back();
-  while (first < last) {  // rows of the innermost reduced axis, one block at a time
+  while (first < last) {  // process rows along the innermost reduced axis, one block at a time
     const int64_t n = std::min({inner - first % inner, last - first, ReduceLoops::most_rows});
     loops.rows(at.item(in, plan.reduced_offset(first)), stride, n, width, totals);
     first += n;

@@ -1,5 +1,6 @@
 // Vectorized minima, maxima, their positions, and sums of rows and columns, compiled for each instruction set with
-// 64-bit comparisons. Integer sums use unsigned types, which wrap.
+// 64-bit
+// comparisons. Integer sums use unsigned types, because these wrap.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,9 @@ namespace mpsgraph::cpu {
 
 template <class T>
 struct RowExtremum {
-  T value;  // over elements that are not NaN; without any, -inf or the lowest value (for minima, the opposite)
+  // the extremum of all elements that are not NaN; if there are none, the maximum is -inf or the lowest value, and the
+  // minimum is +inf or the highest value
+  T value;
   bool has_nan;
 };
 
@@ -17,9 +20,10 @@ template <class T>
 struct RowExtremaOf {
   RowExtremum<T> (*greatest)(const T* x, int64_t n);
   RowExtremum<T> (*least)(const T* x, int64_t n);
-  int64_t (*first)(const T* x, int64_t n, T value);  // first position of `value`; n if absent
-  // Reduce n rows of `width` numbers, `stride` apart, into the best of each column. NaN replaces other values if it
-  // propagates; otherwise, it is replaced.
+  int64_t (*first)(const T* x, int64_t n, T value);  // returns the first position of `value`, or n if it does not occur
+  // Reduce n rows of `width` numbers each, `stride` apart, into `best`, the extremum of each column. If `propagates` is
+  // set,
+  // a NaN replaces other values in `best`; otherwise, other values replace a NaN.
   using Columns = void (*)(const T* rows, int64_t stride, int64_t n, int64_t width, bool propagates, T* best);
   Columns greatest_of_columns, least_of_columns;
 };
@@ -78,7 +82,7 @@ extern const RowReductions row_reductions;
 namespace avx512 {
 extern const RowReductions row_reductions;
 }
-// Return the vectorized reductions, or null if the processor has none.
+// Return the vectorized reductions, or null if this processor's instruction set has none.
 const RowReductions* row_reductions();
 
 }  // namespace mpsgraph::cpu

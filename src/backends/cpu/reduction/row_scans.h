@@ -1,7 +1,7 @@
 // Vectorized cumulative sums and products along a row, and totals of a row, compiled for each instruction set.
 //
-// The state between elements is double for floats, and the element type for others. Products exist only for float32:
-// for double, overflow would depend on the order of multiplication.
+// The state between elements is double for float32, and the element type for all other types. Products exist only for
+// float32: for double, whether a product overflows would depend on the order of multiplication.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace mpsgraph::cpu {
 template <class T>
 struct RowScan {
   using State = std::conditional_t<std::is_same_v<T, float>, double, T>;
-  // y[i] = start combined with x[0 .. i], excluding x[i] if `exclusive`, from the end if `reverse`. y may be x.
+  // Set y[i] to `start` combined with x[0], ..., x[i], or with `exclusive`, only with the elements before x[i]. With
+  // `reverse`, the scan runs from the end of the row. y may be x.
   void (*running)(State start, const T* x, int64_t n, bool exclusive, bool reverse, T* y);
   State (*total)(const T* x, int64_t n);
 };

@@ -1,4 +1,5 @@
-// Transposition of rows that are too short for vectors along them, a few thousand elements at a time, so that vectors
+// Transposition of short rows, a few thousand elements at a time. Vectors along such rows would not be filled, so
+// vectors
 // run across the rows instead.
 #pragma once
 
@@ -11,20 +12,22 @@
 namespace mpsgraph::cpu {
 
 constexpr int64_t longest_short_row = 64, turned_elements = 4096, most_turned_rows = 512;
-// Return whether a row is shorter than two vectors.
+// Return whether a row has at most 128 bytes, that is, two of the widest vectors, and is short enough to be transposed.
 inline bool is_short_row(int64_t n, size_t item_bytes) {
   return n * static_cast<int64_t>(item_bytes) <= 128 && n <= longest_short_row;
 }
 inline int64_t turned_rows(int64_t n) { return std::min(most_turned_rows, turned_elements / n); }
 
-// Side of the squares transposed by shuffling 16-byte vectors; 1 if not supported for this type.
+// Side length, in elements, of the square blocks that are transposed by shuffling 16-byte vectors; 1 if T is not
+// supported.
 template <class T>
 constexpr int64_t turned_square = !std::is_arithmetic_v<T> ? 1
                                   : sizeof(T) == 4         ? 4
                                   : sizeof(T) == 8         ? 2
                                                            : 1;
 
-// to[i * to_distance + r] = from[r * from_distance + i] for i and r below turned_square.
+// Transpose one square block: set to[i * to_distance + r] to from[r * from_distance + i] for i and r below
+// turned_square.
 template <class T>
 inline void turn_square(const T* from, int64_t from_distance, T* to, int64_t to_distance) {
   constexpr int64_t square = turned_square<T>;
@@ -47,7 +50,7 @@ inline void turn_square(const T* from, int64_t from_distance, T* to, int64_t to_
   for (int64_t r = 0; r < square; ++r) std::memcpy(to + r * to_distance, &w[r], sizeof(V));
 }
 
-// turned[i * stride + r] = rows[r * row_stride + i] for r < count, i < n.
+// Transpose `count` rows: set turned[i * stride + r] to rows[r * row_stride + i] for r below `count` and i below n.
 template <class T>
 void turn_rows(const T* rows, int64_t row_stride, int64_t count, int64_t n, T* turned, int64_t stride) {
   constexpr int64_t at_once = 8, square = turned_square<T>;

@@ -1,9 +1,12 @@
 // The shared core of softmax, log-softmax, and softmax cross-entropy along any axis, in float or double.
 //
-// The tensor is [outer, n, inner], and softmax runs over n. It is divided into units that fit in cache: blocks of whole
-// rows if the axis is the last one, otherwise adjacent columns. The "groups" of a unit are its individual softmaxes.
-// With few columns, several positions along the axis form additional groups, which are combined at the end of each sum.
-// Half precision is first converted to float. Rows of floats use the widest available vectors (softmax_float.h).
+// The tensor is treated as [outer, n, inner], and softmax runs over n. The tensor is divided into units that fit in
+// cache:
+// blocks of whole rows if the axis is the last one, otherwise blocks of adjacent columns. The "groups" of a unit are
+// its
+// individual softmaxes. If there are few columns, several positions along the axis form additional groups, which are
+// combined at the end of each sum. Half precision is first converted to float. Rows of floats use the widest available
+// vectors (softmax_float.h).
 #pragma once
 
 #include <array>
@@ -20,15 +23,16 @@ struct SoftmaxUnit {
   static constexpr int64_t max_groups = 256;
   int64_t first, groups, n;
   int64_t group_stride, item_stride;
-  int64_t first_group;  // index of its first softmax in the tensor
-  // With few columns: their number, where groups repeat the columns in order, and the elements after the last full
-  // item.
+  int64_t first_group;  // index in the tensor of the unit's first softmax
+  // Only if there are few columns: `columns` is their number, and groups repeat the columns in order. `rest` is the
+  // number of
+  // elements after the last position that fills all groups.
   int64_t columns = 0, rest = 0;
 
   bool rows() const { return item_stride == 1; }
-  // Return the position of item i of group g.
+  // Return the position in memory of item i of group g.
   int64_t at(int64_t g, int64_t i) const { return first + g * group_stride + i * item_stride; }
-  // Combine the groups of each column, and store the result in all of them.
+  // Combine the groups that belong to the same column, and store the result in each of these groups.
   template <class V, class Combine>
   void combine_columns(V* result, const Combine& combine) const {
     if (columns == 0) return;
@@ -59,7 +63,7 @@ void for_softmax_units(const AxisSplit& s, const F& f) {
   });
 }
 
-// The same, with few columns combined into wider units.
+// Like for_softmax_units, but if there are few columns, several positions along the axis are combined into wider units.
 template <class F>
 void for_wide_softmax_units(const AxisSplit& s, const F& f) {
   constexpr int64_t few = 16;
@@ -85,8 +89,9 @@ void for_elements(const SoftmaxUnit& u, const F& f) {
   }
 }
 
-// result[g] = combine over value(g, element) of a group, starting from `start`. combine must be associative up to
-// rounding, because a row is reduced in 16 interleaved parts.
+// Set result[g] to the combination of value(g, element) over all elements of group g, starting from `start`. combine
+// must
+// be associative up to rounding, because a row is reduced in 16 interleaved parts.
 template <class V, class Combine, class Get>
 void reduce_groups(const SoftmaxUnit& u, V start, V* result, const Combine& combine, const Get& value) {
   if (!u.rows()) {
@@ -138,7 +143,7 @@ struct Exponent {
     const void* in = x;
     function(y, &in, n);
   }
-  // y = e^x for all elements of a unit; x and y may be the same.
+  // Set y = e^x for all elements of a unit; x and y may be the same.
   void on(const SoftmaxUnit& u, const V* x, V* y) const {
     if (u.rows()) return (*this)(x + u.first, y + u.first, u.groups * u.n);
     for (int64_t i = 0; i < u.n; ++i) (*this)(x + u.at(0, i), y + u.at(0, i), u.groups);
@@ -152,8 +157,9 @@ bool in_rows(const SoftmaxUnit& u) {
   return std::is_same_v<V, float> && u.rows() && u.n >= 8;
 }
 
-// y = e^(x - shift) on a unit, where the shift is the maximum of each group, and the sum of each group; x and y may be
-// the same.
+// Set y = e^(x - shift) on a unit, where shift is the maximum of each group. Also return the sum of each group of y. x
+// and y
+// may be the same.
 template <class V>
 void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y, V* shift, V* sum) {
   if constexpr (std::is_same_v<V, float>)
@@ -175,7 +181,7 @@ void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const 
   sum_groups(u, sum, [&](int64_t, int64_t i) { return y[i]; });
 }
 
-// Multiply each group of y by its factor.
+// Multiply each group of y by the group's factor.
 template <class V>
 void scale_groups(const SoftmaxUnit& u, const V* factors, V* y) {
   if constexpr (std::is_same_v<V, float>)
@@ -186,7 +192,7 @@ void scale_groups(const SoftmaxUnit& u, const V* factors, V* y) {
   for_elements(u, [&](int64_t g, int64_t i) { y[i] *= factors[g]; });
 }
 
-// y = softmax(x) on a unit; x and y may be the same.
+// Set y = softmax(x) on a unit; x and y may be the same.
 template <class V>
 void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y) {
   V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
@@ -195,8 +201,9 @@ void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x,
   scale_groups(u, sum, y);
 }
 
-// Build a kernel for all float types from a function `run(array of const V* inputs, V* output, V* extra)` for float and
-// double; `extra` is the number of scratch elements it needs.
+// Build a kernel for all float types. make_run(type) returns a function run(array of const V* inputs, V* output, V*
+// extra)
+// for V = float or double. The memory at `extra` has room for `extra` elements.
 template <size_t inputs, class MakeRun>
 std::unique_ptr<Kernel> float_kernel(Lowering& lowering, int64_t extra, const MakeRun& make_run) {
   std::array<Operand, inputs> in;
