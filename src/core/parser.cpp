@@ -165,7 +165,7 @@ class Parser {
     return number<int64_t>(take_while(in_name), start, "an integer");
   }
 
-  // Calls `one` for each list item, up to and including `close`.
+  // Calls `one` for each list item and consumes the closing `close`.
   template <class Function>
   void list(std::string_view close, Function one) {
     if (accept(close)) return;
@@ -174,7 +174,7 @@ class Parser {
     expect(close);
   }
 
-  // Calls `one` for each list item and consumes the closing `close`.
+  // ---- names ----
 
   std::string name() {
     expect("%");

@@ -194,7 +194,7 @@ void check(const PackageContents& contents) {
   }
 }
 
-// Throws unless `directory` is a package, which may be replaced, or does not exist.
+// Throws PackageError unless `directory` does not exist or is a package, which may be replaced.
 void require_replaceable(const fs::path& directory) {
   if (!fs::exists(fs::symlink_status(directory))) return;
   if (fs::is_directory(directory) && fs::exists(directory / manifest_name)) return;
@@ -379,7 +379,8 @@ PackageTraining training_in(const Graph& graph, const Json& described) {
 }
 
 void require_checksum(const MappedFile& file, const fs::path& path, const std::string& stated, bool verify) {
-  Throws PackageError unless `directory` does not exist or is a package, which may be replaced.;
+  if (verify && checksum_of(file) != stated)
+    throw PackageError(cat(path.string(), " is truncated or altered: its checksum does not match"));
 }
 
 // Throws an error that names the missing custom operations before the graph is read, because parsing the graph would
