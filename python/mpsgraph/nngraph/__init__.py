@@ -1,8 +1,9 @@
 """The legacy MPSNNGraph API on every device.
 
 Filters are nodes between image nodes, and an `NNGraph` runs them over batches of images. Parameters come from data
-sources and are trained by optimizers. Recurrent layers work on matrices. Names are Apple's names in snake_case, without
-the prefix. `docs/nngraph.md` introduces the API with the listings of the WWDC18 talk.
+sources and are trained by optimizers. Recurrent layers work on matrices. Names are Apple's names without their MPS
+prefixes, with methods and arguments in snake_case. `docs/nngraph.md` introduces the API with the listings of the WWDC18
+talk.
 """
 
 from .._core import RNNMatrixTrainingState

@@ -48,7 +48,7 @@ class _Converter:
 
 
 class ImageCopyToMatrix(_Converter):
-    """Copy of each image of a batch into a row of a matrix.
+    """Operation that copies each image of a batch into a row of a matrix.
 
     The copy runs when the command buffer runs.
 
@@ -99,7 +99,7 @@ class ImageCopyToMatrix(_Converter):
             DTypeError: If the dtypes of the images and the matrix differ; there is no conversion.
             DeviceError: If images and matrix share memory, the matrix is read-only, or command_buffer belongs to
                 another device.
-            UnsupportedError: On device metal, if the dtype is not float32 or float16.
+            UnsupportedError: On the Metal device, if the dtype is not float32 or float16.
 
         Source: encodeBatchToCommandBuffer:sourceImages:destinationMatrix:,
         encodeToCommandBuffer:sourceImage:destinationMatrix:.
@@ -110,7 +110,7 @@ class ImageCopyToMatrix(_Converter):
 
 
 class MatrixCopyToImage(_Converter):
-    """Copy of rows of a matrix into the images of a batch, one row per image.
+    """Operation that copies rows of a matrix into the images of a batch, one row per image.
 
     This is the inverse of ImageCopyToMatrix. The copy runs when the command buffer runs.
 
@@ -159,7 +159,7 @@ class MatrixCopyToImage(_Converter):
             DTypeError: If the dtypes of the matrix and the images differ; there is no conversion.
             DeviceError: If matrix and images share memory, the images are read-only, or command_buffer belongs to
                 another device.
-            UnsupportedError: On device metal, if the dtype is not float32 or float16.
+            UnsupportedError: On the Metal device, if the dtype is not float32 or float16.
 
         Source: encodeBatchToCommandBuffer:sourceMatrix:destinationImages:.
         """

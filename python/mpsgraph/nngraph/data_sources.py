@@ -60,7 +60,7 @@ class ConvolutionDescriptor:
         groups: Number of groups that the channels are divided into. Defaults to 1.
         depthwise: Whether each input channel has its own filters. The number of output channels must then be a multiple
             of the number of input channels, and weights have shape (out, height, width, 1). Defaults to False.
-        neuron: Activation function applied to the result, or None (the default) for none.
+        neuron: Activation function applied to the result. None (the default) applies no function.
 
     Source: MPSCNNConvolutionDescriptor, MPSCNNDepthWise….
 
@@ -95,7 +95,7 @@ class ParameterState(_core.NNParameterState):
     normalization they are "gamma", "beta", "mean", and "variance".
 
     Args:
-        arrays: Arrays by name. Their memory is shared, so optimizers can write into them.
+        arrays: Dict from names to arrays. The state shares the memory of the arrays, so optimizers can write into them.
 
     Raises:
         DTypeError: If an array is not float32.
@@ -113,7 +113,7 @@ class ParameterState(_core.NNParameterState):
 
 
 def ConvolutionWeightsAndBiasesState(weights: np.ndarray, biases: np.ndarray | None = None) -> ParameterState:
-    """Create a ParameterState of a convolution's parameters, over the memory of the arrays.
+    """Create a ParameterState for the parameters of a convolution that shares the memory of the arrays.
 
     Args:
         weights: float32 array of shape (out, height, width, in).
@@ -248,7 +248,8 @@ class TrainableConvolution(_core.NNTrainableConvolution):
     """Data source for a convolution that trains inside the graph, without calling Python.
 
     The arrays are copied. While a training graph uses the source, that graph holds the trained values, and `load`
-    copies them back into the source. Another graph over the same source picks them up with `reload_from_data_sources`.
+    copies them back into the source. Another graph with the same source reads these values when its
+    `reload_from_data_sources` is called.
 
     Args:
         descriptor: Sizes and options of the convolution.
@@ -265,7 +266,7 @@ class TrainableConvolution(_core.NNTrainableConvolution):
         ShapeError: If an array does not have the shape that the descriptor specifies, or the channels of the descriptor
             do not divide into groups.
         DTypeError: If weights are not float32 or float16, biases are not float32, or kernel_weights_data_type is
-            another dtype.
+            neither of these two dtypes.
 
     Example:
         >>> nn = mg.nngraph
@@ -404,7 +405,8 @@ class StoredWeights(_core.NNStoredWeights):
         GraphError: If layout is unknown.
         PackageError: At `load`, if the file is damaged or lacks a tensor.
         ShapeError: If a tensor does not have the shape that the descriptor specifies.
-        DTypeError: If a tensor is not float32 (or float16, for weights), or kernel_weights_data_type is another dtype.
+        DTypeError: If a tensor is not float32 (or float16, for weights), or kernel_weights_data_type is neither of
+            these two dtypes.
 
     Example:
         >>> import os, tempfile

@@ -160,9 +160,13 @@ class Image:
         """
         values, there = np.asarray(data), self.numpy().transpose(_axes(data_layout))
         if values.shape != there.shape:
-            raise ShapeError(f"write_bytes: expected data of shape {there.shape} in this layout, got {values.shape}")
+            raise ShapeError(
+                f"write_bytes: data must have shape {there.shape} for data_layout={data_layout!r}, got {values.shape}"
+            )
         if values.dtype != there.dtype:
-            raise DTypeError(f"write_bytes: expected data of dtype {there.dtype}, got {values.dtype}; convert it first")
+            raise DTypeError(
+                f"write_bytes: data must have the image's dtype {there.dtype}, got {values.dtype}; convert it first"
+            )
         there[...] = values
 
     def __repr__(self) -> str:
@@ -183,7 +187,8 @@ def _axes(data_layout: str) -> tuple[int, int, int]:
 def _require_written(buffer: CommandBuffer | None, what: str) -> None:
     if buffer is None:
         return
-    if buffer.status not in ("completed", "error"):  # Not buffer.done(), which would also wait for completion handlers.
+    # Do not use buffer.done(), which would also wait for completion handlers.
+    if buffer.status not in ("completed", "error"):
         raise DeviceError(
             f"{what} cannot be read yet, because its command buffer has not completed; commit the command buffer and "
             "call wait_until_completed()"
@@ -238,7 +243,7 @@ class ImageBatch(Sequence[Image]):
 
     @classmethod
     def _of(cls, native: NDArray, buffer: CommandBuffer) -> ImageBatch:
-        """Wrap an array that `buffer` writes."""
+        """Create a batch over an array that the command buffer `buffer` writes."""
         batch = cls.__new__(cls)
         batch._native, batch._written_by, batch._array = native, buffer, np.from_dlpack(native)
         batch.format = _format_of(batch._array, "ImageBatch")
@@ -386,7 +391,7 @@ class LossLabels:
 
     @property
     def loss_image(self) -> Image:
-        """Loss of the image: 1 x 1 x 1, or an image like the labels if nothing is reduced.
+        """Loss of the image: 1 x 1 x 1, or with the shape of the labels for reduction_type="none".
 
         Reading the image before its command buffer has completed raises DeviceError.
 
@@ -450,7 +455,7 @@ class LossLabelsBatch(Sequence[LossLabels]):
 
     @property
     def losses(self) -> ImageBatch:
-        """Losses of the last encode: [images, 1, 1, 1], or the shape of the labels if nothing is reduced.
+        """Losses of the last encode: [images, 1, 1, 1], or with the shape of the labels for reduction_type="none".
 
         Reading the batch before its command buffer has completed raises DeviceError.
 
@@ -487,7 +492,9 @@ def _label_batch(values: Any, what: str) -> np.ndarray:
 
 
 def label_arrays(batch: Any, images: int, buffer: CommandBuffer) -> tuple[NDArray, NDArray | None]:
-    """Return labels and weights of a batch of source states as arrays; for a dropout's state, return its mask."""
+    """Return labels and weights of a batch of source states as arrays; for the state of a dropout, return the mask and
+    None.
+    """
     if isinstance(batch, _core.NNParameterState):
         mask = batch.array_for("mask", buffer)
         if mask is None:
@@ -535,7 +542,7 @@ def _require_free(losses: Sequence[ImageBatch | Image | None]) -> None:
 
 
 def give_losses(batch: Any, losses: ImageBatch) -> None:
-    """Store the images that the losses are written to in the labels."""
+    """Store in the labels the images that the losses are written to."""
     if isinstance(batch, LossLabelsBatch):
         batch._losses = losses
         return

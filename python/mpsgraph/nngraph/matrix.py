@@ -46,7 +46,8 @@ class MatrixDescriptor:
 
     @staticmethod
     def row_bytes_for_columns(columns: int, data_type: DTypeLike) -> int:
-        """Return the recommended number of bytes per row, which is that of adjacent rows on all devices.
+        """Return the recommended number of bytes per row. On all devices, this is the size of a row, so that rows are
+        adjacent.
 
         Args:
             columns: Number of columns.
@@ -87,7 +88,7 @@ class VectorDescriptor:
 
 
 class Matrix(_core.Matrix):
-    """Matrix over memory, which it shares or allocates.
+    """Matrix that shares existing memory or allocates memory.
 
     There are three forms:
 
@@ -155,7 +156,7 @@ class Matrix(_core.Matrix):
 
 
 class Vector(_core.Vector):
-    """Vector over memory, which it shares or allocates.
+    """Vector that shares existing memory or allocates memory.
 
     There are three forms:
 

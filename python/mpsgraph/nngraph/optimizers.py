@@ -1,8 +1,8 @@
 """Optimizers with Apple's formulas: MPSNNOptimizerStochasticGradientDescent, MPSNNOptimizerRMSProp, MPSNNOptimizerAdam.
 
-They differ from PyTorch's in two ways: epsilon is outside the square root and not corrected for bias, and the learning
-rate is part of the plain momentum. A gradient is first clipped, then multiplied by gradient_rescale, then regularized:
-regularization_scale times the value ("l2") or its sign ("l1") is added.
+These optimizers differ from PyTorch's in two ways: epsilon is outside the square root and not corrected for bias, and
+momentum without Nesterov's method already includes the learning rate. A gradient is first clipped, then multiplied by
+gradient_rescale, then regularized: regularization_scale times the value ("l2") or its sign ("l1") is added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import GraphError, ShapeError
 
 
 def _array(value: Any) -> NDArray:
-    """Return the array behind a vector, matrix, or array."""
+    """Return the NDArray of a vector or matrix, or of an array."""
     return _core.asarray(getattr(value, "array", value), copy=False)
 
 
@@ -88,7 +88,7 @@ class _Encodes:
         if gradients is not None:
             if source is None:
                 raise GraphError(
-                    "encode: pass source_state or convolution_source_state, too; the step updates its values"
+                    "encode: source_state or convolution_source_state is missing; pass the state that the step updates"
                 )
             results = result_state or source
             names = [n for n in source.names if n in gradients.names and n not in ("mean", "variance")]
@@ -141,7 +141,7 @@ def _shaped(array: NDArray, like: NDArray, name: str) -> NDArray:
 
 
 class StochasticGradientDescent(_core.NNSGD, _Encodes):
-    """Stochastic gradient descent, with optional momentum.
+    """Stochastic gradient descent, with optional momentum, for a value v with gradient g.
 
     - without momentum: v -= rate * g
     - with momentum: m = mu * m + rate * g, v -= m
@@ -199,6 +199,8 @@ class StochasticGradientDescent(_core.NNSGD, _Encodes):
 class RMSProp(_core.NNRMSProp, _Encodes):
     """RMSProp: s = decay * s + (1 - decay) * g^2, v -= rate * g / (sqrt(s) + epsilon).
 
+    Here, v is a value, g its gradient, and s the moving average of g^2.
+
     Args:
         learning_rate: Learning rate, which may be changed between steps. Defaults to 1e-3.
         decay: Decay of the sum of squares, from 0 up to but not including 1. Defaults to 0.9.
@@ -247,8 +249,8 @@ class RMSProp(_core.NNRMSProp, _Encodes):
 class Adam(_core.NNAdam, _Encodes):
     """Adam: m = beta1 * m + (1 - beta1) * g, s = beta2 * s + (1 - beta2) * g^2, v -= rate_t * m / (sqrt(s) + epsilon).
 
-    The rate of step t is rate_t = rate * sqrt(1 - beta2^t) / (1 - beta1^t), where t is time_step after the step is
-    encoded.
+    Here, v is a value and g its gradient. The rate of step t is rate_t = rate * sqrt(1 - beta2^t) / (1 - beta1^t),
+    where t is time_step after the step is encoded.
 
     Args:
         learning_rate: Learning rate, which may be changed between steps. Defaults to 1e-3.

@@ -3,8 +3,8 @@
 In the formulas, x is the input of a step, and h0 and c0 are the output and cell of the previous step. Weights come from
 data sources of 1 x 1 convolutions: objects with load, purge, descriptor, weights, bias_terms, data_type, and label.
 Weights are (outputs, inputs) or (outputs, 1, 1, inputs), float32 or float16. The activation function and the bias of a
-gate come from the source of its *input weights*; those of other sources are ignored. Weights without a source are zero
-and are not trained.
+gate come from the source of its *input weights*; activation functions and biases in other sources are ignored. Weights
+without a source are zero and are not trained.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class _Source:
                 f"{where}: data_type of data source {label_of(source)} is {as_dtype(stated).name}, but its weights are "
                 f"{array.dtype}"
             )
-        return array.copy()  # purge() may free the original
+        return array.copy()  # Copy the array, because purge() may free the original.
 
 
 def label_of(source: Any) -> str:
@@ -240,7 +240,7 @@ class RNNDescriptor:
     _gates: ClassVar[tuple[tuple[str, str], ...]]
 
     def _finish(self, native: _core.RecurrentDescriptor) -> None:
-        """Set the properties that only this kind of cell has."""
+        """Set the properties of `native` that only this kind of cell has."""
 
     def _is_diagonal(self) -> bool:
         return False
@@ -450,7 +450,7 @@ class GRUDescriptor(RNNDescriptor):
 
 
 def descriptor_checked(descriptor: Any, what: str) -> RNNDescriptor:
-    """Return the descriptor; raise GraphError if it is not that of a cell."""
+    """Return the descriptor. Raise GraphError if it is not a single-gate, LSTM, or GRU descriptor."""
     if not isinstance(descriptor, RNNDescriptor) or type(descriptor) is RNNDescriptor:
         raise GraphError(
             f"{what}: expected an RNNSingleGateDescriptor, LSTMDescriptor or GRUDescriptor, got {shown(descriptor)}"

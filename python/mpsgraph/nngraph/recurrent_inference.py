@@ -40,7 +40,8 @@ class _Inference:
 
     @property
     def store_all_intermediate_states(self) -> bool:
-        """Whether recurrent_output_states receives the states of all steps instead of the last one. Defaults to False.
+        """Whether recurrent_output_states receives the states of all steps instead of only the last state. Defaults to
+        False.
 
         Source: storeAllIntermediateStates.
         """
@@ -69,9 +70,9 @@ class _Inference:
 
     @property
     def compiled(self) -> int:
-        """Number of executables compiled so far, one for each form of sequence and direction.
+        """Number of executables compiled so far, one for each combination of sizes, dtypes, and direction.
 
-        None on device metal, where Apple's own layer runs.
+        None on the Metal device, where Apple's own layer runs.
         """
         return self._layer.compiled
 
@@ -84,8 +85,8 @@ class RNNMatrixInferenceLayer(_Inference):
 
     Args:
         device: Device to run on: a Device, its name, or None for the default device.
-        rnn_descriptors: Descriptor of the layer, or a sequence of one for each layer, starting at the input. Weights
-            are rounded to float16 unless a descriptor's use_float32_weights is set.
+        rnn_descriptors: Descriptor of the layer, or a sequence of descriptors, one for each layer, starting at the
+            input. Weights are rounded to float16 unless a descriptor's use_float32_weights is set.
 
     Attributes:
         store_all_intermediate_states: Whether encode_sequence returns the states of all steps. Defaults to False.
@@ -135,8 +136,9 @@ class RNNMatrixInferenceLayer(_Inference):
             source_offsets: Byte offset of each source within its buffer. None (the default) means 0.
             destination_offsets: Byte offset of each destination within its buffer. None (the default) means 0.
             recurrent_input_state: Initial state. None (the default) means zeros.
-            recurrent_output_states: List to which the state after the last step is appended, or with
-                store_all_intermediate_states those of all steps. None (the default) means that no state is needed.
+            recurrent_output_states: List to which the state after the last step is appended, or, with
+                store_all_intermediate_states, the states after all steps. None (the default) means that no state is
+                needed.
 
         Raises:
             ShapeError: If the number or sizes of the matrices do not match.
@@ -205,12 +207,13 @@ class RNNImageInferenceLayer(_Inference):
     """Stack of recurrent layers over sequences of images, in which each pixel is an independent sequence.
 
     A step is a contiguous array of shape (N, H, W, C), float32 or float16, or an object with such an array as its
-    `array` attribute. On device metal, pixels are encoded one by one, and Apple's states between sequences are float16.
+    `array` attribute. On the Metal device, pixels are encoded one by one, and states that are carried over between
+    sequences are float16.
 
     Args:
         device: Device to run on: a Device, its name, or None for the default device.
-        rnn_descriptors: Descriptor of the layer, or a sequence of one for each layer, starting at the input. Weights
-            are always rounded to float16.
+        rnn_descriptors: Descriptor of the layer, or a sequence of descriptors, one for each layer, starting at the
+            input. Weights are always rounded to float16.
 
     Attributes:
         store_all_intermediate_states: Whether encode_sequence returns the states of all steps. Defaults to False.
@@ -259,8 +262,9 @@ class RNNImageInferenceLayer(_Inference):
             destination_images: Results of the last layer, one writable array of shape (N, H, W, output channels) for
                 each step.
             recurrent_input_state: Initial state. None (the default) means zeros.
-            recurrent_output_states: List to which the state after the last step is appended, or with
-                store_all_intermediate_states those of all steps. None (the default) means that no state is needed.
+            recurrent_output_states: List to which the state after the last step is appended, or, with
+                store_all_intermediate_states, the states after all steps. None (the default) means that no state is
+                needed.
 
         Raises:
             ShapeError: If the number or shapes of the images do not match, or an array is not contiguous.
@@ -268,7 +272,7 @@ class RNNImageInferenceLayer(_Inference):
             GraphError: If recurrent_input_state or recurrent_output_states is invalid.
             DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
                 to another device or is already committed.
-            UnsupportedError: On device metal, if a step has more than 4096 pixels.
+            UnsupportedError: On the Metal device, if a step has more than 4096 pixels.
 
         If a call raises, nothing is encoded.
 
@@ -317,7 +321,7 @@ class RNNImageInferenceLayer(_Inference):
                 mode.
             DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
                 to another device or is already committed.
-            UnsupportedError: On device metal, if a step has more than 4096 pixels.
+            UnsupportedError: On the Metal device, if a step has more than 4096 pixels.
 
         If a call raises, nothing is encoded.
 

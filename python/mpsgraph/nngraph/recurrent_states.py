@@ -15,8 +15,8 @@ Layers = list[tuple[Any, Any]]
 class RNNRecurrentMatrixState:
     """State of a stack of recurrent layers: the output of each layer and, for an LSTM, its cell.
 
-    Layers create states; the constructor is for custom initial states. Rows are the sequences of the batch. The
-    matrices contain values once the command buffer has completed.
+    Layers create states; the constructor is for custom initial states. Each row belongs to one sequence of the batch.
+    The matrices contain values once the command buffer has completed.
 
     Args:
         layers: (output, cell) of each layer. Each is a Matrix of shape (rows, H), or None for zeros.
@@ -51,7 +51,7 @@ class RNNRecurrentMatrixState:
             layer_index: Index of the layer, starting at the input.
 
         Returns:
-            A float32 matrix of shape (rows, H), or None if the state was created without it.
+            A float32 matrix of shape (rows, H), or None if the state was created without an output for this layer.
 
         Raises:
             GraphError: If layer_index is out of range.
@@ -113,7 +113,8 @@ class RNNRecurrentImageState:
             layer_index: Index of the layer, starting at the input.
 
         Returns:
-            A float32 NDArray of shape (N, H, W, channels), or None if the state was created without it.
+            A float32 NDArray of shape (N, H, W, channels), or None if the state was created without an output for this
+            layer.
 
         Raises:
             GraphError: If layer_index is out of range.
@@ -160,7 +161,7 @@ def _pixels(image: Any) -> Any:
 
 
 def append_to(states: Any, found: Sequence[Any], what: str) -> None:
-    """Append to a caller's list; raise GraphError if it is not a list."""
+    """Append states to a caller's list. Raise GraphError if the argument is not a list."""
     if not isinstance(states, list):
         raise GraphError(f"{what} must be a list to append states to, got {type(states).__name__}")
     states.extend(found)

@@ -23,12 +23,12 @@ class RNNMatrixTrainingLayer:
 
     A sequence is a list with one matrix per time step, always in forward time order. Rows are sequences, columns are
     feature channels, and the dtype is float32 or float16. The number of rows may decrease with time if the longest
-    sequences come first. On device cpu, matrices that are views of one array [T, N, C] or [N, T, C] are used in place,
-    and others are copied (counted by mg.copy_count). On device metal, all matrices whose memory the device can map are
-    used in place.
+    sequences come first. On the CPU device, matrices that are views of one array [T, N, C] or [N, T, C] are used in
+    place, and others are copied (counted by mg.copy_count). On the Metal device, all matrices whose memory the device
+    can map are used in place.
 
-    Work is only encoded; nothing runs before the command buffer is committed. On device cpu, each form of sequence is
-    compiled once. On device metal, Apple's own layer runs.
+    Work is only encoded; nothing runs before the command buffer is committed. On the CPU device, the layer is compiled
+    once for each combination of sequence length, matrix sizes, and dtypes. On the Metal device, Apple's own layer runs.
 
     A layer has one direction; layer_sequence_direction is for inference. Some cells cannot be expressed as recurrent
     operations of the graph: those with matrix peepholes or peepholes of the output gate, p-norms, minimally gated
@@ -55,7 +55,7 @@ class RNNMatrixTrainingLayer:
             data source lacks a member or fails to load.
         ShapeError: If weights have the wrong shape.
         DTypeError: If weights are not float32 or float16.
-        UnsupportedError: If an activation function is PReLU. On device metal, also for a layer without weights.
+        UnsupportedError: If an activation function is PReLU. On the Metal device, also for a layer without weights.
 
     Exceptions raised by data sources propagate unchanged.
 
@@ -92,7 +92,8 @@ class RNNMatrixTrainingLayer:
 
     @property
     def store_all_intermediate_states(self) -> bool:
-        """Whether recurrent_output_states receives the states of all steps instead of the last one. Defaults to False.
+        """Whether recurrent_output_states receives the states of all steps instead of only the last state. Defaults to
+        False.
 
         Source: storeAllIntermediateStates.
         """
@@ -104,9 +105,9 @@ class RNNMatrixTrainingLayer:
 
     @property
     def compiled(self) -> int:
-        """Number of executables compiled so far, one for each form of sequence and for each pass.
+        """Number of executables compiled so far, one for each combination of sizes and dtypes and each pass.
 
-        None on device metal, where Apple's own layer runs.
+        None on the Metal device, where Apple's own layer runs.
         """
         return self._layer.compiled
 
@@ -158,7 +159,7 @@ class RNNMatrixTrainingLayer:
             weights: The layer's weight matrices, or their gradients.
             matrix_id: Which weights to copy.
             matrix: Matrix of the same dtype, (outputs, inputs), or 1 x H for biases and diagonal memory weights.
-            copy_from_weights_to_matrix: True to copy from weights to matrix, False for the other way.
+            copy_from_weights_to_matrix: True to copy from weights to matrix, False to copy from matrix to weights.
             matrix_offset: (row, column) in matrix at which the copied part starts. Defaults to (0, 0).
 
         Raises:
@@ -200,8 +201,9 @@ class RNNMatrixTrainingLayer:
             source_offsets: Byte offset of each source within its buffer. None (the default) means 0.
             destination_offsets: Byte offset of each destination within its buffer. None (the default) means 0.
             recurrent_input_state: Initial state. None (the default) means zeros.
-            recurrent_output_states: List to which the state after the last step is appended, or with
-                store_all_intermediate_states those of all steps. None (the default) means that no state is needed.
+            recurrent_output_states: List to which the state after the last step is appended, or, with
+                store_all_intermediate_states, the states after all steps. None (the default) means that no state is
+                needed.
 
         Raises:
             ShapeError: If the number or sizes of the matrices do not match.
@@ -209,7 +211,7 @@ class RNNMatrixTrainingLayer:
             GraphError: If training_states is not an empty list, or a state or the number of weights is invalid.
             DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
                 to another device or is already committed.
-            UnsupportedError: On device metal, if weights do not have the layer's own dtype and layout.
+            UnsupportedError: On the Metal device, if weights do not have the layer's own dtype and layout.
 
         If a call raises, nothing is encoded and no list is changed.
 
@@ -269,7 +271,7 @@ class RNNMatrixTrainingLayer:
             destination_offsets: Byte offset of each destination gradient within its buffer. None (the default) means 0.
             recurrent_input_state: Gradient of the state after the last step. None (the default) means zeros.
             recurrent_output_states: List to which the gradient of the initial state is appended. None (the default)
-                means that it is not needed.
+                means that the gradient is not needed.
 
         Raises:
             ShapeError: If the number or sizes of the matrices do not match.
@@ -278,8 +280,8 @@ class RNNMatrixTrainingLayer:
                 nothing to compute.
             DeviceError: If inputs and results share memory, a result is read-only, or command_buffer belongs to another
                 device or is already committed.
-            UnsupportedError: If recurrent_input_state is passed for a sequence whose number of rows decreases. On
-                device metal, for any recurrent state.
+            UnsupportedError: If recurrent_input_state is passed for a sequence whose number of rows decreases. On the
+                Metal device, also if any recurrent state is passed.
 
         If a call raises, nothing is encoded.
 
@@ -317,6 +319,6 @@ def _arrays(state: State) -> list[tuple[Any, Any]] | None:
 
 def _require_empty(items: Any, name: str) -> None:
     if not isinstance(items, list):
-        raise GraphError(f"{name} must be an empty list, which is filled, got {shown(items)}")
+        raise GraphError(f"{name} must be an empty list, to which results are appended, got {shown(items)}")
     if items:
         raise GraphError(f"{name} must be empty, got {len(items)} items; pass a new list or clear it")

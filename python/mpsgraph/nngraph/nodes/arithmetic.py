@@ -12,7 +12,8 @@ from ._node import Node
 class _Arithmetic(Node):
     """Base of the arithmetic nodes.
 
-    result = clamp((primary_scale * left op secondary_scale * right) + bias, minimum_value, maximum_value)
+    result = clamp((primary_scale * left op secondary_scale * right) + bias, minimum_value, maximum_value), where op is
+    the operator of the subclass.
     """
 
     def __init__(self, left: ImageNode, right: ImageNode, *, label: str = "", **attributes: Any) -> None:
@@ -174,7 +175,7 @@ class DivisionNode(_Arithmetic):
 
 
 class ComparisonNode(Node):
-    """Element-wise comparison of two images: 1 where it holds, 0 elsewhere. It has no gradient filter.
+    """Element-wise comparison of two images: 1 where the comparison holds, 0 elsewhere. It has no gradient filter.
 
     Args:
         left: Image node of the primary image.

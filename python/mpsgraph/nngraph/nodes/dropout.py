@@ -11,7 +11,7 @@ from ._node import Node
 
 
 class DropoutNode(Node):
-    """Dropout: keeps each value with probability keep_probability, divided by it, and sets the others to 0.
+    """Dropout, which keeps values with probability keep_probability, divides them by it, and sets the others to 0.
 
     The gradient filter uses the same mask. Every batch gets a new mask. Dropout is active in every graph that contains
     the node, so build inference graphs without it. To compute the gradient in another graph, export the node's
@@ -20,7 +20,7 @@ class DropoutNode(Node):
     Args:
         source: Image node that the filter reads.
         keep_probability: Probability of keeping a value, between 0 and 1. Defaults to 0.5.
-        seed: Seed of the masks. Use a different one for each dropout. Defaults to 0.
+        seed: Seed of the masks. Use a different seed for each dropout node. Defaults to 0.
         mask_stride_in_pixels: (x, y, channels), each 0 or 1; 0 uses one random number for all elements along that axis.
             Defaults to (1, 1, 1).
         label: Name of the filter in error messages. Empty by default.
@@ -67,16 +67,16 @@ class DropoutGradientNode(Node):
         source_image: Image node of the image that the dropout read.
         gradient_state: StateNode for the mask. In encode_batch, pass the state that the other graph appended to
             destination_states for the same batch.
-        keep_probability: keep_probability of the dropout. Defaults to 0.5.
-        seed: seed of the dropout. Defaults to 0.
-        mask_stride_in_pixels: mask_stride_in_pixels of the dropout. Defaults to (1, 1, 1).
+        keep_probability: The keep_probability of the dropout. Defaults to 0.5.
+        seed: The seed of the dropout. Defaults to 0.
+        mask_stride_in_pixels: The mask_stride_in_pixels of the dropout. Defaults to (1, 1, 1).
         label: Name of the filter in error messages. Empty by default.
 
     Raises:
         GraphError: If a source is not an ImageNode, gradient_state is not a StateNode, keep_probability is not between
             0 and 1, or a stride is not 0 or 1.
         ShapeError: From encode_batch, if the images differ in shape, or the mask belongs to another batch or dropout.
-        UnsupportedError: On device metal, when the NNGraph is created.
+        UnsupportedError: On the Metal device, when the NNGraph is created.
 
     Source: MPSCNNDropoutGradientNode.
 

@@ -68,8 +68,8 @@ class LossDescriptor:
 class LossNode(Node):
     """Loss whose labels are passed with each batch as source states.
 
-    Its result_image is already the gradient, so gradient filters start there. After the run, the labels contain the
-    loss.
+    The result_image of this node is already the gradient of the loss, so gradient filters start at this node. After the
+    run, the labels contain the loss.
 
     Args:
         source: Image node that the filter reads.
@@ -104,7 +104,7 @@ class LossNode(Node):
 class ForwardLossNode(Node):
     """Loss whose labels, and optionally weights, are images.
 
-    Its result is the loss, and it has a gradient filter.
+    The result of this node is the loss, and the node has a gradient filter.
 
     Args:
         source: Image node that the filter reads.

@@ -27,7 +27,7 @@ class BatchNormalizationNode(_Normalization):
 
     Raises:
         GraphError: If source is not an ImageNode, data_source lacks a required member, or flags is unknown.
-        ShapeError: From encode_batch, if the images have another number of channels than the data source.
+        ShapeError: From encode_batch, if the number of channels of the images differs from that of the data source.
 
     Source: MPSCNNBatchNormalizationNode.
 
@@ -56,7 +56,7 @@ class InstanceNormalizationNode(_Normalization):
     Raises:
         GraphError: If source is not an ImageNode, data_source lacks a required member or has another kind, or a keyword
             is passed.
-        ShapeError: From encode_batch, if the images have another number of channels than the data source.
+        ShapeError: From encode_batch, if the number of channels of the images differs from that of the data source.
 
     Source: MPSCNNInstanceNormalizationNode.
 
@@ -86,8 +86,8 @@ class GroupNormalizationNode(_Normalization):
     Raises:
         GraphError: If source is not an ImageNode, data_source lacks a required member or has another kind, or a keyword
             is passed.
-        ShapeError: From encode_batch, if the images have another number of channels than the data source, or the
-            channels do not divide into groups.
+        ShapeError: From encode_batch, if the number of channels of the images differs from that of the data source, or
+            the channels do not divide into groups.
 
     Source: MPSCNNGroupNormalizationNode.
 

@@ -47,7 +47,7 @@ class PoolingMaxNode(_Pooling):
 
     Raises:
         GraphError: If source is not an ImageNode, a size is less than 1, or a keyword is unknown.
-        ShapeError: From encode_batch, if a window does not fit into the images or touches no pixel.
+        ShapeError: From encode_batch, if a window does not fit into the images or lies entirely in the padding.
 
     Gradient: to the first maximum of each window.
 
@@ -109,7 +109,7 @@ class PoolingL2NormNode(_Pooling):
 
     Raises:
         GraphError: If source is not an ImageNode, a size is less than 1, or a keyword is unknown.
-        ShapeError: From encode_batch, if a window does not fit into the images or touches no pixel.
+        ShapeError: From encode_batch, if a window does not fit into the images or lies entirely in the padding.
 
     Source: MPSCNNPoolingL2NormNode.
 
@@ -125,7 +125,9 @@ class PoolingL2NormNode(_Pooling):
 
 
 class DilatedPoolingMaxNode(_Pooling):
-    """Max pooling with dilated windows, which contain every dilation_rate-th pixel.
+    """Max pooling with dilated windows, whose pixels are dilation_rate pixels apart.
+
+    A window whose pixels are all outside the image has the result -infinity.
 
     Args:
         source: Image node that the filter reads.
@@ -138,16 +140,18 @@ class DilatedPoolingMaxNode(_Pooling):
 
     Raises:
         GraphError: If source is not an ImageNode, or a size is less than 1.
-        ShapeError: From encode_batch, if a window does not fit into the images or touches no pixel.
+        ShapeError: From encode_batch, if a window does not fit into the images or lies entirely in the padding.
 
     Source: MPSCNNDilatedPoolingMaxNode.
 
     Example:
         >>> nn = mg.nngraph
         >>> node = nn.DilatedPoolingMaxNode(nn.ImageNode("x"), 2, 1, 2)
-        >>> x = np.float32([1, 2, 3, 6]).reshape(1, 1, 4, 1)
-        >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
-        [-inf -inf -inf -inf]
+        >>> x = np.float32([[1, 2, 3], [6, 4, 5], [9, 7, 8]]).reshape(1, 3, 3, 1)
+        >>> print(nn.NNGraph(None, node.result_image)(x).numpy()[0, :, :, 0])
+        [[4. 6. 4.]
+         [7. 9. 7.]
+         [4. 6. 4.]]
     """
 
     kind_name = "dilated_pooling_max"

@@ -92,7 +92,7 @@ class LanczosScaleNode(Sizes):
 
     Raises:
         GraphError: If source is not an ImageNode, a keyword is unknown or missing, or a size is less than 1.
-        UnsupportedError: From encode_batch on device metal, if the result is smaller than the source.
+        UnsupportedError: From encode_batch on the Metal device, if the result is smaller than the source.
 
     Source: MPSNNLanczosScaleNode.
 

@@ -72,7 +72,7 @@ class PadNode(Node):
         padding_size_before: Elements added before the image: (x, y, channels).
         padding_size_after: Elements added after the image: (x, y, channels).
         edge_mode: Values of the added elements: "zero" (the default), "constant" (fill_value), "clamp" (the nearest
-            element), "mirror", or "mirror_with_edge", which also repeats the edge.
+            element), "mirror", or "mirror_with_edge", which mirrors the edge pixels as well.
         fill_value: Value for edge_mode="constant". Defaults to 0.
         label: Name of the filter in error messages. Empty by default.
 

@@ -94,8 +94,8 @@ class YOLOLossDescriptor:
 class YOLOLossNode(Node):
     """Loss of a YOLO network, whose labels are passed with each batch as source states.
 
-    Its result_image is already the gradient. Channels of images and labels are, for each anchor: x, y, w, h,
-    confidence, and one score per class.
+    The result_image of this node is already the gradient of the loss. Channels of images and labels are, for each
+    anchor: x, y, w, h, confidence, and one score per class.
 
     Args:
         source: Image node that the filter reads.
