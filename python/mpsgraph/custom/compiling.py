@@ -27,14 +27,14 @@ from ..errors import DeviceError, GraphError, UnsupportedError
 INCLUDE = Path(__file__).resolve().parents[1] / "include"
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 _FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden")
-_MOST_LINES = 60  # Limit for the compiler's output in an error message.
+_MOST_LINES = 60  # Maximum number of lines of compiler output in an error message.
 
 
 def cache_directory() -> Path:
     """Return the directory in which compiled sources are cached.
 
-    It is MPSGRAPH_CUSTOM_CACHE if that environment variable is set, otherwise a directory in the user's cache. Its
-    contents can be deleted at any time and are recreated when needed.
+    The directory is the value of the environment variable MPSGRAPH_CUSTOM_CACHE if it is set, otherwise a directory in
+    the user's cache. The cached files can be deleted at any time and are recreated when needed.
 
     Returns:
         The path of the directory, which may not exist yet.
@@ -53,7 +53,10 @@ def cache_directory() -> Path:
 
 
 def compiler() -> list[str]:
-    """Return the compiler command: CXX, or the first of c++, g++, and clang++; UnsupportedError if none exists."""
+    """Return the compiler command: the value of CXX, or the first of c++, g++, and clang++ that is installed.
+
+    Raise UnsupportedError if there is no compiler.
+    """
     words = shlex.split(os.environ.get("CXX", "")) or ["c++"]
     for first in [words[0]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]:
         if found := shutil.which(first):
@@ -124,7 +127,7 @@ def _processor() -> str:
 
 
 def _kept(index: Path) -> Path | None:
-    """Return the library of a cache entry if the library and the files it was compiled from are unchanged."""
+    """Return the library of a cache entry if the library and its source files are unchanged, otherwise None."""
     try:
         known = json.loads(index.read_text())
         library: Path = index.parent / known["library"]
@@ -165,7 +168,7 @@ def _compile(name: str, text: str, command: list[str], index: Path) -> Path:
 
 
 def _includes(listed: Path, source: Path) -> list[Path]:
-    """Return the prerequisites in a make rule, without the source itself."""
+    """Return the prerequisites of a make rule, except the source itself."""
     words = shlex.split(listed.read_text().replace("\\\n", " ").partition(":")[2])
     return [path for word in words if (path := Path(word).resolve()) != source.resolve()]
 
@@ -179,8 +182,8 @@ def _shortened(done: subprocess.CompletedProcess[str]) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold an exclusive file lock, which the system releases if the process dies."""
-    import fcntl  # Not available on Windows, which the package does not support.
+    """Hold an exclusive file lock, which the operating system releases if the process dies."""
+    import fcntl  # fcntl is not available on Windows, which the package does not support.
 
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

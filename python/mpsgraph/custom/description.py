@@ -1,4 +1,4 @@
-"""Generation of the C++ code that describes an operation and is appended to its source.
+"""Generate the C++ code that describes an operation and is appended to the operation's source.
 
 A compiled source is therefore a complete library (see include/mpsgraph/custom_operation.h). Programs without Python can
 load it and use everything except functions written in Python.
@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 from .._core import DType
 
 KINDS = {bool: "boolean", int: "integer", float: "real", str: "string", tuple: "integers", list: "integers"}
-"""Kinds of attributes, by the Python type of the default value."""
-AttributeSpec: TypeAlias = tuple[str, str, Any]  # name, kind, default or None
+"""Dict from the Python type of an attribute's default value to the kind of the attribute."""
+# (name, kind, default), where default is None if the attribute has no default
+AttributeSpec: TypeAlias = tuple[str, str, Any]
 _ORDER = (
     *("float32", "float16", "bfloat16", "float64", "int8", "int16", "int32", "int64"),
     *("uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128"),
@@ -24,7 +25,7 @@ _ORDER = (
 
 @dataclass
 class Description:
-    """Properties of an operation that are known before compilation."""
+    """Properties of a custom operation that are known before its source is compiled."""
 
     name: str
     key: str
@@ -33,7 +34,7 @@ class Description:
     dtypes: list[list[DType]] = field(default_factory=list)
     operands: int = -1
     effect: bool = False
-    infer: str = ""  # Name of the inference function in C++.
+    infer: str = ""  # Name of the shape inference function in C++.
     infers_elsewhere: bool = False
     metal: str | None = None
     gradient: str = ""

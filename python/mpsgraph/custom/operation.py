@@ -80,9 +80,10 @@ class CustomOperation:
         Raises:
             GraphError: If there is neither a tensor operand nor a graph, or an attribute is unknown or missing.
             DTypeError: If the operation does not accept the dtype of an operand.
-            ShapeError: If the operands have shapes that the inference function rejects.
+            ShapeError: If the type inference function rejects the shapes of the operands.
 
-        Gradient: the one passed when the operation was created; without one the operation is not differentiable.
+        Gradient: computed by the gradient passed when the operation was created; without it, the operation is not
+        differentiable.
         """
         at = graph
         for operand in operands:
@@ -103,7 +104,8 @@ class CustomOperation:
             if taken in attributes:
                 raise GraphError(f"[{self.name}] has no attribute '{taken}'")
         stated = {**attributes, "operation": self.name, "key": self.key}
-        if self._infer is not None:  # Stores the inferred types for programs that do not have the Python function.
+        # The node stores the inferred types for programs that do not have the Python function.
+        if self._infer is not None:
             values = {key: default for key, _, default in self._attributes if default is not None} | dict(attributes)
             if all(key in values for key, _, _ in self._attributes) and len(values) == len(self._attributes):
                 stated["types"] = self._infer([_type_of(operand) for operand in operands], values)
@@ -121,7 +123,7 @@ class CustomOperation:
 
 
 def _type_of(tensor: Tensor) -> TensorType:
-    """Return the type that the operation receives; autocast passes float32 to custom operations."""
+    """Return the type that the operation receives, which is float32 under autocast."""
     dtype, shape = tensor.type
     is_half = dtype.is_float and dtype.itemsize == 2
     return TensorType(_core.float32 if is_half and autocast_dtype() is not None else dtype, shape)
@@ -144,7 +146,7 @@ def custom_operation(
     version: str | None = None,
     guard: bool = False,
 ) -> CustomOperation:
-    """Create an operation with a kernel in C++ for device cpu, in Metal for device metal, or both.
+    """Create an operation with a kernel in C++ for the CPU device, in Metal for the Metal device, or both.
 
     The C++ source is compiled immediately with the system's compiler and cached in `mg.custom.cache_directory()`. It
     must define `void name(mpsgraph::custom::Call& call)`. The header mpsgraph/custom_operation.h is included
@@ -153,20 +155,21 @@ def custom_operation(
     Args:
         name: Letters, digits, and underscores; parts may be separated by dots. An existing operation with the same name
             and code is replaced.
-        cpu: C++ source, or a pathlib.Path of a source file. None (the default) means that device cpu rejects the
+        cpu: C++ source, or a pathlib.Path of a source file. None (the default) means that the CPU device rejects the
             operation.
-        metal: Metal source, or a pathlib.Path of a source file. None (the default) means that device metal rejects the
-            operation.
+        metal: Metal source, or a pathlib.Path of a source file. None (the default) means that the Metal device rejects
+            the operation.
         infer: Function that computes the result types from the operands' TensorTypes and, as keyword arguments, the
-            attributes. It returns a TensorType, or a list of them for several results. It is called when the operation
-            is created, where unknown sizes are -1, and again with the sizes of a run. Alternatively the name of a
-            function `void f(mpsgraph::custom::Inference& inference)` in the cpu source, which also works in programs
-            without Python. None (the default) means one result with the type of the first operand.
+            attributes. It returns a TensorType, or a list of TensorTypes for several results. The function is called
+            when the operation is created, where unknown sizes are -1, and again with the sizes of a run. Alternatively,
+            infer is the name of a function `void f(mpsgraph::custom::Inference& inference)` in the cpu source, which
+            also works in programs without Python. None (the default) means one result with the type of the first
+            operand.
         gradient: Function that takes a CustomGradient and returns a tensor or None for each operand; or another custom
             operation, which is called with the incoming gradients followed by the operands. None (the default) means
             that the operation is not differentiable.
-        attributes: Default values of the attributes by name (bool, int, float, str, or tuple of ints), or types for
-            attributes without a default. None (the default) means no attributes.
+        attributes: Dict from attribute names to default values (bool, int, float, str, or tuple of ints), or to types
+            for attributes without a default. None (the default) means no attributes.
         dtypes: dtypes that the kernels accept: a list for all operands, or a list of lists, one for each operand.
             Defaults to ("float32",).
         effect: Whether the operation has side effects, so that equal operations are never merged. Defaults to False.
@@ -272,16 +275,17 @@ def load_custom_operations(
 
     Args:
         path: Path of the library.
-        gradients: Gradient functions by operation name, each taking a CustomGradient, for operations whose derivative
-            is a composition of others. None (the default) means none.
+        gradients: Dict from operation names to gradient functions, which take a CustomGradient, for operations whose
+            derivative is a composition of other operations. None (the default) means no gradients.
         guard: Whether kernels run on copies with guard zones, to report writes outside their buffers. Defaults to
             False.
 
     Returns:
-        A dict of CustomOperations by name.
+        A dict from names to CustomOperations.
 
     Raises:
-        GraphError: If the file does not exist or is not such a library, or gradients contains an unknown name.
+        GraphError: If the file does not exist or is not a library of custom operations, or gradients contains an
+            unknown name.
 
     Example:
         >>> source = "void nothing(mpsgraph::custom::Call& call) { call.result<float>(0)[0] = 0; }"
@@ -296,8 +300,8 @@ def load_custom_operations(
     for name in gradients or {}:
         if name not in made:
             raise GraphError(
-                f"load_custom_operations: gradients has an entry for {shown(name)}, but {library} only has the "
-                f"operations {sorted(made)}"
+                f"load_custom_operations: gradients has an entry for {shown(name)}, but the operations in {library} "
+                f"are {sorted(made)}"
             )
     for name, operation in made.items():
         derived = _derivative(name, (gradients or {}).get(name))
@@ -323,7 +327,7 @@ def _source(front: str, given: str | os.PathLike[str] | None, called: str) -> tu
 
 
 def attribute_specs(front: str, attributes: Mapping[str, Any]) -> list[AttributeSpec]:
-    """Return (name, kind, default) of each attribute; the default is None if a value is required."""
+    """Return (name, kind, default) of each attribute. The default is None if the attribute requires a value."""
     specs: list[AttributeSpec] = []
     for name, value in attributes.items():
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or name in ("name", "graph"):

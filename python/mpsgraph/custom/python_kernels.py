@@ -40,7 +40,7 @@ def python_operation(
     """Create an operation from a function of numpy arrays, which is slow but quick to write.
 
     The operation runs on all devices. The function receives copies of the operands and is called by one thread at a
-    time. On device metal, the command buffer ends at the operation, and the CPU waits for it.
+    time. On the Metal device, the command buffer ends at the operation, and the CPU waits for it.
 
     Args:
         name: Letters, digits, and underscores; parts may be separated by dots. An existing operation with the same name
@@ -48,8 +48,8 @@ def python_operation(
         function: Function of the operands' arrays and, as keyword arguments, the attributes. It returns an array, or a
             list of arrays for several results, with the inferred shapes and dtypes.
         infer: Function that computes the result types from the operands' TensorTypes and, as keyword arguments, the
-            attributes. It returns a TensorType, or a list of them for several results. None (the default) means one
-            result with the type of the first operand.
+            attributes. It returns a TensorType, or a list of TensorTypes for several results. None (the default) means
+            one result with the type of the first operand.
         gradient: Function that takes a CustomGradient and returns a tensor or None for each operand; or another custom
             operation, which is called with the incoming gradients followed by the operands. None (the default) means
             that the operation is not differentiable.
@@ -66,11 +66,11 @@ def python_operation(
 
     Raises:
         GraphError: If a name or an attribute is invalid.
-        DTypeError: If dtypes is empty or contains an unknown dtype. A run raises it if the function returns an array of
-            another dtype than inferred.
-        ShapeError: From a run, if the function returns an array of another shape than inferred.
+        DTypeError: If dtypes is empty or contains an unknown dtype. A run raises it if the dtype of an array that the
+            function returns differs from the inferred dtype.
+        ShapeError: From a run, if the shape of an array that the function returns differs from the inferred shape.
 
-    A run also passes on any exception that the function raises.
+    If the function raises another exception, the run raises the same exception.
 
     Gradient: given by the argument gradient.
     Source: this package, after PyTorch's custom_op.
@@ -113,11 +113,13 @@ def python_operation(
 
 
 def _text(function: Callable[..., Any]) -> str:
-    """Return a text that identifies a function: its source, and names and constants for lambdas in the same line."""
+    """Return text that identifies a function: its source and, because several lambdas may share a line, names and
+    constants.
+    """
     code = getattr(function, "__code__", None)
     try:
         text = inspect.getsource(function)
-    except (OSError, TypeError):  # Defined by exec or in an interactive shell.
+    except (OSError, TypeError):  # The function was defined by exec or in an interactive shell.
         text = code.co_code.hex() if code else repr(function)
     words = (code.co_names, [one for one in code.co_consts if not inspect.iscode(one)]) if code else ()
     return text + repr(words)

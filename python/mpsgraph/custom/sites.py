@@ -21,7 +21,7 @@ class TensorType(NamedTuple):
 
     Args:
         dtype: dtype of the elements.
-        shape: Sizes, where -1 is a size that is not known yet; None if the rank is not known.
+        shape: Sizes, where -1 marks an unknown size; None if the rank is unknown.
 
     Example:
         >>> rows = mg.TensorType(mg.float32, (-1, 3))
@@ -35,7 +35,7 @@ class TensorType(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomGradient:
-    """Argument of a gradient function: one operation whose derivative is needed.
+    """Argument of a gradient function, which describes the operation to differentiate.
 
     The function returns a tensor for each operand, or None where the derivative is zero. For an operation with one
     operand, it may return the tensor itself instead of a list.
@@ -46,7 +46,7 @@ class CustomGradient:
         results: Results of the operation.
         incoming: Gradient of each result; zeros if no gradient reaches it.
         needs: For each operand, whether its gradient is used.
-        attributes: Values of the attributes by name.
+        attributes: Dict from attribute names to values.
 
     Example:
         >>> def gradient(g: mg.custom.CustomGradient) -> mg.Tensor:
@@ -71,7 +71,7 @@ class CustomGradient:
 Infer: TypeAlias = Callable[..., Any]
 Gradient: TypeAlias = Callable[[CustomGradient], Any]
 OWN = ("operation", "key", "effect", "types")
-"""Attributes that every custom operation has in addition to the user's."""
+"""Attributes that every custom operation has in addition to the attributes that its author declares."""
 
 
 def user_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def types_from(name: str, given: Any) -> list[TensorType]:
     one = isinstance(given, tuple) and len(given) == 2 and not _is_type(given[0])
     several = [given] if one else given
     if not isinstance(several, Sequence) or not all(_is_type(item) for item in several):
-        raise GraphError(f"[{name}] infer must return a TensorType or a list of them, got {shown(given)}")
+        raise GraphError(f"[{name}] infer must return a TensorType or a list of TensorTypes, got {shown(given)}")
     return [_type(name, item) for item in several]
 
 
@@ -105,7 +105,7 @@ def _type(name: str, given: Any) -> TensorType:
 
 
 def inference(name: str, infer: Infer) -> Callable[[list[Any], dict[str, Any]], list[TensorType]]:
-    """Wrap an inference function in the form that the core calls."""
+    """Wrap a type inference function in the form that the core calls."""
 
     def asked(operands: list[Any], attributes: dict[str, Any]) -> list[TensorType]:
         return types_from(name, infer(*(TensorType(*one) for one in operands), **user_attributes(attributes)))

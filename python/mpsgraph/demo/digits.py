@@ -1,9 +1,9 @@
-"""Apple's digit classifier: trains, tests, saves, and draws it.
+"""Demo that trains, tests, and saves Apple's digit classifier, and draws its predictions.
 
 The network is that of Apple's MPSGraph sample: 5x5 convolution to 32 channels, pooling, 5x5 convolution to 64 channels,
 pooling, dense layer of 1024, dropout, dense layer of 10. It is trained for 300 iterations of batch 40 with stochastic
 gradient descent. Two details differ from the sample, so that every seed reaches more than 95% accuracy: weights have
-He's initialization instead of a uniform one within 0.2, and the learning rate rises to 0.15 in 20 steps and then
+He's initialization instead of uniform values within 0.2, and the learning rate rises to 0.15 in 20 steps and then
 decreases along a cosine, because the last steps are noisy with a constant rate. The data are scikit-learn's 1,797
 scanned digits, or MNIST's files.
 """
@@ -88,7 +88,7 @@ def main(data: Path | None, iterations: int, seed: int, output: Path) -> float:
 
 
 def draw(trainer: mg.Trainer, test_set: mg.data.Dataset, path: Path, name: str) -> None:
-    """Draw the training curve, and test digits with the model's predictions."""
+    """Draw the training curve and some test digits with the model's predictions."""
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(14, 7.2), layout="constrained")
     images, labels = test_set
     predicted = trainer.predict(images).argmax(axis=1)
@@ -108,7 +108,7 @@ def draw(trainer: mg.Trainer, test_set: mg.data.Dataset, path: Path, name: str) 
 
 
 def _draw_grid(cells: np.ndarray, images: np.ndarray, labels: np.ndarray, predicted: np.ndarray) -> None:
-    """Draw misclassified digits, at most a third of the cells, and correct ones from all over the test set."""
+    """Draw misclassified digits in at most a third of the cells, and correctly classified digits in the others."""
     count = cells.size
     wrong = np.flatnonzero(predicted != labels)[:MOST_WRONG]
     right = np.flatnonzero(predicted == labels)

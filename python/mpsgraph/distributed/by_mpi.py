@@ -1,7 +1,7 @@
-"""Sums over processes with MPI messages, between machines and where processes cannot share memory.
+"""Sum arrays over processes with MPI messages, which are used between machines and where processes cannot share memory.
 
-MPI sums float32 and wider dtypes. bfloat16 and float16 are sent as they are and summed in float32: each process sums
-one part of the elements and sends the result to all others.
+MPI sums float32 and wider dtypes. bfloat16 and float16 are sent without conversion and summed in float32: each process
+sums one part of the elements and sends the result to all others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .processes import Processes
 
 
 class ByMPI:
-    """Sums over the processes of a communicator; for use by one thread."""
+    """Object that sums arrays over the processes of a communicator. Only one thread may use it."""
 
     def __init__(self, processes: Processes, channel: Any) -> None:
         self.processes, self.channel = processes, channel
@@ -61,7 +61,7 @@ def _bits(halves: NDArray) -> np.ndarray:
 
 
 def _parts(length: int, processes: int) -> tuple[list[int], list[int]]:
-    """Return how many elements each process sums, and the index of its first one."""
+    """Return the number of elements that each process sums, and the index of the first element of each process."""
     ends = [length * (i + 1) // processes for i in range(processes)]
     starts = [0, *ends[:-1]]
     return [end - start for start, end in zip(starts, ends, strict=True)], starts

@@ -75,8 +75,8 @@ def all_reduce(array: Any, operation: Literal["sum", "mean", "max", "min"] = "su
 
     Raises:
         ShapeError: In every process, if the shapes differ.
-        DTypeError: In every process, if the dtypes differ; also if an array is not numeric, or for the mean of
-            integers.
+        DTypeError: In every process, if the dtypes differ; also if an array is not numeric, or if operation is "mean"
+            and the array is not floating-point.
         GraphError: In every process, if the operations differ.
         DeviceError: If a process has ended.
 
@@ -139,7 +139,7 @@ def broadcast(array: Any = None, root: int = 0) -> np.ndarray:
             wrong = str(error)
     what = them.exchanged(None if given is None else (given.shape, given.dtype.str), "broadcast")[root]
     if what is None:
-        raise DTypeError(wrong or f"[broadcast] array must be numeric in process {root}, the root")
+        raise DTypeError(wrong or f"[broadcast] array must be numeric in process {root}, the root; see the error there")
     shape, dtype = what
     buffer = np.empty(shape, dtype) if given is None else np.array(given, order="C")
     if buffer.size:
@@ -164,9 +164,9 @@ def _compare(given: np.ndarray, operation: str) -> None:
         kinds = f"process {other} passed {shape} {np.dtype(dtype)}, process 0 {all_of_them[0][0]} "
         kinds += f"{np.dtype(all_of_them[0][1])}"
         if shape != all_of_them[0][0]:
-            raise ShapeError(f"[all_reduce] all processes must pass arrays of the same shape: {kinds}")
+            raise ShapeError(f"[all_reduce] all processes must pass arrays of the same shape, got {kinds}")
         if dtype != all_of_them[0][1]:
-            raise DTypeError(f"[all_reduce] all processes must pass arrays of the same dtype: {kinds}")
+            raise DTypeError(f"[all_reduce] all processes must pass arrays of the same dtype, got {kinds}")
         if asked != all_of_them[0][2]:
             raise GraphError(
                 f"[all_reduce] all processes must pass the same operation: process {other} passed '{asked}', process 0 "

@@ -1,4 +1,4 @@
-"""Processes on one machine, and the shared memory between them.
+"""The processes that run on one machine, and the memory that they share.
 
 The files behind shared memory are unlinked as soon as all processes have opened them, so nothing is left when the
 processes end, however they end. Some containers have too little shared memory, or do not let one process open the files
@@ -21,12 +21,13 @@ from .._core import DType, SharedSum
 from ..errors import DeviceError
 from .processes import Processes
 
-_TOKEN = 16  # Bytes of a token after the data, by which the other processes check that they have opened the same file.
+# Bytes of the token after the data. The other processes compare the token to check that they opened the same file.
+_TOKEN = 16
 _ROOM = "/dev/shm"
 
 
 def name() -> str:
-    """Return a text that is equal for processes that can share memory."""
+    """Return a string that is equal in processes that can share memory."""
     with suppress(OSError):
         return f"{socket.gethostname()} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
     return socket.gethostname()
@@ -59,8 +60,8 @@ class Machine:
     def sum(self, dtype: DType, elements: int) -> tuple[SharedSum | None, str]:
         """Create shared memory for a sum over the processes of this machine.
 
-        Return it with an empty text, or None with the reason why it is unavailable. All processes of all machines
-        agree.
+        Return (sum, "") if shared memory is available, otherwise (None, reason). The outcome is the same in all
+        processes of all machines.
         """
         size = SharedSum.bytes(dtype, elements, len(self.ranks))
         reasons = []
@@ -110,7 +111,7 @@ class Machine:
         return descriptor, reason
 
     def _first(self, reason: str) -> str:
-        """Return the first reason that a process has, in all processes; empty if there is none."""
+        """Return, in all processes, the first nonempty reason of any process; empty if no process has a reason."""
         said = self.processes.exchanged(reason, "shared memory", self.channel)
         return next((its for its in said if its), "")
 
@@ -134,7 +135,9 @@ def _of_folder(size: int) -> tuple[int, str]:
 
 
 def _allocated(descriptor: int, size: int) -> int:
-    """Allocate the file's pages now; a write to a page that cannot be allocated would kill the process."""
+    """Allocate the pages of the file now, because a later write to a page that cannot be allocated would kill the
+    process.
+    """
     try:
         if not hasattr(os, "posix_fallocate"):
             raise OSError(errno.ENOSYS, "posix_fallocate is not available on this system")

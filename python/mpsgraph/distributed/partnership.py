@@ -1,6 +1,7 @@
-"""A trainer's share in distributed training: options, consistency checks at the start, slots, and checkpoints.
+"""The state that a trainer keeps for distributed training: options, consistency checks, exchange slots, and
+checkpoints.
 
-The communication within a step is defined in `weighing.py`; the thread that sums is in `reducer.py`.
+The communication within a step is defined in `weighing.py`; the thread that sums gradients is in `reducer.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class DataParallel:
 
     Args:
         wire: dtype in which gradients are sent: "bfloat16" or "float16", which are summed in float32, "float32", or
-            "float64". None (the default) means their own dtype.
+            "float64". None (the default) means the dtype of each gradient.
         bucket_bytes: Size of the buckets in which gradients are reduced, in bytes. Defaults to 8 MiB.
         synchronize_batch_norm: Whether batch normalization uses statistics over the batches of all processes, as one
             process with the whole batch would. Every such layer then waits for the other processes twice in the forward
@@ -75,7 +76,7 @@ class DataParallel:
 
 
 class Slot:
-    """Slot of the exchange, as operations of a graph use it."""
+    """Slot of the exchange between a step and the reducer, as graph operations use it."""
 
     def __init__(self, partnership: Partnership, name: str, types: Types) -> None:
         self.name, self.types = name, list(types)
@@ -90,7 +91,7 @@ class Slot:
         return g.call_operation(f"give {self.name}", tensors, name="give")
 
     def take(self, g: Graph) -> list[Tensor]:
-        """Add an operation that returns their sums over all processes."""
+        """Add an operation that returns the sums of the tensors over all processes."""
         return g.call(f"take {self.name}", [], [(shape, dtype) for dtype, shape in self.types], name="take")
 
 
@@ -109,7 +110,7 @@ class Partnership:
 
     @property
     def reducer(self) -> Reducer:
-        """The reducer, which is created at the first step, once all processes have checked that they agree."""
+        """The reducer, which is created at the first step, after all processes have agreed on the step."""
         assert self._reducer is not None
         return self._reducer
 
@@ -123,7 +124,7 @@ class Partnership:
         return self.processes.rank == 0
 
     def slot(self, name: str, types: Types) -> Slot:
-        """Return the slot with this name and these types; a step rebuilt for other sizes uses the same slot."""
+        """Return the slot with this name and these types. A step that is rebuilt for other sizes reuses its slots."""
         key = name, tuple(types)
         if key not in self._slots:
             unique = name if all(known != name for known, _ in self._slots) else f"{name} ({len(self._slots)})"
@@ -137,9 +138,10 @@ class Partnership:
         """Build a step within a `with` block; for the first step, check that all processes agree.
 
         Args:
-            facts: Values that must be equal in all processes, by the name to use in error messages.
+            facts: Dict from names, for error messages, to values that must be equal in all processes.
             samples: Number of samples in the batch.
-            variables: Function that returns graph, device, all variables by name, and the variables with random states.
+            variables: Function that returns the graph, the device, a dict from names to all variables, and the
+                variables with random states.
 
         Raises:
             GraphError: In every process, if the processes disagree or one of them fails to build the step.
@@ -174,7 +176,7 @@ class Partnership:
         self.agreed = True
 
     def _compare(self, when: str, facts: Mapping[str, Any]) -> None:
-        """Raise a GraphError with the first difference in every process."""
+        """If values differ between processes, raise a GraphError with the first difference in every process."""
         mine = {name: str(value) for name, value in facts.items()}
         everybody = self.processes.exchanged(mine, "a comparison of the processes")
         first = everybody[0]
@@ -189,7 +191,9 @@ class Partnership:
                     )
 
     def _broadcast(self, graph: Graph, device: Any, variables: Sequence[Tensor], states: Sequence[Tensor]) -> None:
-        """Copy the variables of the first process to all others; random states become a separate stream in each."""
+        """Copy the variables of the first process to all others, and make the random states a separate stream in each
+        process.
+        """
         own = set(states)
         for variable in variables:
             value = graph.variable_value(variable, device=device)
@@ -203,7 +207,9 @@ class Partnership:
                 graph.set_variable(variable, value, device=device)
 
     def stream(self, state: np.ndarray) -> np.ndarray:
-        """Return this process's stream of the first process's random state, with another word in the counter."""
+        """Return the random state of this process, a separate stream that differs from the first process's in one
+        counter word.
+        """
         moved = np.array(state)
         moved[_STREAM] += self.processes.rank
         return moved
@@ -218,14 +224,16 @@ class Partnership:
         results: Mapping[str, Tensor],
         buffers: Sequence[Tensor],
     ) -> Weighing:
-        """Create an optimizer's part of the step that is being built."""
+        """Create the operations with which an optimizer communicates in the step that is being built."""
         weight = weight_of_batch(graph, samples, wide, self.reference or REFERENCE, counted)
         options = self.options
         return Weighing(self.slot, options.wire_dtype, options.bucket_bytes, graph, name, weight, results, buffers)
 
     @contextmanager
     def one_batch(self) -> Iterator[None]:
-        """Compute batch-normalization statistics over all processes within a `with` block, if the options say so."""
+        """Within a `with` block, compute batch-normalization statistics over all processes if synchronize_batch_norm is
+        set.
+        """
         if not self.options.synchronize_batch_norm:
             yield
             return
@@ -233,7 +241,7 @@ class Partnership:
             yield
 
     def sum(self, x: Tensor) -> Tensor:
-        """Return the sum over all processes, for which the step waits; its gradient is another such sum."""
+        """Return the sum of x over all processes, for which the step waits. The gradient is another such sum."""
         g: Graph = x.graph  # type: ignore[assignment]
         types: Types = [(x.dtype, tuple(x.shape or ()))]
         there = self.slot(f"statistics {self._sums}", types)
@@ -245,7 +253,7 @@ class Partnership:
     # --- data ------------------------------------------------------------------------------------------------------
 
     def sharded(self, source: Any) -> Any:
-        """Restrict batches to this process's part; return other sources unchanged."""
+        """Restrict batches to the part of this process. Return other sources unchanged."""
         order = getattr(source, "batches", source)
         if self.options.shard and isinstance(order, Batches) and order.shards == (0, 1):
             order.shard(self.processes.rank, self.processes.size)
@@ -265,7 +273,9 @@ class Partnership:
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
     def by_first(self, function: Callable[[], T], what: str) -> T:
-        """Call a function in the first process and return its result in all, or raise CheckpointError in all."""
+        """Call a function in the first process and return its result in all processes, or raise CheckpointError in all
+        processes.
+        """
         result: tuple[str, Any] = ("", None)
         if self.is_first:
             try:
@@ -286,11 +296,12 @@ class Partnership:
     def states(self, described: Mapping[str, Any], names: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return this process's random states from a checkpoint.
 
-        If the checkpoint was written by another number of processes, the states are new streams of the first process's.
+        If the number of processes has changed since the checkpoint was written, the states are new streams of the first
+        process's states.
 
         Args:
             described: Result of `description` when the checkpoint was written.
-            names: Random states of the first process by name.
+            names: Dict from names to random states of the first process.
         """
         if described.get("processes") == self.processes.size:
             kept = described["states"][self.processes.rank]
@@ -345,7 +356,7 @@ def statistics(trainer: Any) -> dict[str, float]:
 
 
 def explain(trainer: Any) -> str:
-    """Explain how a trainer's sums are exchanged, and if not in shared memory, why.
+    """Explain how a trainer's sums are exchanged and, if shared memory is not used, the reason.
 
     Args:
         trainer: Trainer created with distributed=True.
@@ -375,5 +386,6 @@ def explain(trainer: Any) -> str:
 
 
 def _amount(slots: Mapping[int, int]) -> str:
-    sizes = list(slots.values())  # Copied at once, because the communication thread may add a slot meanwhile.
+    # Copy the values first, because the communication thread may add a slot during the iteration.
+    sizes = list(slots.values())
     return f"{len(sizes)} sums, {sum(sizes) / 1e6:.2f} MB per step"

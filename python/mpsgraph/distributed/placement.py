@@ -1,7 +1,8 @@
-"""Binding of processes to the processors of one machine; run as a script, it starts a program on them.
+"""Bind processes to the processors of one machine. Run as a script, this module binds the process and starts a program.
 
-It uses only the standard library and imports nothing of the package. `mpsgraph launch` runs it before the program, so
-that all threads of the program, including those that libraries start while being imported, stay on these processors.
+The module uses only the standard library and imports nothing from the package. `mpsgraph launch` runs it before the
+program, so that all threads of the program, including those that libraries start while being imported, stay on these
+processors.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
-# Environment variables in which mpich and Open MPI pass the index of a process on its machine and their number.
+# Environment variables in which mpich and Open MPI pass the index of a process on its machine, and the number of
+# processes there.
 _RANK = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK")
 _SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 

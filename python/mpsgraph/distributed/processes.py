@@ -1,8 +1,8 @@
-"""The processes of a program: their number, waiting for each other, and ending together.
+"""The processes of a program, which wait for each other and end together.
 
 MPI starts the processes and transmits their messages. Waiting is done by polling with pauses, because MPI's own wait
 functions keep a processor busy that the kernels need. A process that ends notifies the others, and waiting processes
-check for such notifications regularly, so none of them waits forever. An uncaught exception ends all processes.
+check for such notifications regularly, so no process waits forever. An uncaught exception ends all processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .._optional import require
 from ..errors import DeviceError
 
 _LEFT = 1  # Tag of the message that a process sends when it ends.
-_BUSY, _PAUSE, _LOOK, _GRACE = 200e-6, 20e-6, 0.25, 2.0  # In seconds.
+_BUSY, _PAUSE, _LOOK, _GRACE = 200e-6, 20e-6, 0.25, 2.0  # Times in seconds.
 
 
 class Processes:
@@ -40,7 +40,7 @@ class Processes:
         self.common = world.Dup()
         """Communicator for messages of the program's main thread."""
         self._control = world.Dup()
-        self._kept: list[Any] = []  # Abandoned requests with their buffers, which MPI may still write to.
+        self._kept: list[Any] = []  # Abandoned requests and their buffers, kept alive because MPI may still use them.
         self._before_exit: list[Callable[[], None]] = []
         if self.size > 1:
             self._inherited = sys.excepthook
@@ -88,7 +88,8 @@ class Processes:
                 gone = None
             elif gone is None and (who := self._who_left()) is not None:
                 gone = who, now
-            if gone is not None and now - gone[1] > _GRACE:  # Messages it sent before ending would have arrived by now.
+            # Messages that the process sent before it ended would have arrived by now.
+            if gone is not None and now - gone[1] > _GRACE:
                 raise DeviceError(
                     f"process {gone[0]} of {self.size} has ended while process {self.rank} was waiting for it in "
                     f"{what}; all processes must run the same steps and collective calls. The last checkpoint is "

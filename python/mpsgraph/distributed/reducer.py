@@ -1,9 +1,9 @@
 """The communication thread, which sums gradients over all processes while the step continues to compute.
 
-It receives data from the step through an Exchange of the core. Slots are processed in the order in which steps fill
-them, which is equal in all processes because they run the same program. Processes on one machine sum in shared memory;
-then the first process of each machine sums with those of other machines using MPI. Without shared memory, all processes
-use MPI.
+The thread receives data from the step through an Exchange of the core. Slots are processed in the order in which steps
+fill them; this order is equal in all processes because all processes run the same program. Processes on one machine sum
+in shared memory; then the first process of each machine sums with those of other machines using MPI. Without shared
+memory, all processes use MPI.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _WHAT = "the reduction of gradients"
 
 @dataclass
 class Routes:
-    """How sums are exchanged: bytes of each slot used so far, and the reasons for not using shared memory."""
+    """Record of how sums are exchanged: the bytes of each slot used so far, and the reasons for not using shared
+    memory.
+    """
 
     machines: int = 1
     shared: dict[int, int] = field(default_factory=dict)
@@ -36,7 +38,9 @@ class Routes:
 
 
 class Reducer:
-    """An exchange and the communication thread that processes it; graphs `call` the two ends of each slot."""
+    """An exchange and the communication thread that processes it. A step passes data to a slot and takes the sums with
+    `call`.
+    """
 
     def __init__(self, processes: Processes, share: bool = True) -> None:
         self.exchange = _core.Exchange()
@@ -59,7 +63,8 @@ class Reducer:
 class _Work:
     """Work of the communication thread.
 
-    It refers to the exchange but not to the reducer, so the reducer can be garbage-collected while the thread runs.
+    This object refers to the exchange but not to the reducer, so the reducer can be garbage-collected while the thread
+    runs.
     """
 
     def __init__(self, processes: Processes, exchange: _core.Exchange, routes: Routes, share: bool) -> None:
@@ -101,7 +106,7 @@ class _Work:
         return slot
 
     def begin(self, slot: int) -> SharedSum | None:
-        """Set up a slot when it is first used and move its data to shared memory; all processes are at this slot."""
+        """Set up a slot at its first use, and move its data to shared memory. All processes must be at this slot."""
         memory = self.exchange.memory(slot)
         made, reason = self.memory(memory)
         if made is None:
@@ -130,7 +135,7 @@ class _Work:
     def sum(self, shared: SharedSum) -> None:
         """Sum this process's part of the elements and, with several machines, exchange the sums between them.
 
-        Other parts are summed by the other processes; readers of the slot wait for them.
+        The other processes sum the other parts, and readers of the slot wait until all parts are done.
         """
         assert self.machine is not None
         mark, until = SharedSum.Mark, self.processes.until

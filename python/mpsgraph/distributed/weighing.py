@@ -1,13 +1,13 @@
-"""Operations with which a training step communicates with the other processes.
+"""Operations with which a training step communicates with other processes.
 
 A process's batch is weighted by its number of samples w: the loss is multiplied by w before differentiation, and sums
 over the processes are divided by the sum of all w. Shards of unequal size therefore give the same result as one process
 with the whole batch.
 
 Gradients are collected in buckets, in the order in which the backward pass computes them. A call without results passes
-a bucket to the reducer; the compiler places it right after the bucket's last gradient (pass `schedule`). A call without
-operands returns the sums and is placed before the first update that needs them. The run continues to compute between
-the two.
+a bucket to the reducer; the compiler pass `schedule` places the call right after the bucket's last gradient. A call
+without operands returns the sums and is placed before the first update that needs them. Between these two calls, the
+run continues to compute.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from .._core import DType, Operation, Tensor
 from ..graph import Graph
 from .reducer import Types
 
-FIRST_BUCKET = 1 << 20  # In bytes; small, so that communication starts early.
+FIRST_BUCKET = 1 << 20  # Bytes of the first bucket; small, so that communication starts early.
 
 
 class Slot(Protocol):
-    """Slot of the exchange, as a graph uses it."""
+    """Slot of the exchange between a step and the reducer, as a graph uses it."""
 
     def give(self, g: Graph, tensors: Sequence[Tensor]) -> Operation:
         """Add an operation that passes tensors to the reducer."""
 
     def take(self, g: Graph) -> list[Tensor]:
-        """Add an operation that returns their sums over all processes."""
+        """Add an operation that returns the sums of the tensors over all processes."""
 
 
 class Weighing:
-    """One optimizer's part of a step.
+    """Operations with which one optimizer communicates in a step.
 
-    A first slot contains the results of the forward pass: w, the reported results times w, and the modified buffers
-    times w. Gradients follow in buckets.
+    The first slot contains the results of the forward pass: the weight w of the batch, the reported results times w,
+    and the modified buffers times w. Gradients follow in buckets.
     """
 
     def __init__(
@@ -63,17 +63,20 @@ class Weighing:
         self.gives: list[Operation] = []
         """Operations of steps that update weights."""
         self.averages: dict[int, Tensor] = {}
-        """Means over the processes, by the id of the result."""
+        """Dict from the id of each result to its mean over the processes."""
         self._factor: Tensor | None = None
 
     def seed(self, loss: Tensor, scale: Tensor | None) -> Tensor:
-        """Return the initial gradient of the loss, which is its weight w times the loss scale."""
+        """Return the initial gradient of the loss, which is the weight w of the batch times the loss scale."""
         weight = self.weight if self.weight.dtype == loss.dtype else self.graph.cast(self.weight, loss.dtype)
         weight = self.graph.reshape(weight, loss.shape or ())
         return weight if scale is None else scale * weight
 
     def hear(self) -> Tensor:
-        """Return 1 / (sum of all w), for which the step waits here; replace results and buffers by their means."""
+        """Return 1 / (sum of the weights w of all processes), and replace results and buffers with their means.
+
+        The step waits here until the first slot has been summed.
+        """
         if self._factor is None:
             g = self.graph
             total, *sums = self._slot.take(g)
@@ -85,12 +88,14 @@ class Weighing:
         return self._factor
 
     def normalized(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        """Divide gradients by the sum of all w."""
+        """Divide gradients by the sum of the weights w of all processes."""
         factor = self.hear()
         return {v: d * self._narrow(factor, d.dtype) for v, d in gradients.items()}
 
     def summed(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        """Return the sums over all processes of gradients by variable, passed in the order in which they are ready."""
+        """Return the sums of gradients over all processes, as a dict from variables. Gradients are passed in the order
+        of their computation.
+        """
         g = self.graph
         buckets = _buckets(list(gradients.items()), self.wire, self.bucket_bytes)
         slots = []
@@ -124,7 +129,7 @@ def weight_of_batch(
         samples: Any tensor with the batch as its first axis.
         wide: dtype of the result.
         reference: Number of samples with weight 1.
-        counted: Number of labels that are not ignored, and the labels; None if no labels are ignored.
+        counted: (number of labels that are not ignored, labels), or None if no labels are ignored.
     """
     length = g.cast(g.reshape(g.shape_of(samples)[0:1], ()), wide)
     weight = length * (1.0 / reference)

@@ -8,7 +8,7 @@ from .nodes import COLOURS, Node
 
 
 def to_dot(nodes: Sequence[Node]) -> str:
-    """Return a directed graph from operands down to results, with dashed control dependencies."""
+    """Return Graphviz text with edges from operands down to results and dashed edges for control dependencies."""
     lines = [
         "digraph {",
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10];',

@@ -10,13 +10,13 @@ from .._optional import require
 from .layout import Layout
 from .nodes import COLOURS, Node
 
-# In inches: width of a letter, height of a line, padding around text, gap between rows.
+# In inches: width of a letter, height of a text line, padding around text, gap between rows.
 LETTER, LINE, PAD, BETWEEN = 0.085, 0.17, 0.12, 0.42
 LARGEST = 60.0
 
 
 def draw(nodes: Sequence[Node], path: str | os.PathLike[str] | None, axes: Any) -> Any:
-    """Draw nodes into axes, by default those of a new figure of suitable size, and save the figure if there is a path.
+    """Draw nodes into axes and save the figure if path is not None. Without axes, create a figure of suitable size.
 
     Returns:
         The axes.

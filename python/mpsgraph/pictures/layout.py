@@ -26,13 +26,16 @@ def rows_of(count: int, edges: Sequence[Edge]) -> list[int]:
 
 
 class Layout:
-    """Positions of nodes and of the points that edges pass through: x by node, in the unit of the widths, and rows."""
+    """Result of the layout: the x position of each node and of each point that an edge passes through, and their rows.
+
+    Positions are in the unit of the node widths.
+    """
 
     def __init__(self, widths: Sequence[float], edges: Sequence[Edge], gap: float = 0.3) -> None:
         self.rows = rows_of(len(widths), edges)
         self.widths, self.gap = list(widths), gap
         self.paths: dict[Edge, list[int]] = {}
-        """The points of each edge, including its ends."""
+        """Points that each edge passes through, including its ends."""
         self._above: dict[int, list[int]] = {i: [] for i in range(len(widths))}
         self._below: dict[int, list[int]] = {i: [] for i in range(len(widths))}
         for edge in dict.fromkeys(edges):
@@ -81,7 +84,10 @@ class Layout:
         return x
 
     def _apart(self, row: Sequence[int], wanted: Sequence[float]) -> list[float]:
-        """Return positions close to the wanted ones without overlaps: the mean of pushing right and pushing left."""
+        """Return positions without overlaps that are close to the wanted ones.
+
+        The result is the mean of two solutions: one pushes overlapping nodes to the right, the other to the left.
+        """
 
         def pushed(order: Sequence[int], sign: float) -> list[float]:
             places: list[float] = []

@@ -1,7 +1,7 @@
-"""Contents of a picture: operations as nodes with a title and a color, and tensors as edges between them.
+"""Contents of a picture: operations become nodes with a title and a color, and tensors become edges between nodes.
 
-Scalar constants are written into the nodes of the operations that use them. Blocks of control flow belong to their
-operation's node, which contains their number of operations. Edges refer to nodes by index.
+Scalar constants are written into the nodes of the operations that use them. The blocks of a control flow operation are
+part of its node, which shows the number of operations in the blocks. Edges refer to nodes by index.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ COLOURS = {"placeholder": "#cfe3f5", "variable": "#fbe3c6", "constant": "#eeeeee
 
 @dataclass
 class Node:
-    """An operation: lines of text, its role, and its operands as (node, type) pairs."""
+    """Node of a picture: an operation with its lines of text, its role, and its operands as (node, type) pairs."""
 
     lines: list[str]
     part: str
     operands: list[tuple[int, str]] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
-    """Nodes of the control dependencies."""
+    """Indices of the nodes that must run before this node because of control dependencies."""
 
 
 def nodes_of(graph: Graph, targets: Iterable[Tensor | Operation] | None, limit: int) -> list[Node]:
-    """Return the operations that targets need, or all operations, in creation order.
+    """Return nodes for the operations that targets need, or for all operations if targets is None, in creation order.
 
     Raises:
         GraphError: If there are more than `limit`, or a target belongs to another graph.
@@ -64,7 +64,7 @@ def type_of(tensor: Tensor) -> str:
 
 
 def _operands(operation: Operation) -> list[Tensor]:
-    """Return the operands, and the outer tensors that the operation's blocks use, each once."""
+    """Return the operands and the outer tensors that the operation's blocks use, without duplicates."""
     found = list(operation.inputs)
     within: set[int] = set()
     for block in operation.blocks:
@@ -111,7 +111,10 @@ def _number(operation: Operation) -> str:
 
 
 def _lines(operation: Operation, written: dict[int, str]) -> list[str]:
-    """Return the operation's name, its kind if the name does not contain it, scalar operands, and result types."""
+    """Return the text lines of an operation's node.
+
+    The lines are the name, the kind if the name does not contain it, scalar operands, and result types.
+    """
     lines = [operation.name]
     if not operation.name.startswith(operation.kind):
         lines.append(operation.kind)

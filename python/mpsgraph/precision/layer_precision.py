@@ -1,4 +1,4 @@
-"""Precision by layer: measures every layer with weights in float32 and bfloat16 and keeps the faster precision.
+"""Select the precision of each layer by measuring layers with weights in float32 and bfloat16.
 
 The model is copied into a separate graph and run once in float32 on the first batch. The inputs of each layer in this
 run, and the gradient with respect to its result, are then run through that layer alone in both precisions. bfloat16 is
@@ -34,14 +34,14 @@ _PRODUCTS = {definition["name"] for definition in _core.definitions() if definit
 
 @dataclass(frozen=True)
 class LayerPrecision:
-    """The precision selected for a layer, and the measurements behind it.
+    """The precision selected for a layer, and the measurements on which the choice is based.
 
     Attributes:
         precision: "float32" or "bfloat16".
         error: Largest relative error of bfloat16, |low - float32| / |float32| in the 2-norm, over the layer's results,
             the gradients of its operands, and the gradients of its weights (all of these as one vector). None if not
             measured.
-        seconds: Shortest time of a forward and backward step through the layer in each precision.
+        seconds: Dict from precisions to the shortest time of a forward and backward step through the layer.
     """
 
     precision: str
@@ -50,8 +50,8 @@ class LayerPrecision:
 
 
 def as_choices(stated: Mapping[str, Any]) -> dict[str, LayerPrecision]:
-    """Return LayerPrecision objects for precisions by path, or for the values in a checkpoint. Raise GraphError if
-    unknown.
+    """Return a dict from layer paths to LayerPrecision objects, given precisions or the values in a checkpoint. Raise
+    GraphError for an unknown precision.
     """
     choices = {}
     for path, choice in stated.items():
@@ -74,7 +74,7 @@ def in_precision(precision: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def chosen_precisions(model: Module, choices: Mapping[str, LayerPrecision]) -> Iterator[None]:
-    """Set the precisions of layers inside the context, and restore the model's own precisions afterwards."""
+    """Set the precisions of layers inside the context, and restore the original precisions afterwards."""
     modules = dict(model.named_modules())
     before = {path: modules[path].precision for path in choices}
     try:
@@ -88,7 +88,7 @@ def chosen_precisions(model: Module, choices: Mapping[str, LayerPrecision]) -> I
 
 @dataclass(frozen=True)
 class Task:
-    """The model to select precisions for, and how it will be trained."""
+    """The model to select precisions for, and the settings of its training."""
 
     model: Module
     loss: Loss
@@ -123,7 +123,7 @@ class _Call:
         return list(dict.fromkeys(_tensors(self.arguments)))
 
     def returned(self, gradients: Mapping[Tensor, Tensor]) -> list[Tensor]:
-        """Return the gradients with respect to the results."""
+        """Return the gradients with respect to the results of this call."""
         return [gradients[result] for result in self.results if result in gradients]
 
 
@@ -132,8 +132,8 @@ def choose(task: Task, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPrecision
 
     Errors are measured for every call; timings are shared by calls with equal arguments, shapes, and types. A layer
     that is called several times gets the largest error and the sum of the times. A layer that is called inside control
-    flow stays float32, and a layer without products follows its input. All operands and gradients are held in memory
-    during the measurement. Raises GraphError if the batch is empty.
+    flow stays float32, and a layer without matrix products has the precision of its input. All operands and gradients
+    are held in memory during the measurement. Raises GraphError if the batch is empty.
     """
     if not len(x):
         raise GraphError("precision='auto' is selected on the first batch, which is empty: pass a batch with data")
@@ -170,7 +170,7 @@ def _built_once(
     g, model = Graph(task.seed), unbuilt_copy(task.model)
     inputs = g.placeholder((-1, *x.shape[1:]), dtype_of(x), "inputs")
     labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
-    places: dict[int, list[str]] = {}  # Keyed by identity, because a layer may occur at several paths.
+    places: dict[int, list[str]] = {}  # Use identities as keys, because a layer may occur at several paths.
     for path, layer in model.named_modules():
         places.setdefault(id(layer), []).append(path)
     calls: list[_Call] = []
@@ -220,7 +220,7 @@ def _key(
 ) -> str:
     """Return a key that is equal for equivalent calls.
 
-    It includes the layer's class and settings, the types of its weights and operands, and which results have a
+    The key includes the layer's class and settings, the types of its weights and operands, and which results have a
     gradient.
     """
     layer = call.layer
@@ -235,7 +235,7 @@ def _key(
 
 
 class _Trial:
-    """A single layer, forward and backward, in both precisions, for a group of equivalent calls."""
+    """Measurement of a single layer in both precisions, forward and backward, for a group of equivalent calls."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class _Trial:
         """Return the error for the operands of this call, and the shortest times of the group."""
         self._layer.load_state_dict(call.layer.state_dict())
         given = [arrays[t] for t in [*call.operands, *call.returned(gradients)]]
-        # This first run also does one-time work, so it is not timed.
+        # The first run is not timed, because it includes one-time work.
         outcomes = {p: step.outcome(given) for p, step in self._steps.items()}
         error = max(map(_distance, outcomes["bfloat16"], outcomes["float32"]), default=0.0)
         if self._seconds is None:
@@ -275,7 +275,10 @@ class _Trial:
 
 
 class _Step:
-    """A layer, forward and backward, in one precision, with neighboring layers assumed to have the same precision."""
+    """Executable step of a layer, forward and backward, in one precision.
+
+    Neighboring layers are assumed to have the same precision.
+    """
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """Mixed precision: an autocast scope for building graphs, and a global policy for layers.
 
-Inside `autocast`, operations have their operands cast according to one table (docs/mixed_precision.md): matrix products
-and convolutions in the lower precision; sums, losses, and functions that magnify errors in float32. Variables stay
-float32 and are cast where they are used, and their gradients are float32. float16 also needs loss scaling: see
-`loss_scaling`.
+Inside `autocast`, the operands of operations are cast according to one table (docs/mixed_precision.md): matrix products
+and convolutions compute in the lower precision; sums, losses, and functions that magnify errors compute in float32.
+Variables stay float32 and are cast where they are used, and gradients with respect to variables are float32. float16
+also needs loss scaling: see `loss_scaling`.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _policy = "float32"
 class autocast(ContextDecorator):
     """Context manager and decorator that casts the operands of new operations for mixed precision.
 
-    It applies to operations that are built inside the scope, in any graph. Scopes can be nested, and the innermost one
-    applies; each thread has its own scopes. Gradients need no scope: they have the precision of the operations they
-    belong to.
+    The casts apply to operations that are built inside the scope, in any graph. Scopes can be nested, and the innermost
+    one applies; each thread has its own scopes. Gradients need no scope, because a gradient operation has the precision
+    of the operation that it differentiates.
 
     Args:
         dtype: "bfloat16" (the default), "float16", or "float32", which casts operands of lower precision to float32.
         enabled: False disables casts inside the scope. Defaults to True.
 
     Raises:
-        DTypeError: If dtype is not one of these.
+        DTypeError: If dtype is not one of these three.
 
     Example:
         >>> g = mg.Graph()
@@ -74,7 +74,7 @@ class autocast(ContextDecorator):
 
 
 def autocast_dtype() -> DType | None:
-    """Return the dtype of matrix products built now under autocast.
+    """Return the dtype in which autocast makes matrix products compute that are built now.
 
     Returns:
         The dtype of the innermost autocast scope, or None outside autocast and where it is disabled.
@@ -91,8 +91,8 @@ def autocast_dtype() -> DType | None:
 def set_global_policy(policy: str) -> None:
     """Set the precision of layers that are called outside any autocast scope.
 
-    The policy applies to modules called, and trainers created, from now on. It is the counterpart of Keras's
-    mixed_precision.set_global_policy.
+    The policy applies to modules that are called and trainers that are created after this call. The function
+    corresponds to Keras's mixed_precision.set_global_policy.
 
     Args:
         policy: "float32", "mixed_bfloat16", or "mixed_float16".
@@ -126,7 +126,8 @@ def global_policy() -> str:
 
 
 def layer_scope(precision: str | None) -> AbstractContextManager[Any]:
-    """Return the scope in which a module is called: its own precision, else the open autocast scope, else the policy.
+    """Return the scope in which a module is called: the module's precision if set, else the open autocast scope, else
+    the policy.
 
     Args:
         precision: Precision of the module, or None.

@@ -1,4 +1,4 @@
-"""Limits of the machine, as measured by the compiled core."""
+"""Measure the limits of the machine with the compiled core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profile: a recording as a table, a plot, and a trace for other programs."""
+"""Profiles, which present a recording as a table, a plot, or a trace for other programs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,7 @@ from .timeline import plot_timeline
 
 @checked
 class Profile:
-    """Recording of everything that ran between start and stop.
-
-    Example:
-        >>> g = mg.Graph()
-        >>> x = g.constant([1.0, 2.0])
-        >>> with mg.profiler.profile() as p:
-        ...     _ = g.run({}, g.exponent(x) + x)
-        >>> [record.kernel.kind for record in p.kernels]
-        ['exponent', 'addition', 'copy']
-    """
+    """Recording of everything that ran between start() and stop()."""
 
     def __init__(self) -> None:
         self._recorded: _core.Profile | None = None
@@ -84,12 +75,13 @@ class Profile:
     def plot(self, axes: Any = None, begin: float = 0.0, end: float | None = None) -> Any:
         """Plot the timeline, with one lane per thread.
 
-        Kernels have the color of their kind and are drawn below the intervals that contain them.
+        Kernels are colored by kind and drawn below the intervals that contain them.
 
         Args:
             axes: matplotlib axes to draw into. None (the default) creates a figure.
             begin: Start of the plot, in seconds since the start of the profile. Defaults to 0.
-            end: End of the plot, in seconds since the start of the profile. None (the default) means its end.
+            end: End of the plot, in seconds since the start of the profile. None (the default) means the end of the
+                profile.
 
         Returns:
             The axes.
@@ -103,10 +95,10 @@ class Profile:
     def table(self, by: str = "kernel", top: int | None = 20, limits: Limits | None = None) -> str:
         """Return a table of the kernels, or kinds of kernels, that took the most time.
 
-        Its columns are the number of calls, the time without nested kernels, the fraction of all kernels' time, the
-        median time of a call, bytes and operations per call and their rates, and the fraction of the bound: the least
-        time that the machine needs, divided by the measured time. The last value can exceed 100% if operands are in a
-        cache.
+        The columns are the number of calls, the time without nested kernels, the fraction of the time of all kernels,
+        the median time of a call, the bytes and operations per call, the rates of both, and the fraction of the bound.
+        The fraction of the bound is the least time that the machine needs, divided by the measured time; it can exceed
+        100% if operands are in a cache.
 
         Args:
             by: "kernel" (the default) or "kind".
@@ -128,10 +120,12 @@ class Profile:
 
 
 def _ordered(records: Iterable[Any], kernels: list[Kernel], threads: dict[int, str]) -> list[Record]:
-    """Sort records by start time, with nested records after the enclosing ones, and compute kernels' own times."""
+    """Sort records by start time, with nested records after their enclosing records, and compute the own time of each
+    kernel.
+    """
     records = sorted(records, key=lambda r: (r[4], -r[5]))
     own = [r[5] for r in records]
-    within: dict[int, list[tuple[int, int]]] = {}  # Open kernels of each thread, as (end, index).
+    within: dict[int, list[tuple[int, int]]] = {}  # For each thread, the open kernels as (end, index).
     for place, (_, category, _, thread, begin, duration, _, _) in enumerate(records):
         if category != "kernel":
             continue

@@ -1,4 +1,4 @@
-"""Start and stop of recording; a process records one profile at a time, of all its threads."""
+"""Start and stop recording. A process records one profile at a time, of all its threads."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Record:
-    """Recorded event. Times are in seconds.
+    """Event in a profile. Times are in seconds.
 
     Args:
         name: Name of the event.
@@ -63,7 +63,8 @@ class Record:
         thread: Name of the thread.
         begin: Start time, relative to the start of the profile.
         end: End time, relative to the start of the profile.
-        command_buffer: Number of the command buffer in this process, or 0 if there is none.
+        command_buffer: Number of the command buffer, counted in this process; 0 if the event belongs to no command
+            buffer.
         kernel: The kernel, for records of kernels. Defaults to None.
         own: For kernels, the duration without nested kernels. Defaults to 0.
 
@@ -101,7 +102,7 @@ class Limits:
     Args:
         flops: float32 FLOP/s of all threads.
         bandwidth: Bytes per second between memory and processor.
-        by_dtype: FLOP/s by dtype, for dtypes with other rates than float32. Empty by default.
+        by_dtype: Dict from dtypes to FLOP/s, for dtypes whose rate differs from that of float32. Empty by default.
 
     Raises:
         GraphError: If a rate is not positive.

@@ -1,4 +1,4 @@
-"""Profile as text: one row per kernel or kind of kernels, the longest first, and a summary."""
+"""Profile as text, with one row per kernel or kind of kernel, in descending order of time, and a summary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Row:
         ]
 
 
-_DETAIL = 200  # In characters.
+_DETAIL = 200  # Maximum number of characters.
 _HEAD = ["calls", "ms", "share", "median µs", "MB", "GB/s", "MFLOP", "GFLOP/s", "of bound"]
 
 
@@ -94,5 +94,5 @@ def _summary(
             f"bound {bound * 1e3:.2f} ms at {limits.flops / 1e9:.0f} GFLOP/s and {limits.bandwidth / 1e9:.1f} GB/s"
         )
     if dropped:
-        lines.append(f"{dropped} records are missing, because newer ones replaced them; increase capacity")
+        lines.append(f"{dropped} records are missing, because newer records replaced them; increase capacity")
     return lines

@@ -1,4 +1,4 @@
-"""Profile as a plot: lanes of threads over time, with nested intervals below the enclosing ones."""
+"""Profile as a plot with one lane per thread over time, where nested intervals are below their enclosing intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHER = "#8c8c8c"
 BESIDE = {
     "compile": "#64b5cd", "pass": "#a5d8e6", "run": "#d9d9d9", "wait": "#efefef", "communication": "#f2b134",
 }  # fmt: skip
-DEPTHS = 4  # Levels to draw; deeper ones are only in the trace.
+DEPTHS = 4  # Number of nesting levels to draw; deeper levels are only in the trace.
 
 
 def plot_timeline(records: list[Record], axes: Any, begin: float, end: float) -> Any:
@@ -51,7 +51,7 @@ def _label(record: Record) -> str:
 
 
 def _colours(records: list[Record]) -> dict[str, str]:
-    """Return colors of kernel kinds, sorted by their time, and of the other categories."""
+    """Return the colors of kernel kinds, sorted by the time of each kind, and of the other categories."""
     times: Counter[str] = Counter()
     for record in records:
         if record.kernel:

@@ -1,4 +1,4 @@
-"""Self-test: runs the package's checks on a user's machine and writes a report.
+"""Self-test, which runs the package's checks on a user's machine and writes a report.
 
 `mpsgraph selftest` runs the parts below on one device. Each part runs in worker processes (worker.py), so a check that
 crashes or hangs does not affect the others. docs/selftest.md describes the report.
@@ -27,8 +27,8 @@ PARTS = {
     "oracle": "Apple's own gradients compared with ours",
 }
 
-# Time limits in seconds, ten minutes in total. The most informative checks of each part come first; --all removes the
-# limits.
+# Time limits of the parts in seconds; they add up to ten minutes. The most informative checks of each part come first.
+# The option --all removes the limits.
 SECONDS = {
     "operations": 150.0,
     "gradients": 110.0,
@@ -46,7 +46,7 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
 
     Args:
         device: Name of the device; None means the default device.
-        json: Path of the report file, or None to write none.
+        json: Path of the report file, or None to write no file.
         quick: Whether to run only one case per operation.
         only: Parts to run; None means all.
         everything: Whether to run all checks without time limits.
@@ -78,7 +78,7 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
 
 
 def _announced(wanted: list[str], quick: bool, everything: bool) -> str:
-    """Return a line that says how long the test takes."""
+    """Return a line that states the expected duration of the test."""
     minutes = sum(SECONDS[part] for part in wanted) / 60
     time = "a minute or two" if quick else "no limit" if everything else f"about {max(1, round(minutes))} minutes"
     return f"Parts to run: {len(wanted)}; expected time: {time}. Press Ctrl-C to stop with a report of what has run."

@@ -1,4 +1,4 @@
-"""Checks and results: the elements of the self-test's parts, and the conversion of errors to results."""
+"""Checks, from which the parts of the self-test are built, their results, and the conversion of errors to results."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .. import UnsupportedError
 PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED, MISSING = (
     "passed",
     "failed",
-    "known",  # Fails as on an earlier Mac; listed in tests/harness/mac_failures.py.
-    "unsupported",  # Known not to be supported by the device.
-    "differs",  # Differs from Apple's own gradients, which is not a failure.
-    "noted",  # An answer or a time, which cannot fail.
+    "known",  # The check fails as on an earlier Mac; the failure is listed in tests/harness/mac_failures.py.
+    "unsupported",  # The device is known not to support what the check tests.
+    "differs",  # The result differs from Apple's own gradient, which is not a failure.
+    "noted",  # The check reports an answer or a time and cannot fail.
     "not installed",
 )
 STATUSES = (PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED, MISSING)
@@ -30,7 +30,7 @@ HOWS = (WRONG, CRASHED, HUNG, REFUSED, RAISED)
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a run."""
+    """Options of a run of the self-test."""
 
     device: str | None = None
     quick: bool = False
@@ -51,16 +51,17 @@ class Result:
 class Check:
     """One check of a part.
 
-    It passes if `run` returns None; other outcomes are reported by the returned Result or an exception.
+    The check passes if `run` returns None; a returned Result or an exception reports another outcome.
     """
 
     name: str
     run: Callable[[], Result | None]
     limit: float = 120.0  # Seconds until the check counts as hung.
-    reason: str = ""  # Reason why the device is known not to support this.
+    reason: str = ""  # Reason why the device is known not to support what the check tests.
     died: str = FAILED  # Status if the process dies during the check.
-    group: str = ""  # After crashes in several checks of a group, its other checks are skipped.
-    family: str = ""  # Family of operations or nodes, for the report's table and picture.
+    # Name of a group of checks. After crashes in several checks of a group, the other checks of the group are skipped.
+    group: str = ""
+    family: str = ""  # Family of operations or nodes that the check belongs to in the report's table and picture.
 
 
 class Mismatch(AssertionError):
@@ -76,7 +77,7 @@ def perform(check: Check) -> Result:
     try:
         return check.run() or Result()
     except UnsupportedError as error:
-        # Besides the listed cases, this covers features that need a newer macOS; the error names the version.
+        # In addition to the listed cases, this covers features that need a newer macOS; the error names the version.
         known = check.reason or "macOS" in str(error)
         message = f"{check.reason}: {error}" if check.reason else str(error)
         return Result(UNSUPPORTED if known else FAILED, message[:MOST_TEXT], how=REFUSED)
@@ -88,7 +89,7 @@ def perform(check: Check) -> Result:
 
 
 def difference(found: np.ndarray, wanted: np.ndarray) -> dict[str, Any]:
-    """Return how far two arrays differ, and where the difference is largest."""
+    """Return the size and the position of the largest difference between two arrays."""
     if found.shape != wanted.shape:
         return {"shape": list(found.shape), "expected shape": list(wanted.shape)}
     if not found.size:

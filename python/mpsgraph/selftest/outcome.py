@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a check of one part."""
+    """Outcome of a check, with the part that it belongs to."""
 
     part: str
     name: str

@@ -1,6 +1,6 @@
-"""Picture of a report: passed, failed, and unsupported checks by family, and speed compared with PyTorch and MLX.
+"""Draw a report: passed, failed, and unsupported checks by family, and the speed compared with PyTorch and MLX.
 
-It is drawn from the report file alone, so it can be drawn later and on another machine. matplotlib is imported when
+The picture needs only the report file, so it can be drawn later and on another machine. matplotlib is imported when
 needed.
 """
 
@@ -14,7 +14,7 @@ from .._optional import require
 from .checks import DIFFERS, FAILED, KNOWN, NOTED, PASSED, UNSUPPORTED
 from .summary import faster
 
-COLOURS = {  # Distinguishable by lightness, too.
+COLOURS = {  # The colors also differ in lightness, so that they can be told apart without color vision.
     PASSED: "#8fc79a",
     UNSUPPORTED: "#d9d9d9",
     DIFFERS: "#e9c46a",
@@ -66,7 +66,9 @@ def draw(report: dict[str, Any], path: Path) -> None:
 
 
 def counted(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, dict[str, int]]]]]:
-    """Return groups of rows with counts by status: families of operations and of nodes, then the other parts."""
+    """Return groups of rows with the number of checks by status: families of operations, families of nodes, other
+    parts.
+    """
     parts = report["parts"]
     groups = []
     for part, title in BY_FAMILY.items():
@@ -89,7 +91,9 @@ def split(groups: list[Any]) -> list[list[Any]]:
 
 
 def speeds(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, float, float | None]]]]:
-    """Return, for each network, the libraries with their median time in ms and the ratio of our time to it."""
+    """Return, for each network, the libraries, their median times in ms, and the ratio of our time to the library's
+    time.
+    """
     found = []
     for outcome in report["outcomes"]:
         if outcome["part"] == "speed" and outcome["status"] == NOTED:
@@ -113,7 +117,9 @@ def _write_head(figure: Any, report: dict[str, Any], lines: list[str], height: f
 
 
 def _draw_families(axes: Any, groups: list[Any], rows: float) -> None:
-    """Draw one bar per family with the fraction of each status, and the number of checks, or of failures in red."""
+    """Draw one bar per family with the fraction of each status. Label a bar with the number of checks or, in red, of
+    failures.
+    """
     axes.set(xlim=(0, 1), ylim=(rows, -1))
     axes.axis("off")
     at = 0.0
@@ -127,7 +133,7 @@ def _draw_families(axes: Any, groups: list[Any], rows: float) -> None:
             for status in COLOURS:
                 share = counts.get(status, 0) / total
                 if status in (FAILED, KNOWN) and share:
-                    share = max(share, 0.015)  # Wide enough to be visible.
+                    share = max(share, 0.015)  # Widen the segment so that it is visible.
                 if share:
                     axes.barh(at, min(share, 1 - left), left=left, height=0.72, color=COLOURS[status])
                 left += share

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-EVERY, EVERY_IN_A_LOG = 0.2, 30.0  # In seconds.
+EVERY, EVERY_IN_A_LOG = 0.2, 30.0  # Seconds between updates.
 WIDTH = 79
 
 
@@ -21,17 +21,17 @@ class Progress:
         self._started = self._shown = time.monotonic()
 
     def begin(self, name: str) -> None:
-        """Note that a check begins; its name is shown, because it may take long."""
+        """Record that a check begins, and show its name, because the check may take long."""
         self._show(name)
 
     def end(self, failed: bool) -> None:
-        """Note that a check has ended."""
+        """Record that a check has ended."""
         self._done += 1
         self._failed += failed
         self._show("")
 
     def close(self) -> None:
-        """Clear the line."""
+        """Clear the progress line."""
         if self._over:
             print("\r" + " " * WIDTH + "\r", end="", file=self._stream, flush=True)
 

@@ -1,4 +1,4 @@
-"""Report of the self-test: text and a table for the terminal, and a file with everything to attach to an issue."""
+"""Report of the self-test: text and a table for the terminal, and a complete file to attach to an issue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .outcome import Outcome
 from .summary import summary
 
 COLUMNS = (PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED)
-SHOWN = 12  # Maximum number of failures on the terminal; the file contains all of them.
+SHOWN = 12  # Maximum number of failures printed on the terminal; the file contains all failures.
 WIDTH = 100
 ISSUES = 'a new issue of the project, template "Report from a Mac"'
 
@@ -34,11 +34,11 @@ class Report:
         self._outcomes.append(outcome)
 
     def leave_out(self, part: str, number: int) -> None:
-        """Note that a part skipped this many checks because of its time limit."""
+        """Record that a part skipped this many checks because of its time limit."""
         self._left_out[part] = number
 
     def finish(self, part: str, title: str, seconds: float) -> None:
-        """Note that a part has ended, and print a line about it."""
+        """Record that a part has ended, and print a line about it."""
         self._seconds[part] = seconds
         if title:
             counts = ", ".join(f"{n} {status}" for status, n in self._counts(part).items())
@@ -65,7 +65,7 @@ class Report:
         return {family: dict(found[family]) for family in sorted(found)}
 
     def summary(self, interrupted: bool = False) -> dict[str, str]:
-        """Return the summary, by heading."""
+        """Return the summary as a dict from headings to lines."""
         return summary(self._outcomes, self._versions(), self._left_out, interrupted)
 
     def print(self, interrupted: bool = False) -> None:
@@ -81,7 +81,7 @@ class Report:
             if part != "versions":
                 print(f"{part:10}" + "".join(f"{counts[s] or '-':>12}" for s in COLUMNS) + f"{seconds:>10.1f}")
         for outcome in self._outcomes:
-            # Probes are only in the file.
+            # Answers of probes are only in the file.
             if outcome.part not in ("versions", "probes") and outcome.status in (NOTED, MISSING):
                 print(f"\n{outcome.part}: {outcome.name}\n  " + outcome.message.replace("\n", "\n  "))
         for status, title in ((FAILED, "failed"), (KNOWN, "known"), (DIFFERS, "Apple differs")):
@@ -95,7 +95,7 @@ class Report:
         return {k: v for outcome in self._of("versions") for k, v in outcome.numbers.items()}
 
     def content(self, interrupted: bool) -> dict[str, Any]:
-        """Return the contents of the file: everything except single passed checks, which are only counted."""
+        """Return the contents of the file: all outcomes, except that passed checks are only counted."""
         parts = {
             part: {
                 "counts": dict(self._counts(part)),
@@ -130,7 +130,7 @@ class Report:
         path.write_text(json.dumps(self.content(interrupted), indent=1, ensure_ascii=False) + "\n")
 
     def advice(self, path: Path | None, picture: Path | None = None) -> str:
-        """Return the last line, which asks for the report."""
+        """Return the last line of the output, which asks the user to send the report."""
         verdict = "something failed" if self.failed else "nothing failed"
         if path is None:
             return f"\n{verdict}; run again with --json report.json and attach that file to {ISSUES}"

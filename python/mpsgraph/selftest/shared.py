@@ -23,7 +23,7 @@ def module(name: str) -> Any:
 
 
 def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> str:
-    """Return why the device is known not to support a case or its gradient, or "" if it should."""
+    """Return the reason why the device does not support a case or its gradient, or "" if it should support them."""
     if device != "metal":
         return ""
     listed = module("harness.unsupported")
@@ -33,7 +33,9 @@ def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> 
 
 
 def of_node(case: Any, device: str, gradient: bool) -> tuple[str, str]:
-    """Return why the device rejects a case of nodes, and what Apple does not document about it; "" if neither."""
+    """Return why the device rejects a case of nodes, and what Apple does not document about the case; "" where not
+    applicable.
+    """
     if device != "metal":
         return "", ""
     listed = module("harness.unsupported")
@@ -46,7 +48,7 @@ def _first(name: str, patterns: dict[str, str]) -> str:
 
 
 def listed_failure(part: str, name: str) -> str:
-    """Return what is known about a check that fails on Macs; "" if nothing is, or on other systems."""
+    """Return the listed reason for a check that is known to fail on Macs; "" for other checks and on other systems."""
     if sys.platform != "darwin":
         return ""
     found: str = module("harness.mac_failures").FAILURES.get(f"{part}: {name}", "")

@@ -8,7 +8,7 @@ from typing import Any
 from .checks import DIFFERS, FAILED, HOWS, KNOWN, NOTED, PASSED, UNSUPPORTED
 from .outcome import Outcome
 
-WORDS = {  # What has passed, by part.
+WORDS = {  # Dict from parts to descriptions of what has passed.
     "operations": "operation values in {families}",
     "gradients": "gradients",
     "nodes": "nodes of the legacy MPSNNGraph API and their gradients",
@@ -21,12 +21,12 @@ MOST_NAMES = 4
 def summary(
     outcomes: list[Outcome], versions: dict[str, Any], left_out: dict[str, int], interrupted: bool
 ) -> dict[str, str]:
-    """Return lines by heading, in the order in which they are shown.
+    """Return a dict from headings to lines, in the order of the report.
 
     Args:
         outcomes: Outcomes of all checks.
-        versions: Versions and hardware by name.
-        left_out: Number of skipped checks by part.
+        versions: Dict of versions and hardware properties.
+        left_out: Dict from parts to the number of skipped checks.
         interrupted: Whether the test was interrupted.
     """
     lines = {"verdict": _verdict(outcomes, versions, interrupted)}
@@ -37,7 +37,7 @@ def summary(
         if known := [o for o in tested if o.status == KNOWN]:
             number = _checks(len(known), "fails", "fail")
             lines["known"] = (
-                f"{number} in the same way as on an earlier Mac, which is being worked on: {_names(known)}."
+                f"{number} in the same way as on an earlier Mac; the cause is being worked on: {_names(known)}."
             )
         if refused := [o for o in tested if o.status == UNSUPPORTED and o.part != "oracle"]:
             number = _checks(len(refused), "needs", "need")
@@ -108,14 +108,14 @@ def _wrong(failed: list[Outcome]) -> str:
 
 
 def _names(outcomes: list[Outcome]) -> str:
-    """Return the names of the operations or checks, the most frequent ones first."""
+    """Return the names of the operations or checks, in descending order of frequency."""
     counts = Counter(name_of(o) for o in outcomes)
     named = [name if number == 1 else f"{name} {number}" for name, number in counts.most_common(MOST_NAMES)]
     return ", ".join(named) + (f" and {len(counts) - MOST_NAMES} more" if len(counts) > MOST_NAMES else "")
 
 
 def name_of(outcome: Outcome) -> str:
-    """Return the operation or kind of node that a check tests; for other checks their name."""
+    """Return the operation or kind of node that a check tests, or the check's name if it tests neither."""
     if outcome.part in ("operations", "gradients", "oracle") and outcome.family:
         return outcome.name.split("-")[0]
     if outcome.part == "nodes" and outcome.family and " of " in outcome.name:

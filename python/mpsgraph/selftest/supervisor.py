@@ -21,16 +21,17 @@ from .outcome import Outcome
 from .progress import Progress
 from .report import Report
 
-MOST_DEATHS = 40  # Per part; counts crashes and hangs that are failures.
+MOST_DEATHS = 40  # Limit per part on the number of crashes and hangs that count as failures.
 MOST_OF_A_GROUP = 2
 START = 300.0  # Seconds allowed for imports, lists of cases, and an orderly exit.
-LAST_LINES = 12  # Of a crashed process's output.
+LAST_LINES = 12  # Number of lines of a crashed process's output that are kept.
 
 
 def run_part(part: str, options: Options, report: Report, title: str = "") -> None:
     """Run all checks of a part and add their outcomes to the report."""
     next_check: int | None = 0
-    deaths: Counter[str] = Counter()  # By group, and in total for failures.
+    # Number of processes that ended, by the group and by the status of the check that was running.
+    deaths: Counter[str] = Counter()
     started = time.perf_counter()
     progress = Progress(part if title else "")
     try:
@@ -100,7 +101,7 @@ class _Worker:
             self._errors.close()
 
     def _read(self, lines: queue.Queue[bytes | None]) -> None:
-        """Put the lines of the output into the queue, then None."""
+        """Put the lines of the output into the queue, and None at the end."""
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:
@@ -123,7 +124,7 @@ class _Worker:
             self._progress.end(answer["status"] == FAILED)
 
     def _ended(self, how: str, words: str) -> int | None:
-        """Record in which check the process ended, with its last lines of output."""
+        """Record the check in which the process ended, with the last lines of the process's output."""
         self._errors.seek(0)
         written = self._errors.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
         message = "\n".join([f"the process {words}", *written])

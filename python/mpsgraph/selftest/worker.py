@@ -2,8 +2,8 @@
 
 It runs a part's checks starting at number FIRST, except those of the comma-separated GROUPS. It writes a line of JSON
 to standard output before and after each check, so the supervisor knows in which check the worker crashed or hung.
-Output of libraries goes to standard error. OPTIONS is JSON; after the number of seconds in it, the remaining checks are
-skipped, and the last line reports how many.
+Output of libraries goes to standard error. OPTIONS is a JSON object. When its time limit has passed, the remaining
+checks are skipped, and the last line reports the number of skipped checks.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .checks import CRASHED, FAILED, KNOWN, PASSED, Check, Options, Result, perf
 
 
 def checks_of(part: str, options: Options) -> list[Check]:
-    """Return the checks of a part, which are the same in every process."""
+    """Return the checks of a part, in an order that is the same in every process."""
     made: list[Check] = importlib.import_module(f"mpsgraph.selftest.parts.{part}").checks(options)
     return made
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to what JSON supports; NaN and infinity become text."""
+    """Convert a value to types that JSON supports. NaN and infinity become strings."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -41,7 +41,7 @@ def plain(value: Any) -> Any:
 
 
 def judged(part: str, check: Check, result: Result) -> Result:
-    """Mark a listed failure as known; note if a listed check passes."""
+    """Set the status of a listed failure to known, and add a note if a listed check passes."""
     listed = shared.listed_failure(part, check.name)
     if listed and result.status == FAILED:
         return replace(result, status=KNOWN, message=f"known: {listed}\n{result.message}")
@@ -55,7 +55,7 @@ def judged(part: str, check: Check, result: Result) -> Result:
 
 
 def main(part: str, given: str, first: str, groups: str) -> None:
-    """Run the checks."""
+    """Run the checks of a part."""
     options = Options(**json.loads(given))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -1,6 +1,6 @@
-"""The two training steps that the self-test measures: batches and learning rates, shared by all libraries.
+"""Batches and learning rates of the two training steps that the self-test measures, shared by all libraries.
 
-They are those of benchmarks W1 (digit network, batch 64) and W6 (perceptron with Adam, batch 32).
+Both are those of benchmarks W1 (digit network, batch 64) and W6 (perceptron with Adam, batch 32).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ PERCEPTRON_BATCH, PERCEPTRON_RATE = 32, 1e-3
 
 
 def digits_batch() -> tuple[np.ndarray, np.ndarray]:
-    """Return NHWC images and labels."""
+    """Return NHWC images and labels for the digit network."""
     rng = np.random.default_rng(0)
     images = rng.standard_normal((DIGIT_BATCH, 28, 28, 1), np.float32)
     return images, rng.integers(0, CLASSES, DIGIT_BATCH).astype(np.int32)
 
 
 def perceptron_batch() -> tuple[np.ndarray, np.ndarray]:
-    """Return vectors and labels."""
+    """Return vectors and labels for the perceptron."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((PERCEPTRON_BATCH, 784), np.float32)
     return inputs, rng.integers(0, CLASSES, PERCEPTRON_BATCH).astype(np.int32)

@@ -17,7 +17,7 @@ COMMANDS = (conversion, inspection, running, optimizing)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status; print errors of the package as one line."""
+    """Run the command and return its exit status. Errors of the package are printed as one line."""
     options = _parser().parse_args(arguments)
     try:
         said = options.command_runs(options)

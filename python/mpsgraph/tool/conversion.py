@@ -1,4 +1,4 @@
-"""`mpsgraphtool convert`: writes a package from an ONNX or Core ML model, or on a Mac one of Apple's packages."""
+"""`mpsgraphtool convert`: writes a package from an ONNX or Core ML model or, on a Mac, one of Apple's packages."""
 
 from __future__ import annotations
 

@@ -85,11 +85,11 @@ def _answer(model: Model, device: str, options: argparse.Namespace) -> str:
         plan = _compiled(model, device, options).plan()
     except Error as error:
         return f"no: {error}".split("\n")[0]
-    return f"yes, {plan.count(chr(10))} lines of plan (--plan prints that of the default device)"
+    return f"yes; the plan has {plan.count(chr(10))} lines (--plan prints the plan of the default device)"
 
 
 def _compiled(model: Model, device: str, options: argparse.Namespace) -> Any:
-    """Compile the model for its known or given sizes; dynamic dimensions become 1."""
+    """Compile the model for its static sizes or the given sizes; other dynamic dimensions become 1."""
     asked, feeds = models.shapes(options), dict[Any, Any]()
     for name, tensor in model.inputs.items():
         shape = asked.get(name, tensor.shape)

@@ -38,7 +38,7 @@ def add_cases(command: argparse.ArgumentParser) -> None:
 
 
 def opened(options: argparse.Namespace) -> Model:
-    """Load the model named on the command line; raises what the load function of its format raises."""
+    """Load the model named on the command line. Errors of the load function of its format propagate."""
     if options.model.suffix == ".onnx":
         return from_onnx(options.model, options, trainable=False)
     if options.model.suffix in (".mlpackage", ".mlmodel"):
@@ -69,7 +69,7 @@ def from_coreml(path: Path, options: argparse.Namespace, trainable: bool) -> Mod
 
 
 def _values(options: argparse.Namespace) -> dict[str, np.ndarray]:
-    """Return the values from the command line by input."""
+    """Return a dict from input names to the values on the command line."""
     return {name: np.array(integers(text, f"--value {name}"), np.int64) for name, text in options.value}
 
 
@@ -84,7 +84,7 @@ def _what_is_missing(model: DeferredModel) -> str:
 
 
 def shapes(options: argparse.Namespace) -> dict[str, tuple[int, ...]]:
-    """Return the shapes from the command line by input."""
+    """Return a dict from input names to the shapes on the command line."""
     return {name: tuple(integers(text, f"--shape {name}")) for name, text in options.shape}
 
 
@@ -100,7 +100,7 @@ def pair(text: str) -> tuple[str, str]:
     """Split NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"expected NAME=..., got {shown(text)}")
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {shown(text)}")
     return name, value
 
 
@@ -116,7 +116,7 @@ def array_from(path: Path) -> np.ndarray:
 
 
 def arrays_for(model: Model, given: Mapping[str, np.ndarray], options: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Return one array per input: the given ones, and random numbers for the others.
+    """Return one array per input: the given array, or random numbers if no array is given.
 
     Raise a ShapeError that names the missing option if the size of an input is unknown.
     """
@@ -128,7 +128,7 @@ def arrays_for(model: Model, given: Mapping[str, np.ndarray], options: argparse.
         shape = asked.get(name, tensor.shape)
         if shape is None or any(size < 0 for size in shape):
             raise ShapeError(
-                f"input '{name}' has the type {tensor.type}, whose size is unknown; pass --shape {name}=N,N,..."
+                f"input '{name}' has the type {tensor.type}, in which a size is unknown; pass --shape {name}=N,N,..."
             )
         dtype = np.dtype(str(tensor.dtype)) if str(tensor.dtype) != "bfloat16" else np.dtype(np.float32)
         numbers = rng.standard_normal(shape) if dtype.kind in "fc" else np.ones(shape)

@@ -1,4 +1,6 @@
-"""`mpsgraphtool optimize`, `quantize`, and `prepare`: prepare a model for inference, and for this processor."""
+"""Commands that prepare a model for inference or for this processor: `mpsgraphtool optimize`, `quantize`, and
+`prepare`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def add_to(commands: Any) -> None:
 
 
 def optimize(options: argparse.Namespace) -> str:
-    """Run Model.optimize_for_inference and save the result; return the numbers of operations before and after."""
+    """Run Model.optimize_for_inference and save the result. Return a text with the numbers of operations before and
+    after.
+    """
     model = models.opened(options)
     ready = model.optimize_for_inference()
     ready.save(options.output)
@@ -60,7 +64,7 @@ def optimize(options: argparse.Namespace) -> str:
 
 
 def quantize(options: argparse.Namespace) -> str:
-    """Run Model.quantize and save the result; return how much its outputs differ from the model's."""
+    """Run Model.quantize and save the result. Return a text that compares its outputs with the original model's."""
     if options.batch < 1:
         raise GraphError(f"--batch must be at least 1, got {options.batch}")
     model = models.opened(options)
@@ -88,6 +92,8 @@ def quantize(options: argparse.Namespace) -> str:
 
 
 def prepare_package(options: argparse.Namespace) -> str:
-    """Run mpsgraph.prepare for the CPU; return what was written, and for which processors."""
+    """Run mpsgraph.prepare for the CPU. Return a text that names the file, the number of weights, and the processors
+    they are for.
+    """
     made = prepare(options.model, models.shapes(options), device="cpu")
     return f"{made.file}: {made.constants} weights, {made.bytes / 1e6:.1f} MB\n  for {made.made_for}"

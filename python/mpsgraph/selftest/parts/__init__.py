@@ -1,1 +1,1 @@
-"""Parts of the self-test; the function checks(options) of each module returns its checks."""
+"""Parts of the self-test. The function checks(options) of each module returns the checks of that part."""

@@ -18,7 +18,7 @@ STEPS = 5
 
 
 def checks(options: Options) -> list[Check]:
-    """Return the checks: the training, and a comparison of its first steps with the CPU."""
+    """Return two checks: the training, and a comparison of its first steps with the CPU."""
     return [
         Check("training", lambda: training(options), limit=1200.0),
         Check("the same losses as on the CPU", lambda: same_losses(options), limit=600.0),

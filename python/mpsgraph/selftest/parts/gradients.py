@@ -15,7 +15,8 @@ TOLERANCE = 4e-5
 
 
 def comparable(options: Options) -> list[tuple[Any, str]]:
-    """Return cases with the exact dtype in which to differentiate them, starting with one per operation.
+    """Return pairs of a case and the dtype in which its exact gradient is computed, starting with one case per
+    operation.
 
     With `quick`, only those first cases are returned.
     """

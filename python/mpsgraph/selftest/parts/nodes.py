@@ -21,8 +21,9 @@ from .gradients import compare
 from .operations import device_name
 
 IMAGES, SIDE, CLASSES, STEPS, RATE = 16, 12, 4, 12, 0.2
-TOLERANCE = 2e-3  # For losses after several steps.
-SHAPES = {"conv1": (8, 3, 3, 1), "conv2": (8, 3, 3, 8), "dense": (CLASSES, 3, 3, 8)}  # (out, height, width, in)
+TOLERANCE = 2e-3  # Tolerance for losses after several steps.
+# Weight shapes: (out, height, width, in)
+SHAPES = {"conv1": (8, 3, 3, 1), "conv2": (8, 3, 3, 8), "dense": (CLASSES, 3, 3, 8)}
 
 
 def checks(options: Options) -> list[Check]:
@@ -33,10 +34,12 @@ def checks(options: Options) -> list[Check]:
     device = device_name(options)
     found = [
         Check("a network of nodes learns", lambda: learns(device), limit=300.0, family="network"),
-        Check("its losses as of a graph", lambda: as_a_graph(device), limit=300.0, family="network"),
+        Check("its losses match those of a graph", lambda: as_a_graph(device), limit=300.0, family="network"),
     ]
     if device != "cpu":
-        found.append(Check("its losses as on the CPU", lambda: as_on_the_cpu(device), limit=300.0, family="network"))
+        found.append(
+            Check("its losses match those on the CPU", lambda: as_on_the_cpu(device), limit=300.0, family="network")
+        )
     return found + _filters(options, device)
 
 
@@ -62,7 +65,9 @@ def weights() -> dict[str, np.ndarray]:
 
 
 class Network:
-    """Two convolutions with ReLU and max pooling, and a dense layer, trained by gradient descent inside the graph."""
+    """Network of two convolutions with ReLU and max pooling, and a dense layer, trained by gradient descent inside the
+    graph.
+    """
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -82,7 +87,7 @@ class Network:
         self.queue = mg.CommandQueue(self.graph.device)
 
     def logits(self) -> Any:
-        """Create the nodes up to the loss, over the same data sources each time."""
+        """Create new nodes up to the logits, with the same data sources each time."""
         x = ng.ImageNode("images")
         for name in ("conv1", "conv2"):
             x = ng.NeuronReLUNode(ng.ConvolutionNode(x, self.sources[name]).result_image).result_image
@@ -104,7 +109,7 @@ class Network:
 
 
 def learns(device: str) -> Result:
-    """Check that losses fall, and that a second graph over the same data sources uses the trained weights."""
+    """Check that losses fall, and that a second graph with the same data sources uses the trained weights."""
     network = Network(device)
     losses = network.train()
     tested = ng.NNGraph(device, ng.SoftMaxNode(network.logits()).result_image)
@@ -116,7 +121,7 @@ def learns(device: str) -> Result:
     )
     numbers = {"losses": losses.tolist(), "accuracy": right}
     if not (np.isfinite(losses).all() and losses[-1] < 0.5 * losses[0] and right >= 0.75):
-        raise Mismatch(f"{message}; expected a last loss below half of the first one, and at least 75%", numbers)
+        raise Mismatch(f"{message}; expected the last loss below half of the first loss, and at least 75%", numbers)
     return Result(message=message, numbers=numbers)
 
 
@@ -192,4 +197,4 @@ def _checked(function: Callable[..., None], case: Any, device: str) -> Callable[
 
 
 def _left_open(what: str) -> Callable[[], Result]:
-    return lambda: Result(UNSUPPORTED, f"not compared, because Apple does not document {what}")
+    return lambda: Result(UNSUPPORTED, f"not compared with a formula, because Apple does not document {what}")

@@ -19,11 +19,11 @@ from ..checks import DIFFERS, UNSUPPORTED, Check, Options, Result, difference
 from .gradients import SINGLE, comparable
 from .operations import device_name
 
-TOLERANCE = 2e-3  # Generous, because Apple may use other formulas or half precision.
+TOLERANCE = 2e-3  # The tolerance is generous, because Apple may use other formulas or half precision.
 
 
 def checks(options: Options) -> list[Check]:
-    """Return one check for each case with real numbers, on a device that uses Apple's frameworks."""
+    """Return one check for each case with real numbers, if the device uses Apple's frameworks."""
     device = device_name(options)
     if device != "metal":
         return []

@@ -1,4 +1,4 @@
-"""Part probes: questions about Apple's frameworks that only a run on a Mac can answer, provided by the backend.
+"""Part probes: asks the backend's questions about Apple's frameworks, which only a run on a Mac can answer.
 
 Each answer is reported with its consequences for the code; none counts as a failure.
 """

@@ -23,11 +23,11 @@ from .. import shared
 from ..checks import NOTED, Check, Options, Result
 from .operations import device_name
 
-FLAT = 32 * 2**20  # Bytes by which the process may grow.
+FLAT = 32 * 2**20  # Maximum number of bytes by which the memory of the process may grow.
 
 
 class On:
-    """The device and a minimal graph with a side effect: it returns 2 * x and increments a counter."""
+    """The device under test and a minimal graph with a side effect: a run returns 2 * x and increments a counter."""
 
     def __init__(self, options: Options) -> None:
         harness = shared.module("harness.runtime")
@@ -73,7 +73,7 @@ def in_pages(count: int) -> np.ndarray:
 
 @contextlib.contextmanager
 def raises(kind: type[BaseException], part: str = "") -> Iterator[None]:
-    """Require the block to raise this error with `part` in its message."""
+    """Check that the block raises an error of type `kind` whose message contains `part`."""
     try:
         yield
     except kind as error:
@@ -123,7 +123,7 @@ def results_given_by_the_caller_are_written_in_place(on: On) -> None:
 
 
 def time_that_a_large_feed_costs(on: On) -> Result:
-    """Measure a feed of 64 MB of which a slice is used; mapping it takes a small fraction of the time of a copy."""
+    """Measure a run that uses a slice of a 64 MB feed. Mapping the feed takes much less time than copying it."""
     count = 1 << (18 if on.quick else 24)
     g = mg.Graph()
     x = g.placeholder((-1,))
@@ -148,7 +148,7 @@ def _median(function: Callable[[], Any]) -> float:
 
 # --- queues, events, handlers -----------------------------------------------------------------------------------------
 def an_event_orders_two_queues(on: On) -> None:
-    """Commit work on one queue that waits for an event of another queue, before the other queue's work."""
+    """Commit work that waits for an event before the work on another queue that signals the event."""
     event = mg.SharedEvent()
     consumer, producer = on.queue().command_buffer(), on.queue().command_buffer()
     consumer.encode_wait_for_event(event, 5, on.seconds)
@@ -164,7 +164,7 @@ def an_event_orders_two_queues(on: On) -> None:
 
 
 def two_queues_take_turns_by_events(on: On) -> None:
-    """Increment a counter on two queues in turn, each waiting for the other's last step."""
+    """Increment a counter on two queues in turn, where each increment waits for the previous one on the other queue."""
     event, buffers = mg.SharedEvent(), []
     queues = [on.queue(), on.queue()]
     for step in range(20):
@@ -317,7 +317,9 @@ def two_hundred_batch_sizes_are_not_two_hundred_executables(on: On) -> None:
 
 
 def variables_are_shared_by_executables(on: On) -> None:
-    """Run sixty executables, one per batch size, that all update one variable and see each other's updates."""
+    """Run sixty executables, one per batch size, that all update the same variable, and check that each sees earlier
+    updates.
+    """
     g = mg.Graph()
     x, total = g.placeholder((-1,)), g.variable(np.zeros(3, np.float32))
     step = g.assign(total, total + g.reduction_sum(x))
@@ -350,7 +352,7 @@ def peak() -> int:
 
 
 def _flat(on: On, work: Callable[[], Any], count: int) -> Result:
-    """Run `work` to warm up, then `count` times; fail if the process has grown meanwhile."""
+    """Run `work` to warm up, then `count` times. Fail if the memory of the process has grown during these runs."""
     times = max(20, count // 20) if on.quick else count
     for _ in range(times // 10 + 10):
         work()

@@ -66,7 +66,9 @@ def perceptron(device: str) -> Step:
 
 
 def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]], options: Options) -> Result:
-    """Measure the available libraries; report milliseconds, and the ratio of our time to each other one."""
+    """Measure the available libraries. Report times in milliseconds, and the ratio of our time to that of each other
+    library.
+    """
     device = device_name(options)
     sides: dict[str, Step] = {f"mpsgraph {device}": ours(device)}
     absent: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Part versions: what the report needs to know about the machine."""
+"""Part versions: reports the versions and hardware of the machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..checks import Check, Options, Result
 
 
 def checks(options: Options) -> list[Check]:
-    """Return the only check."""
+    """Return the only check of this part."""
     return [Check("versions", lambda: Result(numbers=versions(options)))]
 
 
 def versions(options: Options) -> dict[str, Any]:
-    """Return versions and hardware by name; raise DeviceError if the device does not exist."""
+    """Return a dict of versions and hardware properties. Raise DeviceError if the device does not exist."""
     device = mg.Device(options.device) if options.device else mg.Device.default()
     return {
         "mpsgraph": mg.__version__,
