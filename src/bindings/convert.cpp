@@ -105,7 +105,7 @@ void define_types(py::module_& module) {
           "itemsize", [](ElementType self) { return size_of(self.dtype); }, "Size of an element in bytes.")
       .def_property_readonly(
           "numpy", [](ElementType self) { return to_numpy_dtype(self.dtype); },
-          "The numpy dtype; for bfloat16 that of ml_dtypes, or uint16 if it is not installed.")
+          "The numpy dtype. For bfloat16, ml_dtypes.bfloat16, or uint16 if ml_dtypes is not installed.")
       .def_property_readonly("is_float", [](ElementType self) { return is_float(self.dtype); })
       .def_property_readonly("is_complex", [](ElementType self) { return is_complex(self.dtype); })
       .def_property_readonly("is_integer", [](ElementType self) { return is_integer(self.dtype); })

@@ -37,8 +37,8 @@ using runtime::NDArray;
 
 namespace {
 
-// Returns the functions in the capsule. If they have another major version than 1, searches the older versions that the
-// capsule links to; null if none has major version 1.
+// Returns the functions in the capsule. If their major version is not 1, searches the older versions that the capsule
+// links to. Returns null if no version has major version 1.
 const DLPackExchangeAPI* functions_of(const py::object& capsule) {
   constexpr const char* name = "dlpack_exchange_api";
   if (!PyCapsule_IsValid(capsule.ptr(), name)) return nullptr;

@@ -1,4 +1,5 @@
-// The registry of live handles, and the conversion of exceptions to statuses and of types and texts to C.
+// The registry of live handles, the conversion of exceptions to statuses, and the conversion of types and strings to
+// their C form.
 #include "c_api/handles.h"
 
 #include <atomic>

@@ -290,7 +290,8 @@ class ChannelsLast {
     return pooling(r, operation, attributes);
   }
 
-  // Pooling over volumes. The windows have an entry for the channel axis, which moves behind the spatial axes.
+  // Pooling over volumes. The windows have an entry for the channel axis, which moves to the end, after the spatial
+  // axes.
   const Operation* with_windows(Rewriter& r, const Operation& operation) {
     Attributes attributes = operation.attributes;
     for (const char* name : {"kernel", "strides", "dilations", "padding"}) {

@@ -22,8 +22,8 @@ bool is_alias(const Operation& operation);
 // there.
 void for_each_operand(const Operation& operation, const std::function<void(Tensor*)>& visit);
 
-// The dependencies between a block's operations, which are identified by their positions in the block. Operations
-// depend only on earlier ones.
+// The dependencies between a block's operations, which are identified by their positions in the block. An operation
+// depends only on operations before it.
 class Dependencies {
  public:
   explicit Dependencies(const Block& block);

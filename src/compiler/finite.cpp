@@ -7,7 +7,7 @@
 // An operation produces a NaN if its result has one and no operand does; it produces an infinity if its result has one
 // and all operands are finite. Therefore -infinity in a mask is not an error, but a NaN computed from that mask is. The
 // checked operations are those that the user built: composites have not been expanded, and nothing has been fused.
-// Reads of variables after an assign in the same run are replaced by the assigned value, so that a check after an
+// Reads of variables after an assign in the same run are replaced with the assigned value, so that a check after an
 // assign does not depend on the assign.
 #include <algorithm>
 #include <cmath>

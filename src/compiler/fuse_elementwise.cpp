@@ -186,8 +186,9 @@ class BlockPlan {
       if (level_[other] == level) merge(i, other);
   }
 
-  // Earlier operations of the same shape that read a tensor of this shape that operation i also reads. Only the nearest
-  // such operations are considered, because they have already been merged with earlier ones.
+  // Operations before operation i that have the same shape and read a tensor of this shape that operation i also reads.
+  // Only the nearest of these operations are considered, because they have already been merged with the more distant
+  // ones.
   std::vector<int> siblings(int i) const {
     std::vector<int> found;
     if (!joins_[i]) return found;

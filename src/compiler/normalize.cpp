@@ -162,7 +162,7 @@ class Normalizer {
     return user;
   }
 
-  // Mean and variance are computed together, so each of them may only be part of one pair.
+  // Mean and variance are computed together, so a mean or variance may only be part of one pair.
   bool one_pair(const Operation& mean, const Operation& variance) {
     const auto pair = std::make_pair(&mean, &variance);
     for (const Operation* one : {&mean, &variance})

@@ -6,8 +6,8 @@
 //   %dgamma, %dbeta = the sums over %g          ->  %dx, %dgamma, %dbeta = fused_layer_normalization_gradient(%g, ...)
 //   %h = normalization_gradient(%g, %x, ...)
 //   %dx = addition(%h, %r)
-// The normalized axes are the last ones, with at least one axis before them. Each row is read from memory once by the
-// normalization and once by its gradients. If the mean or variance has users before the normalization, it is also
+// The normalized axes are the trailing axes, with at least one axis before them. Each row is read from memory once by
+// the normalization and once by its gradients. If the mean or variance has users before the normalization, it is also
 // computed separately for these users. As for batch normalization, casts to and from half precision are absorbed.
 #include <memory>
 #include <optional>

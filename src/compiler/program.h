@@ -33,7 +33,8 @@ struct Rest {
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`
   std::vector<Source> sources;  // the source of each feed
-  std::vector<size_t> deciding;  // the feeds whose values must be known to specialize the rest
+  // the feeds whose values determine shapes or branches of the rest, which is specialized once they are available
+  std::vector<size_t> deciding;
   std::vector<size_t> early;  // indices, among the caller's targets, of the targets that the preceding program computes
   std::vector<Tensor*> targets;  // the remaining targets
   std::vector<size_t> late;  // indices, among the caller's targets, of the remaining targets

@@ -197,7 +197,8 @@ class Schedule {
   std::vector<bool> early_;
   // whether an operation is a call without results, or a cheap operation that is needed only by such calls
   std::vector<bool> hasty_;
-  // For calls that wait for others, and the cheap operations and assigns after them: the last such call they depend on.
+  // For each call that waits for others, and each cheap operation or assign after such a call: the last such call on
+  // which it depends.
   std::vector<int> late_;
   std::vector<Waiting> waiting_;
   std::vector<bool> done_;

@@ -33,7 +33,7 @@ constexpr int64_t max_folded_elements = 64;  // enough for shapes and indices in
 struct DataDependent {
   const Operation* operation;
   std::vector<const Tensor*> deciding;
-  // for a slice: its range as tensors of the program, of which only the number of elements must be known
+  // for a slice: its start and size as tensors of the program; the rest is specialized once the size is available
   std::optional<ops::SlicePlaces> places = {};
 };
 

@@ -139,8 +139,8 @@ std::optional<DType> wanted_type(AutocastRule rule, const std::vector<Tensor*>& 
   return of_others ? of_others : widest(inputs, true);
 }
 
-// Checks that the operation accepts operands of this dtype. Throws what create() would throw, before anything is added
-// to the graph.
+// Checks that the operation accepts operands of this dtype. Throws the error that create() would throw, but before
+// anything is added to the graph.
 void check(const Graph& graph, const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
            Attributes attributes, DType wanted) {
   const std::string where = graph.location().empty() ? std::string() : "; built at " + graph.location().text();
@@ -182,8 +182,8 @@ Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, 
                             std::string_view name, std::vector<std::unique_ptr<Block>> blocks) {
   const OperationDefinition& definition = definition_of(kind);
   const AutocastRule rule = autocast_rule(definition);
-  // float64 and complex operands were chosen explicitly, so operations with them are left unchanged. The graph reports
-  // all other errors.
+  // float64 and complex operands were chosen explicitly, so operations with such operands are left unchanged. The graph
+  // reports all other errors.
   const bool plain =
       blocks.empty() && inputs.size() >= static_cast<size_t>(definition.min_inputs) &&
       std::all_of(inputs.begin(), inputs.end(), [&](const Tensor* input) {

@@ -74,8 +74,8 @@ Term one_minus_square(Term x) { return (1.0 - x) * (x + 1.0); }
 Term d_asin(Term x, Term, Term g) { return g * of("reciprocal_square_root", one_minus_square(x)); }
 Term d_acos(Term x, Term y, Term g) { return -d_asin(x, y, g); }
 Term d_asinh(Term x, Term, Term g) { return g * of("reciprocal_square_root", square(x) + 1.0); }
-// The two square roots stay separate: for complex x left of the imaginary axis, the root of the product would lie on
-// the other branch.
+// The two square roots stay separate. For complex x left of the imaginary axis, the square root of the product would
+// lie on the other branch of the square root.
 Term d_acosh(Term x, Term, Term g) {
   return g * (of("reciprocal_square_root", x + -1.0) * of("reciprocal_square_root", x + 1.0));
 }

@@ -125,8 +125,8 @@ std::vector<TensorType> infer_gather_gradient(const InferContext& context) {
   const Shape updates = shape_operand(context, 2);
   const Shape forward = gathered(context, updates);
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient must have shape ", forward, ", that of gathering ", context.shape(1),
-                            " from ", updates, ", got ", context.shape(0)));
+    context.shape_error(cat("incoming gradient must have the shape of the gather's result, ", forward, ", got ",
+                            context.shape(0), ": indices ", context.shape(1), ", updates ", updates));
   check_out_of_range(context, updates);
   return {{context.dtype(0), updates}};
 }

@@ -69,8 +69,8 @@ AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
     const auto leading =
         broadcast(batch, Shape(Dims(dims.begin(), dims.end() - std::min<std::ptrdiff_t>(2, c.shape(i).rank()))));
     if (!leading)
-      c.shape_error(cat("the leading axes of ", names[i], " ", c.shape(i), " and those of the operands before it, ",
-                        batch, ", cannot be broadcast"));
+      c.shape_error(cat("the leading axes of ", names[i], " ", c.shape(i), " must broadcast with ", batch,
+                        ", the leading axes of the preceding operands"));
     batch = *leading;
   }
   if (sources == 4)

@@ -220,7 +220,7 @@ void d_normalization(GradientContext& c) {
     gradient.by_given_statistics();
 }
 
-// ---- gradients, with mean and variance being those of the source over `axes` ----
+// ---- gradients; mean and variance are computed from the source over `axes` ----
 
 std::vector<TensorType> infer_normalization_gradient(const InferContext& c) {
   c.require_float(0);

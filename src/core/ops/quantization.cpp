@@ -285,8 +285,8 @@ void d_lookup(GradientContext& c) {
 std::vector<TensorType> infer_lookup_gradient(const InferContext& c) {
   const Shape table = shape_operand(c, 2), forward = looked_up(c, c.shape(1), table);
   if (!compatible(forward, c.shape(0)))
-    c.shape_error(cat("incoming gradient must have shape ", forward, ", that of looking up ", c.shape(1), " in table ",
-                      table, ", got ", c.shape(0)));
+    c.shape_error(cat("incoming gradient must have the shape of the lookup's result, ", forward, ", got ", c.shape(0),
+                      ": indices ", c.shape(1), ", table ", table));
   return {{c.dtype(0), table}};
 }
 

@@ -163,8 +163,8 @@ std::vector<TensorType> infer_resize_gradient(const InferContext& context) {
     Dims dims = images.dims();
     for (int axis : axes_of(context, images.rank())) dims[axis] = incoming[axis];
     if (!compatible(Shape(dims), incoming))
-      context.shape_error(
-          cat("incoming gradient must have shape ", Shape(dims), ", that of resizing ", images, ", got ", incoming));
+      context.shape_error(cat("incoming gradient must have the shape of the resized images, ", Shape(dims), ", got ",
+                              incoming, ": images ", images));
     check_sizes(context, images, incoming);
   }
   return {{context.dtype(0), images}};

@@ -193,7 +193,7 @@ std::vector<TensorType> infer_broadcast_to(const InferContext& context) {
   if (!both || grows)
     context.shape_error(cat("source ", source, " cannot be broadcast to ", target,
                             "; each source dimension, aligned from the last, must be 1 or equal the target dimension"));
-  // A source dimension above 1 is also that of the result, whatever value the shape operand takes at run time.
+  // A source dimension above 1 equals the result dimension, whatever value the shape operand takes at run time.
   return {{context.dtype(0), target.ranked() && both->ranked() ? merge(target, *both) : target}};
 }
 

@@ -166,7 +166,9 @@ std::vector<TensorType> infer_reverse_unvalued(const InferContext& context) { re
 std::vector<Tensor*> decompose_reverse(Builder& builder, const std::vector<Tensor*>& inputs,
                                        const Attributes& attributes) {
   const Shape& source = inputs[0]->shape();
-  if (!source.ranked()) throw UnsupportedError("[reverse] the source's rank must be known to compile this operation");
+  if (!source.ranked())
+    throw UnsupportedError(
+        "[reverse] the source must have a known rank to compile this operation, got an unranked tensor");
   const int rank = source.rank();
   const int64_t every = (int64_t{1} << rank) - 1;
   Ints nothing(rank, 0), strides(rank, attributes.boolean("all_axes") ? -1 : 1);
