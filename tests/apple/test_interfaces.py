@@ -52,14 +52,14 @@ def compile_text(tmp_path_factory, target):
     return compile
 
 
-def test_facts_cover_main_classes():
+def test_facts_include_main_classes_and_most_graph_methods():
     graph = next(fact for fact in FACTS["graph"] if fact.kind == "category" and fact.name == "MPSGraph")
     main = next(fact for fact in FACTS["graph"] if fact.kind == "class" and fact.name == "MPSGraph")
     assert sum(len(f.members) for f in (graph, main)) > 380  # MPSGraph has that many methods
     assert {fact.name for fact in ALL} >= {"MTLDevice", "MPSNDArray", "MPSGraphExecutable", "MPSDataType"}
 
 
-def test_facts_are_not_duplicated():
+def test_facts_and_their_members_are_unique():
     top = Counter((fact.kind, fact.name) for fact in ALL)
     assert [name for name, count in top.items() if count > 1] == []
     for fact in ALL:
@@ -83,7 +83,7 @@ def test_members_are_not_older_than_their_owner():
             assert member.version >= owner.version or owner.kind == "options", f"{owner.name} {member.name}"
 
 
-def test_every_named_type_is_declared(compile_text):
+def test_headers_declare_every_type_they_use(compile_text):
     """The headers must compile without other declarations, so an undeclared type would be an error."""
     assert compile_text("return nil;") == ""
 
@@ -138,7 +138,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("statements", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_use_does_not_compile(compile_text, statements, message):
+def test_incorrect_api_use_does_not_compile(compile_text, statements, message):
     diagnostics = compile_text(statements)
     assert message in diagnostics
     assert "error" in diagnostics
@@ -154,7 +154,7 @@ def test_metal_backend_compiles_for_oldest_macos(backend):
     assert not backend, "\n".join(backend.values())
 
 
-def test_used_names_are_listed_with_versions(backend, target):
+def test_used_apple_names_are_listed_with_macos_versions(backend, target):
     assert not backend
     lines = used_interfaces.report(target.objects(), apple_target.metal_sources())
     (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
@@ -173,12 +173,12 @@ def test_used_names_are_listed_with_versions(backend, target):
 ROWS = witnesses.rows()
 
 
-def test_witness_rows_are_unique():
+def test_witness_table_rows_are_unique():
     assert [name for name, count in Counter(row.name for row in ROWS).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name[:60])
-def test_witness_rows_name_existing_probes_and_sources(row):
+def test_witness_table_rows_refer_to_existing_probes_and_sources(row):
     assert set(row.probes) <= witnesses.probes()
     if row.kind == "witness":
         for witness in row.witnesses:
@@ -188,13 +188,13 @@ def test_witness_rows_name_existing_probes_and_sources(row):
         assert row.witnesses == (row.kind,) and len(row.remark.split()) > 3, "the row must state a reason"
 
 
-def test_every_witness_source_is_used():
+def test_every_witness_source_appears_in_witness_table():
     named = {witness.split()[0] for row in ROWS for witness in row.witnesses}
     assert witnesses.sources().keys() <= named
 
 
-def test_every_used_name_has_a_witness_probe_or_reason(backend, target):
-    """A new name in the list of test_used_names_are_listed_with_versions needs a row in witnesses.txt."""
+def test_every_used_apple_name_has_a_witness_probe_or_reason(backend, target):
+    """A new name in the list of test_used_apple_names_are_listed_with_macos_versions needs a row in witnesses.txt."""
     assert not backend
     listed = used_interfaces.report(target.objects(), apple_target.metal_sources())
     found = [re.match(r"\S+ (selector|constant|function) (\S+)", line) for line in listed]
@@ -203,7 +203,7 @@ def test_every_used_name_has_a_witness_probe_or_reason(backend, target):
     assert sorted({row.name for row in ROWS} - names) == [], "remove the rows of unused names from witnesses.txt"
 
 
-def test_at_least_95_percent_of_selectors_have_a_witness_or_probe():
+def test_at_least_95_percent_of_selectors_have_witness_or_probe():
     kinds = Counter(row.kind for row in ROWS if row.is_selector)
     needed = kinds["witness"] + kinds["probe"] + kinds["open"]
     print(f"{needed} selectors: {kinds}")
