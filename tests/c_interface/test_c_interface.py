@@ -37,13 +37,13 @@ def build(source: Path, program: Path, *options) -> Path:
 
 
 @pytest.mark.parametrize("name", ["program.c", "program.cpp"])
-def test_program_trains_saves_and_runs(name, tmp_path):
+def test_c_and_cpp_programs_train_save_and_run_a_model(name, tmp_path):
     """The program checks its own results; the C++ version also uses 8 threads."""
     program = build(HERE / name, tmp_path / "program")
     assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
 
 
-def test_custom_operations_in_cpp(tmp_path):
+def test_cpp_custom_operations_run_without_memory_errors(tmp_path):
     """A custom operation with a gradient, one from a library in a package, and an exception in a kernel, with
     AddressSanitizer.
     """
@@ -60,7 +60,7 @@ def test_control_flow_in_c(tmp_path):
     assert run(program).endswith("done\n")
 
 
-def test_program_does_not_leak(tmp_path):
+def test_c_program_does_not_leak_memory(tmp_path):
     """The program runs under AddressSanitizer, which detects leaks."""
     program = build(HERE / "program.c", tmp_path / "program", "-fsanitize=address", "-g")
     assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
@@ -92,7 +92,7 @@ def test_continued_training_matches_python_bitwise(name, tmp_path):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_invalid_handles_return_a_status(seed, tmp_path):
+def test_invalid_handles_return_an_error_status(seed, tmp_path):
     """Call each function about 60 times with NULL, released, foreign, and invented handles."""
     mg.save(tmp_path / "trained.mpsgraph", trained())
     table = INCLUDE / "mpsgraph" / "function_table.h"
@@ -105,7 +105,7 @@ def members(table: Path) -> list[str]:
     return re.findall(r"\(\*(\w+)\)", table.read_text())
 
 
-def test_function_table_only_grows():
+def test_function_table_keeps_first_version_as_prefix():
     """Programs built with the first header must find every function at its position."""
     now = members(ROOT / "include/mpsgraph/function_table.h")
     first = members(HERE / "function_table_1.h")
@@ -126,7 +126,7 @@ int main(void) {
 
 
 @pytest.mark.parametrize("missing", [0, 20], ids=["the_first_header", "a_header_before_some_functions"])
-def test_old_headers_work_with_the_library(missing, tmp_path):
+def test_programs_with_old_headers_run_with_current_library(missing, tmp_path):
     """Functions keep their position in the table, whose size tells programs that it may be longer than in
     their header.
     """
@@ -219,7 +219,7 @@ def test_programs_in_documentation_compile_and_run(page, suffix, tmp_path):
     assert run(program, cwd=tmp_path) == "1 results\n"
 
 
-def test_failed_check_has_its_own_status(tmp_path):
+def test_failed_graph_check_returns_its_own_status_code(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     mg.save(tmp_path / "checked.mpsgraph", g, [x], {"y": g.check(x > 0, "x must be positive", on=x) * 2})
@@ -241,7 +241,7 @@ def test_failed_check_has_its_own_status(tmp_path):
         assert library.mpsgraph_release(handle) == 0
 
 
-def test_library_size_and_exported_names(tmp_path):
+def test_library_is_small_and_exports_only_header_functions(tmp_path):
     """The library must be small enough for an application, and export exactly the C functions in the header."""
     run("strip", "-o", tmp_path / "stripped", LIBRARY)
     assert (tmp_path / "stripped").stat().st_size < 12e6

@@ -55,11 +55,11 @@ def needed(program: Path) -> str:
     return run("readelf", "-d", program)
 
 
-def test_find_package_in_wheel(tmp_path):
+def test_cmake_find_package_works_with_wheel(tmp_path):
     assert run(application(WHEEL, tmp_path)) == "done\n"
 
 
-def test_find_package_in_installation(prefix, tmp_path):
+def test_cmake_find_package_works_with_installed_library(prefix, tmp_path):
     program = application(prefix, tmp_path, f"-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath-link,{ONEDNN}")
     assert "libmpsgraph.so" in needed(program)
     assert run(program, env=libraries()) == "done\n"
@@ -73,7 +73,7 @@ def test_static_linking_includes_all_kernels(prefix, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["wheel", "installation"])
-def test_pkg_config_flags_build_a_program(where, prefix, tmp_path):
+def test_pkg_config_flags_build_a_working_program(where, prefix, tmp_path):
     installed = WHEEL if where == "wheel" else prefix
     environment = os.environ | {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
     try:
