@@ -43,14 +43,14 @@ def test_every_form_is_fused(form):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_fused_forms_match_float64_reference(form, size):
+def test_fused_batch_normalization_matches_float64_reference(form, size):
     wanted = computed(form, np.float64, *SIZES[size])
     for options in (None, REFERENCE, COMPOSITES):
         check(computed(form, np.float32, *SIZES[size], options), wanted)
 
 
 @pytest.mark.parametrize("mean", [1e3, -3e4])
-def test_large_mean_does_not_degrade_variance(mean):
+def test_large_mean_does_not_degrade_variance_accuracy(mean):
     """When the mean is thousands of standard deviations from zero, the variance must not suffer from cancellation."""
     shape = (3000, 17)
     x = (np.random.default_rng(1).standard_normal(shape) + mean).astype(np.float32)
@@ -65,7 +65,7 @@ def test_large_mean_does_not_degrade_variance(mean):
     np.testing.assert_allclose(found[1][0], exact.var(0), rtol=2e-6)
 
 
-def test_outlying_first_rows_do_not_degrade_variance():
+def test_outliers_in_first_rows_do_not_degrade_variance_accuracy():
     """Before squaring, the kernel subtracts a mean of the first rows. Here those rows are far from all others."""
     x = np.random.default_rng(2).standard_normal((4096, 16)).astype(np.float32)
     x[:16] += 1e4
@@ -80,7 +80,7 @@ def batch_variance(x):
     return g.run({p: x}, [v, g.normalization(p, m, v)])[v].numpy().ravel()
 
 
-def test_inf_and_nan_propagate_to_all_results():
+def test_inf_and_nan_inputs_propagate_to_all_results():
     x = np.ones((40, 16), np.float32)
     x[3, 1], x[5, 2] = np.inf, np.nan
     variance = batch_variance(x)
@@ -93,7 +93,7 @@ def kinds(g, feeds, targets, operations=()):
     return [line.split("= ")[1].split("(")[0] for line in seen["normalize"].splitlines() if "= fused_" in line]
 
 
-def test_block_of_two_normalizations_compiles_to_fused_kernels():
+def test_two_normalizations_with_residual_compile_to_fused_kernels():
     """Two normalizations with a ReLU in between and a residual at the end compile to one kernel each for moments,
     normalization, sums, and gradient.
     """
@@ -110,7 +110,7 @@ def test_block_of_two_normalizations_compiles_to_fused_kernels():
 
 
 @pytest.mark.parametrize("shape", [(7, 1, 1, 8), (1, 5, 1, 8)])
-def test_full_rank_parameters_with_unit_dimensions(shape):
+def test_gradients_of_full_rank_parameters_reduce_over_unit_axes(shape):
     """With gamma of shape (1, 1, 1, 8), as in an Apple talk, its gradient must be reduced over the axes of the moments,
     even where the input has a size of 1.
     """
@@ -130,7 +130,7 @@ def test_full_rank_parameters_with_unit_dimensions(shape):
     check(*([r.numpy() for r in executable.run(feeds)] for executable in executables))
 
 
-def test_gradient_with_respect_to_mean():
+def test_gradient_with_respect_to_mean_is_computed_in_float64():
     """The gradient of the mean must be available and, for float64 feeds, computed in float64."""
     g = mg.Graph()
     x = g.placeholder((5, 3), mg.float64)
@@ -155,7 +155,7 @@ def test_results_are_bitwise_reproducible():
     "first, late",
     [*(("gamma", x) for x in LATE[:2]), *(("beta", x) for x in LATE)],  # the gradient of gamma uses the moments
 )
-def test_fused_sums_with_operands_transposed_later(first: str, late: str):
+def test_fused_gradient_sums_with_late_transposed_operand_are_correct(first: str, late: str):
     """Both gradient sums are fused at the position of the first one. An operand of the second that is transposed later
     must be moved before it, or the sums must stay separate.
     """

@@ -58,7 +58,7 @@ def check(text, golden):
     assert lines == [line.strip() for line in golden.strip().splitlines()]
 
 
-def test_casts_are_absorbed_with_residual():
+def test_fused_normalization_with_residual_absorbs_bfloat16_casts():
     check(
         program(normalized),
         """
@@ -72,7 +72,7 @@ def test_casts_are_absorbed_with_residual():
     )
 
 
-def test_casts_are_absorbed_and_relu_mask_is_recomputed():
+def test_fused_normalization_without_residual_recomputes_relu_mask():
     check(
         program(lambda g: normalized(g, with_residual=False)),
         """
@@ -86,7 +86,7 @@ def test_casts_are_absorbed_and_relu_mask_is_recomputed():
     )
 
 
-def test_float32_target_is_not_rounded_to_bfloat16():
+def test_normalization_with_float32_target_is_not_rounded_to_bfloat16():
     """The normalization is itself a target, so its data are float32 after the cast. Its moments still need no cast."""
 
     def make(g):
@@ -102,7 +102,7 @@ def test_float32_target_is_not_rounded_to_bfloat16():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_form_stays_in_bfloat16(form):
+def test_every_normalization_form_stays_in_bfloat16(form):
     seen = {}
     computed(form, np.float32, (4, 5, 3, 24), 3, mg.CompilationDescriptor(observe=seen.__setitem__), low=True)
     twice = form in (both_sides, twice_used, shared_moments)

@@ -43,7 +43,7 @@ class Choice:
         return self.g.cache.compiles
 
 
-def test_branches_compile_on_first_use_only():
+def test_each_branch_compiles_on_first_use():
     c = Choice()
     assert c.compiles == 0
     for i, value in enumerate([True, True, False, True, False]):
@@ -69,7 +69,7 @@ def step(batch_norm: bool | str) -> tuple[mg.Graph, list[mg.Tensor], dict]:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_specialized_program_equals_program_without_if(training):
+def test_specialized_program_equals_program_without_branches(training):
     losses, kernels, arenas = {}, {}, {}
     for mode in ("flag", training):
         g, (loss, updates), feeds = step(mode)
@@ -88,14 +88,14 @@ def test_specialized_program_equals_program_without_if(training):
     "predicate",
     [lambda g, p: g.not_(p), lambda g, p: g.reshape(p, ()), lambda g, p: g.logical_and(p, g.constant(True))],
 )
-def test_predicates_derived_from_flags_are_specialized(predicate):
+def test_predicates_computed_from_flags_are_specialized(predicate):
     c = Choice(predicate)
     sides = [c.run(value)[0] for value in (True, False, True, False)]
     assert sides[0] == sides[2] != sides[1] == sides[3]
     assert c.compiles == 2
 
 
-def test_predicate_depending_on_other_values_stays_an_if():
+def test_predicate_depending_on_non_flag_input_is_not_specialized():
     c = Choice(lambda g, p: g.logical_and(p, g.reduction_maximum(c_x(g), 0) > 1))
     assert [c.run(value)[0] for value in (True, False)] == [[0, 3, 6, 9], [3, 4, 5, 6]]
     assert c.compiles == 1
@@ -107,7 +107,7 @@ def c_x(g: mg.Graph) -> mg.Tensor:
 
 
 @pytest.mark.parametrize("count, programs", [(3, 8), (4, 1)])
-def test_too_many_flags_are_not_specialized(count, programs):
+def test_branches_are_not_specialized_for_too_many_flags(count, programs):
     """Every flag doubles the number of programs."""
     g = mg.Graph()
     flags = [g.placeholder((1,), mg.bool_) for _ in range(count)]
@@ -120,7 +120,7 @@ def test_too_many_flags_are_not_specialized(count, programs):
     assert g.cache.compiles == programs
 
 
-def test_specialized_if_inside_loop():
+def test_if_inside_loop_is_specialized():
     g = mg.Graph()
     p, x = g.placeholder((), mg.bool_), g.placeholder(())
     y = g.for_(3, initial=[x], body=lambda i, s: g.if_(p, lambda: s * 2, lambda: s + 1)[0])[0]
@@ -130,7 +130,7 @@ def test_specialized_if_inside_loop():
         assert [found[y].item(), found[d].item()] == expected
 
 
-def test_flag_produced_by_queue_is_read_after_it_is_written():
+def test_flag_written_on_same_queue_is_read_after_the_write():
     c, g, queue = Choice(), mg.Graph(), mg.CommandQueue()
     source, runs = g.placeholder((1,)), []
     positive = source > 0
@@ -142,7 +142,7 @@ def test_flag_produced_by_queue_is_read_after_it_is_written():
         assert run.results.tolist() == ([0, 3, 6, 9] if number > 0 else [3, 4, 5, 6])
 
 
-def test_threads_run_both_branches_concurrently():
+def test_concurrent_threads_can_run_different_branches():
     """Runs without side effects are concurrent, even while the other branch is being compiled."""
     g = mg.Graph()
     p, x = g.placeholder((1,), mg.bool_), g.placeholder((4,))
@@ -174,7 +174,7 @@ def test_specialized_executable_is_callable_from_another_graph():
     assert [executable.run([flag(v), X])[0].tolist() for v in (True, False)] == [[0, 6, 12, 18], [6, 8, 10, 12]]
 
 
-def test_observer_sees_both_branches():
+def test_observe_callback_receives_passes_of_both_branches():
     c, seen = Choice(), {}
     options = mg.CompilationDescriptor(observe=seen.__setitem__)
     c.g.compile({c.p: (1,), c.x: (4,)}, [c.y], options=options)

@@ -134,7 +134,7 @@ def trained(network, options, dtype=None):
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
-def test_training_agrees_with_plain_kernels(network):
+def test_channels_last_training_matches_unconverted_training(network):
     expected, found, kept = (trained(network, options) for options in (PLAIN, None, AS_WRITTEN))
     for x, *others in zip(expected, found, kept, strict=True):
         for y in others:
@@ -154,40 +154,40 @@ def kinds(text):
     return Counter(re.findall(r" = (\w+)\(", text))
 
 
-def test_only_network_boundaries_are_transposed():
+def test_channels_last_conversion_transposes_only_network_boundaries():
     text, plan = compiled_text(lambda g, x: g.mean(residual(g, x), [2, 3]))
     assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
     assert "oneDNN ref" not in plan
 
 
-def test_resize_stays_channels_last():
+def test_resize_between_convolutions_stays_channels_last():
     text, _ = compiled_text(lambda g, x: g.mean(resized(g, x), [2, 3]))
     assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
 
 
-def test_volumes_are_transposed_once():
+def test_channels_last_conversion_transposes_volumes_once():
     text, plan = compiled_text(lambda g, x: g.mean(volumes(g, x), [2, 3, 4]))
     assert kinds(text)["transpose"] == 1 and "NCDHW" not in text, text
     assert kinds(text)["convolution3d"] + kinds(text)["fused_convolution3d"] == 3 and "oneDNN jit" not in plan, plan
 
 
-def test_signals_are_transposed_once_and_fuse_biases():
+def test_channels_last_conversion_transposes_signals_once_and_fuses_biases():
     text, plan = compiled_text(signals)
     assert kinds(text)["transpose"] <= 2 and "NCHW" not in text, text
     assert kinds(text)["fused_convolution2d"] == 3, text
 
 
-def test_fetched_intermediate_keeps_its_layout():
+def test_fetched_intermediate_tensor_keeps_its_layout():
     text, _ = compiled_text(residual, results=lambda y: [y, y.operation.inputs[0]])
     assert kinds(text)["transpose"] == 3, text
 
 
-def test_program_without_convolution_or_wide_max_pooling_is_unchanged():
+def test_channels_first_program_with_narrow_pooling_only_is_unchanged():
     text, _ = compiled_text(lambda g, x: g.softmax(g.max_pooling2d(x, (2, 2), **FIRST), axis=1))
     assert kinds(text)["transpose"] == 0 and "NCHW" in text
 
 
-def test_max_pooling_with_many_channels_triggers_conversion():
+def test_max_pooling_over_many_channels_is_converted_to_channels_last():
     """Max pooling is vectorized over channels, so it is worth converting even without a convolution."""
 
     def network(g, x):
@@ -209,7 +209,7 @@ def test_max_pooling_with_many_channels_triggers_conversion():
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_transposes_around_single_depthwise_convolution(layout):
+def test_single_depthwise_convolution_stays_channels_first(layout):
     """A single depthwise convolution stays channels first. Explicit transposes around another one, here in a loop, must
     not change which of its axes holds the channels.
     """
@@ -232,7 +232,7 @@ def test_transposes_around_single_depthwise_convolution(layout):
         np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_control_flow_blocks_convert_independently():
+def test_branches_and_loops_are_converted_to_channels_last_independently():
     """One branch must not use tensors transposed in the other; outer tensors are transposed once for both."""
     g = mg.Graph()
     x, flag, count = g.placeholder(IMAGES.shape), g.placeholder((), mg.bool_), g.placeholder((), mg.int32)
@@ -265,7 +265,7 @@ def test_half_precision(dtype):
 
 
 @pytest.mark.parametrize("scales", [(), (8,), (8, 1, 1, 1), (8, 2, 1, 1)], ids=str)
-def test_quantized_weights_match_reference(scales):
+def test_channels_last_quantized_weights_match_reference(scales):
     """Scales may apply to the whole tensor, to a channel, or to a group of weights, in the original layout of the
     weights.
     """
@@ -285,7 +285,7 @@ def test_quantized_weights_match_reference(scales):
     np.testing.assert_allclose(found, exact, atol=1e-5 * np.abs(exact).max())
 
 
-def test_integer_kernels_after_conversion():
+def test_integer_kernels_apply_after_channels_last_conversion():
     """Constant quantized weights must be transposed together with their scales, so that integer kernels still apply."""
 
     def network(g, x):

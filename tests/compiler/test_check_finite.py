@@ -12,7 +12,7 @@ pytestmark = pytest.mark.both_devices
 PLACE = r"; built at test_check_finite\.py:\d+$"
 
 
-def test_first_non_finite_operation_is_named_with_its_line():
+def test_check_finite_names_first_non_finite_operation_and_its_line():
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     a = g.square_root(x, name="root")
@@ -26,7 +26,7 @@ def test_first_non_finite_operation_is_named_with_its_line():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_check_finite_for_all_float_dtypes(dtype):
+def test_check_finite_detects_infinity_in_every_float_dtype(dtype):
     g = mg.Graph()
     x = g.placeholder((2,), dtype)
     y = g.reciprocal(x, name="inverse")
@@ -37,7 +37,7 @@ def test_check_finite_for_all_float_dtypes(dtype):
         executable.run([fed])
 
 
-def test_non_finite_feeds_and_variables_are_named():
+def test_check_finite_names_non_finite_feeds_and_variables():
     g = mg.Graph()
     x, v = g.placeholder((1,), name="x"), g.variable([np.inf], name="weights")
     with pytest.raises(mg.CheckError, match="'x' was fed a NaN or an infinity"):
@@ -46,7 +46,7 @@ def test_non_finite_feeds_and_variables_are_named():
         g.run({x: np.float32([1])}, x * v, check_finite=True)
 
 
-def test_infinite_mask_is_allowed_but_resulting_nan_is_reported():
+def test_check_finite_allows_infinite_mask_but_not_resulting_nan():
     g = mg.Graph()
     x, keep = g.placeholder((1, 3), name="x"), g.placeholder((1, 3), mg.bool_)
     masked = g.select(keep, x, g.constant(-np.inf))
@@ -57,7 +57,7 @@ def test_infinite_mask_is_allowed_but_resulting_nan_is_reported():
         g.run(fed | {keep: np.zeros((1, 3), bool)}, y, check_finite=True)
 
 
-def test_failed_check_leaves_variables_unchanged():
+def test_failed_finite_check_leaves_variables_unchanged():
     g = mg.Graph()
     x, v, w = g.placeholder((1,)), g.variable([1.0]), g.variable([1.0])
     moved = g.read(v) - x
@@ -69,7 +69,7 @@ def test_failed_check_leaves_variables_unchanged():
     np.testing.assert_allclose([g.variable_value(v), g.variable_value(w)], [[0.5], [np.log(0.5)]], rtol=1e-6)
 
 
-def test_check_finite_inside_loops_and_branches():
+def test_check_finite_detects_overflow_inside_loops_and_branches():
     g = mg.Graph()
     x = g.placeholder((), name="x")
     y = g.for_(4, initial=[x], body=lambda i, v: g.square(v * 1e10, name="grows"))[0]
@@ -82,7 +82,7 @@ def test_check_finite_inside_loops_and_branches():
         g.run({x: np.float32(-1)}, z, check_finite=True)
 
 
-def test_check_finite_in_specialized_branches():
+def test_check_finite_names_source_in_specialized_branches():
     """The branch is compiled once its flag is known. A non-finite value must then be attributed to the feed or to the
     operation that produced it.
     """
@@ -96,7 +96,7 @@ def test_check_finite_in_specialized_branches():
     assert g.run({flag: np.bool_(False), x: np.float32([0, 1])}, y, check_finite=True).tolist() == [0.0, 1.0]
 
 
-def test_check_finite_with_gradients_and_asynchronous_runs():
+def test_check_finite_raises_for_gradients_and_asynchronous_runs():
     g = mg.Graph()
     x = g.placeholder((1,), name="x")
     y = g.square_root(x)
@@ -113,7 +113,7 @@ def test_check_finite_with_gradients_and_asynchronous_runs():
         g.run({x: np.float32([0])}, dx, check_finite="yes")
 
 
-def test_check_finite_does_not_change_training(rng):
+def test_check_finite_does_not_change_training_results(rng):
     x = rng.normal(size=(16, 4)).astype(np.float32)
     y = rng.integers(0, 3, 16).astype(np.int32)
     weights = []
@@ -133,7 +133,7 @@ def test_check_finite_does_not_change_training(rng):
         np.testing.assert_allclose(weights[1][name], value, rtol=2e-5, atol=1e-6)
 
 
-def test_failed_step_leaves_weights_and_moving_averages_unchanged():
+def test_failed_finite_check_leaves_weights_and_averages_unchanged():
     trainer = mg.Trainer(nn.Linear(1), "mse", mg.optim.Adam(0.1), ema_decay=0.9, check_finite=True)
     x, y = np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)
     trainer.train_step(x, y)
@@ -145,7 +145,7 @@ def test_failed_step_leaves_weights_and_moving_averages_unchanged():
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_pass_finite_runs_only_on_request():
+def test_finite_pass_runs_only_when_requested():
     seen: list[str] = []
     g = mg.Graph()
     x = g.placeholder((2,))

@@ -59,7 +59,7 @@ def equal(case: Case, dtype: str, a: np.ndarray, b: np.ndarray, what: str) -> No
 
 
 @pytest.mark.parametrize(("case", "dtype"), BY_TYPE, ids=[f"{c.id}-{d}" for c, d in BY_TYPE])
-def test_constants_and_feeds_give_same_results(case: Case, dtype: str):
+def test_folded_constants_give_same_results_as_feeds(case: Case, dtype: str):
     twins(case, dtype, feeds(case.inputs, dtype))
 
 
@@ -73,7 +73,7 @@ def near_the_ends(dtype: str, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("case", "dtype"), ENDS, ids=[f"{c.operation}-{d}" for c, d in ENDS])
-def test_integer_extremes_as_constants(case: Case, dtype: str, rng: np.random.Generator):
+def test_folded_integer_extremes_give_same_results_as_feeds(case: Case, dtype: str, rng: np.random.Generator):
     """Fold all combinations in one graph, then each element alone, which takes another code path."""
     sides = np.meshgrid(*[near_the_ends(dtype, rng) for x in case.inputs if typed(x)])
     columns = iter([np.ascontiguousarray(side.ravel()[:4096]) for side in sides])
@@ -94,7 +94,7 @@ FLOATING = [
 
 
 @pytest.mark.parametrize(("case", "dtype"), FLOATING, ids=[f"{c.id}-{d}" for c, d in FLOATING])
-def test_nan_inf_and_signed_zero_constants(case: Case, dtype: str):
+def test_folded_nan_inf_and_signed_zeros_give_same_results_as_feeds(case: Case, dtype: str):
     sides = np.meshgrid(*[SPECIAL for x in case.inputs if typed(x)])
     columns = iter([dtypes.array(np.ravel(side), dtype) for side in sides])
     arrays = [next(columns) if typed(x) else np.resize(x.ravel(), sides[0].size) for x in case.inputs]

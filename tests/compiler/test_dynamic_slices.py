@@ -29,7 +29,7 @@ def window(at, sizes):
     return tuple(slice(a % n, a % n + size) for a, n, size in zip(at, CUBE.shape, sizes, strict=True))
 
 
-def test_slice_compiles_once_for_all_starts():
+def test_dynamic_slice_compiles_once_for_all_starts():
     g, x, s, y = windows(2, 1, 3)
     assert y.shape == (2, 1, 3), "the shape must be known when the graph is built"
     for at in ((0, 0, 0), (1, 3, 2), (0, 2, 1), (-2, -1, -3)):
@@ -38,7 +38,7 @@ def test_slice_compiles_once_for_all_starts():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.int64, np.uint8, np.bool_, np.complex64])
-def test_dynamic_slices_of_every_dtype(dtype):
+def test_dynamic_slices_match_numpy_in_every_dtype(dtype):
     data = (CUBE[:, :, 0] + (2**40 if dtype == np.int64 else 0)).astype(dtype)
     g = mg.Graph()
     x, s = g.placeholder((3, 4), np.dtype(dtype).name), g.placeholder((2,), mg.int64)
@@ -51,7 +51,7 @@ def test_dynamic_slices_of_every_dtype(dtype):
     np.testing.assert_array_equal(np.asarray(found[z]).view(dtype), wanted)
 
 
-def test_squeezed_axes_and_starts_of_any_integer_dtype():
+def test_dynamic_slice_accepts_integer_starts_and_squeezes_axes():
     for dtype in (mg.int8, mg.uint8, mg.int16, mg.int32, mg.uint32, mg.int64):
         g = mg.Graph()
         x, s = g.placeholder((3, 4, 5)), g.placeholder((3,), dtype)
@@ -60,7 +60,7 @@ def test_squeezed_axes_and_starts_of_any_integer_dtype():
         assert found.tolist() == CUBE[2, 1:3, 3].tolist()
 
 
-def test_slice_update_changes_only_its_window():
+def test_slice_update_changes_only_the_selected_window():
     g = mg.Graph()
     x, u, s = g.placeholder((3, 4, 5)), g.placeholder((1, 4, 2)), g.placeholder((3,), mg.int32)
     y = g.slice_update_data(x, u, s, sizes=(1, 4, 2))
@@ -76,7 +76,7 @@ def test_slice_update_changes_only_its_window():
         g.slice_update_data(x, u, s, sizes=(1, 4, 3))
 
 
-def test_gradients_of_dynamic_slices():
+def test_dynamic_slice_gradients_match_numpy():
     g = mg.Graph()
     x, u, s = g.placeholder((3, 4, 5)), g.placeholder((2, 1, 3)), g.placeholder((3,), mg.int32)
     part = g.slice(x, s, sizes=(2, 1, 3))
@@ -99,7 +99,7 @@ def test_gradients_of_dynamic_slices():
     np.testing.assert_array_equal(g.run({u: update, s: starts(1, 2, 0)}, incoming).numpy(), wanted)
 
 
-def test_loop_counter_as_slice_start():
+def test_loop_counter_can_be_slice_start():
     """Rows are read one after the other and written in reverse order."""
     g = mg.Graph()
     x = g.placeholder((5, 2))
@@ -116,7 +116,7 @@ def test_loop_counter_as_slice_start():
     np.testing.assert_allclose(g.run({x: data}, d).numpy(), 8 * data)
 
 
-def test_roll_by_concatenation_and_dynamic_slice():
+def test_roll_by_concatenation_and_dynamic_slice_matches_numpy():
     g = mg.Graph()
     x, shift = g.placeholder((7,)), g.placeholder((1,), mg.int32)
     rolled = g.slice(g.concat([x, x], 0), g.floor_modulo(-shift, 7), sizes=(7,))
@@ -144,7 +144,7 @@ def test_oversized_slice_and_constant_out_of_range_start_raise():
         g.slice(x, g.placeholder((3,)), sizes=(1, 1, 1))
 
 
-def test_out_of_range_start_aborts_run_without_side_effects():
+def test_out_of_range_slice_start_aborts_run_without_side_effects():
     """Neither an assign created before the slice nor the update itself may take effect."""
     g = mg.Graph()
     v, w = (g.variable(np.zeros((4, 3), np.float32), name=n) for n in "vw")
@@ -162,7 +162,7 @@ def test_out_of_range_start_aborts_run_without_side_effects():
     assert g.variable_value(w).all()
 
 
-def test_clamped_starts_need_no_check():
+def test_clamped_slice_starts_need_no_range_check():
     g = mg.Graph()
     x, s = g.placeholder((3, 4)), g.placeholder((2,), mg.int32)
     for high, checked in (([1, 2], False), ([2, 2], True), ([1, 3], True)):
@@ -174,7 +174,7 @@ def test_clamped_starts_need_no_check():
         np.testing.assert_array_equal(found.numpy(), CUBE[0:2, 1:3, 0])
 
 
-def test_empty_slice_allows_any_start():
+def test_empty_slice_accepts_any_start():
     g, x, s, y = windows(0, 4, 5)
     assert g.run({x: CUBE, s: starts(99, 0, 0)}, y).shape == (0, 4, 5)
 
@@ -182,7 +182,7 @@ def test_empty_slice_allows_any_start():
 # --- ends given as tensors --------------------------------------------------------------------------------------------
 
 
-def test_new_sizes_compile_and_new_starts_do_not():
+def test_slice_recompiles_for_new_sizes_but_not_new_starts():
     g = mg.Graph()
     x, at = g.placeholder((-1, 3), name="x"), g.placeholder((1,), mg.int32)
     zero, all_ = g.constant([0], dtype="int32"), g.constant([3], dtype="int32")
@@ -198,7 +198,7 @@ def test_new_sizes_compile_and_new_starts_do_not():
 
 @pytest.mark.parametrize("mask", [0, 1, 2, 4])
 @pytest.mark.parametrize("strides", [(1, 1, 1), (2, -1, 3), (-2, 3, -1)])
-def test_fed_ranges_match_constant_ranges(strides, mask):
+def test_slices_with_fed_ranges_match_constant_ranges(strides, mask):
     """Compare values and gradients of slices by fed ranges with those of the same constant ranges."""
     rng = np.random.default_rng([3, mask, *np.abs(strides)])
     g = mg.Graph()
@@ -232,7 +232,7 @@ def test_slice_update_with_fed_ends_must_match_update_shape():
         g.run({x: data, u: update, a: starts(5)}, y)
 
 
-def test_band_part_with_fed_bandwidths():
+def test_band_part_with_fed_bandwidths_matches_numpy():
     g = mg.Graph()
     x, low, high = g.placeholder((2, 4, 5)), g.placeholder((), mg.int32), g.placeholder((1,), mg.int64)
     y = g.band_part(x, low, high)

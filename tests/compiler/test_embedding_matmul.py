@@ -64,14 +64,14 @@ def compare(model, i, tolerance=3e-5):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("dtype", [np.float32, np.float64] if device.has("float64") else [np.float32])
 @pytest.mark.parametrize(("shape", "turned"), [(SHAPE, None), (SHAPE, (1, 0, 2)), ((6, 5, 6), (1, 2, 0, 3))])
-def test_table_is_multiplied_instead_of_looked_up_rows(dtype, shape, turned):
+def test_embedding_matmul_multiplies_table_instead_of_gathered_rows(dtype, shape, turned):
     """No matmul may have as many rows as there are lookups, or sum over them."""
     text = compare(Model(dtype, shape, turned=turned), indices(shape), 3e-5 if dtype is np.float32 else 1e-13)
     assert steps_of(text) == [ROWS, RESULTS, WIDTH] == sorted({ROWS, RESULTS, WIDTH}), text
     assert f"[180,{WIDTH}]" not in text and f"[6,30,{WIDTH}]" not in text, text
 
 
-def test_table_with_many_rows_is_not_multiplied():
+def test_embedding_matmul_with_large_table_is_not_rewritten():
     """Tables with as many rows as lookups, or with rows too short for a benefit, are left alone."""
     text = compare(Model(rows=180), indices(rows=180))
     assert "gather_gradient(%matrix" in text or "[180,48]" in text
@@ -95,7 +95,7 @@ def test_non_finite_unused_table_row_does_not_affect_gradients(value):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
-def test_non_finite_used_table_row_propagates_as_in_plain_program(value):
+def test_non_finite_used_table_row_propagates_as_without_rewrite(value):
     table, i = numbers((ROWS, WIDTH)), indices()
     table[4, 7] = value
     model = Model(table=table)
@@ -104,7 +104,7 @@ def test_non_finite_used_table_row_propagates_as_in_plain_program(value):
         np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
 
 
-def test_program_with_zero_fill_lookups_is_unchanged():
+def test_program_with_zero_fill_lookups_is_not_rewritten():
     """An out-of-range lookup gives zeros, which become NaN times an infinite weight. No row of the product would have
     it.
     """
@@ -118,7 +118,7 @@ def test_program_with_zero_fill_lookups_is_unchanged():
         np.testing.assert_allclose(a, b, rtol=3e-5, atol=3e-4)
 
 
-def test_clipped_and_constant_indices():
+def test_embedding_matmul_with_clipped_or_constant_indices_is_rewritten():
     i = indices()
     i[0, :4] = [-1, ROWS, 2**31 - 1, -(2**31)]
     assert 180 not in steps_of(compare(Model(out_of_range="clip"), i))
@@ -132,7 +132,7 @@ def test_clipped_and_constant_indices():
     np.testing.assert_allclose(executable.run([])[0].numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_invalid_index_raises_and_leaves_variables_unchanged():
+def test_invalid_embedding_index_raises_and_leaves_variables_unchanged():
     model = Model()
     assigned = model.g.assign(model.table, model.table - 0.1 * model.targets[1])
     i = indices()
@@ -144,7 +144,7 @@ def test_invalid_index_raises_and_leaves_variables_unchanged():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_gradients_are_not_rewritten(dtype):
+def test_half_precision_embedding_gradients_are_not_rewritten(dtype):
     """Rows of the product are exact, but rewritten gradient sums would be rounded once more, so they are left alone."""
     g = mg.Graph()
     table, w = (g.cast(g.variable(numbers(s, seed=k)), dtype) for s, k in (((ROWS, WIDTH), 1), ((WIDTH, RESULTS), 3)))
@@ -164,7 +164,7 @@ def test_half_precision_gradients_are_not_rewritten(dtype):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("layer", [mg.nn.LSTM, mg.nn.GRU, mg.nn.RNN])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_recurrent_layers_after_embedding(layer, bidirectional):
+def test_recurrent_layers_after_embedding_are_rewritten(layer, bidirectional):
     g = mg.Graph()
     embedding, recurrent = mg.nn.Embedding(ROWS, 64), layer(24, bidirectional=bidirectional)
     i = g.placeholder((5, 40), mg.int32)
@@ -183,7 +183,7 @@ def test_recurrent_layers_after_embedding(layer, bidirectional):
     assert "float32[200,64]" not in text and "float32[40,5,64]" not in text and "float32[5,40,64]" not in text, text
 
 
-def test_second_derivative_matches_finite_differences():
+def test_embedding_matmul_second_derivative_matches_finite_differences():
     """Compare the gradient of a gradient with finite differences."""
     g = mg.Graph()
     table, w = g.variable(numbers((ROWS, WIDTH), np.float64)), g.variable(numbers((WIDTH, 3), np.float64, 3))

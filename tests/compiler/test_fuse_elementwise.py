@@ -30,7 +30,7 @@ def gated(g: mg.Graph):
     return dict.fromkeys((x, w, gate, up), (64, 64)), [gradient @ w], []
 
 
-def test_value_with_several_users_is_fused_with_them():
+def test_value_with_several_users_is_fused_into_one_kernel():
     (region,) = regions(gated)
     assert region.count("sigmoid") == 1 and region.count("multiplication") == 4
 
@@ -41,7 +41,7 @@ def siblings(g: mg.Graph):
     return dict.fromkeys((x, w, a, b), (64, 64)), [(y * a) @ w, (y * b) @ w], []
 
 
-def test_operations_on_the_same_tensor_are_fused():
+def test_independent_operations_on_same_tensor_are_fused():
     assert regions(siblings) == ["multiplication multiplication"]
 
 
@@ -52,7 +52,7 @@ def apart(g: mg.Graph):
     return dict.fromkeys((x, w), (64, 64)), [g.cos(x) * (first @ w)], []
 
 
-def test_dependent_operations_form_separate_kernels():
+def test_dependent_pairs_with_separate_inputs_form_separate_kernels():
     found = regions(apart)
     assert sorted(len(region.split()) for region in found) == [2, 2], found
 
@@ -69,13 +69,13 @@ def full(g: mg.Graph):
     return dict.fromkeys((x, gate), (64, 64)), [y * s * (1.0 - s)], []
 
 
-def test_operations_after_full_kernel_are_fused_together():
+def test_operations_exceeding_kernel_limit_form_a_second_kernel():
     found = regions(full)
     assert len(found) == 2 and found[0].split() == ["sin"] * 48, found
     assert found[1].split().count("sigmoid") == 1 and len(found[1].split()) == 4, found
 
 
-def test_each_optimizer_update_is_one_kernel():
+def test_each_optimizer_update_is_one_fused_kernel():
     """Three layers, whose gradients are ready at different times, and Adam with six tensors per variable."""
 
     def program(g: mg.Graph):
@@ -97,7 +97,7 @@ def test_each_optimizer_update_is_one_kernel():
 
 
 @pytest.mark.parametrize("program", [gated, siblings, apart, full])
-def test_fused_kernels_do_not_change_results(program):
+def test_elementwise_fusion_does_not_change_results(program):
     def results(**options) -> list[np.ndarray]:
         g = mg.Graph()
         types, targets, _ = program(g)

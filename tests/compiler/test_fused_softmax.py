@@ -39,7 +39,7 @@ def test_softmax_gradient_reuses_forward_result(shape, axis):
     beside_plain(g, feeds, targets)
 
 
-def test_softmax_over_another_axis_is_not_reused():
+def test_softmax_gradient_does_not_reuse_result_of_another_axis():
     g = mg.Graph()
     x, start = g.placeholder((4, 6)), g.placeholder((4, 6))
     other = g.gradients(g.softmax(x, 0), [x], start=start)[x]  # the softmax over axis 0 itself is not a target
@@ -58,7 +58,7 @@ def losses(g, x, numbers, axis, reduction, **labels):
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 @pytest.mark.parametrize(("shape", "axis"), [((6, 20), -1), ((300, 5), 1), ((3, 9, 4), 1), ((2, 6000), 1)])
-def test_one_hot_labels_are_not_materialized(shape, axis, reduction, dtype):
+def test_cross_entropy_does_not_materialize_one_hot_labels(shape, axis, reduction, dtype):
     g, rng = mg.Graph(), np.random.default_rng(1)
     x = g.placeholder(shape)
     fewer = [n for i, n in enumerate(shape) if i != axis % len(shape)]
@@ -78,7 +78,7 @@ def test_one_hot_labels_are_not_materialized(shape, axis, reduction, dtype):
     np.testing.assert_allclose(found[0], wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_out_of_range_class_index_acts_as_missing_label():
+def test_fused_cross_entropy_ignores_out_of_range_class_index():
     g = mg.Graph()
     x, numbers = g.placeholder((3, 4)), g.placeholder((3,), mg.int32)
     targets = losses(g, x, numbers, -1, "none")
@@ -89,7 +89,7 @@ def test_out_of_range_class_index_acts_as_missing_label():
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("place", [0, 2])
-def test_infinite_and_nan_logits_match_unfused_results(bad, place):
+def test_fused_cross_entropy_of_non_finite_logits_matches_unfused(bad, place):
     """A class with a logit of -inf must not contribute; any other non-finite logit may affect only its own row."""
     g = mg.Graph()
     x, numbers = g.placeholder((3, 5)), g.placeholder((3,), mg.int32)
@@ -101,7 +101,7 @@ def test_infinite_and_nan_logits_match_unfused_results(bad, place):
 
 
 @pytest.mark.parametrize("labels", [{"on_value": 0.9, "off_value": 0.1}, {"on_value": 1, "off_value": 0.1}])
-def test_smoothed_one_hot_labels_are_materialized(labels):
+def test_cross_entropy_with_smoothed_labels_is_not_fused(labels):
     g = mg.Graph()
     x, numbers = g.placeholder((3, 4)), g.placeholder((3,), mg.int32)
     targets = losses(g, x, numbers, -1, "mean", **labels)
@@ -109,7 +109,7 @@ def test_smoothed_one_hot_labels_are_materialized(labels):
     assert "class_cross_entropy" not in kinds(g, feeds, targets)
 
 
-def test_out_of_range_class_index_raises_if_requested():
+def test_fused_cross_entropy_raises_for_out_of_range_index_on_request():
     g = mg.Graph()
     x, numbers = g.placeholder((2, 4)), g.placeholder((2,), mg.int32)
     loss = losses(g, x, numbers, -1, "mean", out_of_range="error")

@@ -83,7 +83,7 @@ def test_batch_normalization_folds_into_convolution(way):
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ("float16", "bfloat16") if has(dtype)])
 @pytest.mark.parametrize("goes_back", [True, False])
-def test_batch_normalization_folds_under_autocast(dtype: str, goes_back: bool):
+def test_batch_normalization_under_autocast_folds_into_convolution(dtype: str, goes_back: bool):
     """The normalization is folded if its result is cast back to half precision, and stays in float32 otherwise."""
     g = mg.Graph()
     x = g.placeholder((-1, 7, 7, 3), name="x")
@@ -167,7 +167,7 @@ def test_batch_normalization_folds_into_linear_operation(kind: str):
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ("float64", "float16", "bfloat16") if has(dtype)])
-def test_scale_folds_in_other_dtypes(dtype: str):
+def test_constant_scale_folds_into_matmul_in_every_dtype(dtype: str):
     g = mg.Graph()
     x = g.placeholder((4, 3), dtype, name="x")
     w, gamma = g.variable(numbers(3, CHANNELS), dtype), g.variable(numbers(CHANNELS, seed=2), dtype)
@@ -188,7 +188,7 @@ def unfolded(make) -> tuple[mg.Model, mg.Model]:
     return model, model.optimize_for_inference()
 
 
-def test_scales_that_cannot_be_folded_are_kept():
+def test_unfoldable_scales_are_kept():
     scale = numbers(CHANNELS, seed=1)
     along_rows = unfolded(lambda g, y: {"y": y * g.constant(numbers(3, 1, seed=1))})
     used_twice = unfolded(lambda g, y: {"y": y * g.constant(scale) + g.relu(y)})
@@ -225,7 +225,7 @@ def trained() -> tuple[mg.Trainer, np.ndarray]:
     return trainer, x
 
 
-def test_trained_model_is_optimized_for_inference():
+def test_optimized_trained_model_has_no_training_operations():
     trainer, x = trained()
     expected = trainer.predict(x)
     model = trainer.optimize_for_inference()
@@ -241,7 +241,7 @@ def test_trained_model_is_optimized_for_inference():
     )
 
 
-def test_training_branches_are_resolved():
+def test_inference_optimization_removes_training_branches():
     """Moving averages are assigned inside `if_` on a placeholder, as in Apple's samples."""
     g = mg.Graph()
     x, is_training = g.placeholder((-1, 8, 8, 1), name="x"), g.placeholder((), mg.bool_, name="is_training")
@@ -257,7 +257,7 @@ def test_training_branches_are_resolved():
     np.testing.assert_allclose(optimized(images).numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_dropout_outside_a_branch_is_removed():
+def test_inference_optimization_removes_dropout():
     g = mg.Graph()
     x = g.placeholder((-1, 4), name="x")
     model = mg.Model(g, {"x": x}, {"y": g.dropout(x, 0.5) * 2.0})
@@ -266,7 +266,7 @@ def test_dropout_outside_a_branch_is_removed():
     np.testing.assert_array_equal(optimized(np.ones((3, 4), np.float32)).numpy(), np.full((3, 4), 2.0))
 
 
-def test_assigned_variable_stays_a_variable():
+def test_inference_optimization_keeps_assigned_variables():
     g = mg.Graph()
     x = g.placeholder((), name="x")
     total, step = g.variable(10.0, name="total"), g.variable(2.0, name="step")
@@ -282,7 +282,7 @@ def test_assigned_variable_stays_a_variable():
     assert model(np.float32(0)).item() == 12, "the original model must be independent of the copy"
 
 
-def test_large_constants_are_folded():
+def test_operations_on_large_constants_are_folded():
     g = mg.Graph()
     x = g.placeholder((-1, 300), name="x")
     w = g.square(g.transpose(g.variable(numbers(400, 300)), (1, 0)))
@@ -303,7 +303,7 @@ def test_slices_of_large_constants_are_folded():
     np.testing.assert_allclose(found, fed @ w[:, [*range(150, 400), *range(150)]], rtol=1e-4, atol=1e-4)
 
 
-def test_quantized_weights_stay_integers():
+def test_inference_optimization_keeps_weights_quantized():
     g = mg.Graph()
     x = g.placeholder((-1, 4), name="x")
     w = g.dequantize(g.quantize(g.variable(numbers(4, 3)), 0.05), 0.05)
@@ -312,7 +312,7 @@ def test_quantized_weights_stay_integers():
     assert "int8[4,3]" in str(optimized.graph)
 
 
-def test_int32_biases_are_dequantized():
+def test_inference_optimization_dequantizes_int32_biases():
     """ONNX Runtime's quantizer stores biases as int32 with a scale per channel; integer kernels then absorb them."""
     g = mg.Graph()
     x = g.placeholder((-1, 4), name="x")
@@ -331,7 +331,7 @@ def test_optimized_model_round_trips_through_file(tmp_path):
     assert list(loaded.inputs) == ["inputs"] and list(loaded.outputs) == ["outputs"]
 
 
-def test_dynamic_dimensions_stay_dynamic():
+def test_inference_optimization_keeps_dimensions_dynamic():
     g = mg.Graph()
     x = g.placeholder((-1, -1, -1, 3), name="x")
     y = as_normalization(g, g.convolution2d(x, g.variable(numbers(3, 3, 3, CHANNELS))))
@@ -342,7 +342,7 @@ def test_dynamic_dimensions_stay_dynamic():
         same_results(model, optimized, numbers(*shape))
 
 
-def test_onnx_batch_normalization_is_folded():
+def test_batch_normalization_of_onnx_model_folds_into_convolution():
     onnx = pytest.importorskip("onnx")
     o = onnx.helper
     arrays = {"w": numbers(4, 3, 3, 3), "scale": numbers(4, seed=1), "bias": numbers(4, seed=2),
@@ -404,7 +404,7 @@ def test_constant_weights_are_packed_once_for_all_batch_sizes():
     np.testing.assert_allclose(first.run([images[:1]])[0].numpy(), expected[:1], rtol=1e-4, atol=1e-3)
 
 
-def test_packed_weights_are_not_reused_for_other_models():
+def test_packed_weights_are_not_reused_for_another_model():
     """A new model may get the memory of a deleted one; it must not use the weights packed for the old one."""
     for seed in range(20):
         g = mg.Graph()
@@ -441,7 +441,7 @@ MOVING_ROWS = {
 
 
 @pytest.mark.parametrize("between", MOVING_ROWS.values(), ids=MOVING_ROWS)
-def test_matmul_of_embeddings_becomes_a_lookup(between):
+def test_matmul_after_embedding_becomes_a_gather(between):
     model = lookups(between)
     optimized = model.optimize_for_inference()
     assert not kinds(optimized)["matrix_multiplication"] and kinds(optimized)["gather"] == 1
@@ -452,7 +452,7 @@ def require_text(graph: mg.Graph, golden: str) -> None:
     assert str(graph).strip() == textwrap.dedent(golden).strip()
 
 
-def test_program_text_of_folded_embedding_matmul():
+def test_folded_embedding_matmul_has_expected_program_text():
     """Both constants are replaced by a table that contains the products: 1 · 1 + 2 · 0.5 = 2, 1 · 0 - 2 · 1 = -2, and
     so on.
     """
@@ -490,7 +490,7 @@ def test_program_text_of_folded_embedding_matmul():
     )
 
 
-def test_out_of_range_indices_still_give_zeros():
+def test_out_of_range_indices_return_zeros_after_folding():
     model = lookups()
     optimized, outside = model.optimize_for_inference(), np.int32([[0, CHARACTERS, -CHARACTERS - 1, 5], [1, 2, 3, 4]])
     same_results(model, optimized, outside)
@@ -509,14 +509,14 @@ STAYING = {
 
 
 @pytest.mark.parametrize("make", STAYING.values(), ids=STAYING)
-def test_other_embedding_matmuls_are_kept(make):
+def test_unfoldable_embedding_matmuls_are_kept(make):
     model = make()
     optimized = model.optimize_for_inference()
     assert kinds(optimized)["matrix_multiplication"] == 1
     same_results(model, optimized, INDICES)
 
 
-def test_assigned_embedding_table_is_kept():
+def test_assigned_embedding_table_is_not_folded():
     g = mg.Graph()
     i, table = g.placeholder((4,), "int32", name="i"), g.variable(numbers(*TABLE))
     y = g.gather(table, i) @ g.variable(numbers(*WEIGHTS, seed=1))
@@ -533,7 +533,7 @@ RECURRENT = {"lstm", "gru", "single_gate_rnn"}
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("layer", [mg.nn.LSTM, mg.nn.GRU, mg.nn.RNN])
-def test_recurrent_layer_input_products_become_a_lookup(layer, batch_first: bool):
+def test_recurrent_input_matmuls_after_embedding_become_a_gather(layer, batch_first: bool):
     g, hidden = mg.Graph(), 3
     i = g.placeholder((2, 4), "int32", name="i")
     embedding, recurrent = mg.nn.Embedding(CHARACTERS, EMBEDDED), layer(hidden, batch_first=batch_first)
@@ -544,7 +544,7 @@ def test_recurrent_layer_input_products_become_a_lookup(layer, batch_first: bool
     same_results(model, optimized, INDICES)
 
 
-def test_program_text_of_recurrent_layer_after_embedding():
+def test_recurrent_layer_after_embedding_has_expected_program_text():
     """The table is multiplied by the transposed input weights, and the layer keeps its recurrent weights."""
     g = mg.Graph()
     i = g.placeholder((4, 1), "int32", name="i")
@@ -583,7 +583,7 @@ def test_program_text_of_recurrent_layer_after_embedding():
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ("float64", "float16", "bfloat16") if has(dtype)])
-def test_embedding_matmul_folds_in_other_dtypes(dtype: str):
+def test_embedding_matmul_folds_into_gather_in_every_dtype(dtype: str):
     g = mg.Graph()
     i = g.placeholder((4,), "int32", name="i")
     y = g.gather(g.variable(numbers(*TABLE), dtype), i) @ g.variable(numbers(*WEIGHTS, seed=1), dtype)

@@ -143,7 +143,7 @@ def test_every_form_is_fused(form, dtype):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_fused_forms_match_float64_reference(form, size):
+def test_fused_layer_normalization_matches_float64_reference(form, size):
     wanted = computed(form, np.float64, size, COMPOSITES)
     for options in (None, REFERENCE, COMPOSITES):
         check(computed(form, np.float32, size, options), wanted, 5e-5 if size == "long" else 2e-5)
@@ -153,7 +153,7 @@ def test_fused_forms_match_float64_reference(form, size):
 
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
 @pytest.mark.parametrize("form", [plain, bare, before_a_sum], ids=lambda form: form.__name__)
-def test_half_precision_forms_match_float64_reference(form, half):
+def test_half_precision_layer_normalization_matches_float64_reference(form, half):
     """Data are stored in half precision but computed in float32: within one or two roundings of float64."""
     seen = {}
     options = mg.CompilationDescriptor(observe=seen.__setitem__)
@@ -165,7 +165,7 @@ def test_half_precision_forms_match_float64_reference(form, half):
     check(found, wanted, 0.03 if half == "bfloat16" else 0.004)
 
 
-def test_gradient_kernel_absorbs_residual_and_sums():
+def test_layer_norm_gradient_kernel_absorbs_residual_and_sums():
     seen = {}
     computed(before_a_sum, np.float32, "tokens", mg.CompilationDescriptor(observe=seen.__setitem__))
     gradient = next(line for line in seen["normalize"].splitlines() if "fused_layer_normalization_gradient" in line)
@@ -173,7 +173,7 @@ def test_gradient_kernel_absorbs_residual_and_sums():
 
 
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
-def test_half_precision_cast_to_float64_is_computed_in_float64(half):
+def test_normalization_of_half_precision_cast_to_float64_uses_float64(half):
     x = np.random.default_rng(4).standard_normal((7, 40)).astype(half)
     g = mg.Graph()
     p = g.placeholder(x.shape, half)
@@ -185,7 +185,7 @@ def test_half_precision_cast_to_float64_is_computed_in_float64(half):
 
 
 @pytest.mark.parametrize("mean", [1e3, -3e4])
-def test_large_mean_does_not_degrade_variance(mean):
+def test_large_mean_does_not_degrade_layer_norm_variance(mean):
     x = (np.random.default_rng(1).standard_normal((20, 1000)) + mean).astype(np.float32)
     g = mg.Graph()
     p = g.placeholder(x.shape)
@@ -217,7 +217,7 @@ def test_non_finite_element_affects_only_its_row(bad, place):
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (4, 0), (0, 3, 5)])
-def test_layer_normalization_of_empty_tensor(shape):
+def test_layer_normalization_of_empty_tensor_keeps_its_shape(shape):
     g = mg.Graph()
     p = g.placeholder(shape)
     y = g.normalization(p, g.mean(p, -1), g.variance(p, axes=-1))
@@ -238,5 +238,5 @@ def test_results_do_not_depend_on_thread_count():
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

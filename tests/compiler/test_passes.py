@@ -31,7 +31,7 @@ def alone(program: Program, name: str) -> str:
     return seen[name]
 
 
-def test_pipeline_runs_passes_in_order():
+def test_compiler_runs_its_passes_in_documented_order():
     seen = observed(lambda g: ({}, [g.constant(1.0, name="one")], []))
     device = [name for name in PASSES if name != "quantize" or has_integer_kernels()]
     assert list(seen) == ["specialize", *device]
@@ -44,7 +44,7 @@ def sizes(g: mg.Graph):
     return {x: (3, 2)}, [rows], []
 
 
-def test_specialize_inserts_feed_types():
+def test_specialize_pass_inserts_shapes_and_dtypes_of_feeds():
     check(
         observed(sizes)["specialize"],
         """
@@ -69,7 +69,7 @@ def unneeded(g: mg.Graph):
     return {x: (2,), p: ()}, g.if_(p, branch, lambda: g.tan(x, name="else"), name="choice"), []
 
 
-def test_prune_removes_unused_operations():
+def test_prune_pass_removes_unused_operations():
     text = alone(unneeded, "prune")
     assert "never_used" not in text and "outside" not in text
     assert re.search(r"%kept = assign\(%v, %x\)", text) and "%used = cos(%x)" in text
@@ -81,7 +81,7 @@ def known_beforehand(g: mg.Graph):
     return {x: (2,)}, [g.negative(y, name="y")], []
 
 
-def test_prune_resolves_constant_branch():
+def test_prune_pass_replaces_if_with_constant_predicate():
     check(
         alone(known_beforehand, "prune"),
         """
@@ -104,7 +104,7 @@ def channels_second(g: mg.Graph):
     return {x: (1, 1, 4, 4), b: (1, 2, 1, 1)}, [g.mean(p, [2, 3], name="m"), r], []
 
 
-def test_channels_last_from_first_convolution_to_targets():
+def test_channels_last_pass_converts_from_first_convolution_to_targets():
     check(
         observed(channels_second)["channels_last"],
         """
@@ -136,7 +136,7 @@ def channels_last_before(g: mg.Graph):
     return feeds, [g.reduction_sum(g.multiplication(u, c, name="m"), [0, 2, 3], name="s")], []
 
 
-def test_channels_last_reuses_input_of_transpose():
+def test_channels_last_pass_reuses_input_of_existing_transpose():
     text = observed(channels_last_before)["channels_last"]
     assert "%u = multiplication(%kept" in text
     assert "%m = multiplication(%u, %c) : float32[1,4,4,2]" in text
@@ -154,7 +154,7 @@ def normalized(g: mg.Graph):
     return {x: (6, 8), r: (6, 8), gamma: (8,), beta: (8,)}, [y, d[x], d[r]], []
 
 
-def test_normalize_with_residual():
+def test_normalize_pass_fuses_residual_addition():
     check(
         alone(normalized, "normalize"),
         """
@@ -180,7 +180,7 @@ def normalized_only(g: mg.Graph):
     return {x: (6, 8), g_y: (6, 8)}, [y, g.gradients(y, [x], start=g_y)[x]], []
 
 
-def test_normalize_recomputes_relu_mask():
+def test_normalize_pass_recomputes_relu_mask():
     check(
         alone(normalized_only, "normalize"),
         """
@@ -220,7 +220,7 @@ def lookups(g: mg.Graph):
     return {table: (5, 2), ids: (3,), labels: (2,)}, [again, clipped, hot], [update]
 
 
-def test_indices_adds_shared_checks_before_side_effects():
+def test_indices_pass_adds_shared_checks_before_side_effects():
     text = alone(lookups, "indices")
     operations = re.findall(r"^  (?:%\w+ = )?(\w+)\((.*?)\)", text, re.MULTILINE)
     kinds = [kind for kind, _ in operations]
@@ -235,7 +235,7 @@ def test_indices_adds_shared_checks_before_side_effects():
     assert re.search(r"%clamp = clamp\(%i, %\w+, %\w+\)", text) and "%clipped = gather(%t, %clamp)" in text
 
 
-def test_expand_replaces_composite_operations():
+def test_expand_pass_replaces_composite_operations():
     check(
         alone(moments, "expand"),
         """
@@ -255,7 +255,7 @@ def constants(g: mg.Graph):
     return {x: (2,)}, [g.addition(doubled, x, name="y")], []
 
 
-def test_fold_evaluates_constants():
+def test_fold_pass_evaluates_constant_operations():
     check(
         alone(constants, "fold"),
         """
@@ -276,7 +276,7 @@ def redundant(g: mg.Graph):
     return {x: (2,)}, [g.multiplication(g.read(v, name="r"), x, name="z")], [update]
 
 
-def test_simplify_merges_and_removes_operations():
+def test_simplify_pass_merges_and_removes_operations():
     check(
         alone(redundant, "simplify"),
         """
@@ -298,7 +298,7 @@ def decided(g: mg.Graph):
     return {x: (3,)}, g.if_(true, lambda: g.sin(x, name="s"), lambda: g.cos(x, name="c"), name="choice"), []
 
 
-def test_simplify_resolves_known_values():
+def test_simplify_pass_evaluates_conditions_with_known_result():
     check(
         alone(decided, "simplify"),
         """
@@ -310,7 +310,7 @@ def test_simplify_resolves_known_values():
     )
 
 
-def test_quantize_creates_one_integer_operation():
+def test_quantize_pass_creates_one_integer_operation():
     text = alone(integers, "quantize") if has_integer_kernels() else ""
     if not text:
         pytest.skip("this processor has no int8 dot product")
@@ -337,7 +337,7 @@ def sequence(g: mg.Graph):
     return {x: (3, 20, 2)}, [last, loss, *g.gradients(loss, [x, *parameters]).values()], []
 
 
-def test_simplify_turns_strided_convolution_into_reshape_and_moves_slices():
+def test_simplify_pass_replaces_strided_convolution_with_reshape():
     text = observed(sequence)["simplify"]
     assert "convolution2d" not in text, "non-overlapping windows must become rows of a matrix"
     assert text.count(" transpose(") - text.count("permutation=[1,0]}") == 2, (
@@ -354,7 +354,7 @@ def one_step(g: mg.Graph):
     return {x: (1, 2, 5), h: (1, 2, 6), c: (1, 2, 6)}, [y, state, cell], []
 
 
-def test_single_lstm_step_with_small_batch_is_one_kernel():
+def test_single_lstm_step_with_small_batch_compiles_to_one_kernel():
     text = observed(one_step)["fuse_elementwise"]
     assert "matrix_multiplication" not in text and "has_input_weight=true" in text
 
@@ -366,7 +366,7 @@ def scaled(g: mg.Graph):
     return {x: (1, 2)}, [g.addition(y, g.constant([8.0, 8.0]), name="a")], []
 
 
-def test_absorb_folds_scales_and_shifts():
+def test_absorb_pass_folds_scales_and_shifts_into_weights():
     check(
         alone(scaled, "absorb"),
         """
@@ -387,7 +387,7 @@ def branches(g: mg.Graph):
     return {x: (4, 3), y: (4, 3), v: (3, 2), w: (3, 2), b: (2,)}, [g.relu((x @ v + b) + (y @ w + b), name="z")], []
 
 
-def test_fuse_absorbs_sum_of_two_matmuls_into_one_of_them():
+def test_fuse_pass_absorbs_sum_of_two_matmuls_into_one_matmul():
     text = alone(branches, "fuse")
     assert text.count("fused_matrix_multiplication(") == 2 and " addition(" not in text and "%relu" not in text
     assert re.search(r"%z = .*%b, %addition.*has_bias=true, has_residual=true", text), text
@@ -400,7 +400,7 @@ def dense(g: mg.Graph):
     return {x: (4, 3), r: (4, 2), w: (3, 2), b: (2,)}, [g.relu(product + b + r, name="y")], []
 
 
-def test_fuse_matmul_bias_and_activation():
+def test_fuse_pass_absorbs_bias_and_activation_into_matmul():
     check(
         alone(dense, "fuse"),
         """
@@ -421,7 +421,7 @@ def convolution(g: mg.Graph):
     return {x: (1, 4, 4, 2), w: (3, 3, 2, 5)}, [g.relu(y, name="y")], []
 
 
-def test_fuse_convolution_bias_and_activation():
+def test_fuse_pass_absorbs_bias_and_activation_into_convolution():
     check(
         alone(convolution, "fuse"),
         """
@@ -434,7 +434,7 @@ def test_fuse_convolution_bias_and_activation():
     )
 
 
-def test_fuse_keeps_convolution_with_other_users():
+def test_fuse_pass_keeps_convolution_with_other_users():
     def program(g: mg.Graph):
         feeds, (y,), _ = convolution(g)
         return feeds, [y, g.find("c").outputs[0]], []
@@ -448,7 +448,7 @@ def wave(g: mg.Graph):
     return {x: (64, 32)}, [g.reduction_sum(g.square(g.sin(x, name="s"), name="q"), axes=1, name="y")], []
 
 
-def test_fuse_elementwise_ends_kernel_with_reduction():
+def test_fuse_elementwise_pass_ends_kernel_with_reduction():
     check(
         alone(wave, "fuse_elementwise"),
         """
@@ -471,7 +471,7 @@ def sums(g: mg.Graph):
     return {x: (256, 256)}, [g.reduction_sum(a, name="s"), g.reduction_sum(b, name="t")], []
 
 
-def test_schedule_runs_memory_releasing_operations_early():
+def test_schedule_pass_runs_memory_releasing_operations_early():
     check(
         alone(sums, "schedule"),
         """
@@ -505,7 +505,7 @@ def large_adam(g: mg.Graph):
 
 
 @pytest.mark.parametrize("program", [large_layers, large_adam], ids=lambda program: program.__name__)
-def test_schedule_lets_gradients_share_memory(program: Program):
+def test_schedule_pass_reduces_memory_of_gradients(program: Program):
     def arena(*disabled: str) -> int:
         g = mg.Graph()
         types, targets, operations = program(g)
@@ -563,7 +563,7 @@ ALL = [
 
 @pytest.mark.parametrize("reference", [False, True])
 @pytest.mark.parametrize("program", [large_layers, large_adam], ids=lambda program: program.__name__)
-def test_schedule_keeps_results_bitwise_equal(program: Program, reference: bool):
+def test_schedule_pass_keeps_results_bitwise_equal(program: Program, reference: bool):
     """Adam divides gradients by their magnitude, which amplifies rounding differences, but reordering must not cause
     any.
     """
@@ -572,7 +572,7 @@ def test_schedule_keeps_results_bitwise_equal(program: Program, reference: bool)
 
 
 @pytest.mark.parametrize("program", ALL, ids=lambda program: program.__name__)
-def test_disabled_passes_do_not_change_results(program: Program):
+def test_disabling_optional_passes_does_not_change_results(program: Program):
     wanted = results_without(program, (), reference=True)
     for disabled in ((), *((name,) for name in OPTIONAL), tuple(OPTIONAL)):
         found = results_without(program, disabled)
@@ -580,7 +580,7 @@ def test_disabled_passes_do_not_change_results(program: Program):
             np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5, err_msg=f"without {disabled}")
 
 
-def test_optimized_training_step_has_few_operations():
+def test_optimized_training_step_has_only_fused_operations():
     """The step must contain no composite operation, no unfused element-wise chain, and no weight conversion on every
     run.
     """

@@ -61,7 +61,7 @@ def test_rotary_embedding_and_gradient_are_fused(shape, angles, split):
 
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("order", [(0, 2, 1, 3), (1, 2, 0, 3), (2, 1, 0, 3)])
-def test_transpose_of_heads_is_fused(order, split):
+def test_rotary_embedding_fuses_transpose_of_heads(order, split):
     """Attention computes the features of all heads together, then moves the head axis before the positions."""
     g, stored = mg.Graph(), (2, 7, 3, 16)
     shape = tuple(stored[axis] for axis in order)
@@ -80,7 +80,7 @@ def test_transpose_of_heads_is_fused(order, split):
     assert compiled(g, feeds, [y, gradient]) == 2
 
 
-def test_transpose_of_features_is_not_fused():
+def test_rotary_embedding_does_not_fuse_transpose_of_features():
     g = mg.Graph()
     x, c, s = g.placeholder((8, 6)), g.placeholder((6, 8)), g.placeholder((6, 8))
     rows = g.transpose(x, (1, 0))
@@ -88,7 +88,7 @@ def test_transpose_of_features_is_not_fused():
                     [rows * c + rotated(g, rows) * s]) == 1  # fmt: skip
 
 
-def test_results_with_other_users_are_kept():
+def test_rotary_embedding_keeps_intermediate_results_with_other_users():
     g = mg.Graph()
     x, c, s, start = (g.placeholder((4, 6, 8)) for _ in range(4))
     h = rotated(g, x)
@@ -112,13 +112,13 @@ LIKE_IT = {
 
 
 @pytest.mark.parametrize("name", LIKE_IT)
-def test_similar_expressions_are_not_fused(name):
+def test_expressions_similar_to_rotary_embedding_are_not_fused(name):
     g = mg.Graph()
     x, c, s = (g.placeholder((6, 8)) for _ in range(3))
     assert compiled(g, dict(zip((x, c, s), numbers(*[(6, 8)] * 3), strict=True)), [LIKE_IT[name](g, x, c, s)]) == 0
 
 
-def test_float64_expression_is_not_fused():
+def test_float64_rotary_embedding_is_not_fused():
     g = mg.Graph()
     x, c, s = (g.placeholder((6, 8), "float64") for _ in range(3))
     y = x * c + rotated(g, x) * s

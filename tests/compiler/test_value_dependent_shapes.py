@@ -27,7 +27,7 @@ def reshaping() -> tuple[mg.Graph, mg.Tensor, mg.Tensor, mg.Tensor]:
     return g, x, s, g.reshape(x * 2, s, name="y")
 
 
-def test_fed_shape_is_read_at_run_time():
+def test_reshape_to_fed_shape_gives_run_time_shape():
     g, x, s, y = reshaping()
     assert y.shape == (-1, -1)
     for sizes in ((2, 3), (6, 1), (2, 3), (-1, 2)):
@@ -47,7 +47,7 @@ def test_consumers_and_gradients_use_run_time_shape():
         np.testing.assert_allclose(found[d].numpy(), np.tile(4 * columns, sizes[0]))
 
 
-def test_repeated_value_dependent_shapes_split_repeatedly():
+def test_shape_depending_on_value_dependent_shape_splits_graph_again():
     g, x, s, y = reshaping()
     rows = g.cast(g.reduction_sum(g.reduction_maximum(y, 1)) / 4, mg.int32)  # (4 + 10) / 4 = 3 for (2, 3)
     z = g.broadcast_to(g.constant([1.0]), g.reshape(rows, (1,)))
@@ -57,7 +57,7 @@ def test_repeated_value_dependent_shapes_split_repeatedly():
 
 
 @pytest.mark.parametrize("dtype", [mg.float32, mg.float64] if device.has("float64") else [mg.float32])
-def test_sizes_scaled_in_floating_point_do_not_split_graph(dtype: mg.DType):
+def test_sizes_scaled_by_constant_floats_do_not_split_graph(dtype: mg.DType):
     """Resizing by factors scales sizes in floating point. The result is known as soon as the shape is."""
     g = mg.Graph()
     x = g.placeholder((-1, 3, -1, -1))
@@ -83,7 +83,7 @@ def test_size_scaled_by_a_fed_float_splits_graph():
     assert g.cache.compiles == 3, "the first part, and the rest for two counts"
 
 
-def test_side_effects_keep_their_order_across_split():
+def test_side_effects_keep_their_order_in_split_graph():
     """A read before the split must see the old value, and a read after it the assigned one, whichever part runs it."""
     g, x, s, y = reshaping()
     v = g.variable(np.zeros(6, np.float32))
@@ -98,7 +98,7 @@ def test_side_effects_keep_their_order_across_split():
     assert found[after].shape == (3, 2) and g.variable_value(v).tolist() == [10] * 6
 
 
-def test_variable_may_determine_a_shape():
+def test_variable_can_determine_a_shape():
     g = mg.Graph()
     x, v = g.placeholder((6,)), g.variable(shape(2, 3))
     y = g.reshape(x, v)
@@ -107,7 +107,7 @@ def test_variable_may_determine_a_shape():
     assert g.run({x: X}, y).shape == (3, 2)
 
 
-def test_branches_may_use_value_dependent_outer_shapes():
+def test_branches_and_loops_accept_outer_value_dependent_shapes():
     g, x, s, _ = reshaping()
     y = g.if_(
         g.constant(True), lambda: g.reduction_sum(g.reshape(x, s), 0), lambda: g.reduction_sum(g.reshape(-x, s), 0)
@@ -140,7 +140,7 @@ def test_preallocated_results_must_match_run_time_shape():
         g.run({x: X, s: shape(3, 2)}, y, results=mg.NDArray((3, 2), mg.int32))
 
 
-def test_asynchronous_run_allocates_result():
+def test_asynchronous_run_allocates_results_of_run_time_shape():
     g, x, s, y = reshaping()
     seen = []
     descriptor = mg.ExecutionDescriptor(completed_handler=lambda results, error: seen.append(results[0].shape))
@@ -159,14 +159,14 @@ def test_encode_requires_preallocated_result():
     np.testing.assert_array_equal(result.numpy(), (X * 2).reshape(2, 3))
 
 
-def test_failed_run_raises_and_next_run_succeeds():
+def test_failed_run_of_split_graph_raises_and_next_run_succeeds():
     g, x, s, y = reshaping()
     with pytest.raises(mg.ShapeError, match=r"\[reshape\] cannot reshape 6 elements to \(4,2\)"):
         g.run({x: X, s: shape(4, 2)}, y)
     assert g.run({x: X, s: shape(3, 2)}, y).shape == (3, 2)
 
 
-def test_number_of_cached_programs_is_bounded():
+def test_number_of_programs_cached_for_run_time_shapes_is_bounded():
     g, x, s, y = reshaping()
     for n in range(1, 40):
         assert g.run({x: np.zeros(n, np.float32), s: shape(n, 1)}, y).shape == (n, 1)
@@ -177,7 +177,7 @@ def test_number_of_cached_programs_is_bounded():
     assert executable.target_types == [(mg.float32, (-1, -1))]
 
 
-def test_threads_share_a_split_executable():
+def test_threads_share_an_executable_of_a_split_graph():
     g, x, s, y = reshaping()
     executable = g.compile({x: (6,), s: (2,)}, [y])
     failures = []
@@ -196,7 +196,7 @@ def test_threads_share_a_split_executable():
     assert not failures
 
 
-def test_convolution_weights_survive_split_and_update():
+def test_convolution_weights_in_split_graph_remain_correct_after_update():
     """Compiling the rest of the graph converts the weights to the kernel's layout; every later run must find them
     there.
     """
