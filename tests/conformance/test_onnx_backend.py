@@ -51,7 +51,7 @@ def test_case(case: Case):
 
 
 @pytest.mark.parametrize("case", [c for c in HELD if c.name not in UNKNOWN], ids=lambda c: c.name)
-def test_case_with_dynamic_dimensions(case: Case):
+def test_onnx_backend_cases_pass_with_dynamic_dimensions(case: Case):
     """The same case with only the ranks of its inputs known."""
     proto = case.proto()
     initialisers = {tensor.name for tensor in proto.graph.initializer}
@@ -62,13 +62,13 @@ def test_case_with_dynamic_dimensions(case: Case):
 
 
 @pytest.mark.parametrize("name", sorted(UNKNOWN))
-def test_exclusion_with_dynamic_dimensions_raises(name: str):
+def test_excluded_cases_with_dynamic_dimensions_raise(name: str):
     with pytest.raises(mg.Error):
-        test_case_with_dynamic_dimensions(Case(name))
+        test_onnx_backend_cases_pass_with_dynamic_dimensions(Case(name))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_packages_of_imported_cases_give_equal_results(kind: str, tmp_path):
+def test_packages_of_imported_onnx_cases_give_equal_results(kind: str, tmp_path):
     """Save each imported model as a package and load it again, except models whose inputs define shapes.
 
     Runs every fifth case; `make conformance` runs all.
@@ -86,12 +86,12 @@ def test_packages_of_imported_cases_give_equal_results(kind: str, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(DIFFERENT))
-def test_exclusion_still_differs(name: str):
+def test_excluded_onnx_case_still_differs(name: str):
     assert differences(Case(name)), "the case passes: remove it from exclusions.py"
 
 
 @pytest.mark.parametrize("name", sorted(MISSING))
-def test_unsupported_case_raises(name: str):
+def test_unsupported_onnx_case_raises(name: str):
     with pytest.raises(mg.UnsupportedError, match=r"\[onnx\]"):
         mg.onnx.load(Case(name).proto())
 

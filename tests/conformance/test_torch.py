@@ -24,12 +24,12 @@ HELD = [name for name in NAMES if name not in OUTPUTS]
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_exported_outputs_match_pytorch(name: str):
+def test_exported_pytorch_outputs_match_eager(name: str):
     assert not output_differences(case(name))
 
 
 @pytest.mark.parametrize("name", [name for name in HELD if case(name).numbered("gradient") and name not in GRADIENTS])
-def test_exported_gradients_match_pytorch(name: str):
+def test_exported_pytorch_gradients_match_eager(name: str):
     assert not gradient_differences(case(name))
 
 
