@@ -39,7 +39,7 @@ def caller(**options) -> tuple[mg.Graph, mg.Executable]:
 
 
 @pytest.mark.parametrize("reference", [False, True])
-def test_call_returns_results_of_executable(reference: bool):
+def test_call_returns_results_of_called_executable(reference: bool):
     _, executable = caller(reference_kernels=reference)
     w = np.ones((3, 2), np.float32)
     for factor in (1, 3):
@@ -48,7 +48,7 @@ def test_call_returns_results_of_executable(reference: bool):
         np.testing.assert_allclose(total.numpy(), 2 * factor * X.sum(1, keepdims=True))
 
 
-def test_calls_in_loops_and_chained_calls():
+def test_calls_work_inside_loops_and_nested_calls():
     inner = mg.Graph()
     a = inner.placeholder(())
     half = inner.compile({a: ()}, [a / 2])
@@ -72,7 +72,7 @@ def counter() -> tuple[mg.Graph, mg.Tensor, mg.Executable]:
 
 
 @VARIABLES
-def test_calls_share_variables_of_called_graph():
+def test_calls_share_variables_of_the_called_graph():
     inner, v, count = counter()
     g = mg.Graph()
     one = g.constant([1.0, 2.0])
@@ -90,7 +90,7 @@ def test_calls_share_variables_of_called_graph():
 
 
 @VARIABLES
-def test_callable_follows_variable_relayout_between_runs():
+def test_callable_stays_correct_when_variable_layout_changes():
     """A later compilation of the called graph may store its weights in another layout; the callable must follow."""
     inner = mg.Graph()
     x = inner.placeholder((1, 8, 8, 16))
@@ -135,7 +135,7 @@ def test_calls_round_trip_through_text():
     assert "types=()" in str(empty) and str(mg.parse(str(empty))) == str(empty)
 
 
-def test_changed_callable_recompiles_caller():
+def test_replaced_callable_recompiles_the_caller():
     g = mg.Graph()
     x = g.placeholder(())
     (y,) = g.call("f", [x], [((), FLOAT)])

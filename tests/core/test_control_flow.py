@@ -28,7 +28,7 @@ def test_variable_keeps_its_value_between_runs():
     assert g.run({}, v).tolist() == [4, 5], "a variable can be a target"
 
 
-def test_read_sees_earlier_assigns_only():
+def test_variable_read_sees_only_earlier_assigns():
     g = mg.Graph()
     v = g.variable([1.0])
     before = g.read(v)
@@ -41,7 +41,7 @@ def test_read_sees_earlier_assigns_only():
     assert value(g, v) == [20]
 
 
-def test_assign_without_request_does_not_run():
+def test_assign_does_not_run_unless_requested():
     g = mg.Graph()
     v = g.variable([1.0])
     g.assign(v, g.constant([9.0]))
@@ -49,14 +49,14 @@ def test_assign_without_request_does_not_run():
     assert value(g, v) == [1]
 
 
-def test_variable_target_is_read_after_all_updates():
+def test_variable_as_target_is_read_after_all_updates():
     g = mg.Graph()
     v = g.variable([1.0])
     update = g.assign(v, v + 1.0)
     assert g.run({}, v, [update]).tolist() == [2]
 
 
-def test_later_runs_do_not_change_earlier_results():
+def test_later_runs_do_not_change_results_of_earlier_runs():
     """A result that holds the value of a variable is a copy, so later updates must not change it."""
     g = mg.Graph()
     v = g.variable(np.zeros(1000, np.float32))
@@ -70,7 +70,7 @@ def test_later_runs_do_not_change_earlier_results():
     assert set(taken.tolist()) == {3.0}
 
 
-def test_old_value_is_readable_after_in_place_update():
+def test_read_before_in_place_update_returns_old_value():
     g = mg.Graph()
     v = g.variable([1.0, 2.0])
     old = g.read(v)
@@ -79,7 +79,7 @@ def test_old_value_is_readable_after_in_place_update():
     assert g.run({}, swapped, [update]).tolist() == [201, 402]
 
 
-def test_two_variables_swap_values():
+def test_two_assigns_swap_values_of_variables():
     g = mg.Graph()
     a, b = g.variable([1.0]), g.variable([2.0])
     old_a, old_b = g.read(a), g.read(b)
@@ -87,7 +87,7 @@ def test_two_variables_swap_values():
     assert (value(g, a), value(g, b)) == ([2], [1])
 
 
-def test_set_variable_and_variable_value():
+def test_set_variable_copies_the_given_array():
     g = mg.Graph()
     v = g.variable(np.zeros((2, 3), np.float32))
     numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -100,7 +100,7 @@ def test_set_variable_and_variable_value():
     assert value(g, v) == [[0, 2, 4], [6, 8, 10]]
 
 
-def test_variables_in_kernel_layout_read_back_in_logical_layout():
+def test_variable_in_kernel_layout_is_returned_in_logical_layout():
     """A convolution may store its weights in a blocked layout, which must not be visible to the user."""
     g = mg.Graph()
     numbers = np.random.default_rng(0).standard_normal((3, 3, 16, 32)).astype(np.float32)
@@ -137,7 +137,7 @@ def test_control_dependency_wraps_outside_tensor_in_identity():
     assert g.run({}, y).tolist() == [5] and value(g, v) == [5]
 
 
-def test_control_dependency_with_multiple_results_and_tensor_dependency():
+def test_control_dependency_on_tensor_can_have_multiple_results():
     g = mg.Graph()
     v = g.variable([1.0])
     stepped = g.control_dependency([g.assign(v, v * 2.0)], lambda: g.constant([0.0]) + 1.0)
@@ -146,7 +146,7 @@ def test_control_dependency_with_multiple_results_and_tensor_dependency():
     assert found[a].tolist() == [2] and found[b].tolist() == [3]
 
 
-def test_control_dependencies_nest():
+def test_nested_control_dependencies_run_in_order():
     g = mg.Graph()
     v, w = g.variable([0.0]), g.variable([0.0])
     outer = g.assign(v, v + 1.0)
@@ -171,7 +171,7 @@ def test_exception_in_control_dependency_block_closes_it():
 
 
 # --- if ---------------------------------------------------------------------------------------------------------------
-def test_only_taken_branch_has_side_effects():
+def test_only_the_taken_branch_has_side_effects():
     g = mg.Graph()
     p, v = g.placeholder((), mg.bool_), g.variable([0.0])
 
@@ -183,7 +183,7 @@ def test_only_taken_branch_has_side_effects():
     assert taken == [[1], [11], [12]]
 
 
-def test_if_with_constant_or_single_element_predicate():
+def test_if_accepts_constant_and_single_element_predicates():
     g = mg.Graph()
     x = g.constant(3.0)
     assert g.run({}, g.if_(g.constant(True), lambda: x * 2, lambda: x)[0]).item() == 6
@@ -192,7 +192,7 @@ def test_if_with_constant_or_single_element_predicate():
     assert g.run({p: np.array([[True]])}, g.if_(p, lambda: x + 1, lambda: x)[0]).item() == 4
 
 
-def test_branch_runs_only_what_its_results_need():
+def test_assign_in_branch_runs_only_if_a_result_depends_on_it():
     """As in the outer graph, an assign in a branch does not run unless a result depends on it."""
     g = mg.Graph()
     p, v = g.placeholder((), mg.bool_), g.variable([0.0])
@@ -250,7 +250,7 @@ def test_exception_in_branch_restores_graph():
     g.verify()
 
 
-def test_tensors_of_a_block_are_unusable_outside_it():
+def test_tensor_created_in_a_block_cannot_be_used_outside():
     g = mg.Graph()
     p, x = g.placeholder((), mg.bool_), g.placeholder((3,))
     inner = []
@@ -287,7 +287,7 @@ def test_nested_loops_see_outer_indices():
     assert g.run({}, total).item() == sum(i * 10 + j for i in range(3) for j in range(i + 1))
 
 
-def test_if_inside_while_inside_if():
+def test_if_inside_while_inside_if_gives_correct_results():
     g = mg.Graph()
     p, n = g.placeholder((), mg.bool_), g.placeholder((), mg.int32)
 
@@ -306,14 +306,14 @@ def test_if_inside_while_inside_if():
     assert g.run({p: np.array(False), n: np.array(27, np.int32)}, y).item() == 27
 
 
-def test_while_results_may_differ_from_loop_variables():
+def test_while_results_can_differ_from_loop_variables():
     g = mg.Graph()
     x = g.constant(1.0)
     results = g.while_([x], lambda v: (v < 100.0, [v, v * 0.5]), lambda v, half: v * 3)
     assert [g.run({}, r).item() for r in results] == [243, 121.5]
 
 
-def test_newtons_method_in_long_loop():
+def test_newtons_method_in_a_long_loop_converges():
     g = mg.Graph()
     dtype, precision = ("float64", 1e-15) if device.has("float64") else ("float32", 1e-6)
     x = g.placeholder((3,), dtype)
@@ -322,7 +322,7 @@ def test_newtons_method_in_long_loop():
     np.testing.assert_allclose(found, [2**0.5, 3, 1e3], rtol=precision)
 
 
-def test_loop_over_dynamic_batch():
+def test_loop_accepts_dynamic_batch_sizes():
     g = mg.Graph()
     x = g.placeholder((-1, 2))
     (y,) = g.for_(3, initial=[x], body=lambda i, v: v * 2)

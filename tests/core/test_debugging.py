@@ -23,7 +23,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> str:
 # --- print -----------------------------------------------------------------------------------------------------------
 
 
-def test_print_returns_its_input_and_prints_it(capsys):
+def test_print_operation_returns_and_prints_its_input(capsys):
     g = mg.Graph()
     x = g.placeholder((-1, 3), name="x")
     y = g.print(x * 2, "twice") + 1
@@ -48,7 +48,7 @@ def test_print_returns_its_input_and_prints_it(capsys):
         (np.arange(9, dtype=np.int32), "int32[9] [0, 1, 2, ..., 6, 7, 8]"),
     ],
 )
-def test_printed_text_of_values(value, text, capsys):
+def test_print_formats_values_of_every_dtype_and_rank(value, text, capsys):
     g = mg.Graph()
     x = g.placeholder(value.shape, mg.DType(str(value.dtype)))
     g.run({x: value}, g.print(x, "v"))
@@ -108,7 +108,7 @@ def test_gradients_pass_through_print(capsys):
     assert printed(capsys) == "x: float32[2] [1, -2]\ndx: float32[2] [2, -4]\n"
 
 
-def test_print_inside_branches(capsys):
+def test_print_inside_branches_runs_only_in_taken_branch(capsys):
     g = mg.Graph()
     flag, x = g.placeholder((), mg.bool_), g.placeholder((2,))
     chosen = g.reduction_sum(x) > 0
@@ -120,7 +120,7 @@ def test_print_inside_branches(capsys):
     assert printed(capsys) == "otherwise: float32[2] [-1, 0]\n"
 
 
-def test_print_inside_nested_loops(capsys):
+def test_print_inside_nested_loops_prints_every_iteration(capsys):
     g = mg.Graph()
     x = g.placeholder(())
 
@@ -139,7 +139,7 @@ def test_print_inside_nested_loops(capsys):
     ]
 
 
-def test_print_inside_while_condition_and_body(capsys):
+def test_print_inside_while_condition_and_body_prints_every_iteration(capsys):
     g = mg.Graph()
     x = g.placeholder((), mg.int32)
     y = g.while_([x], lambda v: (g.print(v, "asked") < 3, [v]), lambda v: g.print(v, "body") + 1)[0]
@@ -149,7 +149,7 @@ def test_print_inside_while_condition_and_body(capsys):
     ]
 
 
-def test_derivative_of_loop_with_print(capsys):
+def test_gradient_of_loop_with_print_prints_values_once(capsys):
     g = mg.Graph()
     x = g.placeholder(())
     y = g.for_(3, initial=[x], body=lambda i, v: g.print(v, "v") * v)[0]
@@ -180,7 +180,7 @@ def test_print_of_variable_respects_assign_order(capsys):
     assert g.variable_value(v).tolist() == [2.0]
 
 
-def test_executable_prints_on_every_run(capsys):
+def test_compiled_print_prints_on_every_run(capsys):
     g = mg.Graph()
     x = g.placeholder((2,))
     executable = g.compile({x: (2,)}, [g.print(x, "x") + 1])
@@ -202,7 +202,7 @@ def test_print_and_check_round_trip_through_text(capsys):
         again.run({again.find("x").outputs[0]: np.float32([1, -2])}, target)
 
 
-def test_plan_without_print_or_check_contains_neither():
+def test_plan_without_print_or_check_mentions_neither():
     g = mg.Graph()
     x = g.placeholder((2,))
     plan = g.compile({x: (2,)}, [g.square(x) + 1]).plan()
@@ -242,7 +242,7 @@ def test_check_runs_when_its_tensor_is_used():
     assert g.run({x: np.float32([1, 0])}, x * 2).tolist() == [2.0, 0.0]  # does not depend on the check
 
 
-def test_checks_inside_loops_and_branches():
+def test_check_fails_inside_loops_and_branches():
     g = mg.Graph()
     x, v = g.placeholder((), mg.float32), g.variable(0.0)
 
@@ -262,7 +262,7 @@ def test_checks_inside_loops_and_branches():
         g.run({x: np.float32(6)}, z)
 
 
-def test_check_as_control_dependency_and_in_async_run():
+def test_check_fails_as_control_dependency_and_in_async_run():
     g = mg.Graph()
     x = g.placeholder((1,))
     y = g.control_dependency([g.check(x > 0, "not positive")], lambda: x * 2)
@@ -286,7 +286,7 @@ def test_first_failing_check_is_reported_and_later_prints_are_skipped(capsys):
         g.run({x: np.float32([1, 2])}, second)
 
 
-def test_check_with_non_bool_empty_and_constant_condition():
+def test_check_rejects_non_bool_and_accepts_empty_conditions():
     g = mg.Graph()
     x = g.placeholder((0,))
     with pytest.raises(mg.DTypeError, match="the condition .* must be bool"):
@@ -308,7 +308,7 @@ def test_check_of_assigned_variable_runs_after_assign():
         g.run({}, [], [update, checked])
 
 
-def test_print_and_check_are_defined_with_side_effects():
+def test_print_and_check_definitions_declare_side_effects():
     of = {d["name"]: d for d in _core.definitions()}
     assert of["print"]["has_effect"] and of["check"]["has_effect"]
     assert of["print"]["family"] == of["check"]["family"] == "debugging"

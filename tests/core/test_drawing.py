@@ -68,7 +68,7 @@ def test_laid_out_nodes_do_not_overlap_and_edges_point_down(seed):
     assert set(layout.paths) == set(edges)
 
 
-def test_layout_rows_follow_longest_paths():
+def test_graph_layout_rows_follow_longest_paths():
     assert rows_of(4, [(0, 1), (1, 3), (2, 3)]) == [0, 1, 1, 2]
     assert rows_of(0, []) == []
 
@@ -89,7 +89,7 @@ def test_draw_writes_png_and_svg(tmp_path):
     pyplot.close("all")
 
 
-def test_html_tables_of_graph_and_model():
+def test_html_of_graph_and_model_lists_operations_and_parameters():
     g, loss = network()
     html = g._repr_html_()
     assert "2 placeholders" in html and "4 variables" in html and "matrix_multiplication" in html

@@ -54,7 +54,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("expected", SHOWN)
-def test_error_values_are_abbreviated(expected: str):
+def test_values_in_error_messages_are_abbreviated(expected: str):
     assert shown(SHOWN[expected]) == expected
 
 
@@ -140,7 +140,7 @@ def test_unknown_device_raises_when_trainer_is_created():
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "bool", "int64", "float64", "float16"])
-def test_suggested_dtype_conversions_work(dtype: str):
+def test_suggested_dtype_conversion_fixes_the_error(dtype: str):
     x = X.astype(dtype)
     with pytest.raises(mg.DTypeError, match=f"inputs are {dtype}") as refused:
         make().train_step(x, Y)
@@ -267,7 +267,7 @@ def test_invalid_operator_operand_raises():
             call(x)
 
 
-def test_class_instead_of_instance_raises():
+def test_passing_class_instead_of_instance_raises():
     with pytest.raises(mg.GraphError, match=r"Sequential: layers must be .*pass an instance, ReLU\(\.\.\.\)"):
         nn.Sequential(nn.ReLU)
     with pytest.raises(mg.GraphError, match=r"Linear: weight_initialiser must be .*HeNormal\(\.\.\.\)"):
@@ -307,7 +307,7 @@ def test_fast_annotation_checks_match_resolved_types():
         (tuple[int, ...] | None, [None, (), (1, 2, 3)], [1, (1.0,)]),
     ],
 )
-def test_sequence_annotations_accept_and_reject_values(hint, right, wrong):
+def test_sequence_annotation_checks_accept_only_matching_values(hint, right, wrong):
     check = _checks._check_of(hint)
     assert check is not None
     assert all(check(value) for value in right)

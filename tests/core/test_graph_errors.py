@@ -172,7 +172,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_invalid_operation_is_named_and_leaves_graph_usable(name: str):
+def test_invalid_operation_error_names_it_and_leaves_graph_usable(name: str):
     error, build, message = REFUSED[name]
     world = World()
     user_made = [o.name for o in world.g.operations]
@@ -185,7 +185,7 @@ def test_invalid_operation_is_named_and_leaves_graph_usable(name: str):
     assert world.still_works()
 
 
-def test_error_location_is_line_in_user_code():
+def test_error_message_ends_with_line_of_user_code():
     g = mg.Graph()
     x = g.placeholder((2, 3))
     with pytest.raises(mg.ShapeError) as raised:
@@ -281,7 +281,7 @@ def test_parsing_invalid_text_raises(text: str):
         mg.parse(text)
 
 
-def test_python_conversion_of_tensor_raises_with_hint():
+def test_converting_tensor_to_python_value_raises_with_hint():
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     for use, hint in (
@@ -300,7 +300,7 @@ def test_python_conversion_of_tensor_raises_with_hint():
         x + None
 
 
-def test_invalid_indices_raise_as_in_numpy():
+def test_invalid_tensor_indices_raise_as_in_numpy():
     g = mg.Graph()
     x = g.placeholder((2, 3))
     with pytest.raises(mg.ShapeError, match="out of range for axis 0"):

@@ -41,7 +41,7 @@ def test_gradient_of_variable_read_in_loop_sums_over_iterations():
     np.testing.assert_allclose(g.run({x: numbers.astype(DTYPE)}, d).numpy().ravel(), wanted, rtol=2e-6)
 
 
-def test_loop_invariant_weights_are_reread_not_saved():
+def test_loop_gradient_does_not_save_loop_invariant_weights():
     g = mg.Graph()
     w, x = g.variable(np.eye(8), mg.float32), g.placeholder((4, 8))
     (y,) = g.for_(5, initial=[x], body=lambda i, h: g.tanh(h @ (w * 2.0)))
@@ -51,7 +51,7 @@ def test_loop_invariant_weights_are_reread_not_saved():
 
 
 @pytest.mark.parametrize("where", ["in the loop", "before the derivative", "after the derivative"])
-def test_gradient_uses_variable_values_of_forward_pass(where: str):
+def test_loop_gradient_uses_variable_values_of_forward_pass(where: str):
     """The derivative must use the values that the forward pass read, even if the variable is assigned afterwards."""
     g = mg.Graph()
     v, x = g.variable(3.0), g.placeholder(())
@@ -73,7 +73,7 @@ def test_gradient_uses_variable_values_of_forward_pass(where: str):
     assert g.variable_value(v) == (5 if where == "in the loop" else 100)
 
 
-def test_backward_pass_reuses_random_numbers_of_forward_pass():
+def test_loop_gradient_reuses_random_numbers_of_forward_pass():
     """The derivative must reuse the masks of the forward pass, which differ between iterations."""
     g = mg.Graph(seed=5)
     x = g.placeholder((1000,))
@@ -102,7 +102,7 @@ def test_hidden_random_state_advances_once_per_iteration():
     assert g.variable_value(state)[1] - before[1] == 3 * 256 * 500
 
 
-def test_loop_without_gradient_target_saves_nothing():
+def test_loop_without_requested_gradient_saves_no_values():
     g = mg.Graph()
     x = g.placeholder((3,))
     (y,) = g.for_(4, initial=[x], body=lambda i, h: g.sin(h) * x)
@@ -118,7 +118,7 @@ def test_loop_without_gradient_target_saves_nothing():
     strict=True,
     reason="the number of iterations is unknown on device metal",
 )
-def test_one_program_differentiates_any_iteration_count():
+def test_compiled_loop_gradient_accepts_any_iteration_count():
     g = mg.Graph()
     x, n = g.placeholder((2,), DTYPE), g.placeholder((), mg.int32)
     (y,) = g.for_(n, initial=[x], body=lambda i, h: h * 0.999 + g.sin(h) * 0.001)
@@ -152,7 +152,7 @@ def test_repeated_and_nested_loop_gradients_are_independent():
     np.testing.assert_allclose(found[by_x].numpy(), a * a + v * 2 * a * d_a, rtol=PRECISION)
 
 
-def test_loop_variables_independent_of_x_are_not_differentiated():
+def test_loop_variables_independent_of_input_are_not_differentiated():
     """Integers and floats that do not depend on x are loop variables next to one that does."""
     g = mg.Graph()
     x = g.placeholder((), DTYPE)
@@ -179,7 +179,7 @@ def test_saved_loop_values_cannot_be_used_as_tensors():
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_value_dependent_shape_between_loop_and_its_gradient(first: bool):
+def test_loop_gradient_after_value_dependent_shape_raises(first: bool):
     """Values saved by a loop live only within one program; the error must explain how to order the two operations."""
     g = mg.Graph()
     x = g.placeholder((2,))

@@ -30,7 +30,7 @@ def test_origins_of_if_result_include_both_branches_and_predicate():
     assert origins(g, taken) == ["x", "y", "p"]
 
 
-def test_origins_of_loop_result_include_body_inputs():
+def test_origins_of_loop_result_include_inputs_of_its_body():
     g = mg.Graph()
     x = g.placeholder((), name="x")
     (last,) = g.for_(3, initial=[g.constant(0.0)], body=lambda i, s: s + g.square(x))
@@ -39,7 +39,7 @@ def test_origins_of_loop_result_include_body_inputs():
     assert "argument" in {operation.kind for operation in found}
 
 
-def test_origins_are_cached_and_updated_with_graph():
+def test_origins_are_cached_until_the_graph_changes():
     g = mg.Graph()
     x, y = (g.placeholder((2,), name=name) for name in "xy")
     known = _core.Origins(g)
@@ -48,6 +48,6 @@ def test_origins_are_cached_and_updated_with_graph():
     assert [o.name for o in known.of(g.addition(first, y).operation)] == ["x", "y"]
 
 
-def test_origins_of_operation_of_another_graph_raise():
+def test_origins_of_operation_in_another_graph_raise():
     with pytest.raises(mg.GraphError, match="another graph"):
         _core.Origins(mg.Graph()).of(mg.Graph().placeholder((2,)).operation)

@@ -33,7 +33,7 @@ ARITHMETIC = {
 
 
 @pytest.mark.parametrize("symbol", ARITHMETIC)
-def test_binary_operators_on_floats(symbol):
+def test_binary_operators_on_float_tensors_match_numpy(symbol):
     function = ARITHMETIC[symbol]
     np.testing.assert_allclose(value(function, FLOATS, OTHERS), function(FLOATS, OTHERS), rtol=1e-6)
     np.testing.assert_allclose(value(lambda a: function(a, 1.5), FLOATS), function(FLOATS, np.float32(1.5)), rtol=1e-6)
@@ -41,7 +41,7 @@ def test_binary_operators_on_floats(symbol):
 
 
 @pytest.mark.parametrize("symbol", sorted(ARITHMETIC.keys() - {"/"}))
-def test_binary_operators_on_integers(symbol):
+def test_binary_operators_on_integer_tensors_match_numpy(symbol):
     """Floor division and remainder must follow Python's sign rules."""
     function = ARITHMETIC[symbol]
     np.testing.assert_array_equal(value(function, INTEGERS, DIVISORS), function(INTEGERS, DIVISORS))
@@ -52,14 +52,14 @@ BITS = {"&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ 
 
 
 @pytest.mark.parametrize("symbol", BITS)
-def test_logical_and_bitwise_operators(symbol):
+def test_logical_and_bitwise_operators_match_numpy(symbol):
     function = BITS[symbol]
     np.testing.assert_array_equal(value(function, TRUTHS, ~TRUTHS), function(TRUTHS, ~TRUTHS))
     np.testing.assert_array_equal(value(function, INTEGERS, DIVISORS), function(INTEGERS, DIVISORS))
     np.testing.assert_array_equal(value(lambda a: function(True, a), TRUTHS), function(True, TRUTHS))
 
 
-def test_unary_shift_power_and_matmul_operators():
+def test_unary_shift_power_and_matmul_operators_match_numpy():
     np.testing.assert_array_equal(value(lambda a: -a, FLOATS), -FLOATS)
     np.testing.assert_array_equal(value(lambda a: abs(+a), FLOATS), abs(FLOATS))
     np.testing.assert_array_equal(value(lambda a: ~a, TRUTHS), ~TRUTHS)
@@ -91,7 +91,7 @@ INDICES = {
 
 
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
-def test_indexing_matches_numpy(index):
+def test_tensor_indexing_matches_numpy(index):
     np.testing.assert_array_equal(value(lambda x: x[index], CUBE), CUBE[index])
 
 
@@ -104,7 +104,7 @@ def test_gradient_of_indexing():
     np.testing.assert_array_equal(g.run({}, gradient).numpy(), expected)
 
 
-def test_indexing_of_dynamic_batch():
+def test_indexing_a_dynamic_batch_matches_numpy():
     g = mg.Graph()
     x = g.placeholder((-1, 4, 5))
     np.testing.assert_array_equal(g.run({x: CUBE}, x[-1, :, 0]).numpy(), CUBE[-1, :, 0])
@@ -123,7 +123,7 @@ def test_indexing_of_dynamic_batch():
         ("x", mg.DTypeError),
     ],
 )
-def test_invalid_indices_raise(index, error):
+def test_invalid_tensor_indices_raise(index, error):
     x = mg.Graph().constant(CUBE)
     with pytest.raises(error):
         x[index]
@@ -131,7 +131,7 @@ def test_invalid_indices_raise(index, error):
         x.graph.placeholder(None)[0]
 
 
-def test_tensors_hash_by_identity_and_do_not_convert():
+def test_tensors_hash_by_identity_and_do_not_convert_to_python():
     g = mg.Graph()
     x, y = g.constant([1.0, 2.0]), g.constant([1.0, 2.0])
     assert len({x, y, x}) == 2 and {x: 1, y: 2}[y] == 2 and y not in {x}, "dictionary keys must compare by identity"
@@ -141,7 +141,7 @@ def test_tensors_hash_by_identity_and_do_not_convert():
             refused(x)
 
 
-def test_equality_operators_are_elementwise():
+def test_tensor_equality_operators_are_elementwise():
     g = mg.Graph()
     p, q = g.placeholder((3,), name="p"), g.placeholder((3,), name="q")
     feeds = {p: np.array([1.0, np.nan, 3.0], np.float32), q: np.array([1.0, np.nan, 1.0], np.float32)}
@@ -164,7 +164,7 @@ def test_equality_operators_are_elementwise():
     np.testing.assert_array_equal(g.run(feeds, g.select(p == q, p, 0.0)), [1, 0, 0])
 
 
-def test_comparison_of_tensor_with_non_tensor():
+def test_comparing_tensor_with_non_tensor_tests_identity():
     g = mg.Graph()
     x, other = g.placeholder((2,), name="x"), mg.Graph().placeholder((2,))
     count = len(g.operations)
@@ -215,7 +215,7 @@ def test_python_scalars_take_dtype_of_other_operand():
     assert g.addition(1, 2).dtype == mg.int32 and g.addition(1.0, 2.0).dtype == mg.float32
 
 
-def test_operations_record_their_source_location():
+def test_operations_record_the_python_line_that_created_them():
     g = mg.Graph()
     x = g.constant([1.0])
     assert x.operation.location.startswith("test_tensor_operators.py:")
