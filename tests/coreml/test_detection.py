@@ -41,7 +41,7 @@ def suppressed(boxes, scores, iou, lowest, most, per_class):
 
 @pytest.mark.parametrize("per_class", [False, True], ids=["all", "per_class"])
 @pytest.mark.parametrize(("most", "target"), [(5, "iOS15"), (20, "iOS15"), (5, "iOS17"), (20, "iOS18")])
-def test_mil_non_maximum_suppression_matches_loops(most, target, per_class, tmp_path):
+def test_mil_non_maximum_suppression_matches_python_loops(most, target, per_class, tmp_path):
     newer = target != "iOS15"
     options = {"iou_threshold": np.float32(0.3), "max_boxes": most, "per_class_suppression": per_class}
     if not newer:
@@ -57,7 +57,7 @@ def test_mil_non_maximum_suppression_matches_loops(most, target, per_class, tmp_
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["parameters", "inputs"])
-def test_network_non_maximum_suppression_matches_loops(told, tmp_path):
+def test_network_non_maximum_suppression_matches_python_loops(told, tmp_path):
     names, shapes = ["boxes", "scores"], [(3, 14, 4), (3, 14, 2)]
     outputs = [("y", None), ("s", None), ("i", None), ("n", None)]
     builder = NeuralNetworkBuilder(
@@ -136,7 +136,7 @@ HOW = ("CORNERS_HEIGHT_FIRST", "CORNERS_WIDTH_FIRST", "CENTER_SIZE_HEIGHT_FIRST"
 
 
 @pytest.mark.parametrize(("mode", "how"), [*zip(MODES, (*HOW, HOW[0]), strict=True)])
-def test_mil_crop_resize_in_each_coordinate_and_sampling_mode(mode, how, tmp_path):
+def test_mil_crop_resize_matches_numpy_in_every_mode(mode, how, tmp_path):
     """Crops include ones of size 1 and one extending beyond the image."""
     cases = {"of_many": (4, 3), "of_one": (1, 1)}
     for height, width in cases.values():
@@ -154,7 +154,7 @@ def test_mil_crop_resize_in_each_coordinate_and_sampling_mode(mode, how, tmp_pat
         assert height == 1 or (wanted == 9).any()
 
 
-def test_mil_crop_resize_of_all_images_or_one(tmp_path):
+def test_mil_crop_resize_accepts_boxes_for_one_or_all_images(tmp_path):
     inside = CORNERS[:2]
     options = {"target_height": 2, "target_width": 3, "spatial_scale": np.float32(0.5)}
     (found,) = results_here(
@@ -219,7 +219,7 @@ def test_exported_non_maximum_suppression_returns_equal_rows(classes, per_class,
         np.testing.assert_array_equal(back.run(feeds)["kept"].numpy(), wanted)
 
 
-def test_export_of_non_maximum_suppression_with_class_indices_raises(tmp_path):
+def test_exporting_per_class_non_maximum_suppression_raises(tmp_path):
     g = mg.Graph()
     boxes, scores = g.placeholder((1, 9, 4), name="boxes"), g.placeholder((1, 9, 1), name="scores")
     classes = g.placeholder((1, 9), "int32", "classes")

@@ -19,7 +19,7 @@ UNSAID = {
 }
 
 
-def test_every_exception_names_an_example():
+def test_every_listed_export_exception_is_an_example():
     assert set(UNSAID) <= {make.__name__ for make in EXAMPLES}
 
 

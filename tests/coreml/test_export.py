@@ -83,7 +83,7 @@ def test_invalid_export_names_targets_and_paths_raise(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["net.mlpackage"] and not list(path.iterdir())
 
 
-def test_imported_model_overwrites_its_package_with_current_weights(tmp_path):
+def test_imported_model_exports_its_current_weights(tmp_path):
     """Export a module, import it, change its weights, and export it again over the first package."""
     path, x = tmp_path / "net.mlpackage", np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     module = nn.Sequential(nn.Linear(5), nn.Tanh(), nn.Linear(2))
@@ -101,7 +101,7 @@ def test_imported_model_overwrites_its_package_with_current_weights(tmp_path):
     assert np.abs(after - before).max() > 0.01
 
 
-def test_coreml_page_code_runs(tmp_path, monkeypatch):
+def test_coreml_page_code_blocks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run([block for block in blocks(ROOT / "docs" / "coreml.md") if block.language == "python"])
     assert (tmp_path / "net.mlpackage" / "Manifest.json").is_file()

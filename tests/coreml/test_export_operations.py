@@ -42,7 +42,7 @@ def test_exported_branches(tmp_path):
 
 
 @pytest.mark.parametrize(("lower", "upper", "step"), [(0, 4, 1), (7, 1, -2), (3, 3, 1)])
-def test_exported_counted_loops(lower, upper, step, tmp_path):
+def test_exported_counted_loop_matches_graph(lower, upper, step, tmp_path):
     g = mg.Graph()
     x = g.placeholder((-1, 2), name="x")
     last, sums = g.for_(lower, upper, step, initial=[x, x * 0.0], body=lambda i, a, b: [
@@ -64,7 +64,7 @@ def test_exported_while_loops(tmp_path):
     check(tmp_path, {"x": x}, {"count": count, "value": value}, feeds)
 
 
-def test_unsupported_operation_within_a_block_is_named(tmp_path):
+def test_export_error_names_unsupported_operation_in_a_block(tmp_path):
     g = mg.Graph()
     x = g.placeholder((3,), name="x")
     made = g.for_(3, initial=[x], body=lambda i, a: [g.cast(g.cast(a, "int32") // 2, "float32")])[0]
@@ -98,7 +98,7 @@ def test_exported_scatters(rule, mode, tmp_path):
     check(tmp_path, {"data": data, "rows": rows, "at": at, "cells": cells}, outputs, feeds, target="iOS17")
 
 
-def test_exported_causal_attention_of_dynamic_length(tmp_path):
+def test_exported_causal_attention_accepts_dynamic_lengths(tmp_path):
     g = mg.Graph()
     q, k, v = (g.placeholder((2, -1, 4), name=name) for name in "qkv")
     y = g.scaled_dot_product_attention(q, k, v, causal=True)
@@ -106,7 +106,7 @@ def test_exported_causal_attention_of_dynamic_length(tmp_path):
     check(tmp_path, {"q": q, "k": k, "v": v}, {"y": y}, feeds)
 
 
-def test_exported_non_zero_indices(tmp_path):
+def test_exported_non_zero_indices_match_graph(tmp_path):
     g = mg.Graph()
     x = g.placeholder((3, 4), name="x")
     places = g.non_zero_indices(x > 0.5)

@@ -24,7 +24,7 @@ def of(name):
 
 
 @pytest.mark.parametrize("name", ["image", "steps"])
-def test_stored_programs_match_pytorch(name):
+def test_imported_coreml_programs_match_pytorch(name):
     """The models use dynamic sizes, a bidirectional LSTM, and 4-bit weights in palettes and in blocks."""
     model = mg.coreml.load(FOLDER / FILES[name])
     x, y = of(name)
@@ -33,7 +33,7 @@ def test_stored_programs_match_pytorch(name):
     np.testing.assert_allclose(model(x).numpy(), y, rtol=1e-4, atol=1e-5)
 
 
-def test_stored_image_classifier_matches_pytorch():
+def test_imported_coreml_image_classifier_matches_pytorch():
     model = mg.coreml.load(FOLDER / FILES["older"])
     x, y = of("older")
     results = model.run({"image": x})
@@ -42,7 +42,7 @@ def test_stored_image_classifier_matches_pytorch():
     assert model.classes["scores"] == list("abcde")
 
 
-def test_trainable_selects_the_parameters():
+def test_coreml_trainable_argument_selects_the_parameters():
     x, y = of("steps")
     model = mg.coreml.load(FOLDER / FILES["steps"])
     assert model.parameters and set(model.graph.trainable_variables) == set(model.parameters.values())
@@ -53,7 +53,7 @@ def test_trainable_selects_the_parameters():
     np.testing.assert_allclose(fixed(x).numpy(), y, rtol=1e-4, atol=1e-5)
 
 
-def test_input_shapes_and_values_can_be_fixed(tmp_path):
+def test_coreml_load_can_fix_input_shapes_and_values(tmp_path):
     x, y = of("steps")
     model = mg.coreml.load(FOLDER / FILES["steps"], shapes={"x": x.shape})
     assert model.inputs["x"].shape == x.shape
@@ -64,7 +64,7 @@ def test_input_shapes_and_values_can_be_fixed(tmp_path):
     np.testing.assert_allclose(mg.load(tmp_path / "steps.mpsgraph")(x).numpy(), y, rtol=1e-4, atol=1e-5)
 
 
-def test_command_line_converts_inspects_and_runs(tmp_path, capsys):
+def test_command_line_tool_converts_inspects_and_runs_coreml_models(tmp_path, capsys):
     x, y = of("image")
     source = str(FOLDER / FILES["image"])
     assert tool.main(["convert", "--coreml", source, "--output", str(tmp_path), "--name", "net"]) == 0
@@ -81,7 +81,7 @@ def copied(tmp_path, name="image"):
     return Path(shutil.copytree(FOLDER / FILES[name], tmp_path / FILES[name]))
 
 
-def test_missing_and_invalid_files_raise(tmp_path):
+def test_missing_and_invalid_coreml_files_raise(tmp_path):
     with pytest.raises(mg.GraphError, match="cannot read"):
         mg.coreml.load(tmp_path / "no.mlmodel")
     with pytest.raises(mg.GraphError, match="not a Core ML package"):
@@ -125,7 +125,7 @@ def test_damaged_weight_blobs_raise(tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_corrupted_model_raises_or_loads(name, tmp_path):
+def test_corrupted_coreml_model_raises_or_loads(name, tmp_path):
     """A changed byte or a truncation must never raise any other exception."""
     rng = np.random.default_rng(0)
     source = FOLDER / FILES[name]
@@ -165,7 +165,7 @@ def message(*fields):
     return made
 
 
-def test_error_lists_all_unsupported_operations_and_model_types(tmp_path):
+def test_import_error_lists_all_unsupported_operations_and_model_types(tmp_path):
     operations = [message((1, kind), (3, message((1, result)))) for kind, result in ((b"warp", b"a"), (b"fold", b"b"))]
     block = message((2, b"b"), *((3, operation) for operation in operations))
     function = message((2, b"CoreML7"), (3, message((1, b"CoreML7"), (2, block))))
@@ -193,14 +193,14 @@ def test_protobuf_messages_are_decoded():
     assert {"Model", "MIL.Operation", "NeuralNetworkLayer"} <= set(messages())
 
 
-def test_supported_operations_and_layers_are_listed():
+def test_known_coreml_operations_and_layers_include_common_kinds():
     assert {"conv", "lstm", "constexpr_lut_to_dense"} <= set(mg.coreml.known_operations())
     assert {"convolution", "uniDirectionalLSTM"} <= set(mg.coreml.known_layers())
     assert "scaled_dot_product_attention" in mg.coreml.exported_operations()
 
 
 @pytest.mark.parametrize("mark", ["operations", "layers"])
-def test_coreml_page_lists_supported_operations_and_layers(mark, repository):
+def test_coreml_page_lists_all_supported_operations_and_layers(mark, repository):
     page = (repository / "docs" / "coreml.md").read_text()
     listed = page.partition(f"<!-- {mark} -->\n")[2].partition("\n<!-- end -->")[0]
     assert listed.replace("`", "").split(", ") == getattr(mg.coreml, f"known_{mark}")()

@@ -201,12 +201,12 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_image_layers_match_pytorch(name, tmp_path):
+def test_network_image_layers_match_pytorch(name, tmp_path):
     add, expected = IMAGES[name]
     check(tmp_path, {"x": X}, expected, add)
 
 
-def test_transposed_convolution_matches_pytorch(tmp_path):
+def test_network_transposed_convolution_matches_pytorch(tmp_path):
     weight, bias = numbers(4, 3, 3, 2), numbers(6)
 
     def add(b):
@@ -219,7 +219,7 @@ def test_transposed_convolution_matches_pytorch(tmp_path):
     check(tmp_path, {"x": X}, expected, add)
 
 
-def test_three_dimensional_layers_match_pytorch(tmp_path):
+def test_network_3d_layers_match_pytorch(tmp_path):
     x, w, b = numbers(1, 2, 6, 7, 8), numbers(4, 2, 2, 3, 3), numbers(4)
 
     def add(builder):
@@ -308,7 +308,7 @@ ONE = {
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_layers_of_one_operand(name, tmp_path):
+def test_network_layers_with_one_operand_match_numpy(name, tmp_path):
     steps, expected = ONE[name]
 
     def add(b):
@@ -337,7 +337,7 @@ TWO = {
 
 
 @pytest.mark.parametrize("method", TWO)
-def test_layers_of_two_operands(method, tmp_path):
+def test_network_layers_with_two_operands_match_numpy(method, tmp_path):
     check(
         tmp_path,
         {"a": A, "c": C},
@@ -346,7 +346,7 @@ def test_layers_of_two_operands(method, tmp_path):
     )
 
 
-def test_lookup_and_scatter_layers(tmp_path):
+def test_network_lookup_and_scatter_layers_match_numpy(tmp_path):
     embedded = numbers(5, 3)  # The layer's sizes are its width and the number of words.
 
     def add(b):
@@ -413,7 +413,7 @@ def test_lstm(whole, backwards, tmp_path):
     np.testing.assert_allclose(model(x).numpy()[..., 0, 0], y, rtol=1e-4, atol=1e-5)
 
 
-def test_bidirectional_lstm_matches_pytorch(tmp_path):
+def test_network_bidirectional_lstm_matches_pytorch(tmp_path):
     forth, back = ((gates(4, 3), gates(4, 4), [numbers(4) for _ in range(4)]) for _ in range(2))
 
     def add(b):
@@ -428,7 +428,7 @@ def test_bidirectional_lstm_matches_pytorch(tmp_path):
     np.testing.assert_allclose(model(x).numpy()[..., 0, 0], y, rtol=1e-4, atol=1e-5)
 
 
-def test_gru_and_simple_recurrent_layers(tmp_path):
+def test_network_gru_and_simple_rnn_layers_match_numpy(tmp_path):
     # The gates are ordered update, reset, output.
     inner, outer, bias = gates(4, 3, 3), gates(4, 4, 3), [numbers(4) for _ in range(3)]
     w, r, c = numbers(2, 4), numbers(2, 2), numbers(2)
@@ -449,7 +449,7 @@ def test_gru_and_simple_recurrent_layers(tmp_path):
     np.testing.assert_allclose(model(x).numpy()[..., 0, 0], np.stack(ys), rtol=1e-4, atol=1e-5)
 
 
-def test_image_classifier_network(tmp_path):
+def test_network_image_classifier_matches_pytorch(tmp_path):
     """Uses scale and bias per color channel, five axes, 8-bit weights, and labels."""
     w, v = numbers(4, 3, 3, 3), numbers(5, 4 * 6 * 6)
     builder = NeuralNetworkBuilder([("image", datatypes.Array(3, 8, 8))], [("scores", None)], mode="classifier")
@@ -488,7 +488,7 @@ def test_image_classifier_network(tmp_path):
 @pytest.mark.parametrize(
     "bits, mode", [(8, "linear"), (8, "linear_lut"), (4, "linear"), (3, "linear_lut"), (16, "linear")]
 )
-def test_quantized_network_weights(bits, mode, tmp_path):
+def test_quantized_network_weights_are_dequantized_on_import(bits, mode, tmp_path):
     w = numbers(6, 5)
     inputs, outputs = [("x", datatypes.Array(5))], [("y", datatypes.Array(6))]
     builder = NeuralNetworkBuilder(inputs, outputs, disable_rank5_shape_mapping=True)
@@ -502,7 +502,7 @@ def test_quantized_network_weights(bits, mode, tmp_path):
     assert np.abs(y - w @ x).max() < step * np.abs(x).sum()
 
 
-def test_error_lists_all_unsupported_layers(tmp_path):
+def test_network_import_error_lists_all_unsupported_layers(tmp_path):
     def add(b):
         b.add_categorical_distribution("d1", "x", "d", 3)
         b.add_random_bernoulli_static("d2", "y", (1, 3))

@@ -208,7 +208,7 @@ def test_mil_operations_match_coremltools(name, found):
 
 
 # --- branches and loops -----------------------------------------------------------------------------------------------
-def test_mil_branches_and_loops(tmp_path):
+def test_mil_branches_and_loops_give_expected_values(tmp_path):
     def make(x, n):
         def body(i, total):
             return mb.add(x=i, y=np.int32(1)), mb.add(x=total, y=mb.mul(x=x, y=mb.cast(x=i, dtype="fp32")))
@@ -268,7 +268,7 @@ def test_gru(after, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
-def test_gather_index_out_of_range_raises(shape, tmp_path):
+def test_mil_gather_with_out_of_range_index_raises(shape, tmp_path):
     x = numbers(*shape)
     with pytest.raises(mg.OutOfRangeError):
         results_here(
@@ -276,7 +276,7 @@ def test_gather_index_out_of_range_raises(shape, tmp_path):
         )
 
 
-def test_unsupported_argument_is_named_with_its_operation(tmp_path):
+def test_error_names_unsupported_argument_and_its_operation(tmp_path):
     peephole = numbers(12)
 
     def make(x, h, c):
@@ -288,7 +288,7 @@ def test_unsupported_argument_is_named_with_its_operation(tmp_path):
         results_here(tmp_path, make, {"x": numbers(2, 1, 3), "h": numbers(1, 4), "c": numbers(1, 4)}, "iOS16")
 
 
-def test_random_numbers_follow_their_distributions(tmp_path):
+def test_mil_random_operations_have_expected_moments(tmp_path):
     """Check ranges and moments only, because the numbers themselves are unspecified."""
 
     def make(x):

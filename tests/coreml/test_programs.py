@@ -187,7 +187,7 @@ def test_torch_export_model_matches_pytorch(tmp_path):
     compare(loaded(converted(module, arrays, by_export=True), tmp_path), module, arrays)
 
 
-def test_fused_attention_operation_matches_pytorch(tmp_path):
+def test_fused_mil_attention_matches_pytorch(tmp_path):
     class Attention(nn.Module):
         def forward(self, q, k, v):
             return F.scaled_dot_product_attention(q, k, v)
@@ -221,7 +221,7 @@ def test_range_of_image_sizes(tmp_path):
         compare(model, module, [numbers(*shape)])
 
 
-def test_range_of_sequence_lengths(tmp_path):
+def test_converted_model_accepts_a_range_of_sequence_lengths(tmp_path):
     torch.manual_seed(0)
     steps = ct.RangeDim(1, 32, default=9)
     model = seeded(Encoder())
@@ -247,7 +247,7 @@ def test_enumerated_shapes(tmp_path):
 
 
 # --- half precision ---------------------------------------------------------------------------------------------------
-def test_float16_model_matches_within_its_precision(tmp_path):
+def test_float16_coreml_model_matches_pytorch_within_tolerance(tmp_path):
     """The model's weights and intermediate values are float16."""
     torch.manual_seed(0)
     module = seeded(cnn())
@@ -315,7 +315,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_compressed_weights_match_decompressed_weights(name, tmp_path):
+def test_compressed_coreml_weights_match_decompressed_weights(name, tmp_path):
     torch.manual_seed(0)
     module = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(2),
@@ -336,7 +336,7 @@ def test_compressed_weights_match_decompressed_weights(name, tmp_path):
 
 
 # --- interface --------------------------------------------------------------------------------------------------------
-def test_image_classifier_program(tmp_path):
+def test_coreml_image_classifier_program_matches_pytorch(tmp_path):
     """The program contains the scale and bias of the image; labels are returned as indices into the classes."""
     torch.manual_seed(0)
     module = seeded(nn.Sequential(cnn(), nn.Softmax(-1)))
@@ -358,7 +358,7 @@ def test_image_classifier_program(tmp_path):
     assert found.classes[scores] == labels
 
 
-def test_model_with_several_functions(tmp_path):
+def test_coreml_model_with_several_functions_loads_each_by_name(tmp_path):
     torch.manual_seed(0)
     modules = [nn.Linear(4, 3).eval() for _ in range(2)]
     descriptor = ct.utils.MultiFunctionDescriptor()

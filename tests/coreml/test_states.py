@@ -58,7 +58,7 @@ def wanted():
         return steps(lambda x: [y.numpy() for y in module(torch.from_numpy(x))])
 
 
-def test_converted_model_keeps_states_between_runs(memory, tmp_path):
+def test_imported_coreml_model_keeps_states_between_runs(memory, tmp_path):
     model = mg.coreml.load(memory)
     assert list(model.inputs) == ["x"]
     assert {name: tuple(v.shape) for name, v in model.parameters.items() if name in STATES} == STATES
@@ -72,7 +72,7 @@ def test_converted_model_keeps_states_between_runs(memory, tmp_path):
     np.testing.assert_array_equal(steps(mg.load(tmp_path / "memory.mpsgraph")), wanted())
 
 
-def test_running_one_output_updates_all_states(memory):
+def test_running_one_output_updates_all_coreml_states(memory):
     model = mg.coreml.load(memory)
     first = next(iter(model.outputs))
     for x in INPUTS:
@@ -81,7 +81,7 @@ def test_running_one_output_updates_all_states(memory):
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["imported", "exported"])
-def test_graph_with_state_round_trips(again, tmp_path):
+def test_graph_with_state_round_trips_through_coreml(again, tmp_path):
     """Round-trip a graph with a float16 cache, and then the imported model once more."""
     g = mg.Graph()
     x = g.placeholder((3,), "float16", "x")
@@ -122,7 +122,7 @@ def test_unsupported_state_dtypes_values_and_targets_raise(dtype, value, target,
     assert not list(tmp_path.iterdir())
 
 
-def test_state_updated_in_a_branch_raises(tmp_path):
+def test_exporting_state_updated_in_a_branch_raises(tmp_path):
     placeholders = {"x": mb.placeholder((3,), types.fp16), "kept": mb.state_tensor_placeholder((3,), types.fp16)}
     with Function(placeholders, opset_version=ct.target.iOS18) as function:
         x, kept = function.inputs["x"], function.inputs["kept"]
