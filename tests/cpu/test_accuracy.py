@@ -72,7 +72,7 @@ def ulps(found, exact):
 
 @pytest.mark.parametrize("reference", [False, True], ids=["fast", "reference"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_float32_errors_are_within_ulp_bounds(name, reference):
+def test_float32_function_errors_are_within_ulp_bounds(name, reference):
     function, draws, bound = FUNCTIONS[name]
     rng = np.random.default_rng(len(name))
     arguments = [draw(rng).astype(np.float32) for draw in draws]
@@ -83,7 +83,7 @@ def test_float32_errors_are_within_ulp_bounds(name, reference):
 
 
 @pytest.mark.parametrize("name", FAR)
-def test_trigonometry_of_large_angles(name):
+def test_trigonometry_of_large_float32_angles_is_accurate(name):
     """Beyond a million radians, vectorized code falls back to the standard library, even for single lanes."""
     rng = np.random.default_rng(3)
     x = np.where(rng.random(1000) < 0.1, rng.uniform(1e6, 1e30, 1000), rng.uniform(-3, 3, 1000)).astype(np.float32)
@@ -94,7 +94,7 @@ BOTH = pytest.mark.parametrize("reference", [False, True], ids=["fast", "referen
 
 
 @BOTH
-def test_square_root_with_quotient_accuracy(reference):
+def test_square_root_with_quotient_is_accurate_to_rounding(reference):
     """If the expression contains a quotient, as Adam's update does, AVX-512 code approximates the root but not the
     divisor.
     """
@@ -132,7 +132,7 @@ def test_erf_saturates_at_one(reference):
 
 @BOTH
 @pytest.mark.parametrize("form", ["minus a square", "minus a product"])
-def test_exponent_of_negated_square(form, reference):
+def test_exponent_of_negated_square_matches_numpy(form, reference):
     """Generated code omits the overflow check for exp(-x²) but must keep it for other negated products."""
     x = np.array([0, -0.0, 1e-20, 0.5, -3, 9, -9.4, 11, 1e10, -1e30, np.inf, -np.inf, np.nan] * 3, np.float32)
     y = x if form == "minus a square" else -x

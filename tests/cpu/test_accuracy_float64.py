@@ -68,7 +68,7 @@ def computed(name, x, options=None):
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="long double is not wider than double")
 @pytest.mark.parametrize("options", [None, REFERENCE], ids=["code", "reference"])
 @pytest.mark.parametrize("name, draw", CASES)
-def test_float64_errors_are_within_ulp_bounds(name, draw, options):
+def test_float64_function_errors_are_within_ulp_bounds(name, draw, options):
     exact, draws, bound = FUNCTIONS[name]
     x = draws[draw](np.random.default_rng(0))
     expected = exact(x.astype(np.longdouble))
@@ -77,7 +77,7 @@ def test_float64_errors_are_within_ulp_bounds(name, draw, options):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_special_values_match_c_library(name):
+def test_float64_functions_of_special_values_match_c_library(name):
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 709.78, 710, -745, -1000])
     x = np.append(x, [1e308, -1e308, 20, -20, 6, -6, 2e19])
     with np.errstate(all="ignore"):
@@ -91,7 +91,7 @@ def test_special_values_match_c_library(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_result_does_not_depend_on_position_in_array(name):
+def test_float64_result_does_not_depend_on_position_in_array(name):
     x = np.random.default_rng(1).uniform(0.1, 30, 67)
     x[::5] *= 1e6  # beyond the range of the vectorized trigonometry
     whole = computed(name, x)
@@ -113,7 +113,7 @@ def powered(x, y, options=None):
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="long double is not wider than double")
 @pytest.mark.parametrize("logarithm, exponent", POWERS)
-def test_power_errors_are_within_two_ulps(logarithm, exponent):
+def test_float64_power_errors_are_within_two_ulps(logarithm, exponent):
     rng = np.random.default_rng(3)
     x, y = np.exp(rng.uniform(-logarithm, logarithm, N)), rng.uniform(-exponent, exponent, N)
     expected = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
@@ -121,7 +121,7 @@ def test_power_errors_are_within_two_ulps(logarithm, exponent):
     assert errors.max() <= 2, (x[errors.argmax()], y[errors.argmax()])
 
 
-def test_powers_of_special_values_match_c_library():
+def test_float64_powers_of_special_values_match_c_library():
     edges = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, np.inf, -np.inf, np.nan, 3, -3, 1e308, -1e308, 1e-300, 1e-310, 0.1]
     x, y = (a.ravel() for a in np.meshgrid(edges, edges))
     with np.errstate(all="ignore"):
@@ -134,7 +134,7 @@ def test_powers_of_special_values_match_c_library():
     assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number]))
 
 
-def test_power_of_scalars_and_short_arrays():
+def test_power_of_scalars_and_short_arrays_equals_long_array_result():
     x, y = np.random.default_rng(4).uniform(0.1, 30, (2, 67))
     whole = powered(x, y)
     for length in (1, 3, 7, 8, 9, 50):
@@ -145,5 +145,5 @@ def test_power_of_scalars_and_short_arrays():
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

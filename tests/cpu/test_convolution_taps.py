@@ -76,7 +76,7 @@ def executables(size, bias, residual, relu, dtype=mg.float32):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("bias, residual, relu", [(False, False, False), (True, True, True), (True, False, False)])
-def test_results_match_reference_kernels(size, bias, residual, relu):
+def test_per_tap_convolution_matches_reference(size, bias, residual, relu):
     (fast, plain), arrays = executables(size, bias, residual, relu)
     if "AVX" in mg.Device("cpu").description:
         few = SIZES[size][2] < 8  # another kernel computes their gradient with respect to the input
@@ -90,7 +90,7 @@ def test_results_match_reference_kernels(size, bias, residual, relu):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_bfloat16_convolution_rounds_result_once(size):
+def test_bfloat16_convolution_rounds_its_result_once(size):
     """Sums are float32, so results differ from float32 results of the same operands by a single rounding."""
     (fast, _), arrays = executables(size, True, True, True, mg.bfloat16)
     even = all(n % 2 == 0 for n in (SIZES[size][2], SIZES[size][4]))
@@ -107,7 +107,7 @@ def test_bfloat16_convolution_rounds_result_once(size):
 
 
 @pytest.mark.parametrize("images, pixels, kernel", [(1, 1, 1), (2, 2, 3), (1, 4, 3), (16, 1, 1), (17, 1, 1)])
-def test_few_pixels_read_constant_bfloat16_weights_unconverted(images, pixels, kernel):
+def test_convolution_of_few_pixels_reads_bfloat16_weights_unconverted(images, pixels, kernel):
     """Where weight bandwidth is the bottleneck, weights stay in bfloat16, whatever type other matmuls compute in."""
     rng, shape = np.random.default_rng(3), (kernel, kernel, 64, 128)
     weights = (rng.standard_normal(shape) / 8).astype(mg.bfloat16.numpy)
@@ -132,7 +132,7 @@ def test_few_pixels_read_constant_bfloat16_weights_unconverted(images, pixels, k
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_constant_weights_are_packed_once(size):
+def test_constant_convolution_weights_are_packed_once(size):
     images, source, channels, kernel, outputs, options = SIZES[size]
     rng = np.random.default_rng(2)
     weights = rng.standard_normal((*kernel, channels, outputs)).astype(np.float32)
@@ -150,7 +150,7 @@ def test_constant_weights_are_packed_once(size):
     np.testing.assert_allclose(*results, rtol=0, atol=np.abs(results[1]).max() * 4e-6)
 
 
-def test_results_are_bitwise_reproducible():
+def test_per_tap_convolution_is_bitwise_reproducible():
     (fast, _), arrays = executables("three_channels", True, True, True)
     inputs = [arrays[f] for f in fast.feeds]
     first = [a.numpy().copy() for a in fast.run(inputs)]
@@ -159,7 +159,7 @@ def test_results_are_bitwise_reproducible():
             assert ours.tobytes() == theirs.numpy().tobytes()
 
 
-def test_nan_weight_of_padding_tap_does_not_affect_result():
+def test_nan_weight_that_only_meets_padding_does_not_affect_result():
     """A tap that only sees padding is skipped, so a NaN in its weights must not reach any pixel."""
     g = mg.Graph()
     x, w = g.placeholder((2, 1, 1, 4)), g.placeholder((3, 3, 4, 4))
@@ -171,7 +171,7 @@ def test_nan_weight_of_padding_tap_does_not_affect_result():
 
 
 @pytest.mark.parametrize("dtype", [mg.float32, mg.bfloat16], ids=str)
-def test_nan_does_not_leak_into_neighbors(dtype: mg.DType):
+def test_nan_input_does_not_affect_neighboring_pixels(dtype: mg.DType):
     """Where channels or rows are padded to a full tile, a NaN in adjacent memory must not be multiplied by the zero
     padding.
     """

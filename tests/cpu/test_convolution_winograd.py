@@ -156,7 +156,7 @@ def tiles_of(executable):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("bias, residual, relu", [(False, False, False), (True, True, True), (True, False, False)])
-def test_results_match_float64_sums(size, bias, residual, relu):
+def test_winograd_convolution_matches_float64_sums(size, bias, residual, relu):
     fast, _ = executable(size, bias, residual, relu)
     (x, w, b, r, cotangent), expected = plain(size)
     kernel, options, tiles = np.max(SIZES[size][3]), *SIZES[size][5:]
@@ -178,7 +178,7 @@ def test_results_match_float64_sums(size, bias, residual, relu):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound, err_msg=name)
 
 
-def test_reference_kernels_match_float64_sums_without_tiles():
+def test_reference_convolution_kernel_matches_float64_sums():
     """Validate, for one size, the reference kernels that other files compare against."""
     exact, arrays = executable("half_a_panel", reference=True)
     assert tiles_of(exact) == (0, 0, 0)
@@ -187,7 +187,7 @@ def test_reference_kernels_match_float64_sums_without_tiles():
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_constant_weights_are_transformed_once(size):
+def test_constant_winograd_weights_are_transformed_once(size):
     (fed, w, _, _, _), (result, _, _) = plain(size)
     g = mg.Graph()
     x, weights = g.placeholder(fed.shape), g.constant(w)
@@ -199,7 +199,7 @@ def test_constant_weights_are_transformed_once(size):
 
 
 @pytest.mark.parametrize("size", ["three_of_five_taps", "weights_from_a_far_cache", "phases_of_two_taps"])
-def test_results_are_bitwise_reproducible(size):
+def test_winograd_results_are_bitwise_reproducible(size):
     fast, arrays = executable(size, True, True, True)
     first = results(fast, arrays)
     for _ in range(5):
@@ -208,7 +208,7 @@ def test_results_are_bitwise_reproducible(size):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_non_finite_input_affects_only_its_tiles(value):
+def test_non_finite_input_affects_only_its_winograd_tiles(value):
     """Pixels whose taps read the value must become non-finite, and pixels outside the tiles that read it must not
     change.
     """
@@ -240,7 +240,7 @@ def with_zeros(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_results_of_zero_pixels_are_exactly_zero(size):
+def test_winograd_results_of_zero_pixels_are_exactly_zero(size):
     """ReLU must pass no gradient there. Rounding errors of the transforms would let some of it through."""
     arrays, (result, of_source, _) = with_zeros(size)
     found, of_found, _ = results(executable(size)[0], arrays)
@@ -250,7 +250,7 @@ def test_results_of_zero_pixels_are_exactly_zero(size):
         assert not np.signbit(ours[ours == 0]).any()
 
 
-def test_pixels_with_only_last_channel_nonzero():
+def test_winograd_pixels_with_only_last_channel_nonzero_are_computed():
     arrays, _ = with_zeros("panels_and_a_half")
     arrays = [a.copy() for a in arrays]
     arrays[0][..., :-1] = 0
@@ -261,7 +261,7 @@ def test_pixels_with_only_last_channel_nonzero():
 
 
 @pytest.mark.parametrize("size", ["four_of_three_taps", "three_of_five_taps", "volumes"])
-def test_bias_and_residual_are_added_to_exact_zeros(size):
+def test_winograd_bias_and_residual_are_added_to_exact_zeros(size):
     arrays, (result, _, _) = with_zeros(size)
     _, _, b, r, _ = arrays
     found = results(executable(size, True, True, True)[0], arrays)[0]
@@ -269,7 +269,7 @@ def test_bias_and_residual_are_added_to_exact_zeros(size):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_non_finite_weight_disables_zero_shortcut(value):
+def test_non_finite_weight_disables_winograd_zero_shortcut(value):
     arrays, _ = with_zeros("three_of_five_taps")
     x, w, b, r, cotangent = arrays
     w = w.copy()
@@ -280,7 +280,7 @@ def test_non_finite_weight_disables_zero_shortcut(value):
     assert np.isfinite(others).all() and (others == 0).any()
 
 
-def test_bias_gradient_is_exact_with_zero_background():
+def test_winograd_bias_gradient_is_exact_for_mostly_zero_images():
     """Biases start at zero, so ReLU's input is zero wherever the previous layer saw only background."""
     g = mg.Graph()
     x, w, b = g.placeholder((16, 14, 14, 32)), g.placeholder((5, 5, 32, 64)), g.placeholder((64,))

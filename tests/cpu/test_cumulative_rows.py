@@ -24,7 +24,7 @@ def oracle(kind, x, reverse, exclusive):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8", "float16", "complex64"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_cumulative_operations_match_numpy(kind, dtype):
+def test_cumulative_operations_along_rows_match_numpy(kind, dtype):
     if dtype == "complex64" and kind not in START:
         pytest.skip("complex numbers have no order")
     rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_cumulative_operations_match_numpy(kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gradient_of_cumulative_product_with_zeros(dtype):
+def test_gradient_of_cumulative_product_with_zeros_matches_numpy(dtype):
     """The gradient consists of scans and linear recurrences in both directions."""
     rng = np.random.default_rng(1)
     for rows, n in [(1, 3), (7, 64), (9, 65), (17, 130)]:
@@ -74,7 +74,7 @@ def test_gradient_of_cumulative_product_with_zeros(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gradient_of_cumulative_maximum_goes_to_its_index(dtype):
+def test_gradient_of_cumulative_maximum_goes_to_the_maximal_element(dtype):
     """Each incoming gradient element must go to the index of its running maximum."""
     rng = np.random.default_rng(2)
     for rows, n in [(1, 5), (8, 64), (9, 70), (3, 1024)]:

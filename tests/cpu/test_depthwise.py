@@ -92,7 +92,7 @@ PLANES = {
 
 @pytest.mark.parametrize("kind", ["groups", "depthwise"])
 @pytest.mark.parametrize("name", PLANES)
-def test_channels_first_depthwise_convolution(name, kind):
+def test_channels_first_depthwise_convolution_matches_reference(name, kind):
     """The convolution is alone in its graph, because next to others it would be converted to channels last."""
     size, channels, taps, how = PLANES[name]
     how = {"padding": "TF_SAME", "data_layout": "NCHW", **how}
@@ -114,7 +114,7 @@ def test_channels_first_depthwise_convolution(name, kind):
 
 
 @pytest.mark.parametrize("width", [7, 16, 75])
-def test_channels_first_with_bias_and_relu(width):
+def test_channels_first_depthwise_convolution_fuses_bias_and_relu(width):
     """Bias and relu are fused into the stores. Inside control flow blocks, the channels-first layout is kept."""
     rng = np.random.default_rng(0)
     g = mg.Graph()
@@ -130,7 +130,7 @@ def test_channels_first_with_bias_and_relu(width):
 
 
 @pytest.mark.parametrize("dilations", [(3, 4), (8, 8), (1, 100_000), (100_000, 1)])
-def test_channels_first_with_large_dilations(dilations):
+def test_channels_first_depthwise_convolution_supports_large_dilations(dilations):
     """Input that no tap sees must neither be copied nor allocated, however large the dilation."""
     rng = np.random.default_rng(0)
     g = mg.Graph()
@@ -142,7 +142,7 @@ def test_channels_first_with_large_dilations(dilations):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
-def test_depthwise_convolution3d():
+def test_depthwise_convolution3d_matches_reference():
     rng = np.random.default_rng(0)
     g = mg.Graph()
     x, w = g.placeholder((2, 5, 6, 15, 18)), g.placeholder((3, 3, 3, 1, 18))
@@ -191,7 +191,7 @@ def run(g: mg.Graph, feeds, targets, arrays, options=None):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients_match_reference_kernels(name: str, dtype: str):
+def test_depthwise_gradients_match_reference_kernels(name: str, dtype: str):
     g, feeds, targets = gradients(name, dtype)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(x.shape).astype(dtype) for x in feeds]
@@ -203,7 +203,7 @@ def test_gradients_match_reference_kernels(name: str, dtype: str):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound)
 
 
-def test_sums_do_not_depend_on_thread_count():
+def test_depthwise_gradient_sums_do_not_depend_on_thread_count():
     """The test harness runs with two threads, if the machine has as many."""
     g, feeds, targets = gradients("many_parts")
     rng = np.random.default_rng(1)
@@ -220,7 +220,7 @@ def test_sums_do_not_depend_on_thread_count():
         np.testing.assert_array_equal(results[0], other)
 
 
-def test_nan_pixel_affects_only_taps_that_saw_it():
+def test_nan_pixel_affects_only_weight_gradients_that_use_it():
     g, feeds, targets = gradients("window_as_large_as_the_image")
     arrays = [np.ones(x.shape, np.float32) for x in feeds]
     arrays[0][0, 0, 0, 5] = np.nan
@@ -230,7 +230,7 @@ def test_nan_pixel_affects_only_taps_that_saw_it():
     np.testing.assert_array_equal(np.isnan(weights), expected)
 
 
-def test_training_matches_reference_kernels():
+def test_depthwise_training_matches_reference_kernels():
     """Five steps, with the forward pass in strips and the gradient by oneDNN."""
     weights = np.random.default_rng(0).standard_normal((40, 1, 5, 5)).astype(np.float32) * 0.2
     batch = np.random.default_rng(1).standard_normal((16, 4, 4, 40)).astype(np.float32)
@@ -313,7 +313,7 @@ def gradient_sums(dy, w, shape, strides, dilations, padding):
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_results_and_input_gradients_match_float64_sums(name):
+def test_depthwise_results_and_input_gradients_match_float64_sums(name):
     n, h, width, c, kernel, strides, dilations, padding = WINDOWS[name]
     x, w = drawn(n, h, width, c), drawn(*kernel, c, 1, seed=1)
     g = mg.Graph()
@@ -340,7 +340,7 @@ def test_nan_and_inf_affect_only_windows_that_contain_them():
     assert np.argwhere(np.isinf(y)).tolist() == [[0, r, c, 9] for r in (7, 8, 9) for c in (1, 2, 3)]
 
 
-def test_result_larger_than_caches():
+def test_depthwise_convolution_larger_than_caches_matches_reference():
     """A result over 25 MB is written with streaming stores, unless the caches are larger."""
     x, w = drawn(1, 56, 56, 64), drawn(3, 3, 64, 1, seed=1)
     g = mg.Graph()
@@ -367,12 +367,12 @@ PROGRAM = """
 """
 
 
-def test_images_do_not_depend_on_thread_count():
+def test_depthwise_results_do_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 5)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count("\n") == 4
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions: str):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions: str):
     run_again_with(instructions, __file__)

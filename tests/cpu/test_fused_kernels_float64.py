@@ -58,7 +58,7 @@ def test_long_expression(n):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_masks_as_inputs_intermediates_and_outputs(n):
+def test_fused_float64_kernel_reads_and_writes_bool_masks(n):
     x, y, mask = numbers(n), numbers(n, 1), numbers(n, 2) > 0
 
     def build(g, x, y, m):
@@ -69,7 +69,7 @@ def test_masks_as_inputs_intermediates_and_outputs(n):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_float32_and_int32_inputs_and_outputs(n):
+def test_fused_float64_kernel_reads_and_writes_float32_and_int32(n):
     x, y, k = numbers(n), numbers(n, 1).astype(np.float32), np.arange(n, dtype=np.int32) - 3
 
     def build(g, x, y, k):
@@ -80,7 +80,7 @@ def test_float32_and_int32_inputs_and_outputs(n):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_cast_to_float32_rounds_intermediate_value(n):
+def test_fused_cast_to_float32_rounds_intermediate_value(n):
     """A float32 value used in arithmetic, not only stored, prevents code generation but must still be rounded."""
     x = numbers(n)
 
@@ -95,7 +95,7 @@ def test_cast_to_float32_rounds_intermediate_value(n):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_casts_to_int32_truncate_and_saturate(n, dtype):
+def test_fused_casts_to_int32_truncate_and_saturate(n, dtype):
     x = numbers(n) * 1e3
     edges = np.array([np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 2.0**31 - 1, -(2.0**31) - 1, 1e300, -0.7, 0.7])
     x[: len(edges)] = edges[:n]
@@ -108,7 +108,7 @@ def test_casts_to_int32_truncate_and_saturate(n, dtype):
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 700), (2, 5, 513), (70, 8)])
-def test_rows_and_columns_broadcast(shape):
+def test_fused_float64_kernel_broadcasts_rows_and_columns(shape):
     x, row, column, one = numbers(shape), numbers(shape[-1], 1), numbers((*shape[:-1], 1), 2), numbers((), 3)
     mask, single = numbers(shape[-1], 4) > 0, numbers((), 5).astype(np.float32)
 
@@ -119,12 +119,12 @@ def test_rows_and_columns_broadcast(shape):
 
 
 @pytest.mark.parametrize("odd", [0, 3])
-def test_large_results_use_streaming_stores(odd):
+def test_large_fused_results_use_streaming_stores(odd):
     x = numbers((24 << 20) // 8 + 64 + odd)
     check(both(lambda g, x: [x * 2.0 + 1.0], [x]))
 
 
-def test_special_values_match_numpy():
+def test_fused_float64_special_values_match_numpy():
     x = np.array(
         [0.0, -0.0, 1.5, -1.5, 0.5, -0.5, 2.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 1e-290, 4503599627370497.0]
     )
@@ -146,7 +146,7 @@ def test_special_values_match_numpy():
         np.testing.assert_array_equal(code, exact, name)
 
 
-def test_gelu_gradient_is_generated_code():
+def test_gelu_gradient_in_float64_uses_generated_code():
     """GELU and its gradient compile to generated code."""
     x, start = numbers((37, 21)), numbers((37, 21), 1)
 
@@ -158,5 +158,5 @@ def test_gelu_gradient_is_generated_code():
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

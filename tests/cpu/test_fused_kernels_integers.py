@@ -42,7 +42,7 @@ def numbers(n, dtype, seed):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_integer_operations_match_numpy(n, dtype):
+def test_fused_integer_operations_match_numpy(n, dtype):
     x, y = numbers(n, dtype, 0), numbers(n, dtype, 1)
 
     def build(g, x, y):
@@ -57,7 +57,7 @@ def test_integer_operations_match_numpy(n, dtype):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("kind", [*WRAPPING, *SINGLE])
-def test_single_operation_is_generated_code(kind, dtype):
+def test_single_integer_operation_uses_generated_code(kind, dtype):
     x, y = numbers(100, dtype, 0), numbers(100, dtype, 1)
     feeds = [x, y] if kind in WRAPPING else [x]
     found, plan = run(lambda g, *t: [getattr(g, kind)(*t)], feeds)
@@ -70,7 +70,7 @@ def test_single_operation_is_generated_code(kind, dtype):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_expression_with_masks_and_clamps(n, dtype):
+def test_fused_integer_expression_with_masks_and_clamps_matches_numpy(n, dtype):
     x, y, mask = numbers(n, dtype, 0), numbers(n, dtype, 1), numbers(n, dtype, 2) > 0
 
     def build(g, x, y, m):
@@ -89,7 +89,7 @@ def test_expression_with_masks_and_clamps(n, dtype):
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 700), (70, 8)])
-def test_rows_and_scalars_broadcast(shape):
+def test_fused_integer_kernel_broadcasts_rows_and_scalars(shape):
     rng = np.random.default_rng(3)
     x, row, one = rng.integers(-99, 99, shape), rng.integers(-99, 99, shape[-1]), np.array(7)
     narrow = rng.integers(-99, 99, (shape[0], 1)).astype(np.int32)
@@ -106,7 +106,7 @@ def cast_and_on(to, g, x):
 
 @pytest.mark.parametrize("to", TYPES)
 @pytest.mark.parametrize("source", TYPES)
-def test_casts_match_reference(source, to):
+def test_fused_integer_casts_match_reference(source, to):
     """Cast numbers within and beyond the range, and NaN, alone and between two other operations."""
     for n in LENGTHS:
         rng = np.random.default_rng(n)
@@ -129,12 +129,12 @@ def test_casts_match_reference(source, to):
                 np.testing.assert_array_equal(a, b, f"{n} of {source} to {to}, then on")
 
 
-def test_large_int64_to_float64_rounds_once():
+def test_large_int64_cast_to_float64_rounds_once():
     x = np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 5000, np.int64) >> np.arange(5000) % 12
     found, _ = run(lambda g, x: [g.cast(x, "float64")], [x])
     np.testing.assert_array_equal(found[0], x.astype(np.float64))
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

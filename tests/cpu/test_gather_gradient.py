@@ -56,7 +56,7 @@ def test_gather_gradient_matches_numpy(kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_few_indices_into_many_rows(dtype):
+def test_gather_gradient_of_few_indices_into_many_rows_matches_numpy(dtype):
     """Long runs of zeros are written first; the indexed rows lie between them."""
     i, incoming = draws("even", 12, 900).astype(np.int32), numbers((12, 40), dtype)
     i[:3] = [0, 899, 899]
@@ -65,7 +65,7 @@ def test_few_indices_into_many_rows(dtype):
 
 @pytest.mark.parametrize("width", [3, 64])
 @pytest.mark.parametrize("outer", [1, 2, 7])
-def test_multiple_tables_and_batches(width, outer):
+def test_gather_gradient_with_outer_axes_matches_numpy(width, outer):
     """Axes before the gathered one are separate tables, and batch axes have their own indices."""
     i = draws("outside").astype(np.int32)
     incoming = numbers((outer, PICKS, width), "float32")
@@ -79,7 +79,7 @@ def test_multiple_tables_and_batches(width, outer):
 
 
 @pytest.mark.parametrize("picks", [0, 1])
-def test_no_index_and_single_index(picks):
+def test_gather_gradient_with_zero_or_one_index_matches_numpy(picks):
     i, incoming = np.zeros(picks, np.int32), numbers((picks, 48), "float32")
     np.testing.assert_array_equal(gradient(incoming, i, (ROWS, 48), "float32"), expected(incoming, i, ROWS))
     assert gradient(incoming[:, :0], i, (ROWS, 0), "float32").shape == (ROWS, 0)
@@ -99,14 +99,14 @@ for rows, width in ((200, 1100), (20000, 50), (200, 9)):
 """
 
 
-def test_results_do_not_depend_on_thread_count():
+def test_gather_gradient_does_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.split()[1::2] == ["True"] * 3
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_is_accumulated_in_float32(dtype):
+def test_half_precision_gather_gradient_accumulates_in_float32(dtype):
     """In half precision, adding 1 to 2048 (float16) or 256 (bfloat16) has no effect; here every 1 must count."""
     for width in (8, 40):
         incoming = np.ones((5001, width), np.float32)

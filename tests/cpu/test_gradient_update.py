@@ -56,20 +56,20 @@ def assert_steps_agree(made, arrays, steps=3):
 @pytest.mark.parametrize(
     "rows, inputs, outputs", [(32, 784, 512), (8, 2049, 32), (64, 391, 1024), (256, 300, 224), (17, 11, 6272)]
 )
-def test_update_reads_gradient_in_blocks(update, rows, inputs, outputs):
+def test_fused_update_reads_gradient_in_blocks(update, rows, inputs, outputs):
     made, arrays = programs(UPDATES[update], rows, inputs, outputs)
     fast, plain = (executable.plan() for _, executable in made)
     assert (TOGETHER in fast) == VECTORS and TOGETHER not in plain
     assert_steps_agree(made, arrays)
 
 
-def test_blocked_gradient_needs_no_memory():
+def test_fused_update_allocates_no_memory_for_the_gradient():
     (fast, plain), _ = programs(UPDATES["descent"], 32, 2048, 2048)
     arenas = [int(e.plan().split("arena ")[1].split()[0]) for _, e in (fast, plain)]
     assert not VECTORS or (arenas[0] < 2 << 20 and arenas[1] >= 2048 * 2048 * 4), arenas
 
 
-def test_training_is_bitwise_reproducible():
+def test_fused_update_training_is_bitwise_reproducible():
     runs = []
     for _ in range(2):
         (fast, _), arrays = programs(UPDATES["adam"], 32, 784, 512)
@@ -101,26 +101,26 @@ def with_its_sum(g, w, d):
 
 
 @pytest.mark.parametrize("update", [momentum, clipped, by_column, with_its_sum])
-def test_other_updates_read_whole_gradient(update):
+def test_unsupported_updates_read_the_whole_gradient(update):
     made, arrays = programs(update, 32, 784, 512)
     assert TOGETHER not in made[0][1].plan()
     assert_steps_agree(made, arrays)
 
 
-def test_gradient_target_is_computed_whole():
+def test_requested_gradient_is_computed_whole():
     made, arrays = programs(UPDATES["descent"], 32, 784, 512, targets=lambda gradient: [gradient])
     assert TOGETHER not in made[0][1].plan()
     assert_steps_agree(made, arrays)
 
 
 @pytest.mark.parametrize("rows, inputs, outputs", [(257, 784, 512), (7, 784, 512), (32, 784, 500), (32, 60, 512)])
-def test_other_sizes_are_not_fused(rows, inputs, outputs):
+def test_updates_of_unsupported_sizes_are_not_fused(rows, inputs, outputs):
     made, arrays = programs(UPDATES["descent"], rows, inputs, outputs)
     assert TOGETHER not in made[0][1].plan()
     assert_steps_agree(made, arrays)
 
 
-def test_variable_operand_is_read_before_assignment():
+def test_variable_used_as_operand_is_read_before_fused_assignment():
     """The layer's input is a variable that the same step assigns, possibly before the update runs."""
     kept = []
 
@@ -162,7 +162,7 @@ def test_updates_of_small_variables_form_one_kernel(layers):
     assert_steps_agree(made, [rng.standard_normal(x.shape).astype(np.float32)])
 
 
-def test_update_reading_another_update_runs_after_it():
+def test_update_reading_another_updated_variable_runs_after_it():
     made = []
     for options in (mg.CompilationDescriptor(), mg.CompilationDescriptor(reference_kernels=True)):
         g = mg.Graph()

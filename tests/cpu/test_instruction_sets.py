@@ -21,7 +21,10 @@ TESTS = [
 ]
 TESTS += [
     f"{OPERATIONS / 'test_fourier.py'}::{test}"
-    for test in ("test_transforms_of_every_length_match_numpy", "test_transforms_of_many_signals_match_numpy")
+    for test in (
+        "test_fourier_transforms_of_every_length_match_numpy",
+        "test_fourier_transforms_of_many_signals_match_numpy",
+    )
 ]
 TESTS += [str(OPERATIONS / "test_attention.py")]
 TESTS += [
@@ -37,7 +40,7 @@ g.compile({x: x.shape}, [g.sort(x)])
 """
 
 BFLOAT16_PRODUCTS = "MPSGRAPH_BFLOAT16_PRODUCTS"
-BFLOAT16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_convolution_rounds_result_once"
+BFLOAT16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_convolution_rounds_its_result_once"
 PLAN_OF_BFLOAT16 = """
 import mpsgraph as mg
 g = mg.Graph()
@@ -62,7 +65,7 @@ BUILD = HERE.parents[1] / os.environ.get("MPSGRAPH_BUILD_DIR", "build/release") 
 
 
 @pytest.mark.skipif(not shutil.which("readelf"), reason="requires readelf")
-def test_library_has_no_static_initializers_with_special_instructions():
+def test_library_has_no_static_initializers_with_avx_instructions():
     """A static initializer compiled for AVX-512 would crash every process on a processor without it, as soon as it is
     loaded.
     """
@@ -119,7 +122,7 @@ np.testing.assert_allclose(half, single, rtol=0.05)
 
 
 @pytest.mark.skipif("oneDNN" not in mg.Device("cpu").description, reason="requires oneDNN")
-def test_bfloat16_training_without_onednn_bfloat16_matmul():
+def test_bfloat16_training_works_without_onednn_bfloat16_matmul():
     """oneDNN has no bfloat16 matmul before AVX-512; its own environment variable simulates such a processor."""
     for name in ("ONEDNN_MAX_CPU_ISA", "MPSGRAPH_INSTRUCTION_SET"):
         run = with_set("AVX2", "-c", TRAINING_IN_BFLOAT16, variable=name)
@@ -127,7 +130,7 @@ def test_bfloat16_training_without_onednn_bfloat16_matmul():
 
 
 @pytest.mark.parametrize("name", ["AVX2", "baseline"])
-def test_vectorized_kernels_with_smaller_instruction_sets(name):
+def test_vectorized_kernel_tests_pass_with_smaller_instruction_sets(name):
     if is_the_processors(name):
         pytest.skip(f"the tests already run with {name}")
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)
@@ -145,7 +148,7 @@ AMX = pytest.mark.skipif(not HAS_AMX, reason="requires AMX")
     "avx512_bf16" not in PROCESSOR, reason="requires AVX-512 with bfloat16, otherwise there is no choice"
 )
 @pytest.mark.parametrize("name", [pytest.param("registers", marks=AMX), "pairs", "float32"])
-def test_bfloat16_matmul_variants(name):
+def test_bfloat16_matmul_setting_selects_the_kernel(name):
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", BFLOAT16, variable=BFLOAT16_PRODUCTS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
@@ -164,7 +167,7 @@ def test_invalid_bfloat16_matmul_variant_raises(name):
     assert message in run.stderr, run.stdout
 
 
-def test_amx_is_used_if_granted_by_system():
+def test_amx_is_used_if_the_operating_system_permits_it():
     """This test asks the system itself; otherwise a missing AMX would only skip the tests below."""
     ask = "import ctypes; print(ctypes.CDLL(None).syscall(158, 0x1023, 18))"  # arch_prctl on x86-64
     granted = (
@@ -191,7 +194,7 @@ def test_int8_matmul_variants(name):
 
 
 @pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="requires vectorized convolutions")
-def test_winograd_can_be_disabled():
+def test_winograd_setting_enables_or_disables_winograd():
     plans = {wish: with_set(wish, "-c", PLAN_IN_TILES, variable="MPSGRAPH_WINOGRAD") for wish in ("0", "1", "no")}
     assert "one matmul per tap" in plans["0"].stdout and "Winograd" not in plans["0"].stdout, plans["0"].stderr
     assert "tiles of 4 x 4 by Winograd" in plans["1"].stdout, plans["1"].stderr
@@ -200,7 +203,7 @@ def test_winograd_can_be_disabled():
 
 @pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="only AVX-512 has these sorts")
 @pytest.mark.parametrize("way", ["buckets", "quicksort"])
-def test_long_row_sort_variants(way):
+def test_long_row_sort_tests_pass_with_each_sort_setting(way):
     run = with_set(way, "-m", "pytest", "-q", "-p", "no:cacheprovider", LONG_SORTS, variable="MPSGRAPH_SORT")
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 70
@@ -212,7 +215,7 @@ def test_invalid_sort_variant_raises():
     assert "MPSGRAPH_SORT must be buckets or quicksort, got 'bubbles'" in run.stderr, run.stdout
 
 
-def test_plan_reflects_instruction_set():
+def test_plan_names_kernels_of_the_selected_instruction_set():
     plan = (
         "import mpsgraph as mg; g = mg.Graph(); x = g.placeholder((64,)); y = g.exponent(x) * x;"
         "print(g.compile({x: (64,)}, y).plan())"

@@ -38,7 +38,7 @@ BLOCKS = {1: [1] * 8, 2: [8, 2, 2, 1, 2, 2, 1, 1], 3: [12, 3, 4, 1, 3, 3, 1, 1],
 
 
 @pytest.mark.parametrize("threads", BLOCKS)
-def test_blocks_cover_result_and_occupy_all_threads(threads):
+def test_matmul_blocks_cover_result_and_occupy_all_threads(threads):
     done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
     assert done.returncode == 0, done.stderr
     found = [int(word) for word in done.stdout.split()]

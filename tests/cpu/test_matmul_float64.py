@@ -28,7 +28,7 @@ def product(a, b):
 
 
 @pytest.mark.parametrize("batch, rows, steps, columns", SIZES)
-def test_errors_are_within_rounding_bound(batch, rows, steps, columns):
+def test_float64_matmul_errors_are_within_rounding_bound(batch, rows, steps, columns):
     a, b = drawn(batch, rows, steps), drawn(batch, steps, columns)
     bound = np.abs(a) @ np.abs(b) * (steps + 1) * np.finfo(np.float64).eps  # Higham's bound for any summation order
     assert np.all(np.abs(product(a, b) - a.astype(np.longdouble) @ b.astype(np.longdouble)) <= bound)
@@ -45,7 +45,7 @@ def test_complex_matmul_matches_numpy():
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_convolution_and_input_gradient_match_numpy(layout):
+def test_float64_convolution_and_input_gradient_match_numpy(layout):
     """With 3x3 taps, patches are longer than a chunk of the inner dimension and do not fill whole panels."""
     x, w, dy = drawn(2, 9, 11, 40), drawn(3, 3, 40, 35), drawn(2, 9, 11, 35)
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
@@ -77,12 +77,12 @@ PROGRAM = """
 """
 
 
-def test_results_do_not_depend_on_thread_count():
+def test_float64_matmul_does_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count("\n") == 5
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

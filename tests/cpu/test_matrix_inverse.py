@@ -23,14 +23,14 @@ def drawn(*shape, dtype):
 @pytest.mark.parametrize("batch", [(), (1,), (2,), (5,)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", SIZES)
-def test_inverse_matches_numpy(n, dtype, batch):
+def test_matrix_inverse_matches_numpy(n, dtype, batch):
     x = drawn(*batch, n, n, dtype=dtype)
     expected = np.linalg.inv(x.astype(np.float64))
     np.testing.assert_allclose(inverse(x), expected, atol=(2e-5 if dtype == "float32" else 1e-13))
 
 
 @pytest.mark.parametrize("n", [24, 70])
-def test_nan_affects_only_its_matrix(n):
+def test_nan_affects_only_the_inverse_of_its_matrix(n):
     x = drawn(3, n, n, dtype="float32")
     x[1, n // 2, n - 3] = np.nan
     result = inverse(x)
@@ -39,6 +39,6 @@ def test_nan_affects_only_its_matrix(n):
 
 
 @pytest.mark.parametrize("n", [20, 64])
-def test_inverse_of_permutation_is_exact(n):
+def test_inverse_of_scaled_permutation_matrix_is_exact(n):
     x = np.eye(n, dtype=np.float32)[np.random.default_rng(n).permutation(n)] * np.float32(0.25)
     np.testing.assert_array_equal(inverse(x), x.T * 16)

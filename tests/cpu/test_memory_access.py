@@ -21,7 +21,7 @@ def run(build, *feeds, options=None):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "complex64"])
 @pytest.mark.parametrize("sizes", [(16, 16), (64, 64), (70, 3, 129), (600, 20), (1, 64)])
-def test_concatenation_and_split(sizes, dtype):
+def test_concatenation_and_split_match_numpy(sizes, dtype):
     """Runs from a few bytes to thousands of bytes, which are copied one after the other or operand by operand."""
     parts = [RNG.integers(0, 100, (7, n, 2)).astype(dtype) for n in sizes]
     whole = np.concatenate(parts, 1)
@@ -34,7 +34,7 @@ def test_concatenation_and_split(sizes, dtype):
 
 @pytest.mark.parametrize("size", [(3, 40, 8, 32), (2, 5, 17, 16), (2, 16, 16, 3), (1, 9, 2, 64)])
 @pytest.mark.parametrize("permutation", [(0, 2, 1, 3), (2, 1, 0, 3), (1, 0, 2, 3), (1, 2, 0, 3)])
-def test_transpose_keeping_innermost_runs(permutation, size):
+def test_transpose_that_keeps_innermost_axis_matches_numpy(permutation, size):
     x = RNG.random(size, np.float32)
     np.testing.assert_array_equal(
         run(lambda g, x: [g.transpose(x, permutation)], x)[0], np.ascontiguousarray(x.transpose(permutation))
@@ -43,7 +43,7 @@ def test_transpose_keeping_innermost_runs(permutation, size):
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "float16", "int64", "complex128"])
 @pytest.mark.parametrize("count", [1, 3, 7, 64, 65, 131])
-def test_broadcast_and_padding_of_columns(count, dtype):
+def test_broadcast_and_padding_of_columns_match_numpy(count, dtype):
     x = RNG.integers(0, 100, (5, 1)).astype(dtype)
     found, zeros = run(lambda g, x: [g.broadcast_to(x, (5, count)), g.pad(x, [1, 0], [2, count])], x)
     np.testing.assert_array_equal(found, np.broadcast_to(x, (5, count)))
@@ -52,7 +52,7 @@ def test_broadcast_and_padding_of_columns(count, dtype):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("n", [16384, 131072, 200003, 1 << 18])
-def test_cumulative_sum_of_long_vector(n, reverse):
+def test_cumulative_sum_of_long_vector_matches_numpy(n, reverse):
     x = RNG.standard_normal(n).astype(np.float32)
     inclusive, exclusive = run(
         lambda g, x: [g.cumulative_sum(x, 0, exclusive=e, reverse=reverse) for e in (False, True)], x
@@ -63,7 +63,7 @@ def test_cumulative_sum_of_long_vector(n, reverse):
 
 
 @pytest.mark.parametrize("n", [3, 16, 37, 130, 530])
-def test_matrix_inverse_accuracy(n):
+def test_matrix_inverse_error_is_within_condition_number_bound(n):
     x = RNG.standard_normal((n, n)).astype(np.float32)
     (found,) = run(lambda g, x: [g.matrix_inverse(x)], x)
     exact = np.linalg.inv(x.astype(np.float64))
@@ -72,7 +72,7 @@ def test_matrix_inverse_accuracy(n):
 
 @pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("n", [1, 5, 8, 33, 100, 1000, 3001])
-def test_half_precision_row_sums(n, half):
+def test_half_precision_row_sums_are_accurate_to_rounding(n, half):
     x = (RNG.standard_normal((3, n)) * 4).astype(half)
     (found,) = run(lambda g, x: [g.reduction_sum(x, 1)], x)
     exact = x.astype(np.float64).sum(1, keepdims=True)
@@ -81,7 +81,7 @@ def test_half_precision_row_sums(n, half):
 
 
 @pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
-def test_casts_to_half_precision_and_back(half):
+def test_casts_to_half_precision_and_back_match_numpy(half):
     """Stored directly, or rounded inside a fused kernel that also uses the rounded value."""
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.9, 65520, 1e30, 2.0**-14, 2.0**-24, 2.0**-25, 3e-8]
     x = np.concatenate([special, RNG.standard_normal(3000) * 10.0 ** RNG.integers(-6, 5, 3000)]).astype(np.float32)
@@ -106,7 +106,7 @@ def test_casts_to_half_precision_and_back(half):
                {"kernel": 2, "dilations": 2, "strides": 1}, {"kernel": 2, "strides": 3}],
 )  # fmt: skip
 @pytest.mark.parametrize("include", [False, True])
-def test_average_pooling_and_gradient(window, channels, include):
+def test_average_pooling_and_gradient_match_reference(window, channels, include):
     x = RNG.standard_normal((2, 9, 8, channels)).astype(np.float32)
     arguments = {"strides": 1, "padding": ((1, 1), (1, 0)), "include_zero_pad_to_average": include, **window}
 
@@ -119,7 +119,7 @@ def test_average_pooling_and_gradient(window, channels, include):
 
 
 @pytest.mark.parametrize("shape", [(98304, 64), (98305, 80), (400000, 20)])
-def test_batch_normalization_larger_than_caches(shape):
+def test_batch_normalization_larger_than_caches_matches_reference(shape):
     """Results over 24 MB use streaming stores if channels fill whole vectors."""
     x, start = (RNG.standard_normal(shape).astype(np.float32) for _ in range(2))
 
@@ -135,7 +135,7 @@ def test_batch_normalization_larger_than_caches(shape):
 
 @pytest.mark.parametrize("mode", ["add", "max", "set", "mul"])
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_scatter_of_single_elements(mode, dtype):
+def test_scatter_of_single_elements_matches_numpy(mode, dtype):
     data = RNG.integers(1, 5, (30, 40)).astype(dtype)
     updates = RNG.integers(1, 4, (30, 300)).astype(dtype)
     index = RNG.integers(-2, 43, (30, 300)).astype(np.int32)
@@ -157,5 +157,5 @@ def test_non_zero_indices(shape):
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

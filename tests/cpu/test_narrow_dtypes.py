@@ -43,7 +43,7 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_every_half_precision_value_is_read_and_written(dtype):
+def test_every_half_precision_value_is_read_and_written_exactly(dtype):
     x = every_half(dtype)
     numbers = plain(x, dtype)
     widened, negative, finite = results(lambda g, x: [g.cast(x, "float32"), -x, g.is_finite(x)], [x], [dtype])
@@ -56,7 +56,7 @@ def test_every_half_precision_value_is_read_and_written(dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("n", [64, 65, 79, 100, 1000, 2048, 2051, 5000])
-def test_half_precision_row_sums(dtype, n):
+def test_half_precision_row_sums_are_exact_for_small_multiples(dtype, n):
     """Sum a row directly, a broadcast row, and a row that is also used in float32."""
     x = np.random.default_rng(n).integers(-8, 9, (5, n)).astype(np.float32) / 8  # sums are exact
     x[3, n - 1] = np.inf
@@ -86,7 +86,7 @@ def test_float32_rounds_to_nearest_half_precision_value(dtype):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_float32_saturates_to_8_bit_integers(dtype):
+def test_float32_casts_to_8_bit_integers_saturate(dtype):
     least, largest = np.iinfo(dtype).min, np.iinfo(dtype).max
     whole = np.arange(-300, 301, dtype=np.float32)
     extremes = np.float32([np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 2.0**31, -(2.0**31), 2.0**32, 1e-45, -1e-45, -0.0])
@@ -149,13 +149,13 @@ def assert_mixture(shapes, seed, options=None):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_mixed_dtypes_at_lengths_around_vectors(n):
+def test_fused_mixed_dtypes_around_vector_length_match_numpy(n):
     assert_mixture([(n,)] * 6, n)
 
 
 @pytest.mark.parametrize("single", range(6))
 @pytest.mark.parametrize("n", [5, 16, 1031])
-def test_mixed_dtypes_with_scalar_operand(single, n):
+def test_fused_mixed_dtypes_with_scalar_operand_match_numpy(single, n):
     assert_mixture([(1,) if i == single else (n,) for i in range(6)], n)
 
 
@@ -169,16 +169,16 @@ def test_scalar_bool_is_true_for_any_nonzero_byte(byte, n):
 
 @pytest.mark.parametrize("other", [(1, 1), (3, 1), (1, 1031)], ids=str)
 @pytest.mark.parametrize("which", range(6))
-def test_mixed_dtypes_with_broadcast_rows(which, other):
+def test_fused_mixed_dtypes_with_broadcast_rows_match_numpy(which, other):
     assert_mixture([other if i == which else (3, 1031) for i in range(6)], which)
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 7), (2, 3, 1), (37, 9)], ids=str)
-def test_mixed_dtypes_with_short_broadcast_rows(shape):
+def test_fused_mixed_dtypes_with_short_broadcast_rows_match_numpy(shape):
     assert_mixture([shape, shape[-1:], shape, (shape[0], *[1] * (len(shape) - 1)), shape, shape], 1)
 
 
-def test_results_do_not_depend_on_thread_count():
+def test_narrow_dtype_results_do_not_depend_on_thread_count():
     before = mg.get_num_threads()
     try:
         for count in sorted({1, before}):
@@ -190,7 +190,7 @@ def test_results_do_not_depend_on_thread_count():
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("n", [7, 8, 1023, 4096])
-def test_half_precision_reductions_of_fused_kernels(dtype, n):
+def test_fused_half_precision_reductions_match_numpy(dtype, n):
     """Integers, whose sums are exact in float32."""
     x = np.random.default_rng(n).integers(-8, 8, (6, n)).astype(np.float64)
 
@@ -213,5 +213,5 @@ def test_narrow_dtypes_use_generated_code():
 
 
 @pytest.mark.parametrize("name", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(name):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(name):
     run_again_with(name, __file__)

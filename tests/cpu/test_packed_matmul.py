@@ -81,7 +81,7 @@ def test_packed_matmul_matches_reference(transposed, steps, rows, columns, end):
         (False, 20, 1100, 1024),
     ],
 )
-def test_other_sizes_use_another_kernel(transposed, steps, rows, columns):
+def test_unsupported_sizes_do_not_use_packed_matmul(transposed, steps, rows, columns):
     made, arrays = programs(transposed, steps, rows, columns)
     assert OURS not in made[0].plan()
     assert_they_agree(made, arrays, steps)
@@ -112,7 +112,7 @@ for rows, columns, transposed in ((1024, 200, True), (200, 1024, False)):
 
 
 @pytest.mark.skipif(not WITHOUT_AVX512, reason="requires oneDNN without AVX-512, which splits matmuls by thread count")
-def test_results_do_not_depend_on_thread_count():
+def test_packed_matmul_does_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads), ONEDNN_MAX_CPU_ISA="AVX2") for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.split()[::2] == ["1", "1"]

@@ -34,7 +34,7 @@ def weights_of(kind, hidden, directions=1):
 
 @pytest.mark.parametrize("kind", list(GATES))
 @pytest.mark.parametrize("batch, directions", [(1, 1), (1, 2), (3, 1), (3, 2)])
-def test_constant_weights_match_fed_weights(kind, batch, directions):
+def test_recurrent_layers_with_constant_and_fed_weights_agree(kind, batch, directions):
     if kind == "gru" and directions == 2:
         ways = [{"reset_after": True}]
     else:
@@ -54,7 +54,7 @@ def test_constant_weights_match_fed_weights(kind, batch, directions):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("hidden", [5, 16, 21])
-def test_non_finite_weights_propagate_as_with_fed_weights(value, hidden):
+def test_non_finite_constant_weights_propagate_like_fed_weights(value, hidden):
     for unit in (0, hidden - 1):
         weights = weights_of("lstm", hidden)
         weights[2 * hidden + unit, hidden - 1] = value
@@ -67,7 +67,7 @@ def test_non_finite_weights_propagate_as_with_fed_weights(value, hidden):
                 assert np.isnan(found[0][2]).all()  # all units, two steps later
 
 
-def test_large_weights_and_single_steps_are_not_packed():
+def test_large_recurrent_weights_and_single_steps_are_not_packed():
     made, _ = layer("lstm", 1, weights_of("lstm", 300), constant=True)
     assert "packed weights" not in made.plan()
     made, _ = layer("lstm", 1, weights_of("lstm", 16), constant=True, steps=1)
@@ -76,5 +76,5 @@ def test_large_weights_and_single_steps_are_not_packed():
 
 @pytest.mark.skipif(bool(os.environ.get("MPSGRAPH_INSTRUCTION_SET")), reason="an instruction set is already selected")
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

@@ -44,7 +44,7 @@ def test_extrema_with_ties(n, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_extrema_with_nan_and_inf(n, dtype):
+def test_row_extrema_with_nan_and_inf_match_numpy(n, dtype):
     rng = np.random.default_rng(n)
     x = rng.standard_normal((60, n)).astype(dtype)
     x[:20][rng.random((20, n)) < 0.2] = np.nan
@@ -61,7 +61,7 @@ def test_extrema_with_nan_and_inf(n, dtype):
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"])
 @pytest.mark.parametrize("n", [*LENGTHS, 9001])
-def test_integer_sums_wrap_around(n, dtype):
+def test_integer_row_sums_wrap_around(n, dtype):
     ends = np.iinfo(dtype)
     rows = 41 if n < 9001 else 3  # few long rows, so each column is a short sum
     x = np.random.default_rng(n).integers(ends.min, ends.max, (rows, n), dtype, endpoint=True)
@@ -73,7 +73,7 @@ def test_integer_sums_wrap_around(n, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
-def test_extrema_of_few_long_rows(dtype):
+def test_extrema_of_few_long_rows_match_numpy(dtype):
     x = np.random.default_rng(1).integers(0, 9, (3, 9001)).astype(dtype)
     if "float" in dtype:
         x[0, ::5], x[1, ::7], x[2, ::35] = np.nan, np.nan, -np.inf
@@ -81,5 +81,5 @@ def test_extrema_of_few_long_rows(dtype):
 
 
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

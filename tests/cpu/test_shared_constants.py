@@ -12,7 +12,7 @@ def resident():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_new_input_size_does_not_duplicate_weights(dtype):
+def test_new_input_size_does_not_duplicate_packed_weights(dtype):
     """The weights are channels first, so they are transposed before packing. They take 9 MB in float32."""
     g = mg.Graph()
     x = g.placeholder((1, 512, -1, -1), dtype)

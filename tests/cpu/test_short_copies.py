@@ -28,7 +28,7 @@ def check(build, x, expected):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", LENGTHS)
-def test_transpose_of_short_rows(rows, dtype):
+def test_transpose_of_short_rows_matches_numpy(rows, dtype):
     for columns in LENGTHS:
         x = numbers((2, rows, columns), dtype)
         check(lambda g, p: g.transpose(p, [0, 2, 1]), x, x.swapaxes(1, 2))
@@ -36,7 +36,7 @@ def test_transpose_of_short_rows(rows, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", LENGTHS)
-def test_reverse_of_short_rows(columns, dtype):
+def test_reverse_of_short_rows_matches_numpy(columns, dtype):
     x = numbers((13, columns), dtype)
     for axes in ([0], [1], [0, 1]):
         check(lambda g, p, axes=axes: g.reverse(p, axes), x, np.flip(x, axes))
@@ -55,7 +55,7 @@ def test_padding_of_rows(columns, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", LENGTHS)
-def test_concatenation_and_slice_of_short_rows(columns, dtype):
+def test_concatenation_and_slice_of_short_rows_match_numpy(columns, dtype):
     x = numbers((9, columns), dtype)
     check(lambda g, p: g.concat([p, p], 1), x, np.concatenate([x, x], 1))
     check(lambda g, p: g.slice(p, [1, columns // 3], [8, columns]), x, x[1:8, columns // 3 :])

@@ -22,7 +22,7 @@ def numbers(dtype, shape):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", SIZES)
-def test_row_reductions_match_numpy(dtype, size):
+def test_short_row_reductions_match_numpy(dtype, size):
     for rows in (1, 7, 700):
         x = numbers(dtype, (rows, size))
         g = mg.Graph()
@@ -42,7 +42,7 @@ def test_row_reductions_match_numpy(dtype, size):
 
 
 @pytest.mark.parametrize("size", [2, 3, 17, 48, 49])
-def test_row_reductions_at_end_of_fused_kernel(size):
+def test_short_row_reductions_fused_into_a_kernel_match_numpy(size):
     x = numbers("float32", (700, size))
     g = mg.Graph()
     fed = g.placeholder(x.shape)

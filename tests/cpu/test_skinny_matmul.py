@@ -51,7 +51,7 @@ def test_skinny_matmul_matches_reference(rows, inputs, outputs, end):
     assert_they_agree(made, arrays)
 
 
-def test_skinny_matmul_of_rank_3_input():
+def test_skinny_matmul_kernel_accepts_rank_3_input():
     made, arrays = programs((4, 7), 600, 800, ENDS["residual"])
     assert (FEW in made[0].plan()) == VECTORS
     assert_they_agree(made, arrays)
@@ -60,7 +60,7 @@ def test_skinny_matmul_of_rank_3_input():
 @pytest.mark.parametrize(
     "rows, inputs, outputs", [(7, 784, 512), (33, 784, 512), (32, 255, 2048), (32, 784, 500), (32, 2048, 1024)]
 )
-def test_other_sizes_use_another_kernel(rows, inputs, outputs):
+def test_unsupported_sizes_do_not_use_skinny_matmul(rows, inputs, outputs):
     made, arrays = programs(rows, inputs, outputs, ENDS["nothing"])
     assert FEW not in made[0].plan()
     assert_they_agree(made, arrays)
@@ -74,7 +74,7 @@ def test_skinny_matmul_with_transposed_matrix_matches_reference(rows, inputs, ou
     assert_they_agree(made, arrays)
 
 
-def test_other_transposed_sizes_use_another_kernel():
+def test_unsupported_transposed_sizes_do_not_use_skinny_matmul():
     for rows, inputs, outputs, end in [
         (33, 512, 512, "nothing"),
         (30, 512, 512, "nothing"),
@@ -89,7 +89,7 @@ def test_other_transposed_sizes_use_another_kernel():
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_nan_and_inf_propagate_as_in_reference(transposed):
+def test_nan_and_inf_in_skinny_matmul_propagate_as_in_reference(transposed):
     made, arrays = programs(32, 784, 512, ENDS["nothing" if transposed else "bias and relu"], transposed)
     assert ((TURNED if transposed else FEW) in made[0].plan()) == VECTORS
     arrays[0][3, 5], arrays[0][30, 700] = np.nan, np.inf
@@ -117,7 +117,7 @@ print(executable.plan().split("skinny matmul, in ")[-1].split()[0], right)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_number_of_parts_equals_thread_count(threads):
+def test_skinny_matmul_uses_one_part_per_thread(threads):
     done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
     assert done.returncode == 0, done.stderr
     parts, right = done.stdout.split()
@@ -125,12 +125,12 @@ def test_number_of_parts_equals_thread_count(threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_transposed_matmul_with_any_thread_count(threads):
+def test_transposed_skinny_matmul_is_correct_with_any_thread_count(threads):
     done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads), TURNED="yes")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1] == "True"
 
 
-def test_results_are_bitwise_reproducible():
+def test_skinny_matmul_results_are_bitwise_reproducible():
     made, arrays = programs(32, 784, 512, ENDS["bias and relu"])
     assert len({made[0].run(arrays)[0].numpy().tobytes() for _ in range(50)}) == 1

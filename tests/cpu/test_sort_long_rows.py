@@ -63,11 +63,11 @@ def test_sort_of_single_row(name: str, operation: str, descending: bool):
 
 @pytest.mark.parametrize("operation", LENGTHS)
 @pytest.mark.parametrize("longer", [-1, 0, 1])
-def test_sort_around_shortest_bucketed_length(longer: int, operation: str):
+def test_sort_around_shortest_bucketed_length_matches_numpy(longer: int, operation: str):
     check(operation, row("normal", LENGTHS[operation] + longer), False)
 
 
 @pytest.mark.parametrize("operation", LENGTHS)
 @pytest.mark.parametrize("name", ["few values", "normal", "one value", "mostly zeros"])
-def test_sort_of_one_row_per_thread(name: str, operation: str):
+def test_sort_with_one_row_per_thread_matches_numpy(name: str, operation: str):
     check(operation, np.stack([row(name, LENGTHS[operation] + 5, seed) for seed in range(3)]), False)

@@ -19,7 +19,7 @@ def normal(*shape):
 
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("channels, pixels", [(32, 232), (48, 190), (24, 270)])
-def test_depthwise_convolution_with_streaming_stores(channels, pixels, relu):
+def test_depthwise_convolution_with_streaming_stores_matches_reference(channels, pixels, relu):
     """Channels fill whole vectors or not; half as many images fit into the caches."""
     x, w, bias = normal(4, pixels, pixels, channels), normal(3, 3, channels, 1), normal(channels)
 
@@ -33,7 +33,7 @@ def test_depthwise_convolution_with_streaming_stores(channels, pixels, relu):
 
 
 @pytest.mark.parametrize("runs", [(64, 64), (16, 48), (160, 96), (1000, 24), (20, 44)])
-def test_concatenation_with_streaming_stores(runs):
+def test_concatenation_with_streaming_stores_matches_numpy(runs):
     """Runs consist of whole cache lines or not, aligned or not."""
     rows = (25 << 20) // (4 * max(runs))
     a, b = (normal(rows, n) for n in runs)
@@ -41,7 +41,7 @@ def test_concatenation_with_streaming_stores(runs):
 
 
 @pytest.mark.parametrize("start", [0, 16, 5])
-def test_slice_and_broadcast_with_streaming_stores(start):
+def test_slice_and_broadcast_with_streaming_stores_match_numpy(start):
     x = normal(1000, 8192)
     y = run(lambda g, x: g.slice_axis(x, 1, start, 7680), x)
     np.testing.assert_array_equal(y, x[:, start : start + 7680])

@@ -23,7 +23,7 @@ def compiled(g: mg.Graph, feeds, targets, kernels: str) -> mg.Executable:
 @pytest.mark.parametrize("kernels", ON)
 @pytest.mark.parametrize("size", [1, 100, 300_000])
 @pytest.mark.parametrize("factor", [2.0**-1, 2.0**40], ids=["results", "operands"])
-def test_fused_kernels_flush_subnormals(factor: float, size: int, kernels: str):
+def test_fused_kernels_flush_subnormals_to_zero(factor: float, size: int, kernels: str):
     x = SMALLEST * np.linspace(0.5, 4, size, dtype=np.float32)
     g = mg.Graph()
     p = g.placeholder(x.shape)
@@ -34,7 +34,7 @@ def test_fused_kernels_flush_subnormals(factor: float, size: int, kernels: str):
 
 @pytest.mark.parametrize("kernels", ON)
 @pytest.mark.parametrize("rows", [1, 7, 256])
-def test_matmul_flushes_subnormals(rows: int, kernels: str):
+def test_matmul_flushes_subnormals_to_zero(rows: int, kernels: str):
     """With a diagonal matrix, each result is a single product. 256 rows are split between threads."""
     diagonal = SMALLEST * np.linspace(0, 2, 256, dtype=np.float32)
     factors = np.full((rows, 256), 2.0**40, np.float32)
@@ -88,7 +88,7 @@ def test_decaying_variable_reaches_zero():
     assert (g.variable_value(v) == 0).all() == FLUSHED
 
 
-def test_callers_floating_point_mode_is_restored():
+def test_run_restores_floating_point_mode_of_calling_thread():
     g = mg.Graph()
     p = g.placeholder((512, 512))
     multiply, x = g.compile({p: p.shape}, [p @ p]), np.ones((512, 512), np.float32)
@@ -98,7 +98,7 @@ def test_callers_floating_point_mode_is_restored():
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="requires Linux to find libgomp in /proc/self/maps")
-def test_openmp_threads_started_by_others_flush_subnormals():
+def test_openmp_threads_started_by_another_library_flush_subnormals():
     """OpenMP threads inherit the floating-point mode of the thread that creates them, which may be the caller's."""
     done = run_program(
         """

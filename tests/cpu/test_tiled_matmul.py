@@ -70,7 +70,7 @@ def test_tiled_matmul_fuses_bias_residual_and_relu(rows, columns, constant):
 
 @pytest.mark.parametrize("rows", [30, 200, 1500])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_constants_are_readable_by_any_kernel(rows, dtype):
+def test_tiled_half_precision_constants_are_readable_by_other_kernels(rows, dtype):
     """A kernel that packs a constant promises not to read the original; one that passes the matmul on must not promise
     that.
     """
@@ -104,7 +104,7 @@ def test_nan_and_inf_affect_only_their_row_and_column():
         (8, 600, 600, True),
     ],
 )
-def test_other_sizes_use_onednn(rows, steps, columns, constant):
+def test_unsupported_sizes_do_not_use_tiled_matmul(rows, steps, columns, constant):
     made, feeds, exact = product((rows, steps), (steps, columns), constant=constant)
     assert "tiled matmul" not in made.plan()
     np.testing.assert_allclose(made.run(feeds)[0].numpy(), exact, rtol=0, atol=1e-6 * steps)
@@ -123,7 +123,7 @@ print({hashlib.sha256(executable.run(feed)[0].numpy().tobytes()).hexdigest() for
 
 
 @pytest.mark.skipif(not TILED, reason="requires oneDNN without AVX-512")
-def test_results_do_not_depend_on_thread_count():
+def test_tiled_matmul_does_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads), ONEDNN_MAX_CPU_ISA="AVX2") for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count(",") == 0

@@ -52,7 +52,7 @@ def order(row, top):
 
 @pytest.mark.parametrize("kind", ["ties", "wide", "close"])
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
-def test_top_k_and_bottom_k_of_rows(dtype, kind):
+def test_top_k_and_bottom_k_of_rows_match_numpy(dtype, kind):
     dtype = of(dtype)
     rng = np.random.default_rng(SIZES.index((40, 1)))
     make = integers if dtype.kind in "iu" else floats
@@ -70,7 +70,7 @@ def test_top_k_and_bottom_k_of_rows(dtype, kind):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "float64", "int64"])
-def test_top_k_along_first_axis(dtype):
+def test_top_k_along_first_axis_matches_numpy(dtype):
     x = np.random.default_rng(3).integers(0, 50, (70, 4)).astype(dtype)
     g = mg.Graph()
     p = g.placeholder(x.shape, x.dtype)

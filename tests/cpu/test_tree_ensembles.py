@@ -79,7 +79,7 @@ def run(x, tables, depth, constant=True, **how):
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 9, 70])
 @pytest.mark.parametrize("trees, depth, targets", [(1, 0, 1), (1, 3, 2), (9, 6, 1), (40, 4, 3)])
-def test_tree_ensembles_of_various_sizes(trees, depth, targets, rows):
+def test_tree_ensembles_of_various_sizes_match_traversal(trees, depth, targets, rows):
     forest, x = Forest(trees, depth, 5, targets), drawn(rows, 5)
     got, compiled = run(x, forest.tables("float32"), depth)
     np.testing.assert_allclose(got, forest.walked(x), rtol=2e-5, atol=2e-5)
@@ -89,7 +89,7 @@ def test_tree_ensembles_of_various_sizes(trees, depth, targets, rows):
 @pytest.mark.parametrize("comparison", ["less_than_or_equal_to", "less_than"])
 @pytest.mark.parametrize("reduction", ["sum", "minimum", "maximum"])
 @pytest.mark.parametrize("one_target", [True, False])
-def test_tree_comparisons_and_reductions(comparison, reduction, one_target):
+def test_tree_comparisons_and_reductions_match_traversal(comparison, reduction, one_target):
     forest, x = Forest(12, 7, 6, 4, one_target=one_target), drawn(30, 6)
     how = {"comparison": comparison, "reduction": reduction}
     for constant in (True, False):
@@ -100,7 +100,7 @@ def test_tree_comparisons_and_reductions(comparison, reduction, one_target):
 @pytest.mark.skipif(ON_METAL, reason="device metal has no float64")
 @pytest.mark.parametrize("of_rows", ["float64", "float32"])
 @pytest.mark.parametrize("of_weights", ["float64", "float32"])
-def test_tree_ensembles_in_float64(of_rows, of_weights):
+def test_tree_ensembles_in_float64_match_traversal(of_rows, of_weights):
     forest, x = Forest(20, 5, 4, 2, of_weights), drawn(11, 4, of_rows)
     got, _ = run(x, forest.tables(of_rows), 5)
     assert got.dtype == of_weights
@@ -108,7 +108,7 @@ def test_tree_ensembles_in_float64(of_rows, of_weights):
     np.testing.assert_allclose(got, forest.walked(x), rtol=tolerance, atol=tolerance)
 
 
-def test_many_trees_and_few_rows():
+def test_many_trees_with_few_rows_match_traversal():
     """Threads evaluate parts of the trees, whose results are then combined."""
     for reduction in ("sum", "minimum"):
         forest, x = Forest(3000, 3, 4, 2), drawn(2, 4)
@@ -116,7 +116,7 @@ def test_many_trees_and_few_rows():
         np.testing.assert_allclose(got, forest.walked(x, reduction=reduction), rtol=1e-4, atol=1e-4)
 
 
-def test_degenerate_tree_as_deep_as_its_node_count():
+def test_degenerate_tree_as_deep_as_its_node_count_matches_traversal():
     """A chain of 300 nodes, next to a tree with a single leaf."""
     depth = 300
     forest = Forest(1, 0, 2, 1)
@@ -145,7 +145,7 @@ def test_trees_with_shared_nodes_are_not_expanded():
     assert ON_METAL or "unsorted trees" in compiled.plan()
 
 
-def test_walk_stops_at_depth_limit():
+def test_tree_traversal_stops_at_depth_limit():
     """A walk that has not reached a leaf uses the weights of its current node, so cycles terminate."""
     forest, x = Forest(5, 4, 3, 1), drawn(9, 3)
     tables = forest.tables("float32")
@@ -160,7 +160,7 @@ def test_walk_stops_at_depth_limit():
 
 
 @pytest.mark.skipif(ON_METAL, reason="device metal does not check for out-of-range nodes")
-def test_out_of_range_nodes_read_zeros():
+def test_out_of_range_tree_nodes_and_features_read_zeros():
     """As with gather, out-of-range indices give zeros, and no memory outside the tables is read."""
     tables = [np.int32([7, 0]), np.int32([1, 1]), np.int32([99, 1]), np.float32([-1, 0]), np.array([False, False]),
               np.int32([0, -5]), np.float32([[1], [2]])]  # fmt: skip
@@ -173,7 +173,7 @@ def test_out_of_range_nodes_read_zeros():
 
 
 @pytest.mark.skipif(ON_METAL, reason="empty tensors do not reach the device")
-def test_zero_rows_and_zero_features():
+def test_tree_ensembles_accept_zero_rows_and_zero_features():
     leaves = Forest(3, 0, 1, 2)
     got, _ = run(np.zeros((2, 0), np.float32), leaves.tables("float32"), 0)
     np.testing.assert_allclose(got, [leaves.weights.sum(0)] * 2, rtol=1e-6)
@@ -191,7 +191,7 @@ def test_non_finite_weights():
 
 
 @pytest.mark.skipif(ON_METAL, reason="tests CPU kernels")
-def test_batch_sizes_share_one_forest():
+def test_batch_sizes_share_one_compiled_tree_ensemble():
     g = mg.Graph()
     x = g.placeholder((-1, 4))
     forest = Forest(4, 4, 4, 1)

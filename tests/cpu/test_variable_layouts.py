@@ -33,7 +33,7 @@ def trained(options, between=lambda g, w: None):
     return losses, g.variable_value(w), g.variable_value(momentum)
 
 
-def test_training_matches_reference_kernels():
+def test_training_with_reordered_weights_matches_reference():
     plain = trained(mg.CompilationDescriptor(reference_kernels=True))
     fast = trained(FAST)
     np.testing.assert_allclose(fast[0], plain[0], rtol=1e-5)
@@ -49,7 +49,7 @@ def test_training_step_does_not_reorder_weights():
     assert forward and all(line.count("oneDNN") == 3 for line in forward), plan
 
 
-def test_other_programs_read_and_write_relaid_variable():
+def test_other_programs_read_and_write_reordered_variables():
     g, x, w, _, loss, step, images = training_graph()
     before = g.run({}, [w * 1.0])  # compiled while the variable is row-major
     first = g.variable_value(w)
@@ -74,7 +74,7 @@ def test_other_programs_read_and_write_relaid_variable():
     np.testing.assert_array_equal(g.variable_value(w), first + 1)
 
 
-def test_setting_variables_between_steps_changes_nothing():
+def test_setting_variables_between_steps_does_not_change_training():
     plain = trained(FAST)
     restored = trained(FAST, between=lambda g, w: g.set_variable(w, g.variable_value(w)))
     assert restored[0] == plain[0]

@@ -26,7 +26,7 @@ def normal(*shape, seed=0):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("shape", [(5, 15), (5, 16), (3, 37), (1, 40), (70, 101), (2, 20021)])
-def test_cumulative_sums_of_rows(shape, exclusive, reverse):
+def test_cumulative_sums_of_rows_match_numpy(shape, exclusive, reverse):
     x = normal(*shape)
     y = run(lambda g, t: g.cumulative_sum(t, axis=1, exclusive=exclusive, reverse=reverse), x)
     lanes = x[:, ::-1] if reverse else x
@@ -137,7 +137,7 @@ def places_of(how, *shape):
 
 @SAMPLING
 @pytest.mark.parametrize("channels", [3, 16, 21])
-def test_sample_grid_channels_last(how, channels):
+def test_channels_last_sample_grid_matches_numpy(how, channels):
     source, places = normal(2, 4, 5, channels), places_of(how, 2, 9, 8)
     y = run(lambda g, x, p: g.sample_grid(x, p, **how), source, places)
     expected = sampled(source.astype(np.float64), places.astype(np.float64), **how)
@@ -146,7 +146,7 @@ def test_sample_grid_channels_last(how, channels):
 
 @SAMPLING
 @pytest.mark.parametrize("rows, columns", [(1, 1), (3, 5), (8, 8), (9, 9), (10, 13)])
-def test_sample_grid_channels_first(how, rows, columns):
+def test_channels_first_sample_grid_matches_numpy(how, rows, columns):
     """Positions are processed in vectors and blocks, the last of them partial. Gradients are compared with the
     reference.
     """
@@ -178,7 +178,7 @@ def test_sample_grid_does_not_read_planes_outside_image():
 @pytest.mark.parametrize("padding", ["constant", "clamp_to_edge"])
 @pytest.mark.parametrize("channels", [16, 48])
 @pytest.mark.parametrize("behind", [0, 1, 4, 15])
-def test_sample_grid_of_unaligned_image(behind, channels, padding):
+def test_sample_grid_of_unaligned_image_stays_in_bounds(behind, channels, padding):
     """Like numpy's large arrays, the image is not aligned to cache lines; memory around it must not be read."""
     source = normal(2, 4, 5, channels)
     memory = np.full(source.size + 64, np.nan, np.float32)
@@ -192,7 +192,7 @@ def test_sample_grid_of_unaligned_image(behind, channels, padding):
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_sample_grid_at_non_finite_positions():
+def test_sample_grid_at_non_finite_positions_returns_padding():
     places = np.array([[[[np.nan, 0.0], [1e30, 0.0], [-1e30, 0.0], [0.0, 3.0]]]], np.float32)
     source = np.arange(16, dtype=np.float32).reshape(1, 1, 2, 8) + 1
     y = run(lambda g, x, p: g.sample_grid(x, p, padding_mode="constant", constant_value=7.0), source, places)[0, 0]
@@ -204,7 +204,7 @@ def test_sample_grid_at_non_finite_positions():
 @pytest.mark.parametrize(
     "k, n", [(1, 1), (2, 3), (17, 1), (2048, 10), (40, 15), (40, 70), (300, 96), (900, 133), (40, 1100), (33, 2049)]
 )
-def test_row_vector_times_matrix(k, n, passes):
+def test_row_vector_matrix_product_matches_numpy(k, n, passes):
     x, w, b = normal(1, k), normal(k, n), normal(n)
     x[0, 0] = 2.0
     w[0, n // 2] = np.nan
@@ -240,7 +240,7 @@ def rows_with_ends_and_ties(n):
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 8, 9, 16, 17, 50, 64, 65])
 @pytest.mark.parametrize("n", [5, 31, 32, 33, 64, 67, 100, 129, 200, 260, 1000, 4099, 9001])
-def test_top_k_and_bottom_k_of_rows(n, k, largest):
+def test_top_k_and_bottom_k_of_float32_rows_match_numpy(n, k, largest):
     """Groups of elements are bounded block by block and filtered; results must equal numpy's exactly."""
     x, k = rows_with_ends_and_ties(n), min(n, k)
     g = mg.Graph()
@@ -258,7 +258,7 @@ def test_top_k_and_bottom_k_of_rows(n, k, largest):
 @pytest.mark.parametrize(
     "shape, depth, batches", [((50,), 1, 0), ((9, 7), 2, 0), ((5, 7, 6), 3, 0), ((2, 3, 2, 4), 4, 0), ((3, 9, 7), 2, 1)]
 )
-def test_gather_nd_of_elements_and_slices(shape, depth, batches, picks, indices):
+def test_gather_nd_of_elements_and_slices_matches_numpy(shape, depth, batches, picks, indices):
     """Blocks of positions, with and without out-of-range indices, of single elements and of slices of a few bytes."""
     rng = np.random.default_rng(picks)
     lengths = shape[batches : batches + depth]
@@ -301,7 +301,7 @@ def test_bilinear_resize(channels, columns, layout):
 @pytest.mark.parametrize("scale", [8, -8, 2, 0.5, -0.25, 0.03125])
 @pytest.mark.parametrize("columns", [3, 16, 31, 33, 200])
 @pytest.mark.parametrize("size", [5, 8, 15, 16, 40, 67])
-def test_linear_interpolation_at_various_scales(size, columns, scale):
+def test_linear_interpolation_at_various_scales_matches_numpy(size, columns, scale):
     x = normal(3, columns)
     at = np.arange(size) - (0.75 if scale > 0 else size)
     y = run(lambda g, x: g.resize_bilinear(x, (3, size), layout="HW", scale=(1, scale), offset=(0, -at[0])), x)
@@ -309,7 +309,7 @@ def test_linear_interpolation_at_various_scales(size, columns, scale):
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_bilinear_resize_larger_than_caches(layout):
+def test_bilinear_resize_larger_than_caches_matches_numpy(layout):
     x = normal(2, 48, 64, 32)
     fed = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if layout == "NCHW" else x
     y = run(lambda g, x: g.resize_bilinear(x, (192, 512), layout=layout, center_result=False), fed)
