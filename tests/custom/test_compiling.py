@@ -49,7 +49,7 @@ def value(operation: mg.CustomOperation) -> float:
     return g.run({x: np.float32([1])}, operation(x)).tolist()[0]
 
 
-def test_source_is_compiled_once(cache, compilations):
+def test_custom_operation_source_is_compiled_once(cache, compilations):
     text = SOURCE.replace('#include "factor.h"', "#define FACTOR 3")
     for _ in range(3):
         operation = mg.custom_operation("scaled", cpu=text)
@@ -62,7 +62,7 @@ def test_source_is_compiled_once(cache, compilations):
     assert not [path.name for path in cache.iterdir() if path.name.startswith("making-")]
 
 
-def test_compiler_is_part_of_the_cache_key(cache, compilations, monkeypatch, tmp_path):
+def test_compiler_version_is_part_of_the_cache_key(cache, compilations, monkeypatch, tmp_path):
     text = SOURCE.replace('#include "factor.h"', "#define FACTOR 3")
     mg.custom_operation("scaled", cpu=text)
     wrapper = tmp_path / "compiler"
@@ -73,7 +73,7 @@ def test_compiler_is_part_of_the_cache_key(cache, compilations, monkeypatch, tmp
     assert [command[0] for command in compilations][1:] == [str(wrapper)] and compilations[1][1] == "-O1"
 
 
-def test_changed_source_or_include_is_recompiled(cache, compilations, tmp_path):
+def test_changed_source_or_included_header_is_recompiled(cache, compilations, tmp_path):
     (tmp_path / "factor.h").write_text("#define FACTOR 2\n")
     source = tmp_path / "scaled.cpp"
     source.write_text(SOURCE)
@@ -87,7 +87,7 @@ def test_changed_source_or_include_is_recompiled(cache, compilations, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["index", "library", "words"])
-def test_damaged_cache_entry_is_rebuilt(cache, compilations, damage):
+def test_damaged_compilation_cache_entry_is_rebuilt(cache, compilations, damage):
     text = SOURCE.replace('#include "factor.h"', "#define FACTOR 4")
     mg.custom_operation("scaled", cpu=text)
     (index,) = cache.glob("*.json")

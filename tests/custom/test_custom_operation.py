@@ -58,7 +58,7 @@ def test_kernel_results_match_numpy(softshrink, rng, shape):
     np.testing.assert_array_equal(g.run({x: value}, softshrink(x)).numpy(), shrunk(value))
 
 
-def test_attributes_have_defaults_and_reach_the_kernel(softshrink, rng):
+def test_attribute_values_and_defaults_reach_the_kernel(softshrink, rng):
     g = mg.Graph()
     x = g.placeholder((4, 4))
     default, wide, whole = softshrink(x), softshrink(x, lambd=1.5), softshrink(x, lambd=1)
@@ -80,7 +80,7 @@ void all_kinds(mpsgraph::custom::Call& call) {
 """
 
 
-def test_attributes_of_every_kind():
+def test_kernel_reads_attributes_of_every_type():
     operation = mg.custom_operation(
         "all_kinds",
         cpu=ALL_KINDS,
@@ -128,7 +128,7 @@ TYPES = ["float32", "float16", "bfloat16", "float64", "int8", "uint16", "int32",
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_kernels_for_every_dtype(rng, dtype):
+def test_custom_operation_supports_every_dtype(rng, dtype):
     twice = mg.custom_operation("twice", cpu=TWICE, dtypes=TYPES)
     g = mg.Graph()
     x = g.placeholder((50,), dtype=dtype)
@@ -150,7 +150,7 @@ void halves(Call& call) {
 """
 
 
-def test_half_precision_types_of_header_round_as_numpy_does(rng):
+def test_half_precision_types_of_header_round_as_in_numpy(rng):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     halves = mg.custom_operation(
         "halves",
@@ -227,7 +227,7 @@ def repeat(request) -> mg.CustomOperation:
     return mg.custom_operation("repeat", cpu=PAIRS, infer=infer, attributes={"copies": 2}, version=request.param)
 
 
-def test_run_time_shapes_are_inferred_again(repeat, rng):
+def test_shapes_of_custom_results_are_inferred_again_at_run_time(repeat, rng):
     g = mg.Graph()
     x = g.placeholder((-1, -1))
     y, sums = repeat(x, copies=3)
@@ -239,14 +239,14 @@ def test_run_time_shapes_are_inferred_again(repeat, rng):
         np.testing.assert_allclose(results[sums].numpy(), value.sum(1), rtol=1e-5, atol=1e-5)
 
 
-def test_inference_rejects_invalid_operands(repeat):
+def test_shape_inference_rejects_invalid_operands(repeat):
     g = mg.Graph()
     with pytest.raises(mg.ShapeError, match="the first operand must be a matrix"):
         repeat(g.placeholder((3,)))
     assert g.operation_count == 1
 
 
-def test_value_dependent_operand_shapes(repeat):
+def test_custom_operation_accepts_value_dependent_operand_shapes(repeat):
     g = mg.Graph()
     x = g.placeholder((-1,))
     y, _ = repeat(g.reshape(g.gather(x, g.squeeze(g.non_zero_indices(g.cast(x > 0, mg.int32)), axes=1)), (-1, 1)))
@@ -256,7 +256,7 @@ def test_value_dependent_operand_shapes(repeat):
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
-def test_gradient_from_graph_operations(softshrink, rng):
+def test_custom_gradient_from_graph_operations_matches_numpy(softshrink, rng):
     g = mg.Graph()
     x = g.placeholder((3, 4))
     y = softshrink(g.square(x), lambd=0.3)
@@ -291,7 +291,7 @@ void bilinear_gradient(Call& call) {
 """
 
 
-def test_gradient_from_another_custom_operation(rng):
+def test_custom_gradient_from_another_custom_operation_matches_numpy(rng):
     other = mg.custom_operation(
         "bilinear_gradient", cpu=BILINEAR_GRADIENT, infer="both", attributes={"scale": float}, dtypes=[["float32"]] * 3
     )
@@ -310,7 +310,7 @@ def test_gradient_from_another_custom_operation(rng):
     assert {o.attributes["operation"] for o in g.operations if o.kind == "custom"} == {"bilinear", "bilinear_gradient"}
 
 
-def test_second_derivative_from_graph_operations(rng):
+def test_custom_second_derivative_from_graph_operations_matches_numpy(rng):
     cube = mg.custom_operation(
         "cubed",
         cpu="""void cubed(mpsgraph::custom::Call& c) {
@@ -327,7 +327,7 @@ def test_second_derivative_from_graph_operations(rng):
     np.testing.assert_allclose(g.run({x: value}, second).numpy(), 6 * value, rtol=1e-5)
 
 
-def test_gradient_function_gets_zeros_for_unused_results(repeat, rng):
+def test_custom_gradient_receives_zeros_for_unused_results(repeat, rng):
     seen = []
 
     def gradient(g):
@@ -347,7 +347,7 @@ def test_gradient_function_gets_zeros_for_unused_results(repeat, rng):
     np.testing.assert_array_equal(g.run({x: np.ones((2, 3), np.float32)}, gradient_of_y).numpy(), np.full((2, 3), 2.0))
 
 
-def test_missing_gradient_raises():
+def test_differentiating_custom_operation_without_gradient_raises():
     operation = mg.custom_operation(
         "constant_like", cpu=SOFTSHRINK.replace("softshrink", "constant_like"), attributes={"lambd": 0.5}
     )
@@ -371,7 +371,7 @@ def test_missing_gradient_raises():
         (lambda g: mg.Graph().constant([1.0, 2.0, 3.0]), mg.GraphError, "another graph"),
     ],
 )
-def test_invalid_gradients_raise(gradient, error, words):
+def test_invalid_custom_gradients_raise(gradient, error, words):
     operation = mg.custom_operation(
         "shrunk", cpu=SOFTSHRINK.replace("softshrink", "shrunk"), attributes={"lambd": 0.5}, gradient=gradient
     )
@@ -382,7 +382,7 @@ def test_invalid_gradients_raise(gradient, error, words):
         g.gradients(y, [x])
 
 
-def test_exception_in_gradient_function_propagates():
+def test_exception_in_custom_gradient_propagates():
     def gradient(g):
         raise KeyError("mine")
 
@@ -410,7 +410,7 @@ void NAME(mpsgraph::custom::Call& call) {
 
 
 @pytest.mark.parametrize("effect", [False, True])
-def test_equal_operations_are_merged_unless_they_have_side_effects(effect):
+def test_equal_custom_operations_without_side_effects_are_merged(effect):
     name = f"counted_{effect}"
     counted = mg.custom_operation(name, cpu=COUNTED.replace("NAME", name), effect=effect)
     g = mg.Graph()
@@ -424,7 +424,7 @@ def test_equal_operations_are_merged_unless_they_have_side_effects(effect):
     assert unused.name not in executable.kernel_names()
 
 
-def test_custom_operation_inside_loops_and_branches(softshrink, rng):
+def test_custom_operation_works_inside_loops_and_branches(softshrink, rng):
     g = mg.Graph()
     x = g.placeholder((4,))
     (looped,) = g.for_(3, initial=[x], body=lambda i, v: softshrink(v, lambd=0.25))
@@ -442,7 +442,7 @@ def test_custom_operation_inside_loops_and_branches(softshrink, rng):
     np.testing.assert_array_equal(gradient, (expected != 0).astype(np.float32))
 
 
-def test_custom_operation_in_a_trainer(softshrink, rng):
+def test_trainer_trains_a_model_with_custom_operation(softshrink, rng):
     class Shrunk(mg.nn.Module):
         def forward(self, x):
             return softshrink(x, lambd=0.1)
@@ -454,7 +454,7 @@ def test_custom_operation_in_a_trainer(softshrink, rng):
     assert losses[-1] < losses[0] / 100
 
 
-def test_autocast_casts_operands_to_float32(softshrink):
+def test_autocast_casts_custom_operands_to_float32(softshrink):
     g = mg.Graph()
     with mg.autocast():
         x = g.placeholder((2,), dtype=mg.float16)
@@ -481,7 +481,7 @@ def test_custom_operation_round_trips_through_text(softshrink):
         mg.parse(text.replace('"softshrink"', '"hardshrink"'))
 
 
-def test_profile_names_the_custom_kernel(softshrink):
+def test_profile_lists_the_custom_kernel_by_name(softshrink):
     g = mg.Graph()
     x = g.placeholder((100,))
     y = softshrink(x, name="shrunk")
@@ -491,7 +491,7 @@ def test_profile_names_the_custom_kernel(softshrink):
     assert (kernel.kind, kernel.implementation) == ("custom", "'softshrink'")
 
 
-def test_results_are_written_to_caller_memory(softshrink):
+def test_custom_operation_writes_results_to_caller_memory(softshrink):
     g = mg.Graph()
     x = g.placeholder((5,))
     out = np.zeros(5, np.float32)

@@ -151,7 +151,7 @@ def test_inconsistent_inference_raises():
         g.run({x: np.zeros(3, np.float32)}, operation(x))
 
 
-def test_custom_operation_without_operands():
+def test_custom_operation_can_have_no_operands():
     source = "void pi(mpsgraph::custom::Call& c) { c.result<float>(0)[0] = 3.25f; }"
     operation = mg.custom_operation("pi", cpu=source, infer=lambda: mg.TensorType(mg.float32, ()))
     g = mg.Graph()
@@ -186,7 +186,7 @@ def test_exception_in_parallel_for_aborts_the_run():
         run(operation)
 
 
-def test_missing_operands_and_attributes_raise():
+def test_missing_custom_operands_and_attributes_raise():
     with pytest.raises(mg.DeviceError, match="operand 1 is out of range: the operation has 1 operands"):
         run(copying("too_far", "call.operand<float>(1);"))
     with pytest.raises(mg.DeviceError, match="result 2 is out of range: the operation has 1 results"):
@@ -224,13 +224,13 @@ OVERRUNS = {
 
 
 @pytest.mark.parametrize("body", OVERRUNS)
-def test_guard_detects_out_of_bounds_writes(body):
+def test_custom_guard_detects_out_of_bounds_writes(body):
     operation = copying("overrun", body, guard=True)
     with pytest.raises(mg.DeviceError, match=rf"\[overrun\] the kernel of 'overrun'.* {OVERRUNS[body]}"):
         run(operation)
 
 
-def test_guard_accepts_correct_kernels(monkeypatch):
+def test_custom_guard_accepts_correct_kernels(monkeypatch):
     np.testing.assert_array_equal(run(copying("within_bounds", guard=True)), [1, 2, 3])
     operation = copying("guarded_by_variable", "y[x.size()] = 0;")
     monkeypatch.setenv("MPSGRAPH_GUARD_CUSTOM", "1")
@@ -240,6 +240,6 @@ def test_guard_accepts_correct_kernels(monkeypatch):
     np.testing.assert_array_equal(run(copying("within_bounds")), [1, 2, 3])
 
 
-def test_cpp_compiler_is_available():
+def test_cpp_compiler_is_available_for_custom_operations():
     """Without a compiler, the other tests would be meaningless."""
     assert shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")

@@ -53,7 +53,7 @@ def python(code: str, *arguments: object) -> str:
 # --- a user-built library ---------------------------------------------------------------------------------------------
 
 
-def test_operations_of_a_loaded_library(own, rng):
+def test_loaded_library_provides_its_custom_operations(own, rng):
     operations = mg.load_custom_operations(own)
     assert sorted(operations) == ["own.cube_root", "own.cube_root_gradient", "own.row_lengths"]
     cube_root, lengths = operations["own.cube_root"], operations["own.row_lengths"]
@@ -72,7 +72,7 @@ def test_operations_of_a_loaded_library(own, rng):
         g.gradients(n, [x])
 
 
-def test_library_operation_with_gradient_in_python(own, rng):
+def test_library_operation_can_have_a_gradient_in_python(own, rng):
     def gradient(g):
         (x,), (n,), (incoming,) = g.operands, g.results, g.incoming
         return x / x.graph.expand_dims(n, axes=1) * x.graph.expand_dims(incoming, axes=1)
@@ -98,14 +98,14 @@ def test_library_operation_with_gradient_in_python(own, rng):
         ),
     ],
 )
-def test_invalid_libraries_raise(tmp_path, source, words):
+def test_loading_invalid_custom_libraries_raises(tmp_path, source, words):
     (tmp_path / "other.c").write_text(source)
     build("cc", "-shared", "-fPIC", tmp_path / "other.c", "-o", tmp_path / "other.so")
     with pytest.raises(mg.GraphError, match=words):
         mg.load_custom_operations(tmp_path / "other.so")
 
 
-def test_loading_other_files_raises(tmp_path):
+def test_loading_file_that_is_not_a_library_raises(tmp_path):
     with pytest.raises(mg.GraphError, match="file not found"):
         mg.load_custom_operations(tmp_path / "nowhere.so")
     (tmp_path / "text.so").write_text("text")
@@ -161,7 +161,7 @@ def test_loading_package_with_different_code_raises(package):
     assert "(an operation with this name but other code is defined)" in python(program, package, SHIFT + "// otherwise")
 
 
-def test_explicit_version_is_the_key(tmp_path):
+def test_explicit_version_is_the_custom_operation_key(tmp_path):
     first = mg.custom_operation(
         "versioned", cpu=SHIFT.replace("shifted", "versioned"), attributes={"by": 1}, version="1.0"
     )
@@ -171,14 +171,14 @@ def test_explicit_version_is_the_key(tmp_path):
     assert first.key == again.key == "1.0" and first.library != again.library
 
 
-def test_packages_without_custom_operations_do_not_list_any(tmp_path):
+def test_package_without_custom_operations_lists_none(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     mg.save(tmp_path / "plain", g, {"x": x}, {"y": x * 2})
     assert "custom_operations" not in json.loads((tmp_path / "plain" / "package.json").read_text())
 
 
-def test_shapes_inferred_in_python_are_stored_in_packages(tmp_path):
+def test_package_stores_shapes_inferred_in_python(tmp_path):
     source = """void doubled_rows(mpsgraph::custom::Call& c) {
       const auto x = c.operand<float>(0); const auto y = c.result<float>(0);
       for (int64_t i = 0; i < y.size(); ++i) y[i] = x[i / 2];
@@ -202,7 +202,7 @@ def test_shapes_inferred_in_python_are_stored_in_packages(tmp_path):
 # --- C ---------------------------------------------------------------------------------------------------------------
 
 
-def test_custom_operation_in_c_program(shifted, package, tmp_path):
+def test_c_program_runs_package_with_custom_operation(shifted, package, tmp_path):
     program = tmp_path / "program"
     options = (f"-I{INCLUDE}", f"-L{LIBRARY}", "-lmpsgraph", f"-Wl,-rpath,{LIBRARY}")
     build("cc", "-std=c99", *STRICT, "-fsanitize=address", "-g", HERE / "program.c", "-o", program, *options)
@@ -213,7 +213,7 @@ def test_custom_operation_in_c_program(shifted, package, tmp_path):
     assert (of_package, own, last) == ("5 7 -3", "2.5 5 -7.5", "done")
 
 
-def test_header_compiles_as_c99_and_cpp17(tmp_path):
+def test_custom_operation_header_compiles_as_c99_and_cpp17(tmp_path):
     for compiler, name in ((("cc", "-std=c99"), "a.c"), (("c++", "-std=c++17"), "a.cpp")):
         (tmp_path / name).write_text("#include <mpsgraph/custom_operation.h>\nint main(void) { return 0; }\n")
         build(*compiler, *STRICT, f"-I{INCLUDE}", "-c", tmp_path / name, "-o", tmp_path / "a.o")

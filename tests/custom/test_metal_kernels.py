@@ -98,7 +98,7 @@ def test_empty_operand(zero_out):
     assert g.run({x: np.zeros(0, np.int32)}, zero_out(x)).shape == (0,)
 
 
-def test_chained_custom_and_built_in_operations(affine, rng):
+def test_chained_custom_and_built_in_operations_match_numpy(affine, rng):
     g = mg.Graph()
     x, s = g.placeholder((-1, 3)), g.placeholder((3,))
     first = affine(g.tanh(x), s)
@@ -115,7 +115,7 @@ def test_chained_custom_and_built_in_operations(affine, rng):
         np.testing.assert_array_equal(results[x].numpy(), a)
 
 
-def test_constant_operands_and_repeated_target(affine):
+def test_custom_metal_kernel_accepts_constants_and_repeated_target(affine):
     g = mg.Graph()
     x = g.placeholder((2, 2))
     y = affine(x, g.constant([2.0, 3.0]))
@@ -128,7 +128,7 @@ def test_constant_operands_and_repeated_target(affine):
         np.testing.assert_allclose(fixed, [[2.5, 6.5]])
 
 
-def test_results_in_caller_memory(affine):
+def test_custom_metal_kernel_writes_results_to_caller_memory(affine):
     g = mg.Graph()
     x, s = g.placeholder((2, 2)), g.placeholder((2,))
     y = affine(x, s)
@@ -139,7 +139,7 @@ def test_results_in_caller_memory(affine):
     np.testing.assert_allclose(out[z], [[3, 5]] * 2)
 
 
-def test_training_with_custom_operation(affine, rng):
+def test_training_with_custom_metal_kernel_matches_numpy(affine, rng):
     g = mg.Graph()
     x, t = g.placeholder((-1, 3)), g.placeholder((-1, 3))
     scale = g.variable(np.ones(3, np.float32))
@@ -155,7 +155,7 @@ def test_training_with_custom_operation(affine, rng):
     np.testing.assert_allclose(g.variable_value(scale), wanted, atol=0.02)
 
 
-def test_variables_are_read_and_assigned_in_order(affine):
+def test_variables_around_custom_kernel_are_updated_in_order(affine):
     g = mg.Graph()
     x = g.placeholder((1, 2))
     v = g.variable(np.float32([1, 1]))
@@ -185,7 +185,7 @@ def test_failed_check_before_kernel_skips_later_operations(affine):
     np.testing.assert_allclose(g.variable_value(v), [1.5, 2.5])
 
 
-def test_value_dependent_operand_shapes(zero_out):
+def test_custom_metal_kernel_accepts_value_dependent_shapes(zero_out):
     g = mg.Graph()
     x = g.placeholder((-1,), dtype=mg.int32)
     found = g.squeeze(g.non_zero_indices(x), axes=1)
@@ -193,7 +193,7 @@ def test_value_dependent_operand_shapes(zero_out):
     assert g.run({x: np.int32([0, 5, 0, 7, 9])}, y).tolist() == [4, 8, 0]
 
 
-def test_command_buffers_and_asynchronous_runs(affine, rng):
+def test_custom_metal_kernel_runs_in_command_buffers_and_async(affine, rng):
     g = mg.Graph()
     x, s = g.placeholder((2, 2)), g.placeholder((2,))
     y = affine(x + 1, s) * 2
@@ -211,7 +211,7 @@ def test_command_buffers_and_asynchronous_runs(affine, rng):
         np.testing.assert_allclose(run.wait().results[y].numpy(), ((value + 1) * scale + 0.5) * 2, rtol=1e-5)
 
 
-def test_custom_operation_in_specialized_branch(affine):
+def test_custom_metal_kernel_runs_in_specialized_branch(affine):
     g = mg.Graph()
     flag, x = g.placeholder((), dtype=mg.bool_), g.placeholder((1, 2))
     (y,) = g.if_(flag, lambda: affine(x, x[0]), lambda: x * 2)
@@ -226,7 +226,7 @@ def test_custom_operation_in_specialized_branch(affine):
             np.testing.assert_allclose(result, expected)
 
 
-def test_missing_kernel_for_a_device_raises(affine):
+def test_missing_custom_kernel_for_a_device_raises(affine):
     only_cpu = mg.custom_operation("affine_cpu", cpu=AFFINE.replace("affine", "affine_cpu"), attributes={"shift": 0.5})
     only_metal = mg.custom_operation("affine", metal=AFFINE_METAL, attributes={"shift": 0.5}, version="metal-only")
     g = mg.Graph()
@@ -236,7 +236,7 @@ def test_missing_kernel_for_a_device_raises(affine):
         g.run({x: np.ones((1, 2), np.float32)}, operation(x, x[0]))
 
 
-def test_serializing_mpsgraph_package_raises(affine, tmp_path):
+def test_serializing_custom_operation_to_apple_package_raises(affine, tmp_path):
     g = mg.Graph()
     x, s = g.placeholder((2, 2)), g.placeholder((2,))
     executable = g.compile({x: (2, 2), s: (2,)}, [affine(x, s)])

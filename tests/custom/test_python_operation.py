@@ -20,7 +20,7 @@ def sorted_rows() -> mg.CustomOperation:
     return mg.python_operation("sorted_rows", sort_rows, attributes={"descending": False})
 
 
-def test_python_operation_between_built_in_operations(sorted_rows, rng):
+def test_python_operation_runs_between_built_in_operations(sorted_rows, rng):
     g = mg.Graph()
     x = g.placeholder((-1, 4))
     y = sorted_rows(x * 2, descending=True) + 1
@@ -33,7 +33,7 @@ def test_python_operation_between_built_in_operations(sorted_rows, rng):
         np.testing.assert_array_equal(results[x].numpy(), value)
 
 
-def test_several_results_of_different_types():
+def test_python_operation_can_return_results_of_different_types():
     def stated(x, indices):
         return [mg.TensorType(mg.int32, x.shape), mg.TensorType(x.dtype, ())]
 
@@ -48,7 +48,7 @@ def test_several_results_of_different_types():
     assert results[order].tolist() == [0, 2, 1] and float(results[largest].numpy()) == 3.0
 
 
-def test_gradient_of_python_operation(rng):
+def test_python_operation_gradient_matches_numpy(rng):
     operation = mg.python_operation(
         "sine", np.sin, gradient=lambda g: g.incoming[0].graph.cos(g.operands[0]) * g.incoming[0]
     )
@@ -59,7 +59,7 @@ def test_gradient_of_python_operation(rng):
     np.testing.assert_allclose(gradient, 2 * np.cos(value), rtol=1e-5)
 
 
-def test_variables_before_and_after_python_operation(rng):
+def test_variables_around_python_operation_are_updated_in_order(rng):
     tripled = mg.python_operation("tripled", lambda x: 3 * x)
     g = mg.Graph()
     x = g.placeholder((2,))
@@ -93,7 +93,7 @@ def test_exception_in_python_function_propagates(sorted_rows):
         (lambda x: [x, x], mg.GraphError, r"\[wrong\] expected 1 arrays, got 2, from the function"),
     ],
 )
-def test_wrong_result_types_raise(function, error, words):
+def test_python_function_returning_wrong_types_raises(function, error, words):
     operation = mg.python_operation("wrong", function)
     g = mg.Graph()
     x = g.placeholder((2,))
@@ -101,7 +101,7 @@ def test_wrong_result_types_raise(function, error, words):
         g.run({x: np.zeros(2, np.float32)}, operation(x))
 
 
-def test_function_may_keep_its_arrays(rng):
+def test_python_function_can_keep_its_argument_arrays(rng):
     kept = []
 
     def keep(x):
@@ -119,7 +119,7 @@ def test_function_may_keep_its_arrays(rng):
         np.testing.assert_array_equal(array, value * 2)
 
 
-def test_concurrent_threads_and_runs_in_flight(sorted_rows, rng):
+def test_python_operation_supports_threads_and_concurrent_runs(sorted_rows, rng):
     g = mg.Graph()
     x = g.placeholder((2, 50))
     y = sorted_rows(x) * 2
@@ -140,7 +140,7 @@ def test_concurrent_threads_and_runs_in_flight(sorted_rows, rng):
     assert not wrong and not any(thread.is_alive() for thread in threads)
 
 
-def test_keys_identify_code_and_version():
+def test_python_operation_keys_depend_on_code_and_version():
     first, second = mg.python_operation("keyed", lambda x: x), mg.python_operation("keyed", lambda x: x + 1)
     assert first.key != second.key and first.key.startswith("python-")
     assert mg.python_operation("keyed", lambda x: x, version="3").key == "3"
