@@ -49,7 +49,7 @@ def test_accumulated_gradients_are_saved_for_all_processes(tmp_path):
         np.testing.assert_allclose(own["losses"], whole[0]["losses"], rtol=1e-10)
 
 
-def test_dropout_differs_per_process_and_resumes_bit_for_bit(tmp_path):
+def test_dropout_differs_between_processes_and_resumes_bitwise_equal(tmp_path):
     path, options = str(tmp_path / "dropout.safetensors"), {"dropout": 0.3, "steps": 12}
     whole = fitted(4, **options)
     kept = fitted(4, path=path, save_at=5, **options)
@@ -59,7 +59,7 @@ def test_dropout_differs_per_process_and_resumes_bit_for_bit(tmp_path):
     assert other[0]["losses"] != whole[0]["losses"] and np.isfinite(other[0]["losses"]).all()
 
 
-def test_random_states_differ_only_in_the_rank():
+def test_saved_random_states_of_processes_differ_only_in_rank():
     (first,), (second,), (third,) = results_of(3, "masks")
     assert first[4] == 0 and second[4] == 1 and third[4] == 2
     assert first[:4] + first[5:] == second[:4] + second[5:] == third[:4] + third[5:]

@@ -11,7 +11,7 @@ from harness.processes import results_of, run
 
 
 @pytest.mark.parametrize("processes", [2, 4])
-def test_difference_between_processes_raises_the_same_error_in_all(processes: int):
+def test_setting_that_differs_between_processes_raises_in_all(processes: int):
     results = results_of(processes, "disagreeing")
     assert all(told == results[0][0] for told, _ in results), "all processes must report the same error"
     model, seed, optimizer, variables = results[0][0]
@@ -32,7 +32,7 @@ def test_build_failure_on_one_rank_aborts_step():
 
 
 @pytest.mark.parametrize("how", ["killed", "raises", "exit"])
-def test_dying_process_ends_the_others_and_leaves_a_usable_checkpoint(how: str, tmp_path):
+def test_process_death_stops_other_processes_and_keeps_checkpoint(how: str, tmp_path):
     path, ready = tmp_path / "last.safetensors", tmp_path / "ready"
     ended = run(3, "dying", how=how, path=str(path), ready=str(ready), seconds=60)
     assert time.time() - float(ready.read_text()) < 15, "the other processes must end within seconds"

@@ -22,7 +22,7 @@ def topology(folder: Path, monkeypatch: pytest.MonkeyPatch, cores: dict[int, tup
         (place / "physical_package_id").write_text(f"{package}\n")
 
 
-def test_first_thread_of_each_core_is_used_first(tmp_path, monkeypatch):
+def test_processor_order_starts_with_one_thread_per_core(tmp_path, monkeypatch):
     neighbours = {n: (f"{n - n % 2}-{n - n % 2 + 1}", n // 4) for n in range(8)}
     topology(tmp_path / "a", monkeypatch, neighbours)
     assert placement.siblings(5) == (4, 5)
@@ -34,12 +34,12 @@ def test_first_thread_of_each_core_is_used_first(tmp_path, monkeypatch):
     assert placement.places([3, 5, 7]) == [3, 5, 7], "only processors available to the program may be used"
 
 
-def test_processors_are_used_in_order_without_topology(tmp_path, monkeypatch):
+def test_processors_without_known_topology_are_used_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(placement, "_TOPOLOGY", tmp_path / "nothing")
     assert placement.siblings(3) == (3,) and placement.places([9, 1, 4]) == [1, 4, 9]
 
 
-def test_processes_get_separate_processors_unless_too_few(tmp_path, monkeypatch):
+def test_processes_get_separate_processors_if_enough_exist(tmp_path, monkeypatch):
     monkeypatch.setattr(placement, "_TOPOLOGY", tmp_path / "nothing")
     assert [placement.own_places(range(4), n, 2, 2) for n in range(2)] == [[0, 1], [2, 3]]
     assert [placement.own_places(range(4), n, 2, 1) for n in range(2)] == [[0], [1]]

@@ -65,7 +65,7 @@ def test_losses_and_weights_match_a_single_process(processes: int, name: str):
 
 @pytest.mark.parametrize("processes", [2, 4])
 @pytest.mark.parametrize("name", CASES)
-def test_all_processes_hold_the_same_model_bit_for_bit(processes: int, name: str):
+def test_all_processes_hold_bitwise_equal_models(processes: int, name: str):
     first, *others = in_processes(processes)[list(CASES).index(name)]
     for other in others:
         assert other["losses"] == first["losses"] and other["evaluated"] == first["evaluated"]
@@ -73,6 +73,6 @@ def test_all_processes_hold_the_same_model_bit_for_bit(processes: int, name: str
             assert value.tobytes() == first["weights"][path].tobytes(), path
 
 
-def test_small_bucket_size_gives_several_buckets():
+def test_small_bucket_size_gives_at_least_three_buckets():
     assert in_processes(2)[list(CASES).index("small buckets")][0]["buckets"] >= 3
     assert in_processes(2)[list(CASES).index("float64")][0]["buckets"] == 1

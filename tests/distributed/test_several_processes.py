@@ -62,7 +62,7 @@ def test_mixed_precision_and_loss_scale_agree_in_all_processes():
     assert first["losses"][-1] < first["losses"][0] * 1.05
 
 
-def test_unsynchronized_batch_norm_averages_its_moving_statistics():
+def test_unsynchronized_batch_norm_averages_moving_statistics():
     options = {"model": "network", "samples": 96, "steps": 8}
     own, other = results_of(2, "fitted", batch=8, **options)
     alone = process_programs.fitted(batch=16, distributed=False, **options)
@@ -83,7 +83,7 @@ def test_custom_steps_report_means_over_all_processes():
             assert found == pytest.approx(wanted, rel=1e-10)
 
 
-def test_epoch_ends_when_the_first_process_runs_out_of_data():
+def test_epoch_ends_when_any_process_runs_out_of_data():
     (first, losses), (second, others) = results_of(2, "own_data", counts=[5, 3])
     assert first == second == 3 and losses == others
 
@@ -116,7 +116,7 @@ BY_MACHINES = {
 
 
 @pytest.mark.parametrize("machines", BY_MACHINES)
-def test_machines_use_shared_memory_within_and_mpi_between(machines: tuple[int, ...]):
+def test_processes_use_shared_memory_within_and_mpi_between_machines(machines: tuple[int, ...]):
     """The machines are simulated, but messages between them are sent."""
     options = {"samples": 96, "steps": 8, "model": "network", "optimizer": "SGD"}
     shared = mg.distributed.DataParallel(bucket_bytes=500, synchronize_batch_norm=True)
@@ -133,7 +133,7 @@ def test_machines_use_shared_memory_within_and_mpi_between(machines: tuple[int, 
 
 
 @pytest.mark.parametrize("wire", ["bfloat16", "float16"])
-def test_half_precision_sums_are_rounded_once_within_and_once_between_machines(wire: str):
+def test_half_precision_sums_round_once_within_and_between_machines(wire: str):
     options = {"dtype": "float32", "steps": 1, "batch": 4, "optimizer": "SGD"}
     start = process_programs.fitted(batch=16, distributed=False, **{k: v for k, v in options.items() if k != "batch"})
     parallel = mg.distributed.DataParallel(wire=wire, bucket_bytes=3000)
@@ -148,7 +148,7 @@ def test_half_precision_sums_are_rounded_once_within_and_once_between_machines(w
 
 
 @pytest.mark.parametrize("without", [("_of_memory",), ("_of_memory", "_of_folder")])
-def test_full_shared_memory_falls_back_to_mpi_and_reports_it(without: tuple[str, ...]):
+def test_full_shared_memory_falls_back_to_mpi_with_a_warning(without: tuple[str, ...]):
     options = {"dtype": "float32", "steps": 8, "batch": 8}
     own, other = results_of(2, "by_routes", machines=(0, 0), without=without, **options)
     usual, _ = results_of(2, "fitted", **options)
