@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize("activity", example.ACTIVITIES)
-def test_simulated_signals_are_plausible(activity: str):
+def test_simulated_signals_have_plausible_statistics(activity: str):
     rng = np.random.default_rng(4)
     samples = np.stack([example.motion(activity, 3000, rng) for _ in range(5)])
     acceleration, turning = samples[..., :3], samples[..., 3:]
@@ -33,7 +33,7 @@ def test_simulated_running_alternates_between_free_fall_and_impact():
     assert np.quantile(size, 0.2) < 0.7 and np.quantile(size, 0.95) > 2
 
 
-def test_windows_take_the_most_frequent_label():
+def test_each_window_is_labeled_with_its_most_frequent_activity():
     labels = np.zeros((1, example.SAMPLES), np.int32)
     labels[0, 140:270] = 3
     assert example.most(labels, 6)[0, :4].tolist() == [0, 3, 3, 0]
@@ -92,7 +92,7 @@ def test_invalid_csv_files_raise(tmp_path):
         example.read_csv(tmp_path)
 
 
-def test_csv_files_exported_by_spreadsheets_are_read(tmp_path):
+def test_spreadsheet_csv_files_are_read(tmp_path):
     """Such files start with a byte order mark and may have spaces after commas."""
     for name in "ab":
         write(
@@ -105,7 +105,7 @@ def test_csv_files_exported_by_spreadsheets_are_read(tmp_path):
     assert names == ["walk"] and len(files) == 2
 
 
-def test_confusion_matrix_and_figure(tmp_path):
+def test_confusion_matrix_and_figure_are_created(tmp_path):
     from matplotlib.image import imread
 
     x, y = example.recordings(2)

@@ -9,7 +9,7 @@ import pytest
 from activity_classifier import recordings
 
 
-def test_sequence_matrix_and_steps_share_memory():
+def test_sequence_matrix_and_step_images_share_memory():
     sequence = example.Sequence(3, 5)
     sequence.rows.numpy()[1] = np.arange(example.PLACES * 5)
     assert len(sequence.steps) == example.PLACES == 20
@@ -17,7 +17,7 @@ def test_sequence_matrix_and_steps_share_memory():
     assert not sequence.steps[7].numpy()[0].any()
 
 
-def test_every_part_trains_and_inference_uses_current_weights():
+def test_each_layer_trains_and_inference_uses_current_weights():
     x, y = recordings(4)
     classifier = example.Classifier(6, features=8, hidden=12)
 
@@ -38,7 +38,7 @@ def test_every_part_trains_and_inference_uses_current_weights():
     np.testing.assert_allclose(found, np.maximum(windows, 0), rtol=1e-4, atol=1e-5)
 
 
-def test_batches_are_read_and_written_without_copies():
+def test_image_batches_are_read_and_written_without_copies():
     x, y = recordings(3)
     classifier = example.Classifier(6, features=4, hidden=4)
     classifier.iteration(x, y)

@@ -109,7 +109,7 @@ SHORT = {
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
-def test_each_example_is_self_contained_and_documented(path: Path, tmp_path: Path):
+def test_each_example_is_short_documented_and_self_contained(path: Path, tmp_path: Path):
     assert path.stem in SHORT and len(path.read_text(encoding="utf-8").splitlines()) < 200
     page = path.parents[1] / "docs" / "examples" / f"{path.stem}.md"
     assert f"../images/{path.stem}.png" in page.read_text(encoding="utf-8")
@@ -136,7 +136,7 @@ def test_example_runs_on_small_files_in_an_empty_directory(name: str, tmp_path: 
             assert again.returncode == 0 and again.stdout.startswith("the ") and len(again.stdout) == 4 + 9 + 1
 
 
-def test_invalid_options_are_rejected(tmp_path: Path):
+def test_invalid_command_line_options_are_rejected(tmp_path: Path):
     assert "--epochs must be 1 or more" in refused("resnet50", "--epochs", 0, within=tmp_path, status=2)
     assert "from 2 to the 1438 images" in refused("resnet50", "--batch", 5000, within=tmp_path, status=2)
     assert "invalid choice: 3" in refused("resnet50", "--narrow", 3, within=tmp_path, status=2)
@@ -166,7 +166,7 @@ def test_invalid_options_are_rejected(tmp_path: Path):
             assert f"{option} " in refused("gpt", option, value, within=tmp_path, status=2)
 
 
-def test_invalid_files_are_rejected(tmp_path: Path):
+def test_invalid_example_files_are_rejected(tmp_path: Path):
     assert "contains neither data_batch_1" in refused("resnet50", "--data", "none", within=tmp_path, status=1)
     for name in ("activity_classifier", "activity_classifier_layers"):
         assert "must contain at least two CSV files" in refused(name, "--data", "none", within=tmp_path, status=1)

@@ -21,7 +21,7 @@ def trained():
     return trainer
 
 
-def test_diffusion_model_learns(trained):
+def test_diffusion_training_lowers_the_loss(trained):
     loss = trained.history.loss
     assert loss[0] > 0.8, "the initial loss must be near the velocities' variance of 1"
     assert np.mean(loss[-10:]) < 0.5 * loss[0]
@@ -29,7 +29,7 @@ def test_diffusion_model_learns(trained):
     assert shapes["digit.weight"] == (diffusion.ANY + 1, diffusion.FEATURES)
 
 
-def test_samples_depend_only_on_the_seed(trained):
+def test_diffusion_samples_depend_only_on_the_seed(trained):
     before = trained.weights()
     way = trained.sample(DIGITS, 2.0, seed=5, moves=4)
     assert way.shape == (5, 3, 8, 8, 1) and np.isfinite(way).all()

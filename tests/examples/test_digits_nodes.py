@@ -14,7 +14,7 @@ def digits(images: int) -> mg.data.Dataset:
 
 
 @pytest.mark.parametrize("python_update", [False, True])
-def test_training_learns_and_inference_follows_after_reload(python_update: bool):
+def test_digit_training_learns_and_reload_updates_inference(python_update: bool):
     train, test = digits(400), mg.data.digits()[1]
     training = digits_nodes.Training(python_update=python_update)
     before = training.predict(test[0])
@@ -25,7 +25,7 @@ def test_training_learns_and_inference_follows_after_reload(python_update: bool)
     assert training.accuracies[20] > 0.6 > np.mean(before == test[1])
 
 
-def test_updates_in_python_and_in_the_graph_are_equal():
+def test_python_and_graph_weight_updates_give_equal_results():
     """Initial weights and dropout masks have the same seeds."""
     (images, labels), losses = digits(digits_nodes.BATCH), list[list[float]]()
     for python_update in (False, True):
@@ -37,7 +37,7 @@ def test_updates_in_python_and_in_the_graph_are_equal():
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_at_most_two_batches_are_in_flight():
+def test_digit_training_keeps_at_most_two_batches_in_flight():
     training, (images, labels) = digits_nodes.Training(), digits(digits_nodes.BATCH)
     event = mg.SharedEvent()
     blocking = training.queue.command_buffer()

@@ -30,14 +30,14 @@ def same(these: list[np.ndarray], those: list[np.ndarray]) -> list[bool]:
     return [np.allclose(a, b, rtol=0, atol=1e-7) for a, b in zip(these, those, strict=True)]
 
 
-def test_gan_shapes_and_parameter_counts():
+def test_gan_has_expected_shapes_and_parameter_counts():
     model = gan.Gan(BATCH)
     assert model.images.shape == (BATCH, 28, 28, 1)
     assert sum(v.size for v in values(model, model.generator)) == 102 * 6272 + 16 * 64 * 129 + 2 * 64 + 1
     assert sum(v.size for v in values(model, model.discriminator)) == 17 * 64 + 16 * 64 * 128 + 128 + 6272 + 1
 
 
-def test_each_loss_updates_its_own_network_from_the_old_values(monkeypatch: pytest.MonkeyPatch):
+def test_each_gan_loss_updates_its_own_network_from_old_values(monkeypatch: pytest.MonkeyPatch):
     """Running all updates at once equals running each alone. Dropout is disabled, as its masks would differ."""
     monkeypatch.setattr(gan, "DROPOUT", 0.0)
     first = gan.Gan(BATCH)
@@ -50,7 +50,7 @@ def test_each_loss_updates_its_own_network_from_the_old_values(monkeypatch: pyte
     assert all(same(both[0], moved)) and all(same(both[1], looked))
 
 
-def test_training_is_one_executable_and_moves_images_toward_scans():
+def test_gan_step_is_one_executable_and_images_approach_scans():
     model = gan.Gan(16)
     seeds, scans = fed(16)
     mean = scans.mean(axis=0)

@@ -17,7 +17,7 @@ def expected(values: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("what", [gelu.FORWARD, gelu.BACKWARD])
-def test_both_programs_compute_gelu(what: str):
+def test_fused_and_separate_programs_compute_gelu(what: str):
     values = np.linspace(-6, 6, SIZE, dtype=np.float32)
     for program in gelu.programs(SIZE, what):
         results = program.run(values)
@@ -27,14 +27,14 @@ def test_both_programs_compute_gelu(what: str):
 
 
 @pytest.mark.parametrize("what", [gelu.FORWARD, gelu.BACKWARD])
-def test_fusion_leaves_one_kernel_without_intermediate_results(what: str):
+def test_fused_gelu_is_one_kernel_without_intermediate_results(what: str):
     fused, separate = (program.executable for program in gelu.programs(SIZE, what))
     assert len(fused.kernel_names()) == 1 and len(separate.kernel_names()) >= 4
     assert fused.bytes < 1024, "a fused program must allocate only constants"
     assert separate.bytes >= 2 * 4 * SIZE, "a separate program must keep at least two arrays alive"
 
 
-def test_measurements_are_taken_and_drawn(tmp_path):
+def test_gelu_timings_are_measured_and_drawn(tmp_path):
     from matplotlib.image import imread
 
     rows = gelu.measure([64, 256], seconds=0.0)

@@ -38,7 +38,7 @@ def test_saved_weights_include_the_alphabet(tmp_path):
         example.load(path)
 
 
-def test_invalid_texts_and_prompts_raise(tmp_path):
+def test_invalid_training_text_or_prompt_raises(tmp_path):
     assert {"T", "h", "e", " "} <= set(example.read_text(None)), (
         "the text must contain the characters of the default prompt"
     )

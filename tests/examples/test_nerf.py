@@ -65,7 +65,7 @@ def test_hash_encoding_and_its_gradient_match_the_paper():
     np.testing.assert_allclose(fewer[slope], gradient_of_tables(weights[:7], places[:7]), atol=1e-5)
 
 
-def test_hash_encoding_at_a_grid_corner_is_its_table_row():
+def test_hash_encoding_at_a_grid_corner_equals_its_table_row():
     tables = np.random.default_rng(1).standard_normal((1, 125, 2), np.float32)
     g = mg.Graph()
     x = g.placeholder((-1, 3))
@@ -102,7 +102,7 @@ class Everywhere(nn.Module):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_uniform_fog_follows_the_absorption_law(training: bool):
+def test_uniform_fog_follows_exponential_absorption(training: bool):
     field = nerf.Field(nn.Identity(), width=1, depth=1)
     field.density, field.here, field.facing = Everywhere(np.log(3.0), 0), Everywhere(0), Everywhere(0)
     field.colour = Everywhere(0.1, 0.5, 0.9)
@@ -151,7 +151,7 @@ def stands_in_a_shape(places: np.ndarray) -> np.ndarray:
     return np.logical_or.reduce(balls + boxes)
 
 
-def test_ray_intersections_match_a_march_in_small_steps():
+def test_ray_intersections_match_small_step_ray_marching():
     origins, directions = (a[::37] for a in scene.camera(-0.6, 0.5, 48))
     far, which, normals = scene.nearest(origins, directions)
     t = np.arange(0.8, 3.2, 1e-3)
@@ -177,7 +177,7 @@ def test_view_rays_are_clipped_to_the_room():
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------
-def test_hash_tables_learn_more_than_frequencies_in_equal_steps(monkeypatch: pytest.MonkeyPatch):
+def test_hash_encoding_learns_faster_than_frequency_encoding(monkeypatch: pytest.MonkeyPatch):
     for name, value in {"RAYS": 256, "SAMPLES": 24}.items():
         monkeypatch.setattr(nerf, name, value)
     views = [scene.view(2.4 * i, 0.3 + 0.2 * (i % 4), 32) for i in range(16)]

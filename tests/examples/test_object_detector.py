@@ -6,7 +6,7 @@ import numpy as np
 import object_detector as detector
 
 
-def test_targets_are_in_the_cell_of_the_box_center():
+def test_detection_target_is_in_the_cell_of_the_box_center():
     box = np.float32([20, 36, 16, 24])  # The box is in pixels; cells are 8 pixels wide.
     made = detector.targets([[(3, box)]]).reshape(8, 8, 2, 15)
     np.testing.assert_allclose(made[4, 2, :, :5], [[0.5, 0.5, 2, 3, 1]] * 2)
@@ -15,7 +15,7 @@ def test_targets_are_in_the_cell_of_the_box_center():
     assert not made.any()
 
 
-def test_scenes_contain_the_stated_objects():
+def test_generated_scenes_contain_their_labeled_objects():
     scenes = detector.Scenes(np.ones((1, 8, 8), np.float32), np.array([7]))
     images, objects = scenes.draw(20, np.random.default_rng(0))
     assert images.shape == (20, 64, 64, 1) and {len(found) for found in objects} <= {1, 2, 3}
@@ -25,7 +25,7 @@ def test_scenes_contain_the_stated_objects():
             assert kind == 7 and part.min() >= 0.6 and part.shape[:2] == (h, w)
 
 
-def test_overlap_and_mean_average_precision():
+def test_overlap_and_mean_average_precision_are_correct():
     one, other = np.float32([2, 2, 4, 4]), np.float32([4, 2, 4, 4])
     assert detector.overlap(one, one) == 1 and abs(detector.overlap(one, other) - 1 / 3) < 1e-6
     truth = [[(kind, one) for kind in range(10)]]

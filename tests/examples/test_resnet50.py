@@ -35,18 +35,18 @@ def curve(batch_norm: str, is_training: bool | None = None) -> tuple[list[float]
     return losses, net.evaluate(*batches[0])[0]
 
 
-def test_both_batch_normalizations_give_equal_losses():
+def test_graph_and_layer_batch_normalization_give_equal_losses():
     """Losses are equal bit for bit because the compiler generates the same kernels for both."""
     graph, evaluated = curve("graph")
     assert (graph, evaluated) == curve("layer")
     assert abs(evaluated - graph[0]) > 1e-3, "evaluation must use moving averages, not batch statistics"
 
 
-def test_graph_without_conditional_gives_equal_losses():
+def test_constant_training_flag_gives_the_same_losses_as_a_fed_flag():
     assert curve("graph")[0] == curve("graph", is_training=True)[0]
 
 
-def test_short_run_on_digits_trains_both_networks(tmp_path, capsys):
+def test_short_training_run_on_digits_works_for_both_networks(tmp_path, capsys):
     resnet50.main(["--narrow", "16", "--epochs", "1", "--batch", "64", "--output", str(tmp_path)])
     printed = capsys.readouterr().out
     assert (tmp_path / "resnet50.png").read_bytes().startswith(b"\x89PNG") and printed.count("Test    accuracy") == 2

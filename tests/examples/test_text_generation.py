@@ -19,7 +19,7 @@ def probabilities(writer: example.Writer, text: str) -> np.ndarray:
     return g.run({writer.text: writer.encode(text)[None]}, g.softmax(writer.network(writer.text)[:, -1])).numpy()[0]
 
 
-def test_state_carries_over_between_characters(writer: example.Writer):
+def test_generator_state_carries_over_between_characters(writer: example.Writer):
     """At almost zero temperature the most likely character is sampled; it must be that of rereading the whole text."""
     text = "ab"
     for character in writer.generate(text, 12, temperature=1e-4):
@@ -27,14 +27,14 @@ def test_state_carries_over_between_characters(writer: example.Writer):
         text += character
 
 
-def test_generating_feeds_only_the_temperature_and_compiles_nothing(writer: example.Writer):
+def test_generation_feeds_only_temperature_and_does_not_recompile(writer: example.Writer):
     list(writer.generate("a", 3, 1.0))
     compiled = writer.g.cache.compiles
     assert len("".join(writer.generate("b", 20, 0.5))) == 20
     assert writer.g.cache.compiles == compiled
 
 
-def test_characters_are_sampled_by_their_probabilities(writer: example.Writer):
+def test_characters_are_sampled_with_predicted_probabilities(writer: example.Writer):
     temperature, count = 0.25, 4000
     odds = probabilities(writer, "c") ** (1 / temperature)
     odds /= odds.sum()

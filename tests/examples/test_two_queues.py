@@ -14,7 +14,7 @@ def scene() -> tuple[two_queues.Pipeline, np.ndarray]:
     return two_queues.Pipeline(SIZE, background), frames
 
 
-def test_mask_covers_moving_pixels(scene):
+def test_motion_mask_covers_moving_pixels(scene):
     pipeline, frames = scene
     mask = pipeline.compute.run([frames[3], pipeline.background])[0].numpy()
     moves = np.abs(frames[3] - pipeline.background) > 0.1
@@ -24,7 +24,7 @@ def test_mask_covers_moving_pixels(scene):
     np.testing.assert_allclose(tinted, frames[3] * (1 - mask) + mask * np.float32(two_queues.COLOUR), atol=1e-6)
 
 
-def test_every_frame_is_correct_with_a_shared_event(scene):
+def test_frames_are_correct_with_a_shared_event(scene):
     pipeline, frames = scene
     for _ in range(3):
         event = mg.SharedEvent()
@@ -43,7 +43,7 @@ def test_frames_are_incorrect_without_a_shared_event(scene):
     assert min(verdicts.count("right") for verdicts in tries) <= FRAMES // 2
 
 
-def test_judge_distinguishes_stale_from_torn_masks(scene):
+def test_evaluation_distinguishes_stale_and_torn_masks(scene):
     pipeline, frames = scene
     masks = [mask.numpy() for mask in pipeline.in_turn(frames)[0]]
     torn = masks[3].copy()
