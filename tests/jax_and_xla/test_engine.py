@@ -64,12 +64,12 @@ def test_engine_on_one_device_matches_cpu(on_cpu):
     assert made.evaluate((X, Y))["loss"] == pytest.approx(on_cpu[0].evaluate((X, Y))["loss"], rel=1e-3)
 
 
-def test_batches_sharded_over_two_devices_match_cpu(on_cpu):
+def test_training_with_sharded_batches_matches_cpu(on_cpu):
     made, losses = trained(engine=mg.jax.Engine(mesh(2, "data")))
     assert_alike(made, losses, on_cpu)
 
 
-def test_weights_sharded_over_two_devices_match_cpu(on_cpu):
+def test_training_with_sharded_weights_matches_cpu(on_cpu):
     parts = jax.sharding.PartitionSpec
     engine = mg.jax.Engine(
         mesh(2, "model", "data"), data_axis="data", shardings={"*": parts()} | {"5.weight*": parts(None, "model")}
@@ -81,7 +81,7 @@ def test_weights_sharded_over_two_devices_match_cpu(on_cpu):
     assert_alike(made, losses, on_cpu)
 
 
-def test_checkpoints_move_between_engines(tmp_path, on_cpu):
+def test_checkpoints_are_interchangeable_between_engines(tmp_path, on_cpu):
     there, back = tmp_path / "there.safetensors", tmp_path / "back.safetensors"
     first, _ = trained()
     first.save(there)
@@ -95,7 +95,7 @@ def test_checkpoints_move_between_engines(tmp_path, on_cpu):
     np.testing.assert_allclose([*losses, float(inside.train_step(X, Y))], expected, rtol=2e-5)
 
 
-def test_graph_and_engine_share_the_current_weights():
+def test_graph_and_jax_engine_share_current_weights():
     made = trainer(engine=mg.jax.Engine())
     made.train_step(X, Y)
     before = made.model.state_dict()["8.bias"]
@@ -115,7 +115,7 @@ def test_accumulation_and_weight_averages_match_cpu():
     assert histories[0].validation[-1][1]["loss"] == pytest.approx(histories[1].validation[-1][1]["loss"], rel=1e-3)
 
 
-def test_label_out_of_range_raises_and_changes_nothing():
+def test_out_of_range_label_raises_and_leaves_state_unchanged():
     made = trainer(engine=mg.jax.Engine())
     made.train_step(X, Y).wait()
     before = made.weights()
@@ -126,7 +126,7 @@ def test_label_out_of_range_raises_and_changes_nothing():
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_training_step_as_a_function_matches_cpu(on_cpu):
+def test_exported_training_step_function_matches_cpu(on_cpu):
     made = trainer()
     step = mg.jax.function(made, example=(X, Y))
     state, run, losses = step.state(), jax.jit(step, donate_argnums=0), []
@@ -165,7 +165,7 @@ print("losses", *(float(trainer.train_step(x[half], y[half])) for _ in range(3))
 """
 
 
-def test_two_hosts_train_together(tmp_path: Path):
+def test_two_host_training_matches_cpu(tmp_path: Path):
     program = tmp_path / "host.py"
     program.write_text(HOST)
     environment = {**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}

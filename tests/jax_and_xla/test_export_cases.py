@@ -95,7 +95,7 @@ def test_values(operation: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", VALUES)
-def test_values_of_other_dtypes(operation: str):
+def test_exported_operations_match_in_other_dtypes(operation: str):
     assert_values(operation, OTHERS)
 
 
@@ -119,6 +119,6 @@ def test_excluded_cases_raise(case: Case):
         )
 
 
-def test_every_exclusion_names_a_case():
+def test_every_export_exclusion_is_an_existing_case():
     used = {name for name in EXCLUDED for case in LEFT_OUT if reason(case) == EXCLUDED[name]}
     assert used == set(EXCLUDED)

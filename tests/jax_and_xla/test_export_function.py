@@ -14,7 +14,7 @@ def counting() -> tuple[mg.Graph, mg.Tensor, mg.Tensor, mg.Operation]:
     return g, x, v, g.assign(v, v + 1.0)
 
 
-def test_state_is_passed_in_and_returned():
+def test_exported_function_takes_and_returns_state():
     g, x, v, add = counting()
     step = jax.jit(mg.jax.function(g, {"product": x * v}, [add]))
     state = {"v": np.float32([2])}
@@ -24,7 +24,7 @@ def test_state_is_passed_in_and_returned():
     assert g.variable_value(v).tolist() == [2], "the variable of the graph must not change"
 
 
-def test_read_sees_earlier_assignments():
+def test_variable_read_in_exported_function_sees_earlier_assigns():
     g = mg.Graph()
     v = g.variable(np.float32([1]), name="v")
     before = g.read(v)
@@ -35,7 +35,7 @@ def test_read_sees_earlier_assignments():
     assert (first.tolist(), second.tolist(), state["v"].tolist()) == ([1], [10], [10])
 
 
-def test_store_writes_state_to_the_graph():
+def test_storing_exported_state_updates_the_graph():
     g, x, v, add = counting()
     function = mg.jax.function(g, x * v, [add])
     _, state = function(function.state(), {"x": np.float32([1])})
@@ -106,7 +106,7 @@ def test_error_lists_all_unsupported_operation_kinds(monkeypatch):
     assert "  sin 'sin'" in str(error.value) and "  cos 'cos'" in str(error.value)
 
 
-def test_error_lists_each_custom_operation():
+def test_export_error_lists_each_custom_operation():
     soft, hard = (mg.python_operation(f"own.{name}", lambda x: x) for name in ("softshrink", "hardshrink"))
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
@@ -117,7 +117,7 @@ def test_error_lists_each_custom_operation():
     assert "  custom own.hardshrink 'hardshrink'" in str(error.value)
 
 
-def test_index_out_of_range_gives_nan_and_skips_updates():
+def test_out_of_range_index_gives_nan_and_skips_updates():
     g = mg.Graph()
     x, i = g.variable(np.float32([1, 2, 3]), name="x"), g.placeholder((1,), mg.int32, name="i")
     y = g.gather(x, i, axis=0, out_of_range="error")
@@ -165,7 +165,7 @@ def test_assignments_within_loops_are_returned_as_state():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "float64", "int64"])
-def test_uniform_random_numbers_are_equal_bit_for_bit(dtype: str):
+def test_exported_uniform_random_numbers_are_bitwise_equal(dtype: str):
     g = mg.Graph()
     state = g.variable(_state(7), mg.int32)
     made = _random(g, (3, 37), state, distribution="uniform", dtype=dtype, min=-1.5, max=2.25, max_integer=1000)
@@ -178,7 +178,7 @@ def test_uniform_random_numbers_are_equal_bit_for_bit(dtype: str):
 
 @pytest.mark.parametrize("distribution", ["normal", "truncated_normal"])
 @pytest.mark.parametrize("method", ["box_muller", "inverse_cdf"])
-def test_normal_random_numbers_are_equal_up_to_rounding(distribution: str, method: str):
+def test_exported_normal_random_numbers_are_equal_up_to_rounding(distribution: str, method: str):
     g = mg.Graph()
     state = g.variable(_state(11), mg.int32)
     made = _random(g, (2000,), state, distribution=distribution, sampling_method=method)
@@ -199,7 +199,7 @@ def _random(g: mg.Graph, shape: tuple[int, ...], state: mg.Tensor, **attributes:
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64])
-def test_scattered_division_with_overflowing_divisor_product(dtype):
+def test_scatter_division_with_overflowing_divisor_product_is_exact(dtype):
     large = int(np.sqrt(float(np.iinfo(dtype).max))) * 3
     updates = np.array([large, large, 0, 5, 3, 2], dtype)
     g = mg.Graph()

@@ -23,7 +23,7 @@ def assert_alike(function, *arguments, tolerance=1e-6, **options):
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=tolerance, atol=tolerance)
 
 
-def test_pytrees_are_accepted_and_returned():
+def test_jit_accepts_and_returns_pytrees():
     def function(tree, factor):
         return {"sum": tree["a"] + tree["b"][0], "all": (tree, [factor * 2, None]), "same": tree["a"]}
 
@@ -71,7 +71,7 @@ def test_gradients_of_loops_match_jax():
     assert_alike(jax.grad(loss), jnp.eye(3) / 2, jnp.arange(12.0).reshape(4, 3) / 12, tolerance=1e-5)
 
 
-def test_custom_derivatives_are_kept():
+def test_jit_keeps_custom_derivatives():
     @jax.custom_vjp
     def clipped(x):
         return x
@@ -81,7 +81,7 @@ def test_custom_derivatives_are_kept():
     np.testing.assert_array_equal(mg.jax.jit(jax.grad(lambda x: 10 * clipped(x).sum()))(jnp.ones(3)), np.ones(3))
 
 
-def test_random_numbers_equal_those_of_jax_bit_for_bit():
+def test_jit_random_numbers_are_bitwise_equal_to_jax():
     for key in (jax.random.key(3), jax.random.PRNGKey(3)):
         for function in (
             lambda k: jax.random.bits(k, (5, 7)),
@@ -94,7 +94,7 @@ def test_random_numbers_equal_those_of_jax_bit_for_bit():
     assert_alike(lambda k: jax.random.normal(k, (20,)), jax.random.key(1), tolerance=1e-5)
 
 
-def test_random_keys_are_accepted_and_returned():
+def test_jit_accepts_and_returns_random_keys():
     found = mg.jax.jit(lambda k: (jax.random.split(k, 3), jax.random.fold_in(k, 7)))(jax.random.key(1))
     expected = jax.random.split(jax.random.key(1), 3), jax.random.fold_in(jax.random.key(1), 7)
     for ours, theirs in zip(found, expected, strict=True):
@@ -102,7 +102,7 @@ def test_random_keys_are_accepted_and_returned():
         np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(theirs))
 
 
-def test_static_arguments_are_compiled_per_value():
+def test_jit_compiles_once_per_static_argument_value():
     def power(x, n, *, add=0):
         return x**n + add if n > 1 else x
 
@@ -116,7 +116,7 @@ def test_static_arguments_are_compiled_per_value():
         mg.jax.jit(lambda x, n: x, static_argnums=1)(1.0, [2])
 
 
-def test_donated_arguments_are_deleted():
+def test_jit_deletes_donated_arguments():
     step = mg.jax.jit(lambda state, x: jax.tree.map(lambda s: s + x, state), donate_argnums=0)
     state, x = {"a": jnp.ones(3), "b": jnp.zeros((2, 2))}, jnp.float32(1)
     new = step(state, x)
@@ -125,7 +125,7 @@ def test_donated_arguments_are_deleted():
     assert step.cache_size() == 1
 
 
-def test_executables_are_cached_by_structure_shape_and_dtype():
+def test_jit_caches_executables_by_structure_shape_and_dtype():
     jitted = mg.jax.jit(lambda x: x + 1)
     for value in (jnp.ones(3), np.ones(3, np.float32), jnp.ones(4), jnp.ones(3, jnp.int32), 1, 2, 2.5):
         jitted(value)
@@ -136,7 +136,7 @@ def test_executables_are_cached_by_structure_shape_and_dtype():
     assert jitted.cache_size() == 0
 
 
-def test_arrays_of_any_memory_layout_are_accepted():
+def test_jit_accepts_arrays_of_any_memory_layout():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     jitted = mg.jax.jit(lambda x: (x * 2, x.T))
     for view in (x.T, x[::2, ::-1], np.asfortranarray(x), x[:, 1]):
@@ -145,14 +145,14 @@ def test_arrays_of_any_memory_layout_are_accepted():
 
 
 @pytest.mark.skipif(device.IS_METAL, reason="device metal may or may not copy results to JAX's memory")
-def test_results_share_memory_with_jax():
+def test_jit_results_share_memory_with_jax():
     kept = mg.jax.jit(lambda x: x + 1)(jnp.zeros(1 << 16))
     again = mg.jax.jit(lambda x: x * 2)(kept)
     del kept
     assert float(again[0]) == 2 and float(again.sum()) == 2 * 65536
 
 
-def test_large_constants_are_fed_and_small_ones_folded():
+def test_jit_feeds_large_constants_and_folds_small_constants():
     large, small = jnp.arange(1 << 15, dtype=jnp.float32), np.float32([1, 2])
     jitted = mg.jax.jit(lambda x: (large * x[0], small + x))
     assert float(jitted(jnp.ones(2))[0][-1]) == 32767
@@ -160,7 +160,7 @@ def test_large_constants_are_fed_and_small_ones_folded():
     assert kinds.count("placeholder") == 2
 
 
-def test_nested_jit_is_compiled_into_the_outer_one():
+def test_nested_jit_is_compiled_into_the_outer_program():
     inner = mg.jax.jit(lambda x: jnp.sin(x) ** 2)
     outer = mg.jax.jit(lambda x: inner(x) + jax.grad(lambda v: inner(v).sum())(x))
     x = jnp.arange(3.0)
@@ -168,7 +168,7 @@ def test_nested_jit_is_compiled_into_the_outer_one():
     assert inner.cache_size() == 0
 
 
-def test_jax_transformations_around_jit_raise():
+def test_jax_transformations_applied_to_jit_function_raise():
     jitted = mg.jax.jit(lambda x: (x**2).sum())
     for outer in (jax.grad(jitted), jax.jit(jitted), jax.vmap(jitted)):
         with pytest.raises(mg.UnsupportedError, match="put the transformation inside"):
@@ -209,14 +209,14 @@ def test_jit_of_a_non_callable_raises():
         mg.jax.jit(3)
 
 
-def test_failing_function_is_not_cached():
+def test_failing_jit_function_is_not_cached():
     jitted = mg.jax.jit(lambda x: x @ x)
     with pytest.raises(TypeError):
         jitted(jnp.ones((2, 3)))
     assert jitted.cache_size() == 0 and jitted(jnp.eye(2)).shape == (2, 2)
 
 
-def test_functions_returning_nothing_or_their_inputs():
+def test_jit_functions_can_return_nothing_or_their_inputs():
     assert mg.jax.jit(lambda x: None)(1.0) is None
     x = jnp.ones(3)
     one, two, three = mg.jax.jit(lambda x: (x, x, 5))(x)

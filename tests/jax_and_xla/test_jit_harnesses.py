@@ -19,7 +19,7 @@ def load():
     return module
 
 
-def test_two_harnesses_per_group_pass_or_are_refused_with_reason():
+def test_two_jax_harnesses_per_group_pass_or_are_listed_as_unsupported():
     import jax
 
     runner = load()
@@ -43,7 +43,7 @@ def test_two_harnesses_per_group_pass_or_are_refused_with_reason():
     assert len(refused) <= 0.03 * len(outcomes), refused
 
 
-def test_runner_describes_differences():
+def test_harness_runner_describes_differences_between_results():
     import numpy as np
 
     runner = load()
