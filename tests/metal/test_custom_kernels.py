@@ -75,7 +75,7 @@ def test_graph_and_custom_kernels_share_one_command_buffer():
     ]
 
 
-def test_python_operation_between_metal_kernels():
+def test_python_operation_runs_between_metal_kernels():
     halved = mg.python_operation("halved", lambda x: x / 2)
     operation = scaling("scaled")
     g = mg.Graph()
@@ -91,7 +91,7 @@ def test_python_operation_between_metal_kernels():
         (SCALE.replace("METAL_NAME", "another"), r"has no kernel named 'faulty'"),
     ],
 )
-def test_sources_that_do_not_compile_raise(source, words):
+def test_metal_source_that_does_not_compile_raises(source, words):
     with pytest.raises(mg.GraphError, match=words):
         run(scaling("faulty", source))
 
@@ -108,7 +108,7 @@ def test_kernel_with_unbound_arguments_raises():
         run(scaling("swapped", swapped.replace("arguments.factor", "z[0]")))
 
 
-def test_attributes_of_every_kind_are_passed():
+def test_metal_kernel_reads_attributes_of_every_type():
     members = "int32_t count; int32_t flag; int32_t list[3]; int32_t none[1]; float real; "
     meaning(
         "kinds",
@@ -166,7 +166,7 @@ def test_dtypes_missing_in_metal_raise():
         g.run({x: np.zeros(3, np.complex64)}, operation(x))
 
 
-def test_device_fault_fails_the_run():
+def test_device_fault_in_custom_kernel_fails_the_run():
     operation = scaling("scaled")
     g = mg.Graph()
     x = g.placeholder((3,))

@@ -59,7 +59,7 @@ def result(build: Build, x: np.ndarray, device: str) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("kind", MOVES)
-def test_wide_integers_match_the_cpu(kind: str, dtype: str):
+def test_64_bit_integers_on_metal_match_the_cpu(kind: str, dtype: str):
     x = wide(dtype)
     found, wanted = result(MOVES[kind], x, "metal"), result(MOVES[kind], x, "cpu")
     assert found.dtype == wanted.dtype

@@ -48,7 +48,7 @@ def classes() -> set[str]:
     return {line.partition(":")[0] for line in lines}
 
 
-def test_nodes_use_apple_classes():
+def test_node_graphs_call_apple_classes():
     graph = training_graph(trained(nn.Adam(1e-3)))
     labels = nn.LossLabelsBatch(images(3))
     buffer = queue().command_buffer()
@@ -80,7 +80,7 @@ class Chained:
         return x
 
 
-def test_pending_batch_feeds_the_next_graph():
+def test_pending_batch_can_be_input_of_the_next_graph():
     chain, x = Chained(), images()
     wanted = chain.expected(x)
     buffer = queue().command_buffer()
@@ -91,7 +91,7 @@ def test_pending_batch_feeds_the_next_graph():
     close(last.numpy(), wanted, 1e-6, "the second graph read what the first one wrote")
 
 
-def test_nodes_run_in_order_with_other_work():
+def test_node_graphs_and_core_graphs_run_in_encoding_order():
     """A compiled graph, nodes, and the compiled graph again: each reads what the previous one wrote."""
     chain, x = Chained(), images()
     g = mg.Graph()
@@ -123,7 +123,7 @@ def test_too_many_uncommitted_batches_raise():
     assert np.isfinite(result.numpy()).all()
 
 
-def test_batches_committed_behind_a_blocked_queue_are_waited_for():
+def test_waiting_completes_batches_committed_behind_a_blocked_queue():
     """The caller has committed them, but the thread of the queue has not yet."""
     chain, x = Chained(), images(count=1)
     (wanted,) = run(chain.graphs[0], {"x": x})
@@ -144,7 +144,7 @@ def test_batches_committed_behind_a_blocked_queue_are_waited_for():
         close(result.numpy(), wanted, 1e-6, "each batch")
 
 
-def test_custom_update_may_only_encode_optimizers():
+def test_custom_update_can_only_encode_optimizers():
     g = mg.Graph()
     fed = g.placeholder((4, 3, 3, 4))
     half = g.compile({fed: (4, 3, 3, 4)}, [fed * 0.5])
@@ -180,7 +180,7 @@ class Descending(Convolution):
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
-def test_custom_update_in_caller_memory(shared: bool):
+def test_custom_update_works_with_weights_in_caller_memory(shared: bool):
     """Three batches are encoded before the first has run; each must continue from the result of the previous one."""
     MOCK.mock_refuse_memory_of_others(0 if shared else 1)
     try:
@@ -204,7 +204,7 @@ def test_custom_update_in_caller_memory(shared: bool):
         MOCK.mock_refuse_memory_of_others(0)
 
 
-def test_failed_encode_leaves_weights_unchanged():
+def test_failed_encode_leaves_node_weights_unchanged():
     """The optimizer of the first source has already been encoded when the second source throws."""
 
     class Failing(Convolution):
@@ -256,7 +256,7 @@ def test_float16_images():
     assert found.ravel().tolist() == [1.0, 2.0], "float16 rounds 1.0001 to 1"
 
 
-def test_exported_images_and_several_results():
+def test_node_graph_returns_exported_images_and_several_results():
     x = nn.ImageNode("x")
     plain, twice = nn.NeuronLinearNode(x, a=1.0, b=3.0), nn.NeuronLinearNode(x, a=2.0, b=0.0)
     both = nn.AdditionNode(plain.result_image, twice.result_image)
@@ -278,7 +278,7 @@ def test_exported_images_and_several_results():
 
 
 @pytest.mark.parametrize("kind", ["optimizer", "update"])
-def test_thousand_batches_do_not_leak(kind: str):
+def test_thousand_node_batches_do_not_leak_memory(kind: str):
     def train(steps: int) -> None:
         source = trained(nn.Adam(1e-4)) if kind == "optimizer" else Descending(1e-4)
         graph, q, free = training_graph(source), queue(), mg.Semaphore(2)
@@ -307,7 +307,7 @@ def test_thousand_batches_do_not_leak(kind: str):
     assert MOCK.mock_autoreleases_without_pool() == 0
 
 
-def test_exporting_states_between_graphs_raises():
+def test_exporting_states_to_another_graph_raises():
     x, g = nn.ImageNode("x"), nn.ImageNode("g")
     dropout, convolution = nn.DropoutNode(x), nn.ConvolutionNode(x, trained(None))
     for node in (dropout, convolution):

@@ -20,7 +20,7 @@ STEPS, BATCH, HIDDEN = 131, 2, 3  # more steps than are unrolled
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_recurrent_layers_over_many_steps_match_the_cpu(kind: str, gates: int, how: dict, rng: np.random.Generator):
+def test_long_recurrent_sequences_on_metal_match_the_cpu(kind: str, gates: int, how: dict, rng: np.random.Generator):
     """Many steps run in a loop; with a mask, the forward steps do as well."""
     g = mg.Graph()
     shapes = [(STEPS, BATCH, gates * HIDDEN), (gates * HIDDEN, HIDDEN), (STEPS, 1, HIDDEN)]
@@ -46,7 +46,7 @@ def test_gradient_of_dynamic_loop_raises():
         g.run(feeds, d, device=METAL)
 
 
-def test_exception_inside_a_block_leaves_it_consistent():
+def test_exception_in_metal_block_does_not_corrupt_the_block():
     """An exception must not propagate through Apple's code, which calls back to build the block."""
     g = mg.Graph()
     x = g.placeholder((2,))
@@ -65,7 +65,7 @@ def test_exception_inside_a_block_leaves_it_consistent():
             g.run({x: np.ones(2, np.float32)}, y, device=METAL)
 
 
-def test_long_random_draws_match_the_cpu():
+def test_long_random_sequences_on_metal_match_the_cpu():
     """Long draws, and draws far from the initial counter, must equal those of the CPU."""
     g = mg.Graph()
     state = g.constant(np.array([1, -3, -1, -1, 5, 7, -9], np.int32))
@@ -87,7 +87,7 @@ def test_long_random_draws_match_the_cpu():
         np.testing.assert_allclose(found[values].numpy(), expected[values].numpy(), rtol=4e-6, atol=4e-6)
 
 
-def test_gradient_of_loop_over_empty_batch():
+def test_gradient_of_loop_over_empty_batch_is_zero():
     g = mg.Graph()
     x, w = g.placeholder((-1, 3)), g.placeholder((3, 3))
     (y,) = g.for_(3, initial=[x], body=lambda i, v: g.tanh(v @ w) * g.cast(i, "float32"))
@@ -101,7 +101,7 @@ def test_gradient_of_loop_over_empty_batch():
             np.testing.assert_allclose(found[target].numpy(), expected[target].numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_errors_name_the_operation():
+def test_unsupported_operation_errors_name_the_operation():
     """This includes errors raised in code that does not know the operation, such as for a dtype that Apple's
     GPUs lack.
     """

@@ -72,7 +72,7 @@ def test_matmuls_of_long_matrices_require_macos_14_4(system: Callable[[float], N
 
 @pytest.mark.parametrize("macos", [14.0, 26.0])
 @pytest.mark.parametrize("inner", [32766, 32767, 40000])
-def test_sums_of_more_than_32766_terms_are_split(inner: int, macos: float, system: Callable[[float], None]):
+def test_matmuls_with_more_than_32766_terms_are_split(inner: int, macos: float, system: Callable[[float], None]):
     system(macos)
     rng = np.random.default_rng(3)
     a, b = (rng.integers(1, 4, shape).astype(np.float32) for shape in ((2, 16, inner), (1, inner, 16)))
@@ -114,7 +114,7 @@ def test_inverses_of_more_than_1024_rows_raise():
 
 
 @pytest.mark.parametrize("gamma_shape", [(1, 1, 3), (4, 5, 3)], ids=["constant", "varying"])
-def test_gamma_that_varies_along_normalized_axes(gamma_shape: tuple[int, ...]):
+def test_normalization_accepts_gamma_varying_along_normalized_axes(gamma_shape: tuple[int, ...]):
     rng = np.random.default_rng(5)
     arrays = {
         "incoming": rng.standard_normal((4, 5, 3), np.float32),
@@ -135,7 +135,7 @@ def test_gamma_that_varies_along_normalized_axes(gamma_shape: tuple[int, ...]):
     np.testing.assert_allclose(results[0], results[1], rtol=1e-5, atol=1e-6)
 
 
-def test_serializing_into_missing_folder_raises(tmp_path: Path):
+def test_serializing_package_into_missing_folder_raises(tmp_path: Path):
     g = mg.Graph()
     x = g.placeholder((2,))
     executable = g.compile({x: (2,)}, [x + 1.0])
@@ -173,7 +173,7 @@ def test_user_composed_attention_does_not_match_the_pattern(dtype: str):
 
 
 @pytest.mark.parametrize("index", ["int64", "uint32", "uint64"])
-def test_wide_indices_along_an_axis(index: str):
+def test_out_of_range_64_bit_indices_read_zeros_and_write_nothing(index: str):
     """MPSGraph gets int32 indices. Out-of-range indices, even beyond 32 bits, must read zeros and write nothing."""
     x = np.float32([[1, 2, 3]])
     far = 2**32 + 1 if index != "uint32" else 2**31 + 1
@@ -187,7 +187,7 @@ def test_wide_indices_along_an_axis(index: str):
     assert found[put].tolist() == [[0, 2, 1]]
 
 
-def test_complex_to_real_transforms_along_several_axes_before_macos_14_4(system: Callable[[float], None]):
+def test_multi_axis_real_fourier_transforms_work_before_macos_14_4(system: Callable[[float], None]):
     x = np.fft.fft(np.random.default_rng(5).random((3, 4)), axis=0)[:, :3].astype(np.complex64)
 
     def transformed() -> Any:
@@ -202,7 +202,7 @@ def test_complex_to_real_transforms_along_several_axes_before_macos_14_4(system:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_gradients_of_half_precision_convolutions(dtype: str):
+def test_half_precision_convolution_gradients_match_the_cpu(dtype: str):
     g = mg.Graph()
     x, w = g.placeholder((2, 2, 4, 4)), g.placeholder((4, 2, 3, 3))
     halves = [g.cast(x, dtype), g.cast(w, dtype)]

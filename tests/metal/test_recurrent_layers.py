@@ -85,7 +85,7 @@ def close(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 # --- Apple's classes --------------------------------------------------------------------------------------------------
 
 
-def test_recurrent_layers_use_apple_classes(rng):
+def test_recurrent_layers_call_apple_classes(rng):
     trained = Trained(rng)
     stack = nn.RNNMatrixInferenceLayer("metal", CELL.drawn(rng).descriptor())
     images = nn.RNNImageInferenceLayer("metal", CELL.drawn(rng).descriptor())
@@ -103,7 +103,7 @@ def test_recurrent_layers_use_apple_classes(rng):
     assert trained.layer.compiled == stack.compiled == 0
 
 
-def test_weights_use_apple_layout_in_device_memory(rng):
+def test_recurrent_weights_use_apple_layout_in_device_memory(rng):
     """The mock packs weights in an unusual layout with padded rows."""
     trained = Trained(rng)
     assert {matrix.columns for matrix in trained.weights} == {7}
@@ -117,7 +117,7 @@ def test_training_layer_without_weights_raises(rng):
         nn.RNNMatrixTrainingLayer("metal", nn.LSTMDescriptor(3, 2), [])
 
 
-def test_weights_of_another_dtype_raise(rng):
+def test_recurrent_weights_of_another_dtype_raise(rng):
     trained = Trained(rng)
     halves: list[nn.Matrix] = []
     trained.layer.create_weight_gradient_matrices(halves, "float16")
@@ -129,7 +129,7 @@ def test_weights_of_another_dtype_raise(rng):
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def test_work_in_one_buffer_runs_in_order(rng):
+def test_recurrent_work_in_one_buffer_runs_in_order(rng):
     """There are more encodes than Metal has command buffers, and each must see the results of the previous one."""
     trained, steps = Trained(rng), 40
     by_hand = Trained(np.random.default_rng(20240911))
@@ -148,7 +148,7 @@ def test_work_in_one_buffer_runs_in_order(rng):
     close(trained.results(), by_hand.results())
 
 
-def test_gradient_on_another_queue_waits_by_an_event(rng):
+def test_gradient_on_another_queue_waits_for_an_event(rng):
     trained, expected = Trained(rng), Trained(np.random.default_rng(20240911))
     expected.step()
     event = mg.SharedEvent()
@@ -191,7 +191,7 @@ def test_states_pass_between_calls_within_a_buffer(rng):
     assert len(states) == 6
 
 
-def test_partial_float16_initial_state(rng):
+def test_partial_float16_initial_state_is_accepted(rng):
     trained = Trained(rng)
     h = rng.uniform(-1, 1, (3, 2)).astype(np.float16)
     state = nn.RNNRecurrentMatrixState([(nn.Matrix(h), None)])
@@ -204,7 +204,7 @@ def test_partial_float16_initial_state(rng):
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def test_sequences_are_mapped_in_place(rng):
+def test_recurrent_sequences_are_mapped_in_place(rng):
     trained = Trained(rng, Cell("gru", 64, 64), rows=16, steps=8)
     trained.step()
     copies, before = mg.copy_count(), MOCK.mock_live_buffer_bytes()
@@ -250,7 +250,7 @@ def test_weights_in_unmappable_memory_are_copied(rng, refusing):
     close([matrix.numpy() for matrix in trained.gradients], [2 * matrix for matrix in once])
 
 
-def test_matrices_in_device_memory(rng):
+def test_recurrent_matrices_can_be_in_device_memory(rng):
     """Matrices over the device's own memory, also with a descriptor and an offset."""
     trained = Trained(rng)
     trained.step()
@@ -365,7 +365,7 @@ def test_images_with_too_many_pixels_raise(rng):
 # --- leaks ------------------------------------------------------------------------------------------------------------
 
 
-def test_failed_command_buffer_raises_and_next_one_works(rng):
+def test_failed_command_buffer_raises_and_next_buffer_works(rng):
     trained = Trained(rng)
     MOCK.mock_fail_next_command_buffer(b"page fault at 0x10")
     buffer = mg.CommandQueue("metal").command_buffer()
@@ -380,7 +380,7 @@ def test_failed_command_buffer_raises_and_next_one_works(rng):
     close(trained.results(), expected.results())
 
 
-def test_thousand_steps_do_not_leak():
+def test_thousand_recurrent_steps_do_not_leak_memory():
     rng = np.random.default_rng(0)
 
     def work(steps: int) -> None:
@@ -424,7 +424,7 @@ def test_thousand_steps_do_not_leak():
     assert MOCK.mock_autoreleases_without_pool() == without
 
 
-def test_copied_weights_apply_to_the_next_sequence(rng):
+def test_copied_weights_take_effect_in_the_next_sequence(rng):
     trained = Trained(rng)
     other = rng.uniform(-1, 1, (2, 3)).astype(np.float32)
     with Queue() as buffer:

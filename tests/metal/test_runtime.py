@@ -65,7 +65,7 @@ def page_aligned(count: int) -> np.ndarray:
 # --- memory -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("array", [page_aligned(4096), np.zeros(4096, np.float32), np.zeros(5, np.float32)[1:]])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
-def test_feeds_and_results_in_any_memory(d: Doubling, array: np.ndarray, shared: bool):
+def test_feeds_and_results_can_be_in_any_memory(d: Doubling, array: np.ndarray, shared: bool):
     """Memory is page-aligned, unaligned, or cannot be mapped by the device, in which case it is staged."""
     MOCK.mock_refuse_memory_of_others(0 if shared else 1)
     array[:] = np.arange(len(array))
@@ -75,7 +75,7 @@ def test_feeds_and_results_in_any_memory(d: Doubling, array: np.ndarray, shared:
     np.testing.assert_array_equal(d.g.run({d.x: array}, d.y).numpy(), result)
 
 
-def test_shared_feeds_take_no_device_memory(d: Doubling):
+def test_page_aligned_feeds_are_used_without_device_allocation(d: Doubling):
     count = 2**22 + 2**16  # a size that no other test leaves in the pool or releases meanwhile
     x, result = page_aligned(count), page_aligned(count)
     d.g.run({d.x: x}, d.y, results=result)
@@ -90,7 +90,7 @@ def test_shared_feeds_take_no_device_memory(d: Doubling):
     )
 
 
-def test_results_are_device_memory(d: Doubling):
+def test_results_are_views_of_device_memory(d: Doubling):
     result = d.g.run({d.x: np.ones(3, np.float32)}, d.y)
     view = result.numpy()
     view[0] = 7
@@ -125,7 +125,7 @@ def test_event_is_signaled_after_staged_results_are_written(d: Doubling):
         assert done.results.tolist() == [4 * step] * 64
 
 
-def test_failed_allocation_raises(d: Doubling):
+def test_failed_device_allocation_raises(d: Doubling):
     MOCK.mock_limit_allocation(1000)
     with pytest.raises(mg.DeviceError, match="cannot allocate 40000000 bytes on .*in use; use smaller shapes"):
         d.g.run({d.x: np.ones(10_000_000, np.float32)}, d.y)
@@ -140,7 +140,7 @@ def test_device_fault_raises_and_next_run_succeeds(d: Doubling):
     assert d.g.run(d.feeds(1), d.y).tolist() == [2]
 
 
-def test_device_fault_reaches_handlers_and_event_waiters(d: Doubling):
+def test_device_fault_is_reported_to_handlers_and_event_waiters(d: Doubling):
     event, seen = mg.SharedEvent(), []
     signals = mg.ExecutionDescriptor(completed_handler=lambda results, error: seen.append(error))
     signals.signal_event(event, 1)
@@ -201,7 +201,7 @@ def test_variables_keep_their_values_when_relocated():
     assert MOCK.mock_live_objects() < 1.5 * first + 1000, MOCK.mock_live_objects_by_class().decode()
 
 
-def test_two_executables_share_a_variable():
+def test_two_executables_share_a_variable_on_metal():
     g = mg.Graph()
     v = g.variable(np.zeros(2, np.float32))
     up = g.assign(v, v + 1.0)
@@ -212,7 +212,7 @@ def test_two_executables_share_a_variable():
     assert g.run({}, v * 1.0).tolist() == [5, 6]
 
 
-def test_thousand_training_steps_do_not_leak():
+def test_thousand_training_steps_do_not_leak_memory():
     def train(steps: int) -> None:
         g = mg.Graph()
         x = g.placeholder((4, 3))
@@ -237,7 +237,7 @@ def test_thousand_training_steps_do_not_leak():
     assert MOCK.mock_autoreleases_without_pool() == 0
 
 
-def test_ten_thousand_asynchronous_runs_do_not_leak(d: Doubling):
+def test_ten_thousand_asynchronous_runs_do_not_leak_memory(d: Doubling):
     x = np.ones(256, np.float32)
 
     def run(times: int) -> None:
@@ -280,7 +280,7 @@ def signposts() -> list[Signpost]:
     return found
 
 
-def test_signpost_intervals_for_instruments(d: Doubling):
+def test_runs_emit_signpost_intervals_for_instruments(d: Doubling):
     MOCK.mock_refuse_memory_of_others(1)
     MOCK.mock_clear_signposts()
     d.g.run(d.feeds(1, 2, 3, 4, 5), d.y)
@@ -298,7 +298,7 @@ def test_signpost_intervals_for_instruments(d: Doubling):
 
 
 # --- packages ---------------------------------------------------------------------------------------------------------
-def test_packages_are_written_and_loaded(tmp_path: Path):
+def test_apple_packages_are_written_and_loaded(tmp_path: Path):
     g = mg.Graph()
     x, unused = g.placeholder((2, 3), name="x"), g.placeholder((1,), name="unused")
     z = g.placeholder((3,), name="z")
@@ -324,7 +324,7 @@ def test_packages_are_written_and_loaded(tmp_path: Path):
         loaded.run([a, c])
 
 
-def test_packages_support_slice_starts_that_are_always_valid(tmp_path: Path):
+def test_apple_packages_support_always_valid_slice_starts(tmp_path: Path):
     g, path = mg.Graph(), str(tmp_path / "model.mpsgraphpackage")
     x, s = g.placeholder((5,), name="x"), g.placeholder((1,), mg.int32, name="s")
     types, values = {x: (5,), s: (1,)}, np.arange(5, dtype=np.float32)
@@ -337,7 +337,7 @@ def test_packages_support_slice_starts_that_are_always_valid(tmp_path: Path):
         assert loaded.run([by_name[name] for name, _ in loaded.feeds])[0].tolist() == wanted
 
 
-def test_loading_invalid_package_raises(tmp_path: Path, d: Doubling):
+def test_loading_invalid_apple_package_raises(tmp_path: Path, d: Doubling):
     with pytest.raises(mg.PackageError, match="does not exist"):
         mg.SerializedExecutable(str(tmp_path / "none.mpsgraphpackage"))
     path = tmp_path / "model.mpsgraphpackage"

@@ -69,7 +69,7 @@ def test_runtime_part_passes(tmp_path, capsys):
     assert report["versions"]["device"].startswith("metal: ") and report["parts"]["runtime"]["counts"][PASSED] > 20
 
 
-def test_operations_and_gradients_parts_pass(tmp_path, capsys):
+def test_selftest_operations_and_gradients_pass_on_mock(tmp_path, capsys):
     status, report = run(tmp_path, "--only", "operations", "--only", "gradients")
     assert status == 0, capsys.readouterr().out
     assert (
@@ -85,7 +85,7 @@ def test_nodes_part_passes(tmp_path, capsys):
     assert report["parts"]["nodes"]["families"]["network"] == {PASSED: 3}
 
 
-def test_known_refusals_of_nodes_are_unsupported():
+def test_known_unsupported_nodes_are_reported_as_unsupported():
     found = {c.name: c for c in nodes.checks(Options("metal"))}
     refused = perform(found["value of lanczos_scale-1x1"])
     assert refused.status == UNSUPPORTED and "shrinks" in refused.message
@@ -93,12 +93,12 @@ def test_known_refusals_of_nodes_are_unsupported():
     assert undefined.status == UNSUPPORTED and "does not document" in undefined.message
 
 
-def test_losses_of_first_steps_match():
+def test_selftest_first_step_losses_match():
     check = next(c for c in digits.checks(Options("metal", quick=True)) if "losses" in c.name)
     assert perform(check).status == PASSED
 
 
-def test_every_probe_has_an_answer():
+def test_every_selftest_probe_returns_an_answer():
     made = probes.checks(Options("metal"))
     assert len({check.name for check in made}) == len(made) > 12
     for check in made:
@@ -112,7 +112,7 @@ def test_every_probe_has_an_answer():
         assert "unrecognized selector" not in result.message
 
 
-def test_failure_in_any_part_of_a_run_is_reported():
+def test_gather_probe_reports_unsupported_in_every_repetition():
     """The mock sometimes commits what it has encoded so far, as Apple's MPSGraph may do."""
     check = next(c for c in probes.checks(Options("metal")) if c.name == "gather_out_of_bounds")
     answers = {perform(check).numbers["answer"].split(": ")[0] for _ in range(30)}
@@ -120,7 +120,7 @@ def test_failure_in_any_part_of_a_run_is_reported():
 
 
 @pytest.mark.parametrize("kind", ["tanh", "multiplication", "softmax", "matrix_multiplication"])
-def test_gradients_match_those_of_mpsgraph(kind: str):
+def test_gradients_match_mpsgraph_gradients(kind: str):
     checks = [c for c in oracle.checks(Options("metal", quick=True)) if c.name.split("-")[0] == kind]
     assert checks
     for check in checks:
@@ -128,7 +128,7 @@ def test_gradients_match_those_of_mpsgraph(kind: str):
         assert result.status == PASSED, result.message
 
 
-def test_differing_gradient_is_reported_with_numbers(monkeypatch):
+def test_mismatching_gradient_is_reported_with_numbers(monkeypatch):
     original = _core.apple_gradients
 
     def off(*arguments):
@@ -140,7 +140,7 @@ def test_differing_gradient_is_reported_with_numbers(monkeypatch):
     assert result.status == DIFFERS and result.numbers["input 0"]["wrong"] > 0
 
 
-def test_apple_gradients_of_unused_inputs_and_invalid_requests():
+def test_mpsgraph_gradients_of_unused_inputs_are_zero():
     g = mg.Graph()
     x, unused = g.placeholder((2,)), g.placeholder((3,))
     y = g.reduction_sum(g.square(x))

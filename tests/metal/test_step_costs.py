@@ -95,7 +95,7 @@ NETWORKS = {"digits": digits.classifier, "residual": residual}
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_training_step_takes_one_command_buffer_and_no_wait(network: str):
+def test_training_step_uses_one_command_buffer_and_does_not_wait(network: str):
     """A step compiles nothing, adds no operation, and does not wait; losses that are not read cost nothing."""
     data = batches(2)
     trainer = mg.Trainer(NETWORKS[network](), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
@@ -142,7 +142,7 @@ def test_fifty_batch_sizes_compile_once_each():
     assert again["operations"] == again["compilations"] == 0, again
 
 
-def test_batch_of_nodes_takes_one_command_buffer():
+def test_node_batch_uses_one_command_buffer():
     """The command buffer of the nodes is between two empty ones that reserve its position."""
     descriptor = nodes.ConvolutionDescriptor(3, 3, 4, 4)
     source = nodes.TrainableConvolution(descriptor, optimizer=nodes.Adam(1e-3), seed=0)
