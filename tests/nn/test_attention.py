@@ -79,7 +79,7 @@ def x(rng):
     return rng.normal(size=(2, 5, 8)).astype(np.float32)
 
 
-def test_attention_output_is_the_same_with_and_without_returned_weights(x):
+def test_attention_output_does_not_depend_on_returning_weights(x):
     g = mg.Graph(seed=1)
     layer, given = nn.MultiheadAttention(8, 2), g.constant(x)
     y, causal = layer(given), layer(given, is_causal=True)
@@ -117,7 +117,7 @@ def test_positional_encoding_adds_sines_and_cosines(x):
             np.testing.assert_allclose(y if first else y.swapaxes(0, 1), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_encoder_layers_have_independent_initial_values(x):
+def test_encoder_layers_have_independent_initial_weights(x):
     g = mg.Graph(seed=1)
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)
     model(g.constant(x))
@@ -126,7 +126,7 @@ def test_encoder_layers_have_independent_initial_values(x):
     assert len(state) == 2 * 16
 
 
-def test_transformer_learns_token_order():
+def test_transformer_learns_a_task_that_depends_on_token_order():
     """Learn which of two tokens comes first in a sequence; solving this takes both content and order."""
     g = mg.Graph(seed=3)
     tokens, label = g.placeholder((-1, 6), mg.int32), g.placeholder((-1,), mg.int32)

@@ -45,7 +45,7 @@ def test_fully_padded_row_attends_to_nothing_and_has_zero_gradient(causal, dropo
     assert (found[3][0] != 0).any()
 
 
-def test_attention_scores_beyond_float16_range(rng):
+def test_attention_scores_beyond_float16_range_do_not_overflow(rng):
     """Dot products of vectors of 64 features of +-100 and +-200 overflow float16; the best key must still get all the
     weight.
     """
@@ -65,7 +65,7 @@ def test_attention_scores_beyond_float16_range(rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_leading_padding_with_causal_attention(dtype, rng):
+def test_causal_attention_ignores_leading_padding(dtype, rng):
     """The first queries see only padding; the others give the same results as without padding."""
     g = mg.Graph(seed=1)
     x, mask = g.placeholder((-1, -1, 8)), g.placeholder((-1, -1), mg.bool_)
@@ -82,7 +82,7 @@ def test_leading_padding_with_causal_attention(dtype, rng):
     assert all(np.isfinite(v.numpy()).all() for v in padded.values())
 
 
-def test_decoder_with_fully_padded_memory(rng):
+def test_decoder_with_fully_padded_memory_gives_finite_gradients(rng):
     g = mg.Graph(seed=1)
     x, memory, mask = g.placeholder((2, 3, 8)), g.placeholder((2, 4, 8)), g.placeholder((2, 4), mg.bool_)
     layer = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0), 2)
@@ -94,7 +94,7 @@ def test_decoder_with_fully_padded_memory(rng):
     assert all(np.isfinite(v).all() for v in found) and (found[1][1] == 0).all() and (found[1][0] != 0).any()
 
 
-def test_positions_beyond_the_encoding_table_raise():
+def test_sequence_longer_than_positional_encoding_raises():
     for batch_first in (True, False):
         g = mg.Graph()
         x = g.placeholder((-1, -1, 4))

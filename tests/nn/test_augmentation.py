@@ -62,7 +62,7 @@ def test_augmentation_supports_other_float_dtypes(name, dtype):
     np.testing.assert_allclose(found.astype(float), run(MADE[name](), x), atol=2e-2 if dtype == np.float16 else 1e-5)
 
 
-def test_random_flip_flips_at_the_given_rate():
+def test_random_flip_rate_matches_its_probability():
     x = images(2000, 2, 3, 1)
     y = run(nn.RandomFlip(rate=0.3), x)
     turned = (y == x[:, :, ::-1]).all((1, 2, 3))
@@ -102,7 +102,7 @@ def test_random_rotation_angles_are_uniform():
     np.testing.assert_allclose(run(nn.RandomRotation(0.0), x), x, atol=1e-6)
 
 
-def test_rotation_by_a_known_angle_matches_numpy(monkeypatch):
+def test_rotation_by_fixed_angle_matches_numpy(monkeypatch):
     from mpsgraph.nn import augmentation
 
     monkeypatch.setattr(augmentation, "_draws", lambda x, low, high: x.graph.constant(1.0, (2, 1, 1, 1)))
@@ -177,7 +177,7 @@ def test_invalid_augmentation_arguments_raise():
         nn.mixup(g.placeholder((-1, 4)), g.placeholder((-1,), "int32"))
 
 
-def test_trainer_augments_only_training_steps(tmp_path):
+def test_trainer_applies_augmentation_only_in_training_steps(tmp_path):
     """Train with every augmentation layer, predict twice with equal results, and resume with the same random draws."""
     x, y = images(32, 8, 8), np.arange(32, dtype=np.int32) % 3
 

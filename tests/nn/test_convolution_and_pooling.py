@@ -147,7 +147,7 @@ def test_adaptive_average_pooling_matches_pytorch(last):
     np.testing.assert_allclose(of(nn.GlobalAveragePooling2d(data_layout=layout), x), mean, rtol=1e-5, atol=1e-6)
 
 
-def test_separable_equals_depthwise_then_pointwise_convolution():
+def test_separable_convolution_equals_depthwise_then_pointwise():
     layer = nn.SeparableConv2d(5, 3, channel_multiplier=2, strides=2, padding="TF_SAME")
     x = np.random.default_rng(0).normal(size=(2, 7, 6, 4)).astype(np.float32)
     g = mg.Graph()
@@ -165,7 +165,7 @@ def test_separable_equals_depthwise_then_pointwise_convolution():
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("batch", [2, -1])
-def test_fold_adds_up_unfolded_patches(layout, batch):
+def test_fold_sums_overlapping_unfolded_patches(layout, batch):
     how = {"strides": 2, "padding": ((1, 1), (0, 1)), "dilations": (1, 2), "data_layout": layout}
     shape = (5, 6, 3) if layout == "NHWC" else (3, 5, 6)
     g = mg.Graph()

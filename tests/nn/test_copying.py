@@ -31,7 +31,7 @@ def trained(model: nn.Module, steps: int = 2, rate: float = 0.1) -> mg.Trainer:
 
 
 @ways
-def test_copies_train_independently(way):
+def test_deep_copies_train_independently(way):
     model = small_model()
     trainer = trained(model)
     before = model.state_dict()
@@ -48,7 +48,7 @@ def test_copies_train_independently(way):
 
 
 @ways
-def test_copied_module_gets_its_own_graph_with_each_variable_once(way):
+def test_copied_module_has_its_own_graph_and_variables(way):
     model = small_model()
     trained(model)
     twin = way(model)
@@ -80,7 +80,7 @@ def test_unbuilt_modules_can_be_copied(way):
 
 @ways
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_copies_keep_dtype_and_values(way, dtype):
+def test_copied_modules_keep_dtype_and_values(way, dtype):
     layer = nn.Linear(2)
     g = mg.Graph()
     layer(g.placeholder((-1, 3), dtype))

@@ -58,7 +58,7 @@ def test_ctc_losses_and_gradients_match_pytorch(open_sizes, batch_first):
     np.testing.assert_allclose(slopes if batch_first else slopes.swapaxes(0, 1), data["d_mean"], **CLOSE)
 
 
-def test_any_class_can_be_the_ctc_blank():
+def test_any_class_index_can_be_the_ctc_blank():
     data = golden()
     options = {**lengths(), "zero_infinity": True, "blank": 4, "reduction": "sum"}
     total, slopes = losses_and_slopes(data["logits"], data["labels"] - 1, **options)
@@ -105,7 +105,7 @@ def test_extreme_logits_give_finite_ctc_gradients(size, rng):
     assert np.isfinite(slopes).all() and np.abs(slopes).max() <= 6.001
 
 
-def test_ctc_float16_is_as_accurate_as_float32(rng):
+def test_float16_ctc_loss_matches_float32_accuracy(rng):
     logits, labels = rng.normal(size=(2, 9, 4)), rng.integers(1, 4, (2, 3))
     half, slopes = losses_and_slopes(logits, labels, dtype="float16")
     wide, other = losses_and_slopes(logits.astype(np.float16), labels, dtype="float32")
@@ -113,7 +113,7 @@ def test_ctc_float16_is_as_accurate_as_float32(rng):
     np.testing.assert_allclose(slopes, other, atol=2e-3)
 
 
-def test_ctc_loss_is_found_by_name():
+def test_loss_named_returns_ctc_loss():
     assert mg.nn.losses.loss_named("ctc") is ctc
 
 

@@ -22,7 +22,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_in_every_dtype_mode_and_batch_size(name, dtype):
+def test_layers_run_in_every_dtype_mode_and_batch_size(name, dtype):
     g = mg.Graph(seed=1)
     x, mode = g.placeholder((-1, -1, 8)), g.placeholder((), mg.bool_)
     layer = LAYERS[name]().train(mode)

@@ -67,7 +67,7 @@ def run(make, x, dtype):
 
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_at_infinities_and_dtype_limits(name, dtype):
+def test_activations_at_infinities_and_dtype_limits_match_reference(name, dtype):
     make, values, slopes = ACTIVATIONS[name]
     largest = LARGEST[dtype]
     y, d = run(lambda g, x: make()(x), [NAN, INF, -INF, largest, -largest, 0.0, -0.0], dtype)
@@ -83,7 +83,7 @@ def test_activations_at_infinities_and_dtype_limits(name, dtype):
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_propagate_nan_element_wise(name):
+def test_activations_propagate_nan_elementwise(name):
     x = np.zeros((3, 70))
     for place in range(70):
         x[1, place] = NAN
@@ -161,7 +161,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_losses_at_infinities_and_dtype_limits(name):
+def test_losses_at_infinities_and_dtype_limits_match_reference(name):
     pairs, wanted = zip(*LOSSES[name], strict=True)
     outputs, labels = np.float32(pairs).T
     g = mg.Graph()
@@ -209,7 +209,7 @@ def test_logits_of_minus_infinity_have_zero_probability():
             np.testing.assert_allclose(found[d].numpy(), slopes, rtol=1e-6)
 
 
-def test_cosine_losses_of_zero_and_huge_vectors():
+def test_cosine_losses_of_zero_and_huge_vectors_match_pytorch():
     """Expected values and gradients are those of torch 2.13's cosine_similarity and triplet_margin_loss."""
     g = mg.Graph()
     x, y = g.placeholder((4, 3)), g.placeholder((4, 3))

@@ -50,7 +50,7 @@ def test_zero_temperature_picks_the_most_likely_token(model):
     np.testing.assert_array_equal(log_odds(model, written)[2:-1].argmax(-1), written[3:])
 
 
-def test_batched_prompts_generate_the_same_as_separate_prompts(model):
+def test_batched_generation_matches_separate_generation(model):
     prompts = [[1], [2, 3, 4, 1, 2], [4, 4, 0]]
     together = nn.generate(model, prompts, 6, temperature=0.0)
     assert together.shape == (3, 11)
@@ -59,7 +59,7 @@ def test_batched_prompts_generate_the_same_as_separate_prompts(model):
         np.testing.assert_array_equal(row, alone)
 
 
-def test_generator_compiles_nothing_per_step_and_restarts_cleanly(model):
+def test_generator_does_not_recompile_per_step_and_can_restart(model):
     generator = nn.Generator(model, max_length=40)
     first = generator.generate([[1, 2]], 20, temperature=0.0)
     compiled = generator.graph.cache.compiles
@@ -71,7 +71,7 @@ def test_generator_compiles_nothing_per_step_and_restarts_cleanly(model):
     assert generator.graph.cache.compiles <= compiled + 1
 
 
-def test_generation_leaves_training_graph_unchanged(model):
+def test_generation_does_not_change_the_training_graph(model):
     g = model.next.weight.graph
     before = g.operation_count, len(g.variables)
     nn.generate(model, [1], 3, temperature=0.0)
@@ -114,7 +114,7 @@ ODDS = np.array([0.4, 0.05, 0.3, 0.2, 0.05])
         ({"temperature": 1e-30}, ODDS * [1, 0, 0, 0, 0]),
     ],
 )
-def test_tokens_are_sampled_by_their_probabilities(options, wanted):
+def test_generated_tokens_follow_predicted_probabilities(options, wanted):
     count = 40000
     g = mg.Graph(7)
     logits = g.broadcast_to(g.constant(np.log(ODDS)[None].astype(np.float32)), (count, 5))
@@ -133,7 +133,7 @@ def test_tokens_with_infinite_negative_logit_are_never_sampled(options):
     assert set(g.run({}, nn.sampled(g.constant(logits), **options)).tolist()) == {0, 2}
 
 
-def test_full_width_beam_search_finds_most_likely_sequence(model):
+def test_full_width_beam_search_finds_the_most_likely_sequence(model):
     prompt, length = [1, 3], 4
     ways = {way: log_odds(model, [*prompt, *way]) for way in product(range(CLASSES), repeat=length)}
     sums = {
@@ -147,7 +147,7 @@ def test_full_width_beam_search_finds_most_likely_sequence(model):
     assert sums[tuple(greedy[2:])] - 1e-4 <= narrow <= sums[best] + 1e-4
 
 
-def test_single_beam_equals_greedy_search(model):
+def test_beam_search_of_width_one_equals_greedy_search(model):
     np.testing.assert_array_equal(
         nn.generate(model, [1, 2], 10, beams=1), nn.generate(model, [1, 2], 10, temperature=0.0)
     )
@@ -205,7 +205,7 @@ def test_invalid_generation_arguments_raise(model):
         nn.sampled(mg.Graph().placeholder((2, 3, 4)))
 
 
-def test_original_recurrent_layer_trains_after_unbuilt_copy():
+def test_recurrent_layer_trains_after_unbuilt_copy_of_it():
     """A copy for another graph has its own weights."""
     from mpsgraph.nn.module import unbuilt_copy
 

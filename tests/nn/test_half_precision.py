@@ -75,7 +75,7 @@ def test_normalization_does_not_overflow_float16(name, dtype):
 
 @pytest.mark.parametrize("precision", TYPES)
 @pytest.mark.parametrize("name", ["LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm"])
-def test_normalization_after_matmul_under_autocast(name, precision):
+def test_normalization_after_matmul_under_autocast_is_accurate(name, precision):
     g = mg.Graph()
     linear, norm = nn.Linear(4, bias=False), NORMS[name][0]()
     x = g.placeholder((-1, 4))

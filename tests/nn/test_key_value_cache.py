@@ -66,7 +66,7 @@ def test_incremental_decoding_equals_full_sequence(rng):
     np.testing.assert_allclose(np.concatenate(steps, 1), wanted, **CLOSE)
 
 
-def test_new_cache_positions_compile_nothing(rng):
+def test_cached_steps_at_new_positions_do_not_recompile(rng):
     g = mg.Graph()
     x, position = g.placeholder((1, 1, 8)), g.placeholder((1,), mg.int32)
     y = nn.MultiheadAttention(8, 2, positions=nn.RotaryPositions())(x, cache=nn.KeyValueCache(1, 64, position))
@@ -93,7 +93,7 @@ def test_step_beyond_cache_capacity_raises_and_changes_nothing(rng):
     assert np.abs(before[0][:, :, :2]).min() > 0 and not before[0][:, :, 2:].any()
 
 
-def test_cache_is_not_part_of_model_state(rng):
+def test_key_value_cache_is_not_part_of_model_state(rng):
     g = mg.Graph()
     layer = nn.MultiheadAttention(8, 2)
     layer(g.placeholder((1, -1, 8)), cache=nn.KeyValueCache(1, 4, g.placeholder((1,), mg.int32)))
@@ -145,7 +145,7 @@ def test_shared_key_value_heads_equal_repeated_heads(rng):
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_rotary_positions_are_complex_rotations(interleaved, rng):
+def test_rotary_embedding_rotates_complex_pairs_by_position(interleaved, rng):
     """As in the paper: each pair of features is a complex number multiplied by e^(i m theta)."""
     g, x = mg.Graph(), rng.normal(size=(2, 3, 7, 6)).astype(np.float32)
     got = g.run({}, nn.RotaryPositions(100.0, interleaved=interleaved)(g.constant(x))).numpy()
@@ -194,7 +194,7 @@ def test_relative_position_bias_is_added_to_scores(rng):
     np.testing.assert_allclose(g.run({}, y).numpy(), g.run({}, other).numpy(), **CLOSE)
 
 
-def test_linear_positions_penalize_distance_per_head(rng):
+def test_linear_position_bias_penalizes_distance_per_head(rng):
     assert linear_shares(8) == [2.0**-k for k in range(1, 9)]
     assert linear_shares(3) == [2.0**-4, 2.0**-8, 2.0**-2]
     g, x = mg.Graph(), rng.normal(size=(1, 4, 8)).astype(np.float32)

@@ -38,7 +38,7 @@ def nn_parameters(module, x):
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_convolution_and_pooling_agree_in_both_layouts(layout, rng):
+def test_convolution_and_pooling_match_in_both_data_layouts(layout, rng):
     images = rng.normal(size=(2, 6, 7, 4)).astype(np.float32)
     layers = {
         "convolution": nn.Conv2d(6, (3, 2), groups=2, strides=2, padding="TF_SAME", data_layout=layout),
@@ -75,7 +75,7 @@ def test_batch_norm_normalizes_channels_of_images(rng):
         np.testing.assert_allclose(result.std(axes), 1, atol=1e-2)
 
 
-def test_dropout_in_training_and_inference(rng):
+def test_dropout_scales_in_training_and_is_identity_in_inference(rng):
     ones = np.ones((200, 50), np.float32)
     layer = nn.Dropout(0.25)
     dropped, g = applied(layer, ones, training=True)
@@ -90,7 +90,7 @@ def test_dropout_in_training_and_inference(rng):
         applied(nn.Dropout(1.0), ones, training=True)
 
 
-def test_training_mode_can_be_a_tensor(x):
+def test_training_mode_accepts_a_bool_tensor(x):
     """One graph serves both modes: the run selects one, and gradients follow it."""
     g = mg.Graph()
     mode, placeholder = g.placeholder((), mg.bool_), g.placeholder((-1, 5))
@@ -107,7 +107,7 @@ def test_training_mode_can_be_a_tensor(x):
     assert (model.state_dict()["1.moving_mean"] != before).all()
 
 
-def test_flatten_shape_and_invalid_layer_inputs():
+def test_flatten_merges_trailing_axes_and_invalid_inputs_raise():
     g = mg.Graph()
     assert nn.Flatten()(g.placeholder((-1, 3, 4, 5))).shape == (-1, 60)
     with pytest.raises(mg.ShapeError, match="Linear"):
@@ -162,7 +162,7 @@ VARIANCES = {
 
 
 @pytest.mark.parametrize("name", VARIANCES)
-def test_scaled_initializers_have_the_variances_of_keras(name):
+def test_variance_scaling_initializers_match_keras_variances(name):
     initialiser, variance = getattr(nn.initialisers, name)(), VARIANCES[name]
     weight = initialiser(SHAPE, 0)
     assert weight.dtype == np.float32 and weight.shape == SHAPE
@@ -177,7 +177,7 @@ def test_scaled_initializers_have_the_variances_of_keras(name):
     assert (weight != initialiser(SHAPE, 1)).any()
 
 
-def test_convolution_fans_do_not_depend_on_batch_or_layout():
+def test_convolution_fan_sizes_do_not_depend_on_batch_or_layout():
     """Apple's MPSGraph talk counts the batch size in the fans; in NCHW, the weight shape alone would be misleading as
     well.
     """
@@ -239,7 +239,7 @@ def test_plain_initializers():
         make.GlorotUniform()((3,), 0)
 
 
-def test_variance_scaling_in_every_mode_and_distribution():
+def test_variance_scaling_has_expected_variance_in_every_mode():
     scaling = nn.initialisers.VarianceScaling
     for mode, fan in (("fan_in", FAN_IN), ("fan_out", FAN_OUT), ("fan_avg", (FAN_IN + FAN_OUT) / 2)):
         for distribution in ("truncated_normal", "normal", "uniform"):
@@ -254,7 +254,7 @@ def test_variance_scaling_in_every_mode_and_distribution():
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (3, 8), (3, 2, 4)])
-def test_orthogonal_initializer(shape):
+def test_orthogonal_initializer_returns_orthogonal_matrices(shape):
     q = nn.initialisers.Orthogonal(2.0)(shape, 0).reshape(-1, shape[-1]).astype(float)
     small = q @ q.T if q.shape[0] <= q.shape[1] else q.T @ q
     np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-5)
@@ -263,7 +263,7 @@ def test_orthogonal_initializer(shape):
         nn.initialisers.Orthogonal()((3,))
 
 
-def test_identity_initializer_passes_images_through():
+def test_identity_initializer_makes_convolution_the_identity():
     images = np.random.default_rng(0).normal(size=(1, 5, 5, 2)).astype(np.float32)
     layer = nn.Conv2d(2, 3, padding="TF_SAME", weight_initialiser=nn.initialisers.Identity(2.0))
     np.testing.assert_allclose(applied(layer, images)[0], 2 * images, rtol=1e-6)
@@ -279,7 +279,7 @@ def scalar(function, *arrays):
     return float(result)
 
 
-def test_cross_entropy_with_class_indices_and_one_hot_labels(x):
+def test_cross_entropy_of_indices_and_one_hot_labels_matches_numpy(x):
     classes = np.array([0, 4, 2, 2, 1, 3], np.int64)
     logs = x - np.log(np.exp(x).sum(-1, keepdims=True))
     expected = -logs[np.arange(6), classes].mean()
@@ -333,7 +333,7 @@ class Residual(nn.Module):
         return x + y * self.scale
 
 
-def test_names_states_and_modes_of_nested_modules(x):
+def test_nested_modules_have_hierarchical_names_and_share_modes(x):
     model = nn.Sequential(Residual(5), nn.ReLU(), lambda t: t * 2.0, nn.Linear(2))
     with pytest.raises(mg.GraphError, match="call it"):
         model.parameters()

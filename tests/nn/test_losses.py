@@ -117,7 +117,7 @@ def test_nan_variance_gives_nan_gaussian_loss():
     assert np.isnan(value(losses.gaussian_nll, *np.array([[1.0, 1.0], [2.0, 2.0], [1.0, np.nan]], np.float32)))
 
 
-def test_loss_reductions_and_sample_weights(x, y):
+def test_losses_apply_reductions_and_sample_weights(x, y):
     weights = np.array([[0.0], [2.0], [0.0], [0.5]], np.float32)
     each = (x - y) ** 2 * weights
     for reduction, wanted in {
@@ -137,7 +137,7 @@ def test_loss_reductions_and_sample_weights(x, y):
     np.testing.assert_allclose(found, -(logs[np.arange(4), labels] * per_sample).mean(), rtol=1e-5)
 
 
-def test_label_smoothing_of_binary_labels(x):
+def test_binary_label_smoothing_equals_smoothed_labels(x):
     labels = (x > 0).astype(np.float32)
     smooth = labels * 0.8 + 0.1
     found = value(losses.binary_cross_entropy_with_logits, x, labels, label_smoothing=0.2)
@@ -145,7 +145,7 @@ def test_label_smoothing_of_binary_labels(x):
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-def test_losses_in_half_precision(x, y):
+def test_half_precision_losses_match_float32(x, y):
     for dtype in ("float16", "bfloat16"):
         g = mg.Graph()
         outputs, labels = g.cast(g.constant(x), dtype), g.constant(np.abs(y) % 1)

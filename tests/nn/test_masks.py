@@ -24,13 +24,13 @@ def embedded(g):
         lambda: nn.Sequential(nn.Linear(4), nn.ReLU(), lambda x: x * 2.0 + 1.0),
     ],
 )  # fmt: skip
-def test_layers_acting_per_step_propagate_the_mask(make):
+def test_layers_that_act_on_each_step_propagate_the_mask(make):
     g = mg.Graph()
     mask = nn.mask_of(make()(embedded(g)))
     np.testing.assert_array_equal(g.run({}, mask).numpy(), TOKENS != 0)
 
 
-def test_layers_mixing_steps_drop_the_mask():
+def test_layers_that_combine_steps_drop_the_mask():
     g = mg.Graph()
     x = embedded(g)
     for y in (nn.Conv1d(4, 3)(x), nn.Flatten()(x), g.swap_axes(x, 0, 1), g.reduction_sum(x, 1)):
@@ -38,7 +38,7 @@ def test_layers_mixing_steps_drop_the_mask():
     assert nn.mask_of(nn.Embedding(6, 8)(g.constant(TOKENS))) is None
 
 
-def test_masks_of_several_operands_are_combined_with_and():
+def test_masks_of_several_inputs_are_combined_with_and():
     g = mg.Graph()
     x, y = embedded(g), nn.Embedding(6, 8, mask_zero=True)(g.constant(TOKENS[::-1].copy()))
     both = g.run({}, nn.mask_of(x + nn.Linear(8)(y))).numpy()
@@ -46,7 +46,7 @@ def test_masks_of_several_operands_are_combined_with_and():
 
 
 @pytest.mark.parametrize("make", [lambda: nn.LSTM(4, 2, bidirectional=True), lambda: nn.GRU(4), lambda: nn.RNN(4)])
-def test_recurrent_layers_use_the_mask(make):
+def test_recurrent_layers_ignore_masked_steps(make):
     g = mg.Graph()
     x, layer = embedded(g), make()
     y, _ = layer.with_state(x)
@@ -57,7 +57,7 @@ def test_recurrent_layers_use_the_mask(make):
     assert not found[y].numpy()[0, 3:].any()
 
 
-def test_attention_uses_the_mask():
+def test_attention_layers_ignore_masked_steps():
     g = mg.Graph()
     x, layer = embedded(g), nn.MultiheadAttention(8, 2)
     wanted = layer(x, key_padding_mask=g.constant(TOKENS == 0))
@@ -88,7 +88,7 @@ def test_masking_layer_masks_steps_equal_to_the_mask_value():
     np.testing.assert_array_equal(g.run({}, y).numpy(), [[[1, 2], [0, 0], [7, 3]]])
 
 
-def test_masked_loss_averages_over_real_steps(rng):
+def test_masked_loss_averages_over_unmasked_steps(rng):
     g, labels = mg.Graph(), rng.integers(0, 4, (3, 5)).astype(np.int32)
     logits = nn.Linear(4)(embedded(g))
     options = {"weights": nn.mask_of(logits), "reduction": "sum_by_nonzero_weights"}

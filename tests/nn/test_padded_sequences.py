@@ -71,7 +71,7 @@ def results(layer, x, batch_first, initial, **options):
 @pytest.mark.parametrize("batch_first", [True, False], ids=["batch_first", "time_first"])
 @pytest.mark.parametrize("form", ["plain", "both ways", "two layers both ways, with first states"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_padded_rows_give_the_same_results_as_unpadded(name, form, batch_first, where, rng):
+def test_padded_sequences_give_the_same_results_as_unpadded(name, form, batch_first, where, rng):
     options = {"batch_first": batch_first, "bidirectional": "both" in form, "num_layers": 2 if "two" in form else 1}
     directions = 2 if "both" in form else 1
     mask = mask_of(where, rng)
@@ -109,7 +109,7 @@ def test_padded_rows_give_the_same_results_as_unpadded(name, form, batch_first, 
         np.testing.assert_allclose(found, wanted, rtol=10 * CLOSE["rtol"], atol=10 * CLOSE["atol"])
 
 
-def test_states_do_not_overflow_during_long_padding():
+def test_recurrent_states_do_not_overflow_during_long_padding():
     """The ReLU state doubles at each step; over the padding it would overflow float32 and turn gradients into NaN."""
     g = mg.Graph()
     layer = nn.RNN(1, activation="relu", bias=False)
@@ -125,7 +125,7 @@ def test_states_do_not_overflow_during_long_padding():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_lengths_in_each_dtype_and_under_autocast(dtype, rng):
+def test_sequence_lengths_are_accepted_in_every_dtype(dtype, rng):
     g = mg.Graph()
     x = g.placeholder((-1, -1, 4))
     n = g.placeholder((-1,), mg.int32)
@@ -140,7 +140,7 @@ def test_lengths_in_each_dtype_and_under_autocast(dtype, rng):
     np.testing.assert_allclose(c, d, rtol=2e-2, atol=1e-2)
 
 
-def test_invalid_lengths_and_masks_raise():
+def test_invalid_sequence_lengths_and_masks_raise():
     g = mg.Graph()
     x = g.placeholder((3, 5, 2))
     layer = nn.LSTM(4)
@@ -165,7 +165,7 @@ def test_invalid_lengths_and_masks_raise():
 
 
 @pytest.mark.parametrize("wrong", [6, -1])
-def test_fed_lengths_out_of_range_raise(wrong):
+def test_out_of_range_fed_sequence_lengths_raise(wrong):
     g = mg.Graph()
     x, n = g.placeholder((-1, -1, 2)), g.placeholder((-1,), mg.int64, "lengths")
     y = nn.GRU(4)(x, lengths=n)

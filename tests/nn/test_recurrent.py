@@ -34,7 +34,7 @@ def test_recurrent_layers_match_pytorch(name, known):
 
 
 @pytest.mark.parametrize("name", ["RNN", "LSTM_2_both", "GRU"])
-def test_calling_recurrent_layer_returns_only_the_sequence(name):
+def test_recurrent_layer_call_returns_only_the_sequence(name):
     layer, given = LAYERS[name](), stored(name, "in")
     g = mg.Graph()
     x, *states = (g.constant(value, dtype="float64") for value in given.values())
@@ -67,7 +67,7 @@ def test_dropout_applies_between_recurrent_layers():
     np.testing.assert_array_equal(g.run({}, single).numpy(), g.run({}, single).numpy())
 
 
-def test_recurrent_weights_are_initialized_per_gate():
+def test_recurrent_weights_are_initialized_separately_per_gate():
     g = mg.Graph(seed=4)
     layer = nn.LSTM(8)
     layer(g.placeholder((-1, 3, 5)))

@@ -18,7 +18,7 @@ def planar(x):
     return np.ascontiguousarray(np.moveaxis(x, -1, 1))
 
 
-def test_embedding_gathers_rows_and_trains_only_those():
+def test_embedding_gathers_rows_and_updates_only_gathered_rows():
     g = mg.Graph(seed=0)
     layer, indices = nn.Embedding(5, 3, padding_index=-1), g.placeholder((-1, 2), mg.int32)
     y = layer(indices)
@@ -36,7 +36,7 @@ def test_embedding_gathers_rows_and_trains_only_those():
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_pixel_shuffle_and_its_inverse(layout):
+def test_pixel_shuffle_matches_numpy_and_is_inverted_by_unshuffle(layout):
     n, h, w, c = IMAGES.shape
     x = IMAGES if layout == "NHWC" else planar(IMAGES)
     blocks = IMAGES.reshape(n, h, w, c // 4, 2, 2)  # The axes are channels, then the offset within the block.

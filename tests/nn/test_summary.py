@@ -91,7 +91,7 @@ def test_summary_of_several_inputs_and_invalid_inputs():
         nn.Linear(2).summary(("a", 2))
 
 
-def test_summary_renders_html_for_notebooks():
+def test_summary_renders_as_html_in_notebooks():
     html = nn.Sequential(nn.Linear(4), nn.ReLU()).summary((-1, 3))._repr_html_()
     assert html.count("<tr>") == 4 and "0: Linear(4)" in html and "16 parameters" in html
     assert "Linear(4)" in nn.Linear(4)._repr_html_()
@@ -120,7 +120,7 @@ def test_summary_renders_html_for_notebooks():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_repr_shows_arguments_that_are_not_defaults(made, text):
+def test_repr_shows_only_non_default_arguments(made, text):
     if text.startswith("ClipByNorm"):
         assert "SGD(learning_rate=0.1)" in repr(made) or "SGD(0.1)" in repr(made)
     else:

@@ -74,14 +74,14 @@ def gamma_and_beta(parameters):
 
 
 @pytest.mark.parametrize("name", NORMS)
-def test_feature_normalizations_match_pytorch(name):
+def test_feature_normalization_layers_match_pytorch(name):
     layer = NORMS[name]()
     compare(name, layer, module=layer, state=gamma_and_beta, known="two" in name)
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["channels_first", "channels_last"])
 @pytest.mark.parametrize("name", CHANNEL_NORMS)
-def test_channel_normalizations_match_pytorch(name, last):
+def test_channel_normalization_layers_match_pytorch(name, last):
     layer = CHANNEL_NORMS[name]("NHWC" if last else "NCHW")
 
     def arrange(x):
@@ -102,7 +102,7 @@ TRANSPOSED = {
 
 @pytest.mark.parametrize("last", [False, True], ids=["channels_first", "channels_last"])
 @pytest.mark.parametrize("name", TRANSPOSED)
-def test_transposed_convolutions_match_pytorch(name, last):
+def test_transposed_convolution_layers_match_pytorch(name, last):
     axes = int(name[-2])
     layer = TRANSPOSED[name](data_layout={1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}[axes][last])
 
@@ -132,7 +132,7 @@ def test_every_stored_torch_case_is_used():
 
 
 @pytest.mark.parametrize("layer", [nn.LayerNorm(), nn.RMSNorm(), nn.GroupNorm(2), nn.InstanceNorm(scale=True)])
-def test_normalizations_in_half_precision_match_float32(layer, rng):
+def test_half_precision_normalizations_match_float32(layer, rng):
     x = rng.normal(2, 3, size=(2, 5, 6, 8)).astype(np.float16)
     g = mg.Graph()
     y = layer(g.constant(x))

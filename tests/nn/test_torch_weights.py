@@ -93,7 +93,7 @@ def test_bidirectional_two_layer_gates_match_pytorch_formulas(layer, formula, ga
     close(result_of(layer(4, num_layers=2, bidirectional=True), state, x), y)
 
 
-def test_loading_two_biases_into_one_adds_them():
+def test_loading_two_biases_into_one_bias_adds_them():
     state = recurrent_state(4, 3, 4, ("l0",))
     layer, x = nn.LSTM(4, recurrent_bias=False), numbers(2, 5, 3)
     g = mg.Graph()
@@ -107,7 +107,7 @@ def test_loading_two_biases_into_one_adds_them():
         nn.load_torch(layer, state)
 
 
-def test_attention_projections_are_packed():
+def test_packed_attention_projections_are_loaded():
     state = {
         "in_proj_weight": numbers(24, 8), "in_proj_bias": numbers(24),
         "out_proj.weight": numbers(8, 8), "out_proj.bias": numbers(8),
@@ -120,7 +120,7 @@ def test_attention_projections_are_packed():
     close(result_of(nn.MultiheadAttention(8, 2), state, x), found @ state["out_proj.weight"].T + state["out_proj.bias"])
 
 
-def test_attention_projections_of_different_sizes_are_separate():
+def test_separate_attention_projections_are_loaded():
     state = {
         "q_proj_weight": numbers(8, 8), "k_proj_weight": numbers(8, 6), "v_proj_weight": numbers(8, 5),
         "in_proj_bias": numbers(24), "out_proj.weight": numbers(8, 8), "out_proj.bias": numbers(8),
@@ -137,7 +137,7 @@ def correlated(x, w, stride=1):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_weights_of_network_that_flattens_images(layout):
+def test_weights_of_network_that_flattens_images_load_correctly(layout):
     """Compute Conv2d, BatchNorm2d in inference mode, ReLU, Flatten, and Linear by PyTorch's formulas."""
     state = {
         "0.weight": numbers(4, 3, 3, 3), "0.bias": numbers(4), "1.weight": numbers(4), "1.bias": numbers(4),
@@ -157,7 +157,7 @@ def test_weights_of_network_that_flattens_images(layout):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_weights_of_network_that_unflattens_images(layout):
+def test_weights_of_network_that_unflattens_images_load_correctly(layout):
     """Linear, ReLU, Unflatten, and a ConvTranspose2d whose stride equals its window."""
     state = {
         "0.weight": numbers(24, 5), "0.bias": numbers(24), "3.weight": numbers(4, 3, 2, 2), "3.bias": numbers(3),
@@ -174,7 +174,7 @@ def test_weights_of_network_that_unflattens_images(layout):
     close(found, wanted if layout == "NCHW" else wanted.transpose(0, 2, 3, 1))
 
 
-def test_weights_of_flattened_images_concatenated_with_features():
+def test_weights_of_flattened_images_concatenated_with_features_load():
     class Beside(nn.Module):
         def __init__(self):
             self.conv, self.head = nn.Conv2d(4, 2), nn.Linear(5)
@@ -192,7 +192,7 @@ def test_weights_of_flattened_images_concatenated_with_features():
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_weights_of_layer_norm_over_whole_images(layout):
+def test_layer_norm_weights_over_whole_images_are_transposed(layout):
     """All axes of PyTorch's LayerNorm((2, 2, 2)) have the same size, so a wrong axis order would go unnoticed by shape
     checks.
     """
@@ -274,7 +274,7 @@ def test_padding_row_of_loaded_embedding_must_be_zero():
     assert np.array_equal(nn.to_torch(layer, arrays=True)["weight"], table)
 
 
-def test_bfloat16_weights_are_exchanged_as_bits():
+def test_bfloat16_weights_are_exchanged_as_bit_patterns():
     layer = nn.Linear(2)
     g = mg.Graph()
     layer(g.placeholder((2, 3), "bfloat16"))
@@ -334,13 +334,13 @@ MAPPINGS = {
 
 
 @pytest.mark.parametrize("kind", MAPPINGS)
-def test_weight_names_are_mapped(kind):
+def test_load_torch_maps_weight_names(kind):
     model = two_layers()
     assert nn.load_torch(model, STATE, MAPPINGS[kind]) == ([], [])
     assert np.array_equal(model.state_dict()["2.weight"], STATE["net.fc2.weight"].T)
 
 
-def test_weight_names_are_mapped_by_patterns():
+def test_load_torch_maps_weight_names_with_patterns():
     model = two_layers()
     state = {name: value for name, value in STATE.items() if name != "step"}
     patterns = [(r"^net\.", ""), (r"^fc(\d)", lambda found: str(2 * int(found[1]) - 2))]
@@ -388,7 +388,7 @@ def test_load_state_dict_reports_missing_and_unexpected_names():
     assert model.load_state_dict(state) == ([], [])
 
 
-def test_weights_loaded_before_first_call_apply_on_build():
+def test_weights_loaded_before_first_call_apply_at_build():
     model = nn.Sequential(nn.Linear(3), nn.ReLU(), nn.Linear(2))
     state = {name: value.copy() for name, value in STATE.items()}
     assert nn.load_torch(model, state, MAPPINGS["parts"]) is None
@@ -429,7 +429,7 @@ def test_weights_loaded_before_first_call_apply_on_build():
         (lambda: nn.InstanceNorm(epsilon=0.5), lambda: nn.InstanceNorm(eps=0.5)),
     ],
 )
-def test_argument_aliases_give_equal_results(ours, theirs):
+def test_pytorch_argument_aliases_give_equal_layers(ours, theirs):
     found = []
     for make in (ours, theirs):
         g = mg.Graph(seed=1)
@@ -455,7 +455,7 @@ def test_one_dimensional_layers_accept_symmetric_padding():
         lambda: nn.Embedding(4, 2, padding_index=1, padding_idx=2),
     ],
 )
-def test_argument_and_its_alias_together_raise(make):
+def test_passing_argument_and_its_alias_raises(make):
     with pytest.raises(mg.errors.GraphError, match="is an alias of"):
         make()
 
