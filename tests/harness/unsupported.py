@@ -52,15 +52,21 @@ NODES: dict[str, str] = {
     "test_*[[]lanczos_scale-[12]x[12]]": "it is unknown how Apple's kernel shrinks images",
     "test_*loss*[[]kullback_leibler_divergence-*]": DIVERGENCE,
     **{
-        f"test_forward_loss_and_its_gradient[[]*-True-{reduction}-*]": "Apple does not say which images hold the loss"
+        f"test_forward_loss_and_its_gradient_match_formula[[]*-True-{reduction}-*]": (
+            "Apple does not say which images hold the loss"
+        )
         for reduction in ("sum", "mean", "sum_by_nonzero_weights")
     },
-    "test_loss_gradients_of_labels_and_weights[[]*]": "Apple's nodes have no gradient with respect to a loss's weights",
+    "test_loss_gradients_of_labels_and_weights_match_formula[[]*]": (
+        "Apple's nodes have no gradient with respect to a loss's weights"
+    ),
     "test_yolo_loss_and_gradient_match_formula[[]0-*": "Apple's YOLO loss requires classes",
     "test_statistics_are_updated_before_gamma_and_beta": "a trainable data source is used by two filters",
-    "test_training_graph_with_one_data_source_in_several_filters": "a trainable data source is used by several filters",
+    "test_training_graph_accepts_one_data_source_in_several_filters": (
+        "a trainable data source is used by several filters"
+    ),
     "test_gradients_of_states[[]*]": "Apple does not document the meaning of recurrent states in gradients",
-    "test_weights_with_padded_rows": "Apple chooses the layout of weights",
+    "test_recurrent_weights_with_padded_rows_are_supported": "Apple chooses the layout of weights",
     "test_*_over_50_steps[[]*-l1]": "Apple's documentation of l1 pushes negative values away from zero",
 }
 

@@ -72,7 +72,7 @@ SIZES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_mismatched_sizes_name_the_node_and_its_line(name: str):
+def test_mismatched_size_errors_name_the_node_and_its_source_line(name: str):
     make, shape = SIZES[name]
     with pytest.raises(ShapeError, match=rf"'me'.*{HERE}"):
         result_of(make(), *shape)
@@ -112,7 +112,7 @@ def test_invalid_node_arguments_raise(name: str):
         assert "test_bad_input.py:" in str(raised.value)
 
 
-def test_errors_name_gradient_filters_by_their_or_their_forward_label():
+def test_errors_name_gradient_filters_by_own_or_forward_label():
     gradient = nn.NeuronReLUNode(x(), label="me").gradient_filter(x())
     for label, title in (("mine", "'mine'"), ("", "'me'")):
         gradient.label = label
@@ -171,7 +171,7 @@ def test_parameters_of_wrong_size_or_dtype_raise(name: str):
 
 
 @pytest.mark.parametrize("answer", [False, None, 1, "yes"])
-def test_load_not_returning_true_raises(answer: Any):
+def test_load_method_not_returning_true_raises(answer: Any):
     refuses = source()
     refuses.load = lambda: answer
     with pytest.raises(GraphError, match=r"load\(\)"):
@@ -306,7 +306,7 @@ def live() -> int:
     return int(_core.buffer_statistics()["live_bytes"])
 
 
-def test_failing_batches_leak_no_memory():
+def test_failing_batches_do_not_leak_memory():
     optimizer = nn.Adam()
     graph = training(Fails(nn.ConvolutionDescriptor(1, 1, 2, 2), np.ones((2, 1, 1, 2), np.float32)), optimizer)
     on, labels = queue(), nn.LossLabelsBatch(images(2, 4, 4, 2))
@@ -327,7 +327,7 @@ def test_failing_batches_leak_no_memory():
     assert optimizer.time_step == 0
 
 
-def test_a_thousand_batches_leak_no_memory():
+def test_thousand_batches_do_not_leak_memory():
     optimizer = nn.Adam()
     layer = nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 2, 2), optimizer=optimizer)
     graph = training(layer, optimizer)

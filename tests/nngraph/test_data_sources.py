@@ -81,7 +81,7 @@ def train(graph: nn.NNGraph, x: Array = X, t: Array = T) -> Array:
 
 
 class TestCalls:
-    def test_each_source_is_loaded_and_purged_in_order(self):
+    def test_data_sources_are_loaded_and_purged_in_order(self):
         log: list[str] = []
         a, b = Logged(log, "a", 1), Logged(log, "b", 2)
         graph, _ = chain(a, b)
@@ -93,7 +93,7 @@ class TestCalls:
         graph.reload_from_data_sources()
         assert log == once
 
-    def test_inference_graph_never_calls_update(self):
+    def test_inference_graph_does_not_call_update(self):
         log: list[str] = []
         node = nn.ConvolutionNode(nn.ImageNode("x"), Logged(log, "a", 1))
         run(graph_of(node.result_image), {"x": X})
@@ -154,7 +154,7 @@ class TestCalls:
 
 class TestExceptions:
     @pytest.mark.parametrize("where", ["load", "weights", "purge"])
-    def test_source_exception_while_building_purges_loaded_sources(self, where: str):
+    def test_data_source_exception_during_build_purges_loaded_sources(self, where: str):
         log: list[str] = []
         a, b = Logged(log, "a", 1), Logged(log, "b", 2)
         b.raises = where
@@ -164,7 +164,7 @@ class TestExceptions:
         assert sum(1 for line in log if line.endswith("purge")) == loads
 
     @pytest.mark.parametrize("where", ["load", "weights", "purge"])
-    def test_source_exception_while_reloading_keeps_old_weights(self, where: str):
+    def test_data_source_exception_during_reload_keeps_old_weights(self, where: str):
         a, b = Logged([], "a", 1), Logged([], "b", 2)
         graph, _ = chain(a, b)
         before = train(graph)
@@ -174,7 +174,7 @@ class TestExceptions:
             graph.reload_from_data_sources()
         np.testing.assert_array_equal(train(graph), before)  # The new weights of source a were not applied either.
 
-    def test_exception_in_update_leaves_no_trace(self):
+    def test_exception_in_update_leaves_all_weights_unchanged(self):
         plain = [nn.Adam(0.1), nn.Adam(0.1)]
         a, b = (Logged([], n, i, o) for n, i, o in zip("ab", (1, 2), plain, strict=True))
         graph, _ = chain(a, b)
@@ -194,7 +194,7 @@ class TestExceptions:
         for _ in range(3):  # Training continues as if the failing batches had never happened.
             np.testing.assert_array_equal(train(graph), train(twin))
 
-    def test_failing_encode_keeps_earlier_work_in_command_buffer(self):
+    def test_failed_encode_keeps_earlier_work_in_command_buffer(self):
         source = Logged([], "a", 1)
         graph, _ = chain(source)
         doubled = graph_of(nn.NeuronLinearNode(nn.ImageNode("x"), 2.0).result_image)
@@ -417,7 +417,7 @@ class TestStoredWeights:
 
     @pytest.mark.parametrize("dtype", ["float32", "float16"])
     @pytest.mark.parametrize("layout", ["OHWI", "OIHW", "HWIO"])
-    def test_stored_weights_in_each_layout(self, tmp_path: Path, layout: str, dtype: str):
+    def test_stored_weights_are_read_in_each_layout(self, tmp_path: Path, layout: str, dtype: str):
         orders = {"OHWI": (0, 1, 2, 3), "OIHW": (0, 3, 1, 2), "HWIO": (1, 2, 3, 0)}
         there = self.weights.transpose(orders[layout]).astype(dtype)
         path = self.file(tmp_path / "w.safetensors", other=np.zeros(3, np.float32), w=there, b=self.biases)

@@ -20,14 +20,14 @@ def graph(*arguments: Any, **options: Any) -> nn.NNGraph:
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.7, 0.95])
-def test_dropout_keeps_the_given_fraction(keep: float):
+def test_dropout_keeps_the_given_fraction_of_elements(keep: float):
     (found,) = run(graph(keep, 3), {"x": ONES})
     assert set(np.unique(found)) == {np.float32(0), np.float32(1 / keep)}
     share = np.count_nonzero(found) / found.size
     assert abs(share - keep) < 5 * np.sqrt(keep * (1 - keep) / found.size)
 
 
-def test_dropout_masks_differ_per_batch_and_repeat_by_seed():
+def test_dropout_masks_differ_per_batch_and_depend_on_seed():
     a, b, c = graph(0.5, 1), graph(0.5, 1), graph(0.5, 2)
     first, second = run(a, {"x": ONES})[0], run(a, {"x": ONES})[0]
     assert 0.4 < np.mean(first != second) < 0.6
@@ -42,14 +42,14 @@ def test_images_in_a_batch_have_different_dropout_masks():
 
 
 @pytest.mark.parametrize("stride", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (0, 0, 1), (0, 0, 0)])
-def test_mask_stride_of_zero_shares_the_mask_along_that_axis(stride: tuple[int, int, int]):
+def test_mask_stride_of_zero_shares_the_mask_along_its_axis(stride: tuple[int, int, int]):
     (found,) = run(graph(0.5, 1, stride), {"x": ONES})
     for axis, step in zip((2, 1, 3), stride, strict=True):
         same = (found == found.take([0], axis)).all()
         assert same == (step == 0)
 
 
-def test_dropout_gradient_uses_the_same_mask():
+def test_dropout_gradient_uses_the_forward_mask():
     node = nn.DropoutNode(nn.ImageNode("x"), 0.6, 1)
     gradient = node.gradient_filter(nn.ImageNode("g"))
     both = graph_of([node.result_image, gradient.result_image])

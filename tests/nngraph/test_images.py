@@ -25,7 +25,7 @@ def copies(action: Any) -> int:
 
 class TestImage:
     @pytest.mark.parametrize("name", FORMATS)
-    def test_image_formats_and_sizes(self, name: str):
+    def test_image_reports_its_format_and_size(self, name: str):
         image = nn.Image(np.zeros((2, 3, 4), FORMATS[name]))
         assert (image.height, image.width, image.feature_channels, image.format) == (2, 3, 4, name)
         assert repr(image) == f"Image(2 x 3 x 4, {name})"
@@ -40,7 +40,7 @@ class TestImage:
         assert np.shares_memory(np.asarray(image), array)
         assert not np.shares_memory(np.array(image), array)
 
-    def test_image_bytes_in_each_layout(self):
+    def test_image_bytes_are_read_and_written_in_each_layout(self):
         array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
         image = nn.Image(array.copy())
         planar = image.read_bytes("feature_channels_x_height_x_width")
@@ -92,7 +92,7 @@ class TestBatch:
         np.testing.assert_array_equal(made[0].numpy(), array[1:])
 
     @pytest.mark.parametrize("order", [[1, 0], [0, 2], [0, 0]])
-    def test_images_out_of_order_are_batched_with_one_copy(self, order: list[int]):
+    def test_images_out_of_memory_order_are_batched_with_one_copy(self, order: list[int]):
         array = pool(4, 2, 3, 1).astype(np.float32)
         images = list(nn.ImageBatch(array))
         made: list[Any] = []
@@ -202,7 +202,7 @@ class TestReading:
         assert error is None and (array == 2).all()
         assert (result.numpy() == 2).all()
 
-    def test_calling_a_graph_returns_its_result(self):
+    def test_calling_a_node_graph_returns_its_result(self):
         assert self.graph()(np.ones((1, 1, 1, 1), np.float32)).numpy().item() == 2
 
 

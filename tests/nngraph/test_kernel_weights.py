@@ -31,7 +31,7 @@ def value(source: Any) -> float:
 @pytest.mark.parametrize(
     "dtype, expected", [("float16", 1), ("float32", 1 + 2**-13), (np.float16, 1), (None, 1 + 2**-13)]
 )
-def test_filter_computes_with_rounded_weights(dtype: Any, expected: float):
+def test_filters_compute_with_rounded_weights(dtype: Any, expected: float):
     assert value(Own(dtype)) == expected
     if dtype is not None:
         assert value(nn.TrainableConvolution(ONE, NEAR_ONE, kernel_weights_data_type=dtype)) == expected

@@ -164,7 +164,7 @@ def test_loss_node(loss: str, reduction: str, weights: str, smoothing: float, ac
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_forward_loss_and_its_gradient(loss: str, reduction: str, weights: str, across: bool):
+def test_forward_loss_and_its_gradient_match_formula(loss: str, reduction: str, weights: str, across: bool):
     if loss == "cosine_distance" and reduction != "sum":
         pytest.skip("cosine_distance supports only the reduction 'sum'")
     given = (loss, reduction, WEIGHTS[weights], 0.0, across)
@@ -184,7 +184,7 @@ def test_forward_loss_and_its_gradient(loss: str, reduction: str, weights: str, 
 
 
 @pytest.mark.parametrize("loss", ["mean_squared_error", "softmax_cross_entropy", "sigmoid_cross_entropy", "log"])
-def test_loss_gradients_of_labels_and_weights(loss: str):
+def test_loss_gradients_of_labels_and_weights_match_formula(loss: str):
     """Compare with central differences of the summed loss."""
     rng = np.random.default_rng(5)
     feeds = {name: rng.uniform(0.2, 0.8, (2, 2, 3, 4)).astype(np.float32) for name in ("y", "t", "w")}
@@ -262,7 +262,7 @@ def test_surplus_label_channels_are_ignored():
     close(labels.losses.numpy(), wanted[0].sum((1, 2, 3), keepdims=True), 2e-6, "loss")
 
 
-def test_loss_defaults_equal_those_of_apple():
+def test_default_loss_options_equal_apple_defaults():
     d = nn.LossDescriptor("log")
     assert (d.weight, d.label_smoothing, d.number_of_classes, d.epsilon, d.delta) == (1, 0, 1, 1e-7, 1)
     assert d.reduce_across_batch is False

@@ -39,7 +39,7 @@ def test_matrix_from_descriptor_is_zero_with_padded_rows():
     assert repr(matrix) == "Matrix(3 x 4, float16)"
 
 
-def test_matrices_are_views_of_a_buffer():
+def test_matrices_at_offsets_are_views_of_a_buffer():
     buffer = np.arange(60, dtype=np.float32)
     descriptor = MatrixDescriptor(3, 4, row_bytes=80)
     second = Matrix(buffer, descriptor, 16)

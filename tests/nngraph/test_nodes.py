@@ -27,7 +27,7 @@ def test_gradient(case: NodeCase):
     check_gradient(case)
 
 
-def test_every_kind_of_filter_has_a_case():
+def test_every_filter_node_class_has_a_test_case():
     table = {row["name"]: row for row in nn.node_table()}
     tried = {case.kind for case in CASES}
     assert tried | ELSEWHERE.keys() == table.keys()

@@ -185,7 +185,7 @@ def test_optimizer_updates_matrices_with_flat_moments():
     np.testing.assert_allclose(values, 1 - 0.5 - 0.75)
 
 
-def test_optimizer_defaults_equal_those_of_apple():
+def test_default_optimizer_options_equal_apple_defaults():
     sgd, rmsprop, adam = nn.StochasticGradientDescent(), nn.RMSProp(), nn.Adam()
     assert (sgd.learning_rate, rmsprop.learning_rate, adam.learning_rate) == (1e-3, 1e-3, 1e-3)
     assert (adam.beta1, adam.beta2, adam.epsilon, adam.time_step) == (0.9, 0.999, 1e-8, 0)
@@ -255,7 +255,7 @@ class TestBadInput:
         assert (self.weights == 1).all() and (self.biases == 1).all()
         assert optimizer.time_step == 0
 
-    def test_encode_without_values_raises(self):
+    def test_encoding_optimizer_without_values_raises(self):
         with pytest.raises(GraphError, match="gradients and values"):
             nn.Adam().encode(queue().command_buffer())
 

@@ -125,7 +125,7 @@ def test_exceptions_of_data_sources_reach_the_caller(asked):
     assert bad.calls.count("purge") == bad.calls.count("load")
 
 
-def test_sources_are_loaded_first_and_purged_last():
+def test_recurrent_data_sources_are_loaded_first_and_purged_last():
     """Source itself asserts that weights are requested after load. Changing its array later must have no effect."""
     array, weights = np.ones((2, 3), np.float32), []
     source = Source(array)
@@ -135,7 +135,7 @@ def test_sources_are_loaded_first_and_purged_last():
     assert (part_of(layer, weights, RNNMatrixId.single_gate_input_weights, array) == 1).all()
 
 
-def test_source_attributes_are_accepted_in_place_of_methods():
+def test_data_source_attributes_can_replace_methods():
     class Plain:
         descriptor = ConvolutionDescriptor(3, 2, (3, 0, 0, 0))
         weights = np.ones((2, 1, 1, 3), np.float16)
@@ -320,7 +320,7 @@ def test_invalid_gradient_arguments_raise_and_change_nothing(other, error, says,
     layer.still_works()
 
 
-def test_training_states_are_valid_for_one_gradient_of_their_sequence(layer, rng):
+def test_training_states_allow_one_gradient_of_their_sequence(layer, rng):
     layer.forward()
     others: list = []
     layer.forward(training_states=others)
@@ -372,7 +372,7 @@ def test_read_only_weight_gradients_raise(layer):
     layer.still_works()
 
 
-def test_gradient_of_final_state_with_shrinking_rows_raises(rng):
+def test_gradient_of_final_state_with_shrinking_batch_raises(rng):
     layer = Layer(rng)
     xs, ys = of((2, 3), (1, 3)), of((2, 2), (1, 2))
     layer.forward(source_matrices=xs, destination_matrices=ys)
@@ -448,7 +448,7 @@ def test_copying_missing_or_mismatched_weights_raises(layer):
     layer.still_works()
 
 
-def test_matrix_ids_match_the_names_in_the_core():
+def test_rnn_matrix_ids_match_names_in_the_core():
     assert [item.name for item in RNNMatrixId] == mg._core.rnn_matrix_ids()
     assert [int(item) for item in RNNMatrixId] == list(range(29))
 

@@ -46,7 +46,7 @@ def check(results, expected, rtol: float = 1e-5) -> None:
 
 @pytest.mark.parametrize("rows", [ROWS, [3, 2, 2, 1], [1]], ids=str)
 @pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
-def test_stacked_layers_match_numpy(cells, rows, rng):
+def test_stacked_recurrent_layers_match_numpy(cells, rows, rng):
     layer = RNNMatrixInferenceLayer(NAME, [cell.drawn(rng).descriptor() for cell in cells])
     assert layer.number_of_layers == len(cells)
     assert (layer.input_feature_channels, layer.output_feature_channels) == (3, 2)
@@ -60,7 +60,7 @@ def test_stacked_layers_match_numpy(cells, rows, rng):
 
 @pytest.mark.parametrize("store_all", [False, True])
 @pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
-def test_initial_and_final_states_of_all_layers(cells, store_all, rng):
+def test_initial_and_final_states_of_stacked_layers_match_numpy(cells, store_all, rng):
     layer = RNNMatrixInferenceLayer(NAME, [cell.drawn(rng).descriptor() for cell in cells])
     layer.store_all_intermediate_states = store_all
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
@@ -104,7 +104,7 @@ def directions(rng, outputs=(2, 2)):
 
 
 @pytest.mark.parametrize("mode", RNNBidirectionalCombineMode)
-def test_bidirectional_layers_in_each_combine_mode(mode, rng):
+def test_bidirectional_layers_match_numpy_in_each_combine_mode(mode, rng):
     outputs = (2, 3) if mode == RNNBidirectionalCombineMode.concatenate else (2, 2)
     layer, ahead, back = directions(rng, outputs)
     layer.bidirectional_combine_mode = mode
@@ -125,7 +125,7 @@ def test_bidirectional_layers_in_each_combine_mode(mode, rng):
     check(ys, [a + b if adds else np.concatenate([a, b], 1) for a, b in zip(one, other, strict=True)])
 
 
-def test_layer_direction_is_ignored_in_one_directional_calls(rng):
+def test_layer_direction_is_ignored_in_unidirectional_calls(rng):
     cell = Cell("lstm", 3, 2).drawn(rng)
     layer = RNNMatrixInferenceLayer(NAME, cell.descriptor(**BACKWARD))
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
@@ -196,7 +196,7 @@ class Batch:
         self.array = array
 
 
-def test_image_sequences_are_sequences_of_pixels(rng):
+def test_image_sequences_are_processed_pixel_by_pixel(rng):
     cells = [Cell("lstm", 3, 4, memory=[2]).drawn(rng), Cell("gru", 4, 2).drawn(rng)]
     layer = RNNImageInferenceLayer(NAME, [cell.descriptor() for cell in cells])
     images = [rng.uniform(-1, 1, (2, 3, 5, 3)).astype(np.float32) for _ in range(4)]
@@ -220,7 +220,7 @@ def test_image_sequences_are_sequences_of_pixels(rng):
     assert states[0].memory_cell_image(1) is None
 
 
-def test_image_sequences_with_shrinking_batches(rng):
+def test_image_sequences_with_shrinking_batches_match_numpy(rng):
     """The batch shrinks over time, states of all steps are stored, and only one layer has an initial output."""
     cells = [Cell("lstm", 3, 2).drawn(rng), Cell("gru", 2, 4).drawn(rng)]
     layer = RNNImageInferenceLayer(NAME, [cell.descriptor() for cell in cells])
@@ -243,7 +243,7 @@ def test_image_sequences_with_shrinking_batches(rng):
         check([states[i].memory_cell_image(0).numpy().reshape(n, -1)], [cs[i]], 2e-3 if IS_METAL else 1e-5)
 
 
-def test_bidirectional_image_sequences(rng):
+def test_bidirectional_image_sequences_match_numpy(rng):
     cells = [Cell("single_gate", 3, 2, activations=[TANH]).drawn(rng) for _ in range(2)]
     layer = RNNImageInferenceLayer(NAME, [cells[0].descriptor(), cells[1].descriptor(**BACKWARD)])
     layer.bidirectional_combine_mode = RNNBidirectionalCombineMode.concatenate

@@ -146,14 +146,14 @@ class Trained:
 
 
 @CASES
-def test_values_and_gradients_of_every_cell(cell: Cell, rng):
+def test_recurrent_values_and_gradients_of_every_cell_match_numpy(cell: Cell, rng):
     trained = Trained(cell, rng)
     trained.run()
     trained.check()
 
 
 @CASES
-def test_initial_and_final_states_of_every_cell(cell: Cell, rng):
+def test_initial_and_final_states_of_every_cell_match_numpy(cell: Cell, rng):
     trained = Trained(cell, rng, states=True)
     trained.run()
     trained.check()
@@ -167,14 +167,14 @@ def test_gradients_of_states(cell: Cell, rng):
 
 
 @CASES
-def test_batch_rows_shrinking_over_time(cell: Cell, rng):
+def test_recurrent_batches_shrinking_over_time_match_numpy(cell: Cell, rng):
     trained = Trained(cell, rng, rows=FALLING)
     trained.run()
     trained.check()
 
 
 @pytest.mark.parametrize("neuron", ACTIVATIONS, ids=str)
-def test_values_and_gradients_of_every_activation(neuron: tuple, rng):
+def test_recurrent_gradients_of_every_activation_match_numpy(neuron: tuple, rng):
     trained = Trained(Cell("single_gate", activations=[neuron], without=[(0, "recurrent_weights")]), rng)
     trained.run()
     trained.check()
@@ -191,7 +191,7 @@ def test_recurrent_relu_has_derivative_one_at_zero():
     assert weights_of(trained.layer, cell, trained.gradients)[0, "input_weights"].item() == 3
 
 
-def test_lstm_matches_equations_of_pytorch(rng):
+def test_lstm_matches_pytorch_equations(rng):
     """Write out PyTorch's equations with its gate order, at a size for which the fast kernels are used."""
     steps, rows, inputs, hidden = 7, 16, 24, 40
     cell = Cell("lstm", inputs, hidden).drawn(rng)
@@ -223,7 +223,7 @@ def test_weight_gradients_accumulate_on_request(rng):
 
 
 @CASES
-def test_weights_can_be_copied_to_and_from_matrices(cell: Cell, rng):
+def test_recurrent_weights_can_be_copied_to_and_from_matrices(cell: Cell, rng):
     trained = Trained(cell, rng)
     for key, found in weights_of(trained.layer, trained.cell, trained.weights).items():
         np.testing.assert_array_equal(found, trained.cell.weights[key])
@@ -241,7 +241,7 @@ def test_weights_can_be_copied_to_and_from_matrices(cell: Cell, rng):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
-def test_weight_changes_between_calls_take_effect(rng):
+def test_weight_changes_between_recurrent_calls_take_effect(rng):
     trained = Trained(CELLS["lstm"], rng)
     for _ in range(3):
         trained.run()
@@ -266,7 +266,7 @@ def test_created_matrices_are_zero_and_have_layer_dtypes(rng):
     assert [m.numpy().shape for m in weights] == [m.numpy().shape for m in zeros]
 
 
-def test_float16_training_rounds_only_at_the_end(rng):
+def test_float16_recurrent_training_rounds_only_final_results(rng):
     """Weights, sequences, and gradients are float16; the layer computes in float32 and rounds the results."""
     cell = CELLS["lstm"].drawn(rng, "float16")
     weights: list[Matrix] = []
@@ -296,7 +296,7 @@ def of_array(array: np.ndarray, batch_first: bool) -> list[Matrix]:
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
-def test_views_of_one_array_are_used_in_place(batch_first: bool, rng):
+def test_recurrent_views_of_one_array_are_used_in_place(batch_first: bool, rng):
     trained = Trained(CELLS["lstm"], rng)
     trained.run()
     axis = 1 if batch_first else 0
@@ -315,7 +315,7 @@ def test_views_of_one_array_are_used_in_place(batch_first: bool, rng):
     np.testing.assert_allclose(dx, np.stack(trained.dxs, axis), rtol=1e-6)
 
 
-def test_one_matrix_with_offsets_is_used_in_place(rng):
+def test_recurrent_matrix_with_offsets_is_used_in_place(rng):
     """Pass the same matrix for every step with increasing byte offsets, as Turi Create does."""
     trained = Trained(CELLS["lstm"], rng)
     trained.run()
@@ -351,7 +351,7 @@ def test_padded_and_interleaved_sequences_are_copied(rng):
     np.testing.assert_array_equal(both[:, :, -1], 9)
 
 
-def test_weights_with_padded_rows(rng):
+def test_recurrent_weights_with_padded_rows_are_supported(rng):
     trained = Trained(CELLS["lstm"], rng)
     trained.run()
     expected = [matrix.numpy().copy() for matrix in trained.gradients]
@@ -383,7 +383,7 @@ def test_layer_compiles_once_per_sequence_shape(rng):
     assert trained.layer._layer.form_count == compiled(32)
 
 
-def test_nothing_runs_before_commit(rng):
+def test_recurrent_work_does_not_run_before_commit(rng):
     trained = Trained(CELLS["lstm"], rng)
     buffer = mg.CommandQueue(NAME).command_buffer()
     trained.layer.encode_forward_sequence(buffer, matrices(trained.xs), matrices(trained.ys), [], trained.weights)
@@ -395,7 +395,7 @@ def test_nothing_runs_before_commit(rng):
     assert not any(y.any() for y in trained.ys)
 
 
-def test_states_of_all_steps_are_stored_on_request(rng):
+def test_intermediate_recurrent_states_are_stored_on_request(rng):
     for rows in (ROWS, FALLING):
         trained = Trained(CELLS["lstm"], rng, rows)
         trained.layer.store_all_intermediate_states = True
@@ -420,7 +420,7 @@ def test_sequence_split_in_two_equals_whole_sequence(rng):
     np.testing.assert_allclose(np.stack(ys), np.stack(trained.ys), rtol=1e-6)
 
 
-def test_training_with_image_batches_and_package_optimizer(rng):
+def test_recurrent_training_with_image_batches_matches_numpy(rng):
     """The path from images to an LSTM in Apple's talk, with the data sources and the optimizer of this package."""
     rows, steps, inputs, hidden = 8, 6, 5, 4
     gates = {"input": "sigmoid", "forget": "sigmoid", "output": "sigmoid", "cell": "tanh"}

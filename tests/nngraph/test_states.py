@@ -72,7 +72,7 @@ def test_exported_convolution_gradients_equal_those_of_update(
         np.testing.assert_allclose(state.read(name).numpy(), told.state.read(name).numpy(), rtol=1e-5, atol=1e-5)
 
 
-def test_source_shared_by_two_filters_exports_gradients_of_each():
+def test_source_shared_by_two_filters_exports_gradients_of_both():
     descriptor, source = nn.ConvolutionDescriptor(1, 1, 1, 1), None
     source = nn.TrainableConvolution(descriptor, np.float32([2]).reshape(1, 1, 1, 1), False)
     first = nn.ConvolutionNode(nn.ImageNode("x"), source, label="first")
@@ -87,7 +87,7 @@ def test_source_shared_by_two_filters_exports_gradients_of_each():
     assert result is None and [s.read("weights").numpy().item() for s in states] == [6, 6]
 
 
-def test_exported_batch_normalization_gradients_and_statistics():
+def test_exported_normalization_state_has_gradients_and_statistics():
     x, g = floats(2, 3, 3, 2), floats(2, 3, 3, 2, seed=1)
     told = Normalization(2, gamma=np.float32([1, 2]), beta=np.float32([0, 1]))
     run(graph_of(nn.BatchNormalizationNode(nn.ImageNode("x"), told).gradient_filter(nn.ImageNode("g")).result_image),
@@ -101,7 +101,7 @@ def test_exported_batch_normalization_gradients_and_statistics():
         np.testing.assert_allclose(state.read(name).numpy(), told.state.read(name).numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_optimizer_updates_from_exported_state():
+def test_optimizer_accepts_exported_gradient_state():
     """Encode the update by hand to the same command buffer; the state can be read once that has completed."""
     weights = np.ones((1, 1, 1, 1), np.float32)
     graph = trained(
@@ -133,7 +133,7 @@ def test_filters_without_readable_state_export_none():
     assert graph.result_state_handles == [] and left(graph, {"x": floats(1, 2, 2, 1)})[1] == []
 
 
-def test_exporting_gradient_state_needs_the_gradient_filter():
+def test_exporting_gradient_state_without_gradient_filter_raises():
     node = nn.ConvolutionNode(
         nn.ImageNode("x"), nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 1, 1)), label="me"
     )
@@ -150,7 +150,7 @@ def test_exporting_gradient_state_needs_the_gradient_filter():
 @pytest.mark.parametrize(
     "policy", [nn.SAME, nn.VALID, nn.FULL, nn.TENSORFLOW_SAME, nn.PaddingPolicy(padding=(1, 0, 0, 2))]
 )
-def test_transposed_convolution_restores_size_from_state(size: tuple[int, int], policy: nn.PaddingPolicy):
+def test_transposed_convolution_restores_size_from_forward_state(size: tuple[int, int], policy: nn.PaddingPolicy):
     """With a flipped kernel it equals the convolution's gradient, for every input size that the stride maps to one
     output size.
     """
@@ -195,7 +195,7 @@ def test_invalid_convolution_states_raise():
 
 
 @pytest.mark.parametrize("stride", [(1, 1, 1), (0, 1, 0)])
-def test_dropout_mask_passes_to_gradient_in_another_graph(stride: tuple[int, int, int]):
+def test_dropout_mask_state_is_accepted_by_another_graph(stride: tuple[int, int, int]):
     node = nn.DropoutNode(nn.ImageNode("x"), 0.6, 5, stride)
     node.result_state.export_from_graph = True
     x, g = np.abs(floats(3, 4, 5, 2)) + 1, floats(3, 4, 5, 2, seed=1)
@@ -216,7 +216,7 @@ def test_dropout_mask_passes_to_gradient_in_another_graph(stride: tuple[int, int
     np.testing.assert_allclose(result.numpy(), g * mask / 0.6, rtol=1e-6)
 
 
-def test_labels_and_mask_pass_within_one_command_buffer():
+def test_labels_and_mask_states_work_in_one_command_buffer():
     """Run forward in one graph, and loss and gradients in another that is encoded before the mask exists."""
     x, labels = floats(2, 1, 1, 4), nn.LossLabelsBatch(np.zeros((2, 4), np.float32))
     dropout = nn.DropoutNode(nn.ImageNode("x"), 0.5, 3)
@@ -237,7 +237,7 @@ def test_labels_and_mask_pass_within_one_command_buffer():
     np.testing.assert_allclose(labels.losses.numpy().ravel(), (dropped.numpy() ** 2).sum((1, 2, 3)), rtol=1e-6)
 
 
-def test_mask_of_graph_that_runs_in_parts(tmp_path: Path):
+def test_dropout_mask_of_graph_run_in_parts_is_exported(tmp_path: Path):
     """Stored weights are loaded one after another, so the graph runs in parts; the mask belongs to the first part."""
     from safetensors.numpy import save_file
 
@@ -333,7 +333,7 @@ def test_update_returning_a_gradient_state_raises():
             run(graph, {"x": one, "g": one})
 
 
-def test_states_within_the_graph_cannot_be_passed_explicitly():
+def test_passing_state_of_a_node_in_the_same_graph_raises():
     dropout = nn.DropoutNode(nn.ImageNode("x"))
     with pytest.raises(GraphError, match="create the gradient filter with gradient_filter"):
         nn.DropoutGradientNode(nn.ImageNode("g"), nn.ImageNode("x"), dropout.result_state)

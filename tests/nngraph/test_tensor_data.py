@@ -47,7 +47,7 @@ def test_tensor_data_reinterprets_the_bytes_of_a_buffer():
     assert mg.tensor_data(bits, (0, 3), mg.float32).shape == (0, 3)
 
 
-def test_tensor_data_with_padded_rows():
+def test_tensor_data_supports_padded_rows():
     buffer = counting(2, 2, 4)
     rows = mg.tensor_data(buffer, (2, 2, 3), "float32", row_bytes=16)
     np.testing.assert_array_equal(rows.numpy(), buffer[:, :, :3])
@@ -131,7 +131,7 @@ def test_integer_image_batches_are_scaled_to_unit_range(dtype: Any):
     assert batch.numpy().ravel().tolist() == [0, top // 5, top]
 
 
-def test_core_graph_between_node_graphs_in_one_command_buffer():
+def test_core_graph_runs_between_node_graphs_in_one_command_buffer():
     """The core graph reads what nodes will write, and nodes read what it will write, before anything has run."""
     relu = graph_of(nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
     g, x, y = plus_one((1, 1, 1, 2))
@@ -212,7 +212,7 @@ def test_matrix_with_padded_rows_is_copied_as_feed_only():
     assert sequence[0, 1].tolist() == [3, 4, 5]
 
 
-def test_tensor_data_of_each_rank():
+def test_tensor_data_of_matrix_has_requested_rank():
     matrix, several = nn.Matrix(counting(2, 3)), nn.Matrix(counting(2, 2, 3))
     shapes = [mg.tensor_data(matrix, rank=rank).shape for rank in (1, 2, 3, 5)]
     assert shapes == [(6,), (2, 3), (1, 2, 3), (1, 1, 1, 2, 3)]
@@ -233,7 +233,7 @@ def test_tensor_data_of_each_rank():
         mg.tensor_data(nn.Matrix(counting(2, 4, 3)[:, 1]), rank=1)
 
 
-def test_core_graph_between_image_and_matrix_converters():
+def test_core_graph_runs_between_image_and_matrix_converters():
     """Convert images to a matrix, run a core graph on it, and convert back, in one command buffer."""
     images, out = counting(2, 1, 2, 2), np.zeros((2, 1, 2, 2), np.float32)
     rows, doubled = (nn.Matrix(np.zeros((2, 4), np.float32)) for _ in range(2))

@@ -24,7 +24,7 @@ def planar_of(node: object) -> Array:
     return found.transpose(0, 3, 1, 2).ravel()
 
 
-def test_conv2d_stride_2_padding_1():
+def test_convolution_with_stride_2_and_padding_1_matches_pytorch():
     x = (np.arange(1, 19) / 10).reshape(1, 2, 3, 3)
     w = (np.arange(1, 37) / 20 - 0.9).reshape(2, 2, 3, 3)
     d = nn.ConvolutionDescriptor(3, 3, 2, 2, stride_in_pixels_x=2, stride_in_pixels_y=2)
@@ -42,7 +42,7 @@ def test_conv2d_stride_2_padding_1():
     close(dw.transpose(0, 3, 1, 2).ravel(), np.array(planes), 1e-5, "weights")
 
 
-def test_normalizations_match_pytorch():
+def test_node_normalizations_match_pytorch():
     instance = nn.InstanceNormalizationNode(nn.ImageNode("x"), Normalization(3, gamma=np.ones(3, np.float32)))
     row = [-1.3415549297, -0.4471849766, 0.4471849766, 1.3415549297]
     close(planar_of(instance), np.array(row * 3), 1e-5, "instance")

@@ -58,7 +58,7 @@ def check_whole(last: Any, inputs: dict[str, Array], learned: dict[str, Convolut
         assert float(np.sum(found[name] * direction)) == pytest.approx(wanted, rel=2e-2, abs=2e-2), name
 
 
-def test_training_graph_of_a_chain():
+def test_training_graph_of_filter_chain_matches_numpy():
     first, a = convolution(nn.ImageNode("x"), 2, 4, 1)
     smooth = nn.NeuronTanHNode(first.result_image)
     second, b = convolution(smooth.result_image, 4, 3, 2)
@@ -66,7 +66,7 @@ def test_training_graph_of_a_chain():
 
 
 @pytest.mark.parametrize("kind", ["addition", "subtraction", "multiplication"])
-def test_training_graph_of_a_residual_block(kind: str):
+def test_training_graph_of_residual_block_matches_numpy(kind: str):
     """Each gradient filter returns only the share of its source, not that of the other source."""
     x = nn.ImageNode("x")
     inner, a = convolution(x, 4, 4, 1)
@@ -89,7 +89,7 @@ def test_gradient_filters_return_the_share_of_each_source():
     assert whole.ravel().tolist() == [4] * 4
 
 
-def test_training_graph_of_dense_and_inception_blocks():
+def test_training_graph_of_dense_and_inception_blocks_matches_numpy():
     x = nn.ImageNode("x")
     first, a = convolution(x, 4, 4, 1)
     wide = nn.ConcatenationNode([x, first.result_image])
@@ -100,7 +100,7 @@ def test_training_graph_of_dense_and_inception_blocks():
 
 
 @pytest.mark.parametrize("kind", ["addition", "subtraction", "multiplication", "concatenation"])
-def test_training_graph_with_one_image_as_both_sources(kind: str):
+def test_training_graph_accepts_one_image_as_both_sources(kind: str):
     x = nn.ImageNode("x")
     nodes = {
         "addition": nn.AdditionNode,
@@ -111,7 +111,7 @@ def test_training_graph_with_one_image_as_both_sources(kind: str):
     check_whole(nodes[kind](x, x), {"x": pool(2, 2, 2, 4)})
 
 
-def test_training_graph_with_one_data_source_in_several_filters():
+def test_training_graph_accepts_one_data_source_in_several_filters():
     """An unrolled recurrence: the weight gradients of all filters are added, and update is called once."""
     d = nn.ConvolutionDescriptor(3, 3, 2, 2)
     calls = []
@@ -130,7 +130,7 @@ def test_training_graph_with_one_data_source_in_several_filters():
     assert len(calls) == 1
 
 
-def test_training_graph_with_two_inputs():
+def test_training_graph_supports_two_inputs():
     x, y = nn.ImageNode("x"), nn.ImageNode("y")
     left, a = convolution(x, 2, 4, 1)
     product = nn.MultiplicationNode(left.result_image, y)
@@ -153,7 +153,7 @@ class TestGradientFilters:
         with pytest.raises(GraphError, match="gradient_filters"):
             node.gradient_filter(nn.ImageNode("g"))
 
-    def test_gradient_filters_and_losses_have_no_gradient(self):
+    def test_differentiating_gradient_filters_and_losses_raises(self):
         node = nn.SoftMaxNode(nn.ImageNode("x"))
         gradient = node.gradient_filter(nn.ImageNode("g"))
         with pytest.raises(UnsupportedError, match="gradient filters have no gradient"):
@@ -163,7 +163,7 @@ class TestGradientFilters:
             loss.gradient_filter(nn.ImageNode("g"))
 
     @pytest.mark.parametrize("row", [r for r in nn.node_table() if r["without"]], ids=lambda r: r["name"])
-    def test_filters_without_gradient_explain_why(self, row: dict[str, str]):
+    def test_error_for_filter_without_gradient_explains_why(self, row: dict[str, str]):
         makers: dict[str, Any] = {
             "division": lambda x: nn.DivisionNode(x, x),
             "comparison": lambda x: nn.ComparisonNode(x, x),
@@ -181,7 +181,7 @@ class TestGradientFilters:
         assert row["without"] in str(raised.value)
         assert "test_training_graph.py:" in str(raised.value)
 
-    def test_node_handler_sees_every_node(self):
+    def test_node_handler_is_called_for_every_node(self):
         x = nn.ImageNode("x")
         first = nn.NeuronTanHNode(x, label="first")
         left = nn.NeuronSigmoidNode(first.result_image, label="left")
@@ -226,7 +226,7 @@ class TestGradientFilters:
         run(graph_of([e.result_image for e in ends]), {"x": ones, "g": ones})
         assert (a.state, b.state) == (None, None) and c.state is not None
 
-    def test_stop_gradient_on_one_branch_of_a_fork(self):
+    def test_stop_gradient_stops_only_its_branch_of_a_fork(self):
         x = nn.ImageNode("x")
         stopped, free = nn.NeuronLinearNode(x, 2.0), nn.NeuronLinearNode(x, 5.0)
         stopped.result_image.stop_gradient = True
@@ -252,7 +252,7 @@ class TestGraphs:
     x = np.arange(8, dtype=np.float32).reshape(2, 1, 2, 2)
 
     @pytest.mark.parametrize("needed", list(itertools.product((False, True), repeat=3)))
-    def test_only_needed_results_are_returned(self, needed: tuple[bool, ...]):
+    def test_graph_returns_only_requested_results(self, needed: tuple[bool, ...]):
         nodes = self.nodes()
         images = [n.result_image for n in nodes]
         if not any(needed):
@@ -327,7 +327,7 @@ class TestGraphs:
         run(graph_of(gradient.result_image), {"x": numbers, "g": np.ones((1, 1, 1, 1), np.float32)})
         close(np.array(source.state.read("weights")).ravel(), numbers.ravel() / scale, 1e-6, "weights")
 
-    def test_batches_of_different_sizes_alternate(self):
+    def test_graph_accepts_alternating_batch_sizes(self):
         node, source = convolution(nn.ImageNode("x"), 2, 3, 1)
         graph = graph_of(node.result_image)
         alone = {}
