@@ -58,7 +58,7 @@ def same(nodes, shapes, fed, initialisers=None, opset=22):
         ("MaxPool", {"dilations": [1, 2], "pads": [0, 2, 1, 2]}),
     ],
 )
-def test_pooling_with_ceil_mode(op, more, size):
+def test_onnx_pooling_with_ceil_mode_matches_reference(op, more, size):
     nodes = [node(op, ["x"], ["y"], **{"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, **more})]
     same(nodes, {"x": IMAGE}, {"x": image(*size)})
 
@@ -87,7 +87,7 @@ def test_fed_pads(mode, pads):
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
 @pytest.mark.parametrize("size", [(5, 7), (8, 4), (3, 3)])
-def test_pads_to_a_multiple_computed_from_shape(mode, size):
+def test_pads_computed_from_dynamic_shape_match_reference(mode, size):
     constants = {"four": np.int64([4, 4]), "none": np.int64([0] * 6)}
     nodes = [
         node("Shape", ["x"], ["size"], start=2),
@@ -106,20 +106,20 @@ def test_pads_to_a_multiple_computed_from_shape(mode, size):
 
 @pytest.mark.parametrize("ratio", [0, 2])
 @pytest.mark.parametrize("mode", ["avg", "max"])
-def test_roi_align_on_dynamic_image_size(mode, ratio):
+def test_roi_align_of_dynamic_image_size_matches_reference(mode, ratio):
     regions = {"r": np.float32([[0, 0, 4, 5], [1, 2, 6.5, 9], [-3, -1, 2, 30]]), "b": np.int64([0, 1, 1])}
     nodes = [node("RoiAlign", ["x", "r", "b"], ["y"], output_height=2, output_width=3, mode=mode, sampling_ratio=ratio)]
     same(nodes, {"x": IMAGE}, {"x": image(2, 2, 7, 9)}, regions)
 
 
-def test_deformable_convolution_on_dynamic_image_size():
+def test_deformable_convolution_of_dynamic_image_size_matches_reference():
     w = {"w": image(3, 2, 3, 3)}
     offsets = 2 * image(1, 18, 4, 5)
     shapes = {"x": IMAGE, "o": ("n", 18, "a", "b")}
     same([node("DeformConv", ["x", "w", "o"], ["y"])], shapes, {"x": image(1, 2, 6, 7), "o": offsets}, w)
 
 
-def test_reverse_sequence_of_dynamic_length():
+def test_reverse_sequence_of_dynamic_length_matches_reference():
     nodes = [node("ReverseSequence", ["x", "lengths"], ["y"], time_axis=1, batch_axis=0)]
     fed = {"x": image(2, 4, 3)}
     same(nodes, {"x": ("n", "t", 3)}, fed, {"lengths": np.int64([3, 2])})
@@ -161,7 +161,7 @@ def iterations(times: int):
 
 
 @pytest.mark.parametrize("times", [3, 1, 0, 6])
-def test_loop_as_long_as_an_input(times):
+def test_loop_count_can_be_the_length_of_an_input(times):
     loaded = looped()
     assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 2)
     for got, expected in zip(loaded(np.zeros(times, np.float32)), iterations(times), strict=True):
@@ -186,7 +186,7 @@ def test_loop_with_growing_values_is_unrolled_at_run_time():
 
 
 @pytest.mark.parametrize("steps", [4, 1])
-def test_scan_of_dynamic_length(steps):
+def test_scan_of_dynamic_length_matches_reference(steps):
     inner = helper.make_graph(
         [helper.make_node("Add", ["a", "e"], ["b"]), helper.make_node("Mul", ["b", "e"], ["k"])],
         "sum", [value("a", FLOAT, (2,)), value("e", FLOAT, (2,))], [value("b", FLOAT, (2,)), value("k", FLOAT, (2,))],
@@ -206,13 +206,13 @@ WHOLE = pytest.mark.skipif("float64" in MISSING, reason="signal transforms use f
 @WHOLE
 @pytest.mark.parametrize("samples", [16, 19])
 @pytest.mark.parametrize("onesided", [0, 1])
-def test_short_time_fourier_transform(onesided, samples):
+def test_short_time_fourier_transform_matches_reference(onesided, samples):
     constants = {"step": np.int64(4), "window": np.float32(np.hanning(8))}
     nodes = [node("STFT", ["x", "step", "window"], ["y"], onesided=onesided)]
     same(nodes, {"x": ("n", "t", 1)}, {"x": image(2, samples, 1)}, constants)
 
 
 @WHOLE
-def test_fourier_transform_of_whole_signal():
+def test_fourier_transform_of_dynamic_length_matches_reference():
     nodes = [node("DFT", ["x", "", "axis"], ["y"], onesided=1)]
     same(nodes, {"x": ("n", "t", 1)}, {"x": image(2, 9, 1)}, {"axis": np.int64(1)})

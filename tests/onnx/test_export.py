@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 
 @pytest.mark.parametrize(("make", "shapes", "sizes", "dtype"), LAYERS)
-def test_exported_layers_match_reference_and_import(make, shapes, sizes, dtype):
+def test_exported_onnx_layers_match_reference_and_reimport(make, shapes, sizes, dtype):
     module, state = built(make, shapes, dtype)
     proto = mg.onnx.export(module, inputs={f"x{i}": (shape, dtype) for i, shape in enumerate(shapes)})
     stored = {t.name: onnx.numpy_helper.to_array(t) for t in proto.graph.initializer}
@@ -86,7 +86,7 @@ def test_channels_first_graph_round_trips_unchanged(opset, tmp_path):
     assert [n.op_type for n in again.graph.node] == [n.op_type for n in onnx.load(tmp_path / "model.onnx").graph.node]
 
 
-def test_exported_branch_captures_outer_values():
+def test_exported_branch_can_use_outer_tensors():
     g = mg.Graph()
     flag, x = g.placeholder((), "bool", "flag"), g.placeholder((-1,), name="x")
     y = g.if_(flag, lambda: x * g.constant([2.0]), lambda: x - 1.0)[0]

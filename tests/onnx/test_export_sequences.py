@@ -13,7 +13,7 @@ from harness.exports import MODELS, SIZES, listed, what_outputs_need, without_de
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_import_restores_the_exported_graph(name):
+def test_importing_exported_onnx_restores_the_graph(name):
     model = MODELS[name]
     graph, inputs, outputs = model.build()
     proto = mg.onnx.export(graph, inputs=inputs, outputs=outputs)
@@ -35,7 +35,7 @@ def test_import_restores_the_exported_graph(name):
             np.testing.assert_allclose(close[key].numpy(), wanted[tensor].numpy(), rtol=1e-5, atol=1e-5, err_msg=key)
 
 
-def test_cache_is_exported_as_input_and_output_and_imported_as_state():
+def test_exported_cache_becomes_input_output_and_is_imported_as_state():
     graph, inputs, outputs = MODELS["cache-grouped"].build()
     proto = mg.onnx.export(graph, inputs=inputs, outputs=outputs)
     caches = [v.name for v in graph.variables if "cache" in v.name]
@@ -62,7 +62,7 @@ def test_updates_are_exported():
         assert model(np.float32([1, 1])).tolist() == [2, 4] and model(np.float32([1, 1])).tolist() == [4, 6]
 
 
-def test_edited_file_is_imported_as_edited():
+def test_edited_onnx_file_is_imported_with_its_edits():
     g = mg.Graph()
     x = g.placeholder((-1, 2), name="x")
     proto = mg.onnx.export(
@@ -93,7 +93,7 @@ def test_inconsistent_graph_description_raises():
     assert mg.onnx.load(proto)(np.float32([[1, -1]])).tolist() == [[1, 0]]
 
 
-def test_module_with_lengths_cache_and_states_is_exported_by_name():
+def test_exported_module_names_its_lengths_cache_and_states():
     layer = mg.nn.LSTM(3)
     inputs = {"x": (-1, -1, 4), "state": ((1, -1, 3), (1, -1, 3)), "lengths": ((-1,), "int32")}
     back = mg.onnx.load(mg.onnx.export(layer, inputs=inputs, method="with_state"))
@@ -128,7 +128,7 @@ def test_variable_assigned_in_a_branch_cannot_be_exported():
         mg.onnx.export(g, inputs={"flag": flag}, outputs={"y": y})
 
 
-def test_random_operations_round_trip():
+def test_random_operations_round_trip_through_onnx():
     g = mg.Graph(seed=5)
     x = g.placeholder((-1, 3), name="x")
     y = x + g.random_normal(g.shape_of(x), 1.0, 0.5) + g.random_uniform((3,), 2.0, 3.0)

@@ -153,7 +153,7 @@ def test_branches_for_other_input_sizes_are_ignored_at_run_time():
 # --- limits ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("fed", [False, True])
 @pytest.mark.parametrize("most", [LARGEST, 2**32, 2**31, 1])
-def test_non_max_suppression_with_huge_output_limit(most, fed):
+def test_non_max_suppression_accepts_huge_output_limit(most, fed):
     boxes = np.float32([[[0, 0, 1, 1], [0, 0, 1, 1.1], [2, 2, 3, 3], [5, 5, 6, 6]]])
     scores = np.float32([[[0.5, 0.9, 0.8, 0.1]]])
     names = ["boxes", "scores", "most", "iou", "score"]
@@ -184,7 +184,7 @@ def test_non_max_suppression_with_huge_output_limit(most, fed):
         (1, -LARGEST, -LARGEST, [1]),
     ],
 )
-def test_slices_with_extreme_bounds(start, end, step, expected, how):
+def test_slices_with_extreme_bounds_match_numpy(start, end, step, expected, how):
     numbers = {"start": np.int64([start]), "end": np.int64([end]), "axis": np.int64([0]), "step": np.int64([step])}
     fed = {k: numbers.pop(k) for k in ("start", "end", "step")} if how == "fed" else {}
     inputs = [value("x", FLOAT, (5,) if how == "known" else ("n",)), *(value(name, INT64, (1,)) for name in fed)]
@@ -206,7 +206,7 @@ def test_slices_with_extreme_bounds(start, end, step, expected, how):
         ("cubic", "pytorch_half_pixel", 0.4, [1]),
     ],
 )
-def test_resize_by_a_fractional_scale(mode, placed, scale, expected):
+def test_resize_by_a_fractional_scale_matches_reference(mode, placed, scale, expected):
     nodes = [node("Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=placed)]
     made = model(nodes, [value("x", FLOAT, (1, 1, 1, 3))], [value("y", FLOAT, None)],
                  {"scales": np.float32([1, 1, 1, scale])})  # fmt: skip
@@ -233,7 +233,7 @@ def test_nearest_resize_rounds_positions_in_float32():
         ({"output_shape": [11], "output_padding": [1]}, [10, 100, 2, 20, 200, 3, 30, 300, 4, 40, 400]),
     ],
 )
-def test_asymmetric_paddings_of_transposed_convolutions(attributes, expected):
+def test_transposed_convolution_with_asymmetric_padding_is_correct(attributes, expected):
     nodes = [node("ConvTranspose", ["x", "w"], ["y"], strides=[3], **attributes)]
     weights = {"w": np.float32([[[1, 10, 100]]])}
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, (1, 1, 4))], [value("y", FLOAT, None)], weights))
@@ -289,7 +289,7 @@ def test_deformable_convolution_matches_numpy(masked):
 
 
 # --- operators that need no static sizes ----------------------------------------------------------------------------
-def test_transposed_convolution_of_images_of_dynamic_size():
+def test_transposed_convolution_accepts_dynamic_image_sizes():
     weights = {"w": np.float32(np.random.default_rng(0).normal(size=(2, 3, 4, 4)))}
     for attributes in (
         {"pads": [1, 1, 1, 1]},
@@ -309,7 +309,7 @@ def test_transposed_convolution_of_images_of_dynamic_size():
 @pytest.mark.parametrize("placed", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("how", ["scales", "sizes", "fed"])
-def test_resize_of_images_of_dynamic_size(how, mode, placed):
+def test_resize_accepts_dynamic_image_sizes(how, mode, placed):
     """Compare with images of static size: resized by scales, to constant sizes after batch and channels, and to fed
     sizes.
     """
@@ -335,7 +335,7 @@ def test_resize_of_images_of_dynamic_size(how, mode, placed):
         np.testing.assert_allclose(loaded.run(feeds)["y"], mg.onnx.load(whole)(x), rtol=1e-4, atol=1e-5)
 
 
-def test_split_of_an_axis_of_dynamic_size():
+def test_split_accepts_an_axis_of_dynamic_size():
     nodes = [node("Split", ["x"], ["a", "b", "c"], num_outputs=3)]
     outputs = [value(name, FLOAT, None) for name in "abc"]
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n",))], outputs))
@@ -480,7 +480,7 @@ def test_weights_in_constant_nodes_are_trainable():
     assert not mg.onnx.load(in_constants(), trainable=False).parameters
 
 
-def test_transposed_shared_weight_is_folded_once(tmp_path):
+def test_shared_transposed_weight_is_folded_once(tmp_path):
     """A weight that many nodes transpose is one constant in the model optimized for inference, and in its package."""
     nodes, x = [], "x"
     for i in range(6):
@@ -508,7 +508,7 @@ def test_constants_that_define_shapes_are_not_parameters():
     assert loaded(np.float32([[[[1, 2], [3, 4]]]])).numpy()[0, 0, 0].tolist() == [1, 1, 2, 2]
 
 
-def test_gather_of_a_single_size():
+def test_gather_of_one_element_of_a_shape_gives_a_scalar_size():
     """Exporters write `x.size(0)` as a gather with a scalar index, whose result is a scalar, too."""
     nodes = [node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "last"], ["size"])]
     nodes.append(node("Unsqueeze", ["size", "axis"], ["y"]))

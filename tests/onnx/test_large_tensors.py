@@ -27,7 +27,7 @@ def listed(array: np.ndarray, name: str) -> onnx.TensorProto:
     return helper.make_tensor(name, FLOAT, array.shape, array.tolist())
 
 
-def test_large_tensors_are_found_wherever_they_occur(tmp_path):
+def test_large_tensors_are_found_at_any_nesting_level(tmp_path):
     """Large tensors as raw bytes and as lists: in initializers, in Constant nodes, and in a branch."""
     branch = [node("Add", ["x", "v"], ["t"])], "then", [], [value("t", FLOAT, None)], [listed(numbers(3), "v")]
     other = [node("Identity", ["x"], ["e"])], "else", [], [value("e", FLOAT, None)]
@@ -118,7 +118,7 @@ def test_tensor_with_size_differing_from_its_shape_raises(tmp_path):
         mg.onnx.load(saved(made, tmp_path / "net.onnx"))
 
 
-def test_endlessly_nested_messages_raise(tmp_path):
+def test_deeply_nested_protobuf_messages_raise(tmp_path):
     """The messages are nested deeper than the recursion limit."""
     heads, size = [], 100_000
     for tag in [0x32, 0x2A, 0x0A] * 3000 + [0x3A]:  # Repeat the nesting of graph, node, and attribute within a model.

@@ -70,7 +70,7 @@ def results_and_gradients(made: onnx.ModelProto, feeds: dict[str, np.ndarray]) -
         ("LSTM", {"layout": 1}),
     ],
 )
-def test_recurrent_layers_equal_their_unrolled_steps(op, attributes, direction, given):
+def test_recurrent_onnx_operators_equal_their_unrolled_steps(op, attributes, direction, given):
     by_steps, feeds = recurrent(op, True, given, direction=direction, clip=1e9, **attributes)
     expected = results_and_gradients(by_steps, feeds)
     for known in (True, False):
@@ -126,7 +126,7 @@ def test_batch_of_resized_images_stays_dynamic():
         np.testing.assert_array_equal(loaded(x), x[:, :, [0, 0, 1]][..., [0, 0, 1, 1]])
 
 
-def test_resize_sizes_can_be_fed():
+def test_resize_accepts_fed_sizes():
     nodes = [node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")]
     inputs = [value("x", FLOAT, (1, 1, 2, 2)), value("sizes", INT64, (4,))]
     loaded = mg.onnx.load(model(nodes, inputs, [value("y", FLOAT, None)]))
@@ -149,7 +149,7 @@ def test_non_zero_indices_have_dynamic_size():
 
 @pytest.mark.parametrize("sort", [0, 1])
 @pytest.mark.parametrize("x", [[], [3], [2, 2, 2], [3, 1, 3, 2, 1]])
-def test_unique_of_a_dynamic_number_of_elements(x, sort):
+def test_unique_supports_a_dynamic_number_of_elements(x, sort):
     names = ["y", "indices", "inverse", "counts"]
     loaded = mg.onnx.load(
         model(
@@ -186,7 +186,7 @@ def test_non_max_suppression_limits_boxes_per_class(most):
 
 # --- indices smaller than the data ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("shape", [(3, 4), ("a", "b")])
-def test_element_indices_smaller_than_the_data(shape):
+def test_gather_elements_accepts_indices_smaller_than_the_data(shape):
     x, index = np.float32(np.arange(12)).reshape(3, 4), np.int64([[0, -1, 2]])
     inputs = [value("x", FLOAT, shape), value("i", INT64, index.shape if shape == (3, 4) else ("c", "d"))]
     gathered = mg.onnx.load(model([node("GatherElements", ["x", "i"], ["y"])], inputs, [value("y", FLOAT, None)]))
@@ -200,7 +200,7 @@ def test_element_indices_smaller_than_the_data(shape):
 
 
 # --- sequences ------------------------------------------------------------------------------------------------------
-def test_tensor_sequences_are_resolved_while_importing():
+def test_tensor_sequences_are_resolved_during_import():
     nodes = [
         node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0),
         helper.make_node("SequenceInsert", ["parts", "x0", "zero"], ["more"]),
@@ -248,7 +248,7 @@ def test_sequence_as_model_output_raises():
 
 
 # --- forms written by PyTorch ---------------------------------------------------------------------------------------
-def test_scalars_have_an_axis_of_size_one():
+def test_scalar_operands_are_treated_as_one_element_vectors():
     nodes = [
         node("TopK", ["x", "one"], ["best", "at"], axis=0),
         node("GatherElements", ["x", "zero"], ["gathered"]),

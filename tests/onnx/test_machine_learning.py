@@ -52,7 +52,7 @@ def test_normalizer(norm, expected):
         np.testing.assert_allclose(load("Normalizer", norm=norm)(rows * np.float32(1e30)), expected, rtol=1e-6)
 
 
-def test_features_are_binarized_selected_joined_and_imputed():
+def test_onnx_feature_preprocessing_operators_give_expected_values():
     assert load("Binarizer", threshold=1.0)(np.float32([[1, 2, -0.5]])).tolist() == [[0, 1, 0]]
     picked = mg.onnx.load(
         model([helper.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain=ML)],
@@ -110,7 +110,7 @@ def test_linear_models():
         ("LOGISTIC", [[0.5622, 0.4378], [0.4675, 0.5325], [0.3894, 0.6106]]),
     ],
 )
-def test_linear_classifier_with_one_score_for_two_classes(transform, expected):
+def test_linear_classifier_expands_one_score_to_two_classes(transform, expected):
     given = {"coefficients": [0.2, 0.1], "intercepts": [0.05], "classlabels_ints": [3, 5]}
     loaded = load("LinearClassifier", 2, 1, post_transform=transform, **given)
     labels, scores = loaded(np.float32([[-2, 1], [0.3, 0.2], [1, 2]]))
@@ -225,7 +225,7 @@ def test_tree_ensembles_match_traversal(trees, depth, targets, modes):
         ([1], [0.1, 0.2, 0.9], [0.1, 0.4], "SOFTMAX", [0, 0, 0], [[0.4013, 0.5987]] * 3),
     ],
 )  # fmt: skip
-def test_tree_classifier_with_two_classes(given, weights, base, transform, labels, scores):
+def test_tree_classifier_with_two_classes_gives_expected_scores(given, weights, base, transform, labels, scores):
     """One tree with leaves 1, 3, and 4, whose weights go to either class, or to both (0.3 to the second)."""
     entries = [
         (leaf, c, w if c == given[0] else 0.3) for leaf, w in zip((1, 3, 4), weights, strict=True) for c in given
@@ -251,7 +251,7 @@ def test_tree_classifier_with_two_classes(given, weights, base, transform, label
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_tree_ensemble_with_separate_leaves(dtype):
+def test_tree_ensemble_with_separate_leaves_matches_traversal(dtype):
     """Version 5 with two trees; the root of the second one tests set membership."""
 
     def tensor(values, kind: str = dtype):
@@ -375,7 +375,7 @@ def classifier() -> onnx.ModelProto:
     return model(nodes, [value("x", FLOAT, ("n", 2))], [value("output_label", TensorProto.STRING, ("n",)), tables], 1)
 
 
-def test_string_labels_become_indices_into_classes():
+def test_string_labels_are_returned_as_class_indices():
     loaded = mg.onnx.load(classifier())
     x = np.float32([[2, 0], [0, 2], [-1, -1]])
     label, probabilities = loaded(x)

@@ -105,7 +105,7 @@ def test_fused_matmuls():
         ("HardSigmoid", [0.2, 0.5], lambda x: np.clip(0.2 * x + 0.5, 0, 1)),
     ],
 )
-def test_convolutions_with_fused_sum_and_activation(activation, given, function):
+def test_fused_sum_and_activation_of_convolution_match_numpy(activation, given, function):
     x, w, b, z = numbers(1, 2, 4, 5), numbers(3, 2, 3, 3), numbers(3), numbers(1, 3, 4, 5)
     plain = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1] * 4)
     inputs = [value(k, FLOAT, a.shape) for k, a in (("x", x), ("w", w), ("b", b))]
@@ -131,7 +131,7 @@ def normalized(x, gamma, beta=0.0, epsilon=1e-12):
     return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * gamma + beta
 
 
-def test_normalizations_of_residual_sums():
+def test_skip_normalizations_match_numpy():
     x, skip, gamma, beta, bias = numbers(2, 3, 8), numbers(2, 3, 8), numbers(8), numbers(8), numbers(8)
     given = {"g": gamma, "b": beta, "bias": bias}
     y, total = run("SkipLayerNormalization", {"x": x, "s": skip}, given, outputs=("y", "", "", "t"), epsilon=1e-5)
@@ -144,7 +144,7 @@ def test_normalizations_of_residual_sums():
     close(y, x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * gamma)
 
 
-def test_embedding_layer_normalization():
+def test_embedding_layer_normalization_matches_numpy():
     words, places, kinds, gamma, beta = numbers(6, 8), numbers(4, 8), numbers(2, 8), numbers(8), numbers(8)
     ids, segments, mask = (
         np.int32([[1, 2, 0], [3, 4, 5]]),
@@ -200,7 +200,7 @@ def test_attention(mask, causal):
     close(mg.onnx.load(proto).run(feeds)["y"].numpy(), attended(q, k, v, added), 1e-4)
 
 
-def test_attention_with_past_keys_and_values():
+def test_attention_with_past_keys_and_values_matches_numpy():
     x, w, b, past = numbers(2, 1, 8), numbers(8, 24), numbers(24), numbers(2, 2, 2, 3, 4)
     names, outputs = ["x", "w", "b", "", "past"], ("y", "present")
     given = {"w": w, "b": b}
@@ -211,7 +211,7 @@ def test_attention_with_past_keys_and_values():
     close(y, attended(q, k, v), 1e-4)
 
 
-def test_multi_head_attention_with_separate_operands():
+def test_multi_head_attention_with_separate_operands_matches_numpy():
     q, k, v, b = numbers(2, 3, 8), numbers(2, 5, 8), numbers(2, 5, 8), numbers(24)
     sums = [heads(t + part) for t, part in zip((q, k, v), np.split(b, 3), strict=True)]
     close(run("MultiHeadAttention", {"q": q, "k": k, "v": v}, {"b": b}, num_heads=2), attended(*sums), 1e-4)
@@ -225,7 +225,7 @@ def test_multi_head_attention_with_separate_operands():
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])
-def test_rotary_embedding_is_a_complex_rotation(interleaved):
+def test_microsoft_rotary_embedding_rotates_complex_pairs(interleaved):
     x, angles = numbers(2, 3, 8), np.float32(np.random.default_rng(1).uniform(0, 6, (9, 2)))
     positions = np.int64([[0, 1, 2], [4, 2, 3]])
     tables = {"c": np.cos(angles), "s": np.sin(angles)}
@@ -255,7 +255,7 @@ def within_one(got, expected, dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_quantized_add_and_multiply(dtype):
+def test_quantized_add_and_multiply_match_numpy(dtype):
     a, b = bytes_of(dtype, 2, 3, 4), bytes_of(dtype, 3, 4)
     numbers_of = {"sa": np.float32(0.1), "za": 3, "sb": np.float32(0.2), "zb": 5, "sc": np.float32(0.3), "zc": 7}
     constants = {k: v if k[0] == "s" else np.array(v, dtype) for k, v in numbers_of.items()}
@@ -275,7 +275,7 @@ def test_quantized_add_and_multiply(dtype):
     assert got.shape == (1, 1, 1, 2)
 
 
-def test_quantized_average_pooling():
+def test_quantized_average_pooling_matches_numpy():
     a = bytes_of("uint8", 1, 2, 5, 5)
     # At this scale, a mean of nine values is halfway between two integers only by coincidence.
     given = {"sa": np.float32(0.03), "za": np.uint8(3), "sc": np.float32(0.0217), "zc": np.uint8(7)}
@@ -353,7 +353,7 @@ def test_lstm_with_8_bit_weights_matches_numpy(direction, dtype, zero, per_colum
         close(got[k], np.stack([part[k] for part in parts]))
 
 
-def test_8_bit_lstm_with_sequence_lengths():
+def test_8_bit_lstm_with_sequence_lengths_matches_numpy():
     """Each row has its own number of steps, but the quantization range covers all rows."""
     inputs, hidden = 3, 5
     x, bias = numbers(4, 2, inputs), numbers(2, 8 * hidden)

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 
 
 # --- properties of a model ------------------------------------------------------------------------------------------
-def test_names_and_dynamic_dimensions_are_kept(tmp_path):
+def test_onnx_names_and_dynamic_dimensions_are_kept(tmp_path):
     path = tmp_path / "linear.onnx"
     onnx.save(linear(), path)
     loaded = mg.onnx.load(path)
@@ -32,7 +32,7 @@ def test_names_and_dynamic_dimensions_are_kept(tmp_path):
     np.testing.assert_array_equal(loaded(x=np.eye(3, dtype=np.float32)).numpy()[0], [1.5, 1.5])
 
 
-def test_unknown_input_and_output_names_raise():
+def test_unknown_onnx_input_and_output_names_raise():
     loaded = mg.onnx.load(linear())
     with pytest.raises(mg.GraphError, match="no input 'z': its inputs are 'x'"):
         loaded.run({"z": np.zeros((1, 3), np.float32)})
@@ -60,14 +60,14 @@ def test_imported_initializers_are_trained():
     ("trainable", "names"),
     [(True, {"w", "b"}), (False, set()), (["w"], {"w"}), (lambda name: name == "b", {"b"})],
 )
-def test_trainable_selects_the_parameters(trainable, names):
+def test_onnx_trainable_argument_selects_the_parameters(trainable, names):
     loaded = mg.onnx.load(linear(), trainable=trainable)
     assert set(loaded.parameters) == names
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(loaded(x), mg.onnx.load(linear())(x))
 
 
-def test_imported_operations_are_located_at_their_node():
+def test_imported_operations_report_their_onnx_node():
     loaded = mg.onnx.load(linear())
     assert loaded.outputs["y"].operation.location == "Add 'the_add'"
     after = loaded.outputs["y"] * 2
@@ -89,7 +89,7 @@ def unsqueeze() -> onnx.ModelProto:
     return model([node("Unsqueeze", ["x", "axes"], ["y"])], inputs, [value("y", FLOAT, None)])
 
 
-def test_target_shapes_can_be_fed():
+def test_shape_input_of_reshape_can_be_fed():
     loaded = mg.onnx.load(reshape())
     x = np.arange(6, dtype=np.float32)
     for shape in ((2, 3), (3, 2), (-1, 6)):
@@ -98,7 +98,7 @@ def test_target_shapes_can_be_fed():
     assert loaded.outputs["y"].shape == (-1, -1)
 
 
-def test_inputs_that_define_ranks_defer_the_import():
+def test_input_that_determines_a_rank_defers_the_import():
     loaded = mg.onnx.load(unsqueeze())
     x = np.arange(6, dtype=np.float32)
     for axes in ([0], [1], [0, -1]):
@@ -116,7 +116,7 @@ def test_inputs_that_define_ranks_defer_the_import():
     assert repr(loaded) == "<Model (x, axes) -> (y), built on first run>"
 
 
-def test_values_given_to_load_replace_inputs():
+def test_values_passed_to_load_replace_inputs():
     loaded = mg.onnx.load(reshape(), values={"shape": np.int64([2, -1])})
     assert list(loaded.inputs) == ["x"] and loaded.outputs["y"].shape == (2, -1)
     assert mg.onnx.load(unsqueeze(), values={"axes": [0]}).outputs["y"].shape == (1, -1)
@@ -152,7 +152,7 @@ def scaled_function(body=None):
     )
 
 
-def test_model_functions_are_expanded():
+def test_onnx_model_functions_are_expanded():
     calls = [
         helper.make_node("Scaled", ["x"], ["y"], domain="own", factor=3.0),
         helper.make_node("Scaled", ["y"], ["z"], domain="own", factor=0.5),
@@ -163,7 +163,7 @@ def test_model_functions_are_expanded():
     assert loaded(np.float32([1, 2])).tolist() == [1.5, 3.0]
 
 
-def test_recursive_model_functions_raise():
+def test_recursive_onnx_model_functions_raise():
     body = [helper.make_node("Scaled", ["a"], ["b"], domain="own")]
     calls = [helper.make_node("Scaled", ["x"], ["y"], domain="own")]
     endless = model(calls, [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))], functions=[scaled_function(body)])
@@ -176,7 +176,7 @@ def branch(op: str):
     return helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [value(op, FLOAT, (2,))])
 
 
-def test_if_runs_one_branch_and_is_differentiable():
+def test_onnx_if_runs_one_branch_and_is_differentiable():
     nodes = [node("If", ["p"], ["y"], then_branch=branch("Exp"), else_branch=branch("Neg"))]
     loaded = mg.onnx.load(model(nodes, [value("p", BOOL), value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))]))
     x = np.float32([0, 1])
@@ -194,14 +194,14 @@ def doubling(more_nodes=(), more_outputs=()):
     return helper.make_graph(nodes, "body", inputs, [value("go", BOOL), value("w"), *more_outputs])
 
 
-def test_loop_ends_when_its_condition_fails():
+def test_onnx_loop_ends_when_its_condition_is_false():
     nodes = [node("Loop", ["", "", "start"], ["y"], body=doubling())]
     loaded = mg.onnx.load(model(nodes, [value("start"), value("limit")], [value("y")]))
     assert loaded(np.float32(1), np.float32(20)).item() == 32
     assert loaded(np.float32(3), np.float32(1)).item() == 6
 
 
-def test_loop_stacks_the_values_of_each_iteration():
+def test_onnx_loop_stacks_values_of_each_iteration():
     body = doubling([helper.make_node("Identity", ["w"], ["kept"])], [value("kept")])
     nodes = [node("Loop", ["count", "", "start"], ["y", "all"], body=body)]
     loaded = mg.onnx.load(
@@ -213,7 +213,7 @@ def test_loop_stacks_the_values_of_each_iteration():
     assert y.item() == 32 and all_of_them.tolist() == [2, 4, 8, 16, 32]
 
 
-def test_loop_of_constant_count_is_differentiable():
+def test_onnx_loop_with_constant_count_is_differentiable():
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Mul", ["v", "x"], ["w"])],
         "body",
@@ -384,7 +384,7 @@ def with_external_data(directory, **entries) -> os.PathLike:
     return path
 
 
-def test_external_data_is_read(tmp_path):
+def test_external_onnx_data_is_loaded(tmp_path):
     x = np.eye(3, dtype=np.float32)
     np.testing.assert_array_equal(mg.onnx.load(with_external_data(tmp_path))(x), mg.onnx.load(linear())(x))
 
@@ -412,7 +412,7 @@ def test_invalid_external_data_raises(tmp_path, entries, message):
         mg.onnx.load(with_external_data(directory, **entries))
 
 
-def test_external_data_outside_the_model_directory_raises(tmp_path):
+def test_external_data_path_outside_model_directory_raises(tmp_path):
     directory = tmp_path / "inside"
     directory.mkdir()
     path = with_external_data(directory, location="link.bin")
@@ -444,7 +444,7 @@ def test_add_before_opset_7_broadcasts_along_its_axis_attribute():
     np.testing.assert_array_equal(loaded(x), x + b[:, None])
 
 
-def test_known_operators_are_listed():
+def test_known_onnx_operators_include_common_operators():
     known = {name for _, name, _ in mg.onnx.known_operators()}
     assert {"Conv", "MatMul", "Loop", "LSTM"} <= known and len(known) > 150
 
@@ -462,7 +462,7 @@ def doubled_functions(depth: int) -> onnx.ModelProto:
     return model(calls, [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))], functions=functions)
 
 
-def test_functions_expanding_exponentially_raise(monkeypatch):
+def test_onnx_functions_expanding_exponentially_raise(monkeypatch):
     monkeypatch.setattr("mpsgraph.onnx.importer.MOST_NODES", 1000)
     with pytest.raises(mg.GraphError, match="must expand to at most 1000 nodes"):
         mg.onnx.load(doubled_functions(40))
@@ -490,7 +490,7 @@ EDGES = {"low": np.float32(0), "high": np.float32(4)}
         ("MaxPool", (1, 1, 2, 2), {}, {"kernel_shape": [2**40, 2**40]}),
     ],
 )
-def test_small_files_requesting_huge_results_raise(op, shape, constants, attributes):
+def test_small_onnx_files_requesting_huge_results_raise(op, shape, constants, attributes):
     """The error is raised before the memory is allocated."""
     inputs = [] if shape is None else ["x"]
     nodes = [node(op, [*inputs, *(name.strip() for name in constants)], ["y"], **attributes)]

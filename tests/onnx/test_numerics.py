@@ -49,19 +49,19 @@ def test_integer_matmuls_are_exact():
         computed("Gemm", np.int32([[2]]), np.int32([[3]]), alpha=0.5)
 
 
-def test_integer_einsum_over_diagonals():
+def test_integer_einsum_over_diagonals_matches_numpy():
     a = np.arange(12, dtype=np.int32).reshape(2, 2, 3)
     b = np.arange(6, dtype=np.int32).reshape(2, 3)
     np.testing.assert_array_equal(computed("Einsum", a, b, equation="iij,ij->i"), np.einsum("iij,ij->i", a, b))
 
 
-def test_batched_and_vector_integer_matmuls(rng):
+def test_batched_and_vector_integer_matmuls_match_numpy(rng):
     a, b = any_of(rng, np.int64, 2, 3, 30, 40), any_of(rng, np.int64, 3, 40, 20)
     np.testing.assert_array_equal(computed("MatMul", a, b), a @ b)
     np.testing.assert_array_equal(computed("MatMul", a, b[0, :, 0]), a @ b[0, :, 0])
 
 
-def test_integer_matmul_of_dynamic_size():
+def test_integer_matmul_of_dynamic_size_matches_numpy():
     a, b = any_of(np.random.default_rng(1), np.int64, 5, 40), any_of(np.random.default_rng(2), np.int64, 40, 6)
     model, feeds = one_node("MatMul", [a, b])
     for info in model.graph.input:
@@ -140,7 +140,7 @@ def test_integer_means_are_exact():
     assert computed("ReduceMean", np.int32([-3, 0]), opset=18).tolist() == [-1]  # Integer means round toward zero.
 
 
-def test_pad_value_of_64_bits_is_exact():
+def test_64_bit_pad_value_is_exact():
     x, far = np.int64([[1, 2]]), np.int64(2**53 + 1)
     expected = [[far, far, far], [1, 2, far]]
     assert computed("Pad", x, np.int64([1, 0, 0, 1]), far, known=[1, 2]).tolist() == expected
@@ -151,7 +151,7 @@ def test_unique_rows_treat_zeros_of_both_signs_as_equal():
     assert computed("Unique", rows, axis=0).tolist() == [[0, 1], [0, 2]]
 
 
-def test_range_and_one_hot_with_large_integers():
+def test_range_and_one_hot_of_large_integers_are_exact():
     first = 2**62
     numbers = [np.int64(first), np.int64(first + 3), np.int64(1)]
     for known in ([], [0, 1, 2]):
@@ -165,7 +165,7 @@ def test_range_and_one_hot_with_large_integers():
 # --- empty axes and slice bounds --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
 @pytest.mark.parametrize("given", [True, False])
-def test_reductions_over_no_axes_apply_only_the_element_function(dtype, given):
+def test_reduction_over_no_axes_applies_only_elementwise_function(dtype, given):
     """Nothing is summed, but the function of each element still applies, as in ONNX Runtime 1.32."""
     x, positive = np.array([-2, 3], dtype), np.array([1, 20], dtype)
     axes = [np.int64([])] if given else []
@@ -202,7 +202,7 @@ SLICES = {  # (start, end, step): the elements of 0..4 that remain, from ONNX Ru
 @pytest.mark.parametrize("known", [(1, 2, 3, 4), (3,), (2, 3, 4), (1, 2, 3)])
 @pytest.mark.parametrize("stated", [True, False])
 @pytest.mark.parametrize("limits", SLICES)
-def test_slices_with_bounds_outside_the_axis(limits, stated, known):
+def test_slices_with_out_of_range_bounds_match_numpy(limits, stated, known):
     start, end, step = limits
     operands = [np.arange(5, dtype=np.float32), *(np.int64([v]) for v in (start, end, 0, step))]
     model, feeds = one_node("Slice", operands, known=known)

@@ -99,7 +99,7 @@ def test_operator_table_agrees_with_the_installed_onnx_package():
             assert (default is REQUIRED) == (not schema.attributes[name].default_value.name), (schema.name, name)
 
 
-def test_functions_of_the_standard_are_built_from_graph_operations():
+def test_standard_onnx_functions_expand_to_graph_operations():
     """The function bodies in the installed onnx package are not used."""
     known = {(domain, name): upto for domain, name, upto in KNOWN}
     schemas = defs.get_all_schemas()
@@ -141,7 +141,7 @@ def test_newest_version_of_every_operator_is_supported(name):
 
 
 # --- changes in the newest versions -----------------------------------------------------------------------------------
-def test_space_to_depth_in_both_channel_orders():
+def test_space_to_depth_in_both_channel_orders_matches_numpy():
     x = np.arange(16, dtype=np.float32).reshape(1, 2, 2, 4)
     blocks = x.reshape(1, 2, 1, 2, 2, 2)  # The axes are batch, channel, row, row in block, column, and column in block.
     for mode, order in (("DCR", (0, 3, 5, 1, 2, 4)), ("CRD", (0, 1, 3, 5, 2, 4))):
@@ -153,7 +153,7 @@ def test_space_to_depth_in_both_channel_orders():
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8])
-def test_bit_shifts_by_any_count(dtype):
+def test_bit_shifts_by_any_count_match_numpy(dtype):
     bits = 8 * np.dtype(dtype).itemsize
     x = np.array([1, 5, 100, 127] if dtype == np.uint8 else [1, -5, 100, -128], dtype)
     counts = [0, 1, bits - 1, bits, bits + 1] if dtype == np.uint8 else [-1, 0, 1, bits - 1, bits, bits + 1]
@@ -232,7 +232,7 @@ def test_attention_applies_softcap_before_the_mask():
     np.testing.assert_allclose(result, attended(10 * q, k, v, True, bias, 1.5), atol=1e-5)
 
 
-def test_attention_with_external_cache_and_valid_lengths():
+def test_attention_with_external_cache_and_lengths_matches_numpy():
     """The queries are aligned with the last of the valid keys."""
     q, k, v = operands(np.random.default_rng(4), heads=4)
     lengths = np.int64([5, 2])
@@ -244,7 +244,7 @@ def test_attention_with_external_cache_and_valid_lengths():
 
 
 @pytest.mark.parametrize(("left", "right", "causal"), [(1, -1, 0), (-1, 1, 0), (1, 1, 0), (2, 3, 1), (0, 0, 1)])
-def test_attention_within_a_window(left, right, causal):
+def test_attention_within_a_window_matches_numpy(left, right, causal):
     q, k, v = operands(np.random.default_rng(5))
     i, j = np.arange(3)[:, None], np.arange(5)
     seen = (left < 0 or j >= i - left) & (right < 0 or j <= i + right) & (not causal or j <= i)
