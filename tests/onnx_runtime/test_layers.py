@@ -57,7 +57,7 @@ def test_exported_layers_match_in_onnx_runtime(make, shapes, sizes, dtype, opset
         np.testing.assert_allclose(found["output"], wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_exported_cache_carries_state_between_runs():
+def test_exported_cache_keeps_state_between_onnx_runtime_runs():
     graph, inputs, outputs = exports.MODELS["cache-encoder"].build()
     running = session(mg.onnx.export(graph, inputs=inputs, outputs=outputs))
     caches = [overridden.name for overridden in running.get_overridable_initializers()]
