@@ -104,12 +104,12 @@ SIZES = [
 @pytest.mark.both_devices
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "x".join(map(str, sizes)))
-def test_attention_of_various_sizes(rng, sizes, causal):
+def test_attention_of_various_sizes_matches_reference(rng, sizes, causal):
     check(rng, *sizes, causal=causal)
 
 
 @pytest.mark.both_devices
-def test_negative_zero_and_positive_scales(rng):
+def test_attention_supports_negative_zero_and_positive_scales(rng):
     for scale in (-0.4, 0.0, 2.0):
         check(rng, 130, 140, scale=scale, tolerance=1e-5)
 
@@ -120,7 +120,7 @@ MASKS = [(130, 150), (150,), (130, 1), (1,), (), (2, 1, 1, 150), (2, 3, 130, 150
 @pytest.mark.both_devices
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("shape", MASKS, ids=str)
-def test_masks_of_every_broadcast_shape(rng, shape, causal):
+def test_attention_masks_of_every_broadcast_shape_match_reference(rng, shape, causal):
     check(rng, 130, 150, mask=rng.normal(size=shape), causal=causal)
     if shape and shape[-1] == 150:
         mask = np.where(rng.random(shape) < 0.5, 0.0, -np.inf)
@@ -136,18 +136,18 @@ def test_heads_share_keys(rng, key_heads):
 
 
 @pytest.mark.both_devices
-def test_groups_of_heads_share_keys(rng):
+def test_grouped_attention_heads_share_keys_and_values(rng):
     check(rng, 130, 140, heads=(2, 3, 2), key_heads=(2, 3, 1), causal=True)
 
 
 @pytest.mark.both_devices
-def test_single_head_is_split_between_threads(rng):
+def test_single_attention_head_is_split_between_threads(rng):
     check(rng, 700, 900, heads=(), causal=True)
     check(rng, 300, 1100, heads=(1,), features=20)
 
 
 @pytest.mark.both_devices
-def test_fully_masked_queries_give_zeros_and_zero_gradients(rng):
+def test_fully_masked_queries_give_zero_results_and_gradients(rng):
     mask = np.where(np.tri(140, 150, dtype=bool), 0.0, -np.inf)
     mask[[0, 5, 139]] = -np.inf
     given, incoming = operands(rng, 140, 150)
@@ -161,7 +161,7 @@ def test_fully_masked_queries_give_zeros_and_zero_gradients(rng):
 
 
 @pytest.mark.both_devices
-def test_large_scores_do_not_overflow(rng):
+def test_large_attention_scores_do_not_overflow(rng):
     given, incoming = operands(rng, 130, 140, features=4)
     for size in (1e4, -1e4):
         integers = [np.round(given[0]) * 100, np.round(given[1]) * 100, given[2]]  # products are exact
@@ -187,7 +187,7 @@ def test_non_finite_inputs_affect_only_dependent_results(rng):
 
 
 @pytest.mark.both_devices
-def test_empty_sequences_and_features(rng):
+def test_attention_accepts_empty_sequences_and_features(rng):
     for sizes in ((0, 200), (200, 0), (200, 200, 0), (200, 200, 16, 0)):
         given, incoming = operands(rng, *sizes)
         found, _ = ours(given, incoming)
@@ -212,7 +212,7 @@ HALVES = [(150, 300, 64, 48), (131, 127, 16, 34), (97, 513, 130, 30), (301, 333,
 @pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
 @pytest.mark.parametrize("sizes", HALVES, ids=lambda sizes: "x".join(map(str, sizes)))
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_results_are_rounded_once(rng, dtype, sizes, masked):
+def test_half_precision_attention_results_are_rounded_once(rng, dtype, sizes, masked):
     """Only results are rounded, and weights and score gradients that are multiplied in bfloat16."""
     queries, keys = sizes[:2]
     given, incoming = operands(rng, *sizes)
@@ -233,7 +233,7 @@ def test_half_precision_results_are_rounded_once(rng, dtype, sizes, masked):
 
 @pytest.mark.both_devices
 @pytest.mark.parametrize("sizes", [(10, 12), (130, 139), (257, 300)], ids=str)
-def test_dropout_uses_weights_of_random_state(rng, sizes):
+def test_attention_dropout_uses_the_given_random_state(rng, sizes):
     given, incoming = operands(rng, *sizes)
     rate = 0.3
     g = mg.Graph()
@@ -250,7 +250,7 @@ def test_dropout_uses_weights_of_random_state(rng, sizes):
 
 
 @pytest.mark.both_devices
-def test_dropout_changes_between_runs(rng):
+def test_attention_dropout_changes_between_runs(rng):
     given, _ = operands(rng, 130, 140, heads=())
     g = mg.Graph(seed=1)
     p = [g.placeholder(x.shape) for x in given]
@@ -265,7 +265,7 @@ def test_dropout_changes_between_runs(rng):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_tiles_match_decomposed_attention(rng, causal):
+def test_tiled_attention_matches_decomposed_attention(rng, causal):
     given, incoming = operands(rng, 200, 300, 40, 24)
     mask = rng.normal(size=(200, 300))
     found, _ = ours(given, incoming, mask, causal=causal)
@@ -275,7 +275,7 @@ def test_tiles_match_decomposed_attention(rng, causal):
 
 
 @pytest.mark.skipif(not EXACT, reason="finite differences of second derivatives require float64")
-def test_second_derivatives_match_finite_differences(rng):
+def test_attention_second_derivatives_match_finite_differences(rng):
     """The second derivative uses the decomposed operations, in float64, where central differences are accurate."""
     q, k, v = rng.normal(size=(3, 4, 2))
     g = mg.Graph()
@@ -298,7 +298,7 @@ def test_second_derivatives_match_finite_differences(rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_memory_grows_linearly_with_sequence_length(dtype):
+def test_attention_memory_grows_linearly_with_sequence_length(dtype):
     sizes = []
     for length in (1024, 2048, 4096):
         g = mg.Graph()
@@ -325,7 +325,7 @@ def test_invalid_attention_arguments_raise(rng):
 
 
 @pytest.mark.both_devices
-def test_gradient_round_trips_through_package(rng, tmp_path):
+def test_attention_gradient_round_trips_through_package(rng, tmp_path):
     """The text format must preserve the extra results that the gradient uses."""
     given, _ = operands(rng, 130, 140)
     g = mg.Graph()

@@ -89,7 +89,7 @@ def test_gradient_of_real_tensor_is_real():
     np.testing.assert_allclose(g.run({x: np.array([0.5, -1.0])}, d).numpy(), np.exp([0.5, -1.0]))
 
 
-def test_gradient_of_absolute_value_is_zero_at_zero():
+def test_gradient_of_complex_absolute_value_is_zero_at_zero():
     g = mg.Graph()
     z = g.placeholder((2,), mg.complex64)
     d = g.gradients(g.absolute(z), [z])[z]
@@ -97,7 +97,7 @@ def test_gradient_of_absolute_value_is_zero_at_zero():
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
-def test_complex_constants_and_scalars():
+def test_complex_constants_and_scalars_give_complex_dtypes():
     g = mg.Graph()
     assert g.constant(1j).dtype == g.constant([1, 2j]).dtype == mg.complex64
     assert g.constant(np.array([1j])).dtype == mg.complex128
@@ -109,7 +109,7 @@ def test_complex_constants_and_scalars():
     assert found == [4 + 4j, 2 + 1j, 4j, 1 + 1j, -2 - 2j]
 
 
-def test_complex_arrays_and_lists():
+def test_complex_arrays_convert_to_numpy_and_python_values():
     result = mg.asarray(np.array(1 - 2j))
     assert complex(result) == result.item() == 1 - 2j
     with pytest.raises(TypeError):
@@ -118,7 +118,7 @@ def test_complex_arrays_and_lists():
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_complex_text_round_trips_bitwise(dtype: str):
+def test_complex_constants_round_trip_through_text_bitwise(dtype: str):
     g = mg.Graph()
     numbers = np.array([1 + 2j, -0.0 + 1e-30j, complex(np.inf, np.nan)], dtype)
     x = g.placeholder((3,), dtype, name="x")
@@ -154,7 +154,7 @@ def test_real_simplifications_do_not_apply_to_complex_numbers():
             np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-5)
 
 
-def test_errors_of_real_only_operations_give_alternatives():
+def test_errors_of_real_only_operations_suggest_alternatives():
     g = mg.Graph()
     z = g.placeholder((2, 2), mg.complex64)
     for refused in (

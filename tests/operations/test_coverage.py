@@ -32,19 +32,19 @@ def cases_of(operation: str) -> list[Case]:
     return [c for c in cases.ALL if c.operation == operation]
 
 
-def test_operation_definitions_are_listed():
+def test_public_operations_include_common_kinds():
     assert len(PUBLIC) > 130 and {"convolution2d", "if", "random", "adam"} <= set(PUBLIC)
 
 
 @pytest.mark.parametrize("name", sorted(set(PUBLIC) - set(OF_THEIR_OWN)))
-def test_every_operation_has_cases_in_file_of_its_family(name: str):
+def test_every_operation_has_cases_in_the_file_of_its_family(name: str):
     own = cases_of(name)
     assert own, f"add a case of {name} to tests/cases/{PUBLIC[name]['family']}.py"
     assert all(c in cases.BY_FAMILY[PUBLIC[name]["family"]] for c in own)
     assert any(name in kinds_of(c) for c in own), "at least one case must build the operation"
 
 
-def test_cases_are_unique_and_cover_public_operations():
+def test_case_ids_are_unique_and_cover_all_public_operations():
     assert {c.operation for c in cases.ALL} == set(PUBLIC) - set(OF_THEIR_OWN)
     assert all((Path(__file__).parents[1] / file).exists() for file in OF_THEIR_OWN.values())
     ids = [c.id for c in cases.ALL]

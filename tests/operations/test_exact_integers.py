@@ -18,7 +18,7 @@ EXACT = [("int64", ODD), ("int64", -ODD), ("int64", 2**63 - 1), ("int64", -(2**6
 
 
 @pytest.mark.parametrize(("dtype", "value"), EXACT)
-def test_64_bit_attributes_are_exact(dtype: str, value: int):
+def test_64_bit_integer_attributes_are_exact(dtype: str, value: int):
     """Attributes must also be exact after a round trip through text."""
     g = mg.Graph()
     x = g.placeholder((2,), dtype, name="x")
@@ -88,7 +88,7 @@ def test_uint64_unary_operations_and_clamp_are_unsigned():
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
-def test_divisions_at_dtype_limits(dtype: str):
+def test_integer_divisions_at_dtype_limits_match_numpy(dtype: str):
     """The minimum divided by -1 wraps around, and a remainder has the documented sign."""
     limits = np.iinfo(dtype)
     a = np.array([limits.min, -3, 3, limits.max, limits.min], dtype)

@@ -105,7 +105,7 @@ NAN = list(float_cases("float32", "bfloat16"))
 
 
 @pytest.mark.parametrize(("case", "dtype"), NAN, ids=[f"{c.id}-{d}" for c, d in NAN])
-def test_optimized_programs_neither_lose_nor_create_nan(case: Case, dtype: str):
+def test_optimized_programs_have_nan_exactly_where_reference_does(case: Case, dtype: str):
     """Kernels that multiply by the zeros of the padding may create a NaN."""
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     fast, plain = runner(built, arrays, OPTIMISED), runner(built, arrays, PLAIN)
@@ -280,7 +280,7 @@ def test_relu_of_nan_matmul_is_nan(rows: int, options: mg.CompilationDescriptor)
 @pytest.mark.both_devices
 @pytest.mark.parametrize("dtype", [d for d in ("float32", "float16", "bfloat16", "float64") if device.has(d)])
 @pytest.mark.parametrize("count", [2, 16, 67])
-def test_remainder_by_infinity(dtype: str, count: int):
+def test_remainder_by_infinity_does_not_depend_on_neighbors(dtype: str, count: int):
     """The result is the dividend, or infinity with the sign of the divisor, regardless of neighboring elements."""
     g = mg.Graph()
     x, y = g.placeholder((count,), dtype), g.placeholder((count,), dtype)

@@ -33,7 +33,7 @@ LENGTHS = [*range(1, 70), 97, 105, 121, 127, 128, 209, 243, 250, 251, 256, 257, 
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_transforms_of_every_length_match_numpy(n: int):
+def test_fourier_transforms_of_every_length_match_numpy(n: int):
     z, x = complex_numbers(3, n), RNG.standard_normal((3, n))
     half = np.fft.rfft(x)
     odd = {"round_to_odd_hermitean": n % 2 == 1}
@@ -51,7 +51,7 @@ def test_transforms_of_every_length_match_numpy(n: int):
 @pytest.mark.parametrize("shape", [(67, 24), (64, 128), (33, 250), (3, 70, 40), (2, 100, 33), (5, 6, 7, 8), (4, 3000),
                                    (3, 2401), (2, 2048)])  # fmt: skip
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_transforms_of_many_signals_match_numpy(shape: tuple[int, ...], dtype: str):
+def test_fourier_transforms_of_many_signals_match_numpy(shape: tuple[int, ...], dtype: str):
     z = complex_numbers(*shape).astype(dtype)
     x = np.ascontiguousarray(z.real)
     tolerance = 2e-6 if dtype == "complex64" else 1e-13
@@ -68,7 +68,7 @@ def test_transforms_of_many_signals_match_numpy(shape: tuple[int, ...], dtype: s
     assert_close(back, x, tolerance * 4)
 
 
-def test_single_precision_error_is_small():
+def test_single_precision_fourier_error_is_small():
     """For a million points: the error grows with the logarithm of the length."""
     z = complex_numbers(1 << 20).astype(np.complex64)
     found, wanted = run(z, lambda g, t: g.fast_fourier_transform(t, 0)), np.fft.fft(z.astype(np.complex128))
@@ -76,7 +76,7 @@ def test_single_precision_error_is_small():
     assert error < 1e-6
 
 
-def test_round_trip_over_four_axes():
+def test_fourier_transform_over_four_axes_round_trips():
     z = complex_numbers(3, 4, 5, 6)
     axes = (0, 1, 2, 3)
 
@@ -88,7 +88,7 @@ def test_round_trip_over_four_axes():
     assert_close(run(z, both, REFERENCE), z)
 
 
-def test_results_are_bitwise_reproducible():
+def test_fourier_results_are_bitwise_reproducible():
     z = complex_numbers(300, 60).astype(np.complex64)
     g = mg.Graph()
     t = g.placeholder(z.shape, z.dtype)
@@ -97,7 +97,7 @@ def test_results_are_bitwise_reproducible():
     assert all(g.run({t: z}, y).numpy().tobytes() == first for _ in range(5))
 
 
-def test_filter_is_learned_in_frequency_domain():
+def test_training_learns_a_filter_in_frequency_domain():
     """Gradient descent on the spectrum of a filter, through real_to_hermitean and back, must find the original
     filter.
     """
@@ -117,7 +117,7 @@ def test_filter_is_learned_in_frequency_domain():
     np.testing.assert_allclose(np.fft.irfft(g.variable_value(spectrum), n), wanted, atol=1e-3)
 
 
-def test_invalid_transform_arguments_raise():
+def test_invalid_fourier_arguments_raise():
     g = mg.Graph()
     z, x = g.placeholder((2, 3, 4, 5, 6), mg.complex64), g.placeholder((2, 0))
     for axes in ((), (0, 1, 2, 3, 4), (0, 0), (1, -4), 5, -6):

@@ -137,7 +137,7 @@ def test_tied_pooling_window_passes_gradient_to_first_maximum():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_gradient_of_cast_is_cast_back(dtype: str):
+def test_gradient_of_cast_is_cast_to_source_dtype(dtype: str):
     x = np.array([1.0, 2.0])
     (d,) = gradient_of(lambda g, x: g.cast(g.cast(x, dtype) * 3, "float64"), x)
     assert d.dtype == np.float64
@@ -247,7 +247,7 @@ def test_variable_gradient_includes_reads_after_assign():
     np.testing.assert_allclose(g.run({}, d).numpy(), [12.0])  # after + before
 
 
-def test_start_is_the_incoming_gradient():
+def test_gradient_start_is_the_incoming_gradient():
     x = np.array([1.0, 2.0, 3.0])
     (d,) = gradient_of(lambda g, x: g.square(x), x, start=np.array([1.0, 10.0, 100.0]))
     np.testing.assert_allclose(d, [2, 40, 600])

@@ -208,7 +208,7 @@ ALONG = {
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", ALONG)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from numpy, where the exact result has no gradient
-def test_axis_operations_round_once(name: str, dtype: str):
+def test_half_precision_axis_operations_round_once(name: str, dtype: str):
     build, forward, backward, scales = ALONG[name]
     for n in SIZES:
         for what, numbers in magnitudes(dtype, n).items():
@@ -258,7 +258,7 @@ NORMALIZATIONS = {
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", NORMALIZATIONS)
-def test_image_normalizations_round_once(name: str, dtype: str):
+def test_half_precision_image_normalizations_round_once(name: str, dtype: str):
     module, exactly = NORMALIZATIONS[name]
     shape = (2, 8, 5, 5)
     for what, numbers in magnitudes(dtype, 400).items():
@@ -275,7 +275,7 @@ def test_image_normalizations_round_once(name: str, dtype: str):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_moving_averages_advance_in_float32(dtype: str):
+def test_half_precision_moving_averages_advance_in_float32(dtype: str):
     """In bfloat16, 0.99 and 0.01 do not add up to 1, so the average would tend to 0.85 of the true value."""
     norm, g = mg.nn.BatchNorm(), mg.Graph()
     x = g.placeholder((6, 1), dtype)
@@ -287,7 +287,7 @@ def test_moving_averages_advance_in_float32(dtype: str):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_normalization_with_given_moments_rounds_once(dtype: str):
+def test_half_precision_normalization_with_given_moments_rounds_once(dtype: str):
     rng = np.random.default_rng(3)
     shapes = [(64, 9)] + [(9,)] * 4
     operands = [halves(rng.normal(size=s) * 40, dtype) for s in shapes]
@@ -306,7 +306,7 @@ def test_normalization_with_given_moments_rounds_once(dtype: str):
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-def test_cross_entropy_rounds_once(reduction: str, dtype: str):
+def test_half_precision_cross_entropy_rounds_once(reduction: str, dtype: str):
     for rows, factor in ((1, 1.0), (7, 300.0), (4096, 1.0), (70_000, 1.0)):
         rng = np.random.default_rng(rows)
         operand = halves(rng.normal(size=(rows, 3)) * factor, dtype)
@@ -332,7 +332,7 @@ def averages(g: mg.Graph, x: mg.Tensor) -> mg.Tensor:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_window_scatter_and_matmul_sums_round_once(dtype: str):
+def test_half_precision_window_scatter_and_matmul_sums_round_once(dtype: str):
     rng = np.random.default_rng(4)
     top = LARGE[dtype]
     image = halves(top + 0 * rng.normal(size=(1, 40, 80, 2)), dtype)
@@ -367,7 +367,7 @@ def test_window_scatter_and_matmul_sums_round_once(dtype: str):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_optimizer_steps_round_once(dtype: str):
+def test_half_precision_optimizer_steps_round_once(dtype: str):
     rng = np.random.default_rng(5)
     coefficients = [halves(x, dtype) for x in (0.01, 0.9, 0.999, 1e-3)]
     for magnitude in (SMALL[dtype], 1.0, 300.0, LARGE[dtype] / 2):
@@ -402,7 +402,7 @@ def of(build: Callable, numbers: Any, dtype: str = "float16") -> Array:
     return dtypes.read(run(build, [halves(numbers, dtype)], dtype, None)[0])
 
 
-def test_means_neither_overflow_nor_underflow():
+def test_half_precision_means_neither_overflow_nor_underflow():
     assert of(lambda g, x: g.mean(x), [60_000.0] * 4) == 60_000
     assert of(lambda g, x: g.mean(x), [0.5] * 70_000) == 0.5
     g = mg.Graph()
@@ -416,7 +416,7 @@ def test_means_neither_overflow_nor_underflow():
 
 
 @pytest.mark.parametrize("size", [128.0, 300.0, 60_000.0])
-def test_normalization_of_two_values(size: float):
+def test_layer_norms_of_extreme_opposite_values_return_signs(size: float):
     row = np.array([[size, -size, size, -size]])
     for numbers, norm in [(row, mg.nn.LayerNorm), (row, mg.nn.RMSNorm), (row.T, mg.nn.BatchNorm)]:
         result = of(lambda g, x, norm=norm: norm()(x), numbers)
@@ -426,7 +426,7 @@ def test_normalization_of_two_values(size: float):
     np.testing.assert_array_equal(of(lambda g, x: g.square_root(g.variance(x)), row), [[size]])
 
 
-def test_rms_norm_after_linear_under_autocast():
+def test_rms_norm_after_linear_under_autocast_does_not_overflow():
     g, linear = mg.Graph(), mg.nn.Linear(4, bias=False)
     x = g.placeholder((1, 4))
     with mg.autocast("float16"):
@@ -436,7 +436,7 @@ def test_rms_norm_after_linear_under_autocast():
     np.testing.assert_array_equal(result, [[1, -1, 1, -1]])
 
 
-def test_layer_norm_of_long_row_far_from_zero():
+def test_layer_norm_of_long_row_far_from_zero_is_accurate():
     """A mean of 60 rounded to bfloat16 is off by up to 1/8, which once caused errors of 0.06 to 0.08."""
     numbers = 60 + np.random.default_rng(6).normal(size=(2, 4096))
     x = dtypes.plain(halves(numbers, "bfloat16"), "bfloat16")
@@ -449,7 +449,7 @@ def test_layer_norm_of_long_row_far_from_zero():
 # --- intermediate precision -------------------------------------------------------------------------------------------
 
 
-def test_statistics_stay_in_float32_unless_fetched():
+def test_half_precision_statistics_stay_float32_unless_fetched():
     seen: dict[str, str] = {}
     g = mg.Graph()
     x = g.placeholder((3, 8), "bfloat16", name="x")
@@ -493,7 +493,7 @@ def test_explicit_casts_round():
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_normalization_inside_loop_rounds_once(dtype: str):
+def test_half_precision_normalization_inside_loop_rounds_once(dtype: str):
     """Loop variables are saved in half precision, but moments must be recomputed from the input, not from
     saved values.
     """

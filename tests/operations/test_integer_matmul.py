@@ -53,7 +53,7 @@ def test_int8_and_uint8_matmuls_match_numpy(left, right, constant):
 
 
 @pytest.mark.parametrize("left, right", list(product(BYTES, BYTES)))
-def test_largest_products_do_not_saturate(left, right):
+def test_largest_integer_products_do_not_saturate(left, right):
     """Sums of adjacent largest products would saturate in 16-bit instructions."""
     ends = [(np.iinfo(dtype).min, np.iinfo(dtype).max) for dtype in (left, right)]
     for a_value, b_value in product(*ends):
@@ -64,7 +64,7 @@ def test_largest_products_do_not_saturate(left, right):
 
 
 @pytest.mark.parametrize("left, right", list(product(BYTES, BYTES)))
-def test_partly_small_weights_do_not_saturate(left, right):
+def test_int8_matmul_with_partly_small_weights_does_not_saturate(left, right):
     """Weights that cannot saturate 16-bit sums are mixed with others, and rows contain the limits of the dtype."""
     middle = 0 if right == "int8" else 128
     for spread, m in product((3, 20, 40), (1, 2, 3, 6)):
@@ -77,7 +77,7 @@ def test_partly_small_weights_do_not_saturate(left, right):
 
 
 @pytest.mark.parametrize("left", BYTES)
-def test_alternating_runs_of_small_and_large_weights(left):
+def test_int8_matmul_with_alternating_weight_magnitudes_is_exact(left):
     """Runs of weights that may saturate are shorter or longer than a block that is widened at once.
 
     Row counts vary, and the columns do not fill a vector.
@@ -93,7 +93,7 @@ def test_alternating_runs_of_small_and_large_weights(left):
         assert np.array_equal(bytes_product(a[:, :part], b[:part]), wrapped(a[:, :part], b[:part]))
 
 
-def test_long_sums_wrap_around():
+def test_long_int32_sums_wrap_around():
     a, b = np.full((1, 40000), 255, np.uint8), np.full((40000, 2), 255, np.uint8)
     assert np.array_equal(bytes_product(a, b), np.full((1, 2), 255 * 255 * 40000 - 2**32, np.int32))
 
@@ -109,14 +109,14 @@ def test_integer_matmul_wraps_around(dtype):
         assert np.array_equal(both, np.matmul(a, b))
 
 
-def test_bool_matmul_is_or_of_ands():
+def test_bool_matmul_is_logical_or_of_ands():
     rng = np.random.default_rng(0)
     a, b = rng.random((5, 300)) < 0.05, rng.random((300, 4)) < 0.05
     g = mg.Graph()
     assert np.array_equal(g.run({}, g.matrix_multiplication(g.constant(a), g.constant(b))).numpy(), a @ b)
 
 
-def test_zero_points_may_be_scalars_or_tensors():
+def test_zero_points_can_be_scalars_or_tensors():
     g = mg.Graph()
     a, b = g.constant(np.zeros((2, 3), np.uint8)), g.constant(np.ones((3, 4), np.int8))
     assert g.run({}, g.integer_matrix_multiplication(a, b, 2, -1)).tolist() == [[-12] * 4] * 2
@@ -144,6 +144,6 @@ def test_constant_weights_are_packed_once_for_all_batch_sizes():
 
 @pytest.mark.skipif(os.environ.get("MPSGRAPH_TEST_DEVICE") == "metal", reason="tests the CPU's instruction sets")
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     """Run this file in another process with a smaller instruction set."""
     run_again_with(instructions, __file__)

@@ -120,7 +120,7 @@ def test_invalid_constant_indices_raise_at_build_time(build, good, bad, message)
     assert len(g.operations) <= count + 5, "operands may have been added, but not the operation"
 
 
-def test_axis_length_known_only_from_a_feed():
+def test_indices_are_checked_against_axis_length_of_the_feed():
     g = mg.Graph()
     table, ids = g.placeholder((-1, 3), name="table"), g.constant(np.array([0, 4], np.int32), name="ids")
     rows = g.gather(table, ids, out_of_range="error")
@@ -137,7 +137,7 @@ def program_of(g, *targets):
     return seen["indices"]
 
 
-def test_indices_that_cannot_be_invalid_are_not_checked():
+def test_provably_valid_indices_are_not_checked():
     g = mg.Graph()
     table, ids = g.placeholder((256, 2)), g.placeholder((3,), mg.uint8)
     rows = g.gather(table, ids, out_of_range="error")
@@ -167,7 +167,7 @@ def test_unknown_out_of_range_mode_raises():
 
 # --- after a failed run -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("computed", [False, True])
-def test_failed_check_leaves_variables_unchanged(computed):
+def test_failed_index_check_leaves_variables_unchanged(computed):
     """Checks run before all side effects, including those of assigns created earlier."""
     g = mg.Graph()
     before, behind = (g.variable(np.zeros(3, np.float32), name=name) for name in ("before", "behind"))
@@ -190,7 +190,7 @@ def test_failed_check_leaves_variables_unchanged(computed):
     np.testing.assert_array_equal(g.run({}, behind), TABLE[0] + TABLE[1])
 
 
-def test_asynchronous_run_reports_error_on_its_handle():
+def test_asynchronous_run_reports_invalid_index_when_awaited():
     g = mg.Graph()
     fed, moved = g.placeholder((2,), mg.int32), g.placeholder((), mg.int32)
     rows = g.gather(g.constant(TABLE), fed + moved, out_of_range="error")
@@ -201,7 +201,7 @@ def test_asynchronous_run_reports_error_on_its_handle():
     np.testing.assert_array_equal(well.results, TABLE[[0, 4]])
 
 
-def test_gradient_uses_out_of_range_mode_of_operation():
+def test_gradient_uses_out_of_range_mode_of_its_operation():
     g = mg.Graph()
     w, ids = g.variable(TABLE), g.placeholder((3,), mg.int32, name="ids")
     fed = np.array([-3, 1, 7], np.int32)
@@ -217,7 +217,7 @@ def test_gradient_uses_out_of_range_mode_of_operation():
 
 
 # --- control flow, calls, text ----------------------------------------------------------------------------------------
-def test_branch_not_taken_is_not_checked():
+def test_indices_in_branch_not_taken_are_not_checked():
     g = mg.Graph()
     flag, fed, zero = g.placeholder((1,), mg.int32), g.placeholder((2,), mg.int32), g.placeholder((), mg.int32)
     table = g.constant(TABLE)
@@ -233,7 +233,7 @@ def test_branch_not_taken_is_not_checked():
         g.run({**feeds, flag: np.array([1], np.int32)}, rows)
 
 
-def test_loops_check_every_iteration():
+def test_indices_in_loops_are_checked_every_iteration():
     g = mg.Graph()
     steps, table = g.placeholder((), mg.int32), g.constant(TABLE)
     total = g.variable(np.zeros(3, np.float32))

@@ -42,7 +42,7 @@ def test_fake_quantize_equals_quantize_and_dequantize():
     np.testing.assert_array_equal(found[fake].numpy(), found[real].numpy())
 
 
-def test_gradients_of_scale_and_zero_point():
+def test_fake_quantize_gradients_of_scale_and_zero_point_are_correct():
     """LSQ: the gradient of the scale is the rounding error, or the range limit for clamped elements."""
     x, scale, zero = np.array([0.26, -0.9, 100.0, -100.0]), np.array(0.5), np.array(0.0)
     dx, ds, dz = gradient_of(lambda g, x, s, z: g.fake_quantize(x, s, z), x, scale, zero)
@@ -51,7 +51,7 @@ def test_gradients_of_scale_and_zero_point():
     np.testing.assert_allclose(dz, -0.5 * 2)  # from the clamped elements
 
 
-def test_training_through_fake_quantized_weight():
+def test_training_through_fake_quantized_weight_lowers_the_loss():
     g = mg.Graph()
     x = g.placeholder((-1, 4))
     w = g.variable(np.full((4, 1), 0.9, np.float32))
@@ -319,7 +319,7 @@ def test_residual_network_uses_integer_kernels():
     assert len(kernels) == 10, plan  # quantizing the input, the last float sum, and two for the mean
 
 
-def test_quantized_model_saves_loads_and_exports(tmp_path):
+def test_quantized_model_can_be_saved_loaded_and_exported(tmp_path):
     trainer, x, _, calibration = small_network()
     model = trainer.quantize(calibration)
     model.save(tmp_path / "small.mpsgraph")

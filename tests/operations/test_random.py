@@ -64,7 +64,7 @@ def test_random_bits_match_tensorflow(vector: dict):
 
 
 @pytest.mark.parametrize("vector", KEYS, ids=lambda v: v["key"])
-def test_uniforms_and_integers_match_tensorflow_exactly(vector: dict):
+def test_random_uniforms_and_integers_match_tensorflow_exactly(vector: dict):
     single = drawn(vector)
     np.testing.assert_array_equal(single.view(np.uint32), words(vector["uniform_f32"], np.uint32))
     half = drawn(vector, dtype="float16")
@@ -79,7 +79,7 @@ def test_uniforms_and_integers_match_tensorflow_exactly(vector: dict):
 
 
 @pytest.mark.parametrize("vector", KEYS, ids=lambda v: v["key"])
-def test_normals_match_tensorflow(vector: dict):
+def test_random_normals_match_tensorflow(vector: dict):
     normal = drawn(vector, distribution="normal")
     assert_tensorflows(normal, words(vector["normal_f32"], np.uint32))
     truncated = drawn(vector, distribution="truncated_normal")
@@ -87,7 +87,7 @@ def test_normals_match_tensorflow(vector: dict):
 
 
 @pytest.mark.parametrize("sequence", VECTORS["generator_sequences"], ids=lambda s: str(s["seed"]))
-def test_generator_sequence_with_state_fed_back(sequence: dict):
+def test_random_sequence_with_fed_back_state_matches_tensorflow(sequence: dict):
     """As tf.random.Generator: successive draws of six numbers, with the caller feeding the state back."""
     g = mg.Graph()
     state = g.placeholder((7,), mg.int32)
@@ -128,7 +128,7 @@ def test_two_seed_operations_match_tensorflow(vector: dict):
 
 
 # --- states -----------------------------------------------------------------------------------------------------------
-def test_same_state_gives_same_numbers():
+def test_equal_random_states_give_equal_numbers():
     g = mg.Graph()
     state = g.random_philox_state(5)
     a, b = g.random_uniform((100,), state=state)[0], g.random_uniform((100,), state=state)[0]
@@ -138,7 +138,7 @@ def test_same_state_gives_same_numbers():
     np.testing.assert_array_equal(found[a].numpy(), again)
 
 
-def test_successive_states_do_not_overlap():
+def test_successive_random_states_do_not_overlap():
     g = mg.Graph()
     a, state = g.random_uniform((50,), state=g.random_philox_state(5))
     b, _ = g.random_uniform((50,), state=state)
@@ -157,7 +157,7 @@ def test_invalid_random_state_raises():
             g.random_philox_state(number)
 
 
-def test_hidden_states_advance_with_each_run():
+def test_hidden_random_states_advance_with_each_run():
     g = mg.Graph(seed=7)
     x = g.random_uniform((1000,))
     first, second = g.run({}, x).numpy().copy(), g.run({}, x).numpy().copy()
@@ -186,7 +186,7 @@ def test_seed_gives_same_sequence_in_every_operation_and_graph():
         first.random((5,), state, seed=9)
 
 
-def test_hidden_state_advances_only_when_drawn_from():
+def test_hidden_random_state_advances_only_when_used():
     g = mg.Graph()
     x, y = g.random_uniform((4,)), g.constant(1.0) + 1
     (state,) = g.variables
@@ -197,14 +197,14 @@ def test_hidden_state_advances_only_when_drawn_from():
     assert restated.unpacked(g.variable_value(state))[0] == restated.unpacked(before)[0] + 256 * 4
 
 
-def test_operations_of_one_graph_draw_different_numbers():
+def test_random_operations_of_one_graph_draw_different_numbers():
     g = mg.Graph(seed=1)
     a, b = g.random_normal((100,)), g.random_normal((100,))
     found = g.run({}, [a, b])
     assert not set(found[a].tolist()) & set(found[b].tolist())
 
 
-def test_operation_draws_once_per_run():
+def test_random_operation_draws_once_per_run():
     """Both uses of the tensor must see the same numbers."""
     g = mg.Graph()
     x = g.random_uniform((100,))
@@ -212,7 +212,7 @@ def test_operation_draws_once_per_run():
     assert g.run({}, g.reduction_maximum(g.absolute(difference))).item() == 0
 
 
-def test_random_tensor_with_dynamic_shape():
+def test_random_tensor_can_have_a_dynamic_shape():
     g = mg.Graph()
     x = g.placeholder((-1, 2))
     values, following = g.random(g.shape_of(x), g.random_philox_state(3))
@@ -231,7 +231,7 @@ def sample(count: int = 200_000, **descriptor) -> np.ndarray:
     return g.run({}, g.random((count,), **descriptor)).numpy().astype(np.float64)
 
 
-def test_distributions_have_expected_moments():
+def test_random_distributions_have_expected_moments():
     uniform = sample(min=-1.0, max=3.0)
     assert -1 <= uniform.min() < -0.999 and 2.999 < uniform.max() < 3
     assert abs(uniform.mean() - 1) < 0.01 and abs(uniform.var() - 16 / 12) < 0.02
@@ -245,7 +245,7 @@ def test_distributions_have_expected_moments():
     assert len(counts) == 6 and np.abs(counts / 200_000 - 1 / 6).max() < 0.005
 
 
-def test_normals_by_inverse_cdf():
+def test_normals_by_inverse_cdf_have_expected_moments():
     normal = sample(distribution="normal", sampling_method="inverse_cdf")
     assert abs(normal.mean()) < 0.01 and abs(normal.std() - 1) < 0.01
     assert abs(np.mean(np.abs(normal) < 1) - 0.6827) < 0.005
@@ -269,7 +269,7 @@ def test_truncated_normals_have_expected_moments(method: str):
         assert low <= values.min() and values.max() <= high and abs(values.mean() - mean) < 4.5 / count**0.5
 
 
-def test_far_tails_by_inverse_cdf():
+def test_far_tails_by_inverse_cdf_have_expected_moments():
     """The tail beyond z has a mean close to z + 1 / z. Both tails must be equally accurate."""
     g = mg.Graph()
     for sign in (1, -1):
@@ -328,7 +328,7 @@ def test_dropout_keeps_expectation_and_changes_between_runs():
     assert (first != second).any()
 
 
-def test_dropout_gradient_uses_mask_of_its_run():
+def test_dropout_gradient_uses_the_mask_of_its_run():
     g = mg.Graph()
     x = g.placeholder((1000,))
     y = g.dropout(x, 0.5)
@@ -338,7 +338,7 @@ def test_dropout_gradient_uses_mask_of_its_run():
     assert 300 < np.count_nonzero(found[d].numpy()) < 700
 
 
-def test_dropout_with_explicit_state_and_fed_rate():
+def test_dropout_accepts_explicit_state_and_fed_rate():
     g = mg.Graph()
     x, rate = g.constant(1.0, (1000,)), g.placeholder(())
     y, state = g.dropout(x, rate, state=g.random_philox_state(1))

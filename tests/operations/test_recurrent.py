@@ -87,7 +87,7 @@ def wave(*shape: int, start: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("kind", "directions"), GOLDEN)
-def test_results_match_pytorch_with_its_weights(kind: str, directions: int):
+def test_recurrent_results_match_pytorch_with_the_same_weights(kind: str, directions: int):
     """PyTorch's weights are used as they are. Its two biases are added, except the one that GRU adds before
     the reset gate.
     """
@@ -152,7 +152,7 @@ def feeds_of(tensors: dict[str, mg.Tensor], steps: int, batch: int) -> dict:
     return {tensors[k]: wave(*s, start=i).astype(np.float32) for i, (k, s) in enumerate(sizes.items())}
 
 
-def test_gradient_is_the_gradient_operation():
+def test_lstm_gradient_equals_explicit_gradient_operation():
     g = mg.Graph()
     (h, c, gates), tensors = lstm(g, training=True)
     derived = g.gradients(h, list(tensors.values()))
@@ -167,7 +167,7 @@ def test_gradient_is_the_gradient_operation():
 
 
 @pytest.mark.parametrize("how", [{}, {"training": True}, {"training": True, "produce_cell": True}], ids=str)
-def test_training_state_is_computed_only_if_needed(how: dict):
+def test_recurrent_training_state_is_computed_only_if_needed(how: dict):
     g = mg.Graph()
     (h, *more), tensors = lstm(g, **how)
     d = g.gradients(h, [tensors["bias"]])[tensors["bias"]]
@@ -189,7 +189,7 @@ def test_training_state_is_computed_only_if_needed(how: dict):
     np.testing.assert_array_equal(g.run(feeds, h).numpy(), g.run(feeds, [h, d])[h].numpy())
 
 
-def test_one_graph_processes_sequences_of_any_length():
+def test_recurrent_graph_processes_sequences_of_any_length():
     g = mg.Graph()
     (h,), tensors = lstm(g)
     d = g.gradients(h, [tensors["recurrent_weight"]])[tensors["recurrent_weight"]]
@@ -199,7 +199,7 @@ def test_one_graph_processes_sequences_of_any_length():
         assert found[h].shape == (steps, batch, 2) and np.isfinite(found[d].numpy()).all()
 
 
-def test_second_derivative_requires_static_number_of_steps():
+def test_recurrent_second_derivative_requires_static_step_count():
     g = mg.Graph()
     (h,), tensors = lstm(g)
     x = tensors["source"]
@@ -215,7 +215,7 @@ def test_second_derivative_requires_static_number_of_steps():
 @pytest.mark.skipif(not device.has("float64"), reason="finite differences require float64")
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize(("kind", "gates"), [("lstm", 4), ("gru", 3), ("single_gate_rnn", 1)])
-def test_second_derivative_of_bias_matches_finite_differences(kind: str, gates: int, directions: int):
+def test_second_derivative_of_recurrent_bias_matches_finite_differences(kind: str, gates: int, directions: int):
     g, rng, wide = mg.Graph(), np.random.default_rng(0), directions * gates * H
     shapes = (gates * H, H) if directions == 1 else (2, gates * H, H), (wide, X), (wide,), (wide,)
     recurrent, weight, bias, factors = (g.constant(rng.normal(size=shape), dtype="float64") for shape in shapes)
@@ -258,7 +258,7 @@ def test_invalid_recurrent_operands_raise():
     assert g.lstm(x, r, w)[0].shape == (5, 2, 2)
 
 
-def test_results_do_not_depend_on_thread_count():
+def test_recurrent_results_do_not_depend_on_thread_count():
     program = """
         import hashlib, numpy as np, mpsgraph as mg
         rng, digest = np.random.default_rng(0), hashlib.sha256()
@@ -279,7 +279,7 @@ def test_results_do_not_depend_on_thread_count():
     assert runs[0].stdout == runs[1].stdout
 
 
-def test_bias_gradient_equals_summed_input_gradient():
+def test_recurrent_bias_gradient_equals_summed_input_gradient():
     """Rows or units split between threads, default and other activations, one direction and two."""
     program = """
         import numpy as np, mpsgraph as mg
@@ -307,7 +307,7 @@ def test_bias_gradient_equals_summed_input_gradient():
 
 
 @pytest.mark.parametrize("batch, hidden", [(9, 20), (3, 5)])
-def test_training_state_survives_in_place_gradients(batch: int, hidden: int):
+def test_recurrent_training_state_survives_in_place_gradients(batch: int, hidden: int):
     """Gradients may overwrite the training state, but not if it is also a target."""
     g, rng = mg.Graph(), np.random.default_rng(0)
     x, r, w = (g.constant(rng.normal(size=shape).astype(np.float32) * 0.3)
@@ -324,7 +324,7 @@ def test_training_state_survives_in_place_gradients(batch: int, hidden: int):
 
 @pytest.mark.skipif(not device.has("float64"), reason="compared with float64")
 @pytest.mark.parametrize("instructions", [None, "AVX2", "baseline"])
-def test_layers_of_any_width_match_float64(instructions: str | None):
+def test_recurrent_layers_of_any_width_match_float64(instructions: str | None):
     """Units and inputs fill whole vectors or not, with packed and unpacked weights; float64 is computed
     without vectors.
     """

@@ -90,18 +90,18 @@ def check(operands, places=ONNX, activations=USUAL, reverse=False, tolerance=2e-
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("hidden", [1, 3, 8, 31, 32, 33, 70])
 @pytest.mark.parametrize("batch", [1, 3, 9])
-def test_steps_of_various_sizes_match_numpy(hidden, batch, dtype):
+def test_quantized_lstm_steps_of_various_sizes_match_numpy(hidden, batch, dtype):
     check(drawn(1, 3, batch, hidden, dtype))
 
 
 @pytest.mark.parametrize("spread", [4, 25, None], ids=["narrow", "some wide", "wide"])
 @pytest.mark.parametrize("directions, batch", [(1, 1), (2, 2), (1, 5)])
-def test_weights_of_various_magnitudes_match_numpy(directions, batch, spread):
+def test_quantized_lstm_weights_of_various_magnitudes_match_numpy(directions, batch, spread):
     check(drawn(directions, 4, batch, 130, spread=spread))
 
 
 @pytest.mark.parametrize("ends", [(-128, -128), (127, 127), (127, -128)])
-def test_largest_sums_do_not_saturate(ends):
+def test_largest_quantized_lstm_sums_do_not_saturate(ends):
     """An instruction that adds two products in 16 bits would saturate."""
     operands = drawn(1, 2, 2, 65)
     operands[1][:, 0::2], operands[1][:, 1::2] = ends
@@ -112,7 +112,7 @@ def test_largest_sums_do_not_saturate(ends):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_zero_points_per_column(dtype):
+def test_quantized_lstm_supports_zero_points_per_column(dtype):
     operands = drawn(2, 3, 2, 37, dtype)
     info = np.iinfo(dtype)
     operands[3] = np.random.default_rng(1).integers(info.min, info.max, operands[3].shape, dtype, endpoint=True)
@@ -122,17 +122,17 @@ def test_zero_points_per_column(dtype):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("directions", [1, 2])
-def test_forward_reverse_and_bidirectional_layers(directions, reverse):
+def test_quantized_lstm_supports_reverse_and_bidirectional_layers(directions, reverse):
     check(drawn(directions, 5, 2, 20), reverse=reverse)
 
 
-def test_hidden_units_split_between_threads():
+def test_quantized_lstm_splits_hidden_units_between_threads():
     """The layers are wide enough for several threads."""
     check(drawn(1, 6, 1, 420))
     check(drawn(2, 3, 2, 390), reverse=True)
 
 
-def test_other_activations_and_gate_orders():
+def test_quantized_lstm_supports_other_activations_and_gate_orders():
     operands = drawn(1, 3, 2, 40)
     check(operands, places=[0, 1, 2, 3])
     check(operands, places=[3, 1, 0, 2], activations=[4, 3, 1, 0, 2])
@@ -140,7 +140,7 @@ def test_other_activations_and_gate_orders():
 
 @pytest.mark.skipif(ON_METAL, reason="tests the CPU's reference kernels")
 @pytest.mark.parametrize("constant", [True, False])
-def test_reference_kernels_match_numpy(constant):
+def test_quantized_lstm_reference_kernels_match_numpy(constant):
     for dtype in ("int8", "uint8"):
         check(drawn(2, 3, 9, 35, dtype), constant=constant, options=REFERENCE, reverse=True)
 
@@ -155,7 +155,7 @@ def test_all_zero_states():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_non_finite_state_makes_all_results_nan(value):
+def test_non_finite_quantized_lstm_state_makes_all_results_nan(value):
     """The quantization range of the whole batch becomes NaN, and with it all gates."""
     operands = drawn(1, 2, 2, 9)
     operands[4][1, 3] = value
@@ -165,12 +165,12 @@ def test_non_finite_state_makes_all_results_nan(value):
 
 @pytest.mark.parametrize("steps, batch", [(0, 2), (2, 0)])
 @pytest.mark.skipif(ON_METAL, reason="empty tensors do not reach the device")
-def test_empty_sequence_or_batch(steps, batch):
+def test_quantized_lstm_accepts_empty_sequence_or_batch(steps, batch):
     states, cells = layer(*drawn(1, steps, batch, 4))
     assert states.shape == cells.shape == (steps, batch, 4)
 
 
-def test_invalid_operands_raise():
+def test_invalid_quantized_lstm_operands_raise():
     source, weights, scale, zero, state, cell = drawn(1, 2, 1, 4)
     with pytest.raises(mg.ShapeError, match=r"weight_scale must have shape \(1,16\), got \(1,4\)"):
         layer(source, weights, scale[:, :4], zero, state, cell)
@@ -185,7 +185,7 @@ def test_invalid_operands_raise():
 
 
 @pytest.mark.skipif(ON_METAL, reason="tests the CPU's plan")
-def test_constant_weights_are_packed_once():
+def test_constant_quantized_lstm_weights_are_packed_once():
     g = mg.Graph()
     _, weights, scale, zero, state, cell = drawn(1, 2, 1, 40)
     x = g.placeholder((1, -1, 1, 160))
@@ -198,6 +198,6 @@ def test_constant_weights_are_packed_once():
 
 @pytest.mark.skipif(ON_METAL, reason="tests the CPU's instruction sets")
 @pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
-def test_file_passes_with_smaller_instruction_sets(instructions):
+def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     """Run this file in another process with a smaller instruction set."""
     run_again_with(instructions, __file__)

@@ -33,7 +33,7 @@ def test_third_derivative():
     np.testing.assert_allclose(g.run({x: numbers}, y).numpy(), wanted, rtol=1e-10)
 
 
-def test_second_derivative_through_if():
+def test_second_derivative_through_if_matches_taken_branch():
     g = mg.Graph()
     p, x = g.placeholder((), mg.bool_), g.placeholder((2,), mg.float64)
     y = g.if_(p, lambda: x * x * x, lambda: g.sin(x))[0]

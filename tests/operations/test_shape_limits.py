@@ -20,7 +20,7 @@ INDEX = np.random.default_rng(1).integers(0, 3, SIXTEEN)
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.id)
-def test_elementwise_operations_with_sixteen_axes(case: Case):
+def test_elementwise_operations_support_sixteen_axes(case: Case):
     turned = [SIXTEEN, SIXTEEN[:3] + (1,) * 13, (3,)]
     for shapes in ([SIXTEEN] * len(case.inputs), turned[: len(case.inputs)]):
         wide = with_shapes(case, shapes)
@@ -101,7 +101,7 @@ def test_operations_with_sixteen_axes_match_numpy(name: str):
         np.testing.assert_allclose(y.numpy(), oracle(X), rtol=1e-12, atol=1e-12)
 
 
-def test_gradients_with_sixteen_axes():
+def test_summed_gradients_of_tensors_with_sixteen_axes_are_correct():
     """All operations at once: the gradient of the sum of squares is the sum of the parts' gradients."""
     g = mg.Graph()
     x = g.placeholder(SIXTEEN, "float64")
@@ -173,7 +173,7 @@ COUNTING = {
 
 
 @pytest.mark.parametrize("name", COUNTING)
-def test_index_results_beyond_int32_raise(name: str):
+def test_index_results_beyond_int32_raise_at_build_time(name: str):
     g = mg.Graph()
     with pytest.raises(mg.ShapeError, match=r"2\^31"):
         COUNTING[name](g, g.placeholder((LARGE,), "uint8"))

@@ -51,7 +51,7 @@ PRODUCTS = {
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16"])
 @pytest.mark.parametrize("storage", ["COO", "CSC", "CSR"])
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_sparse_matmuls_and_gradients_match_dense_ones(product: str, storage: str, dtype: str):
+def test_sparse_matmuls_and_gradients_match_dense_matmuls(product: str, storage: str, dtype: str):
     shape, multiply = PRODUCTS[product]
     values, dense = numbers((COUNT,), dtype), numbers(shape, dtype)
     g = mg.Graph()
@@ -79,7 +79,7 @@ def test_sparse_matmuls_and_gradients_match_dense_ones(product: str, storage: st
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * 4)
 
 
-def test_second_derivatives_of_sparse_matmul():
+def test_sparse_matmul_second_derivatives_match_finite_differences():
     g = mg.Graph()
     v, d = g.placeholder((COUNT,), mg.float64), g.placeholder((7, 2), mg.float64)
     sparse = g.sparse_tensor(v, *(g.constant(i) for i in indices("CSR")), SHAPE, storage="CSR")
@@ -115,7 +115,7 @@ def test_large_sparse_matrix_is_never_densified():
     )
 
 
-def test_malicious_sparse_indices_stay_in_bounds():
+def test_malicious_sparse_indices_are_not_accessed_out_of_bounds():
     """With decreasing or excessive row starts and invalid rows and columns, nothing may be accessed out of bounds."""
     g = mg.Graph()
     v, i, starts = g.placeholder((4,)), g.placeholder((4,), mg.int64), g.placeholder((4,), mg.int64)

@@ -97,7 +97,7 @@ UNRANKED = [case for case in cases.ALL if case.unranked]
 
 @pytest.mark.parametrize("unknown", ["sizes", "rank"])
 @pytest.mark.parametrize("case", UNRANKED, ids=lambda case: case.id)
-def test_dynamic_shapes_and_ranks(case: Case, unknown: str):
+def test_operations_with_dynamic_shapes_or_ranks_match_numpy(case: Case, unknown: str):
     """Graphs are built without sizes, or even without ranks, which are determined at run time."""
     dtype = dtypes_of(case)[0]
     shapes = [(-1,) * x.ndim if unknown == "sizes" else None for x in case.inputs]
@@ -175,7 +175,7 @@ HALVES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 6.0e4, -6.0e-8, 1.0e-7,
 
 @pytest.mark.parametrize(("dtype", "unit"), [("float16", 2.0**-10), ("bfloat16", 2.0**-7)])
 @pytest.mark.parametrize("case", [c for c in REAL_LINE if "float16" in c.dtypes], ids=lambda case: case.id)
-def test_half_precision_special_values(case: Case, dtype: str, unit: float):
+def test_half_precision_special_values_match_numpy(case: Case, dtype: str, unit: float):
     """Results must match rounded float64 results of numpy within two units in the last place, with equal
     infinities and NaN.
     """
