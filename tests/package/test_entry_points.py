@@ -140,7 +140,7 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EntryPoint]:
     return {point.name: point for point in POINTS.values()}
 
 
-def test_every_entry_point_has_recorded_arguments(points: dict[str, EntryPoint]):
+def test_every_public_entry_point_has_recorded_arguments(points: dict[str, EntryPoint]):
     assert {name for name, point in points.items() if point.arguments is None} <= UNSEEN.keys() <= points.keys()
     assert len(points) > 500
 
@@ -259,7 +259,7 @@ def complaint(point: EntryPoint, name: str, annotation: str, tag: str, value: An
 
 
 @pytest.mark.parametrize("name", sorted(point.name for point in POINTS.values() if point.name not in UNSEEN))
-def test_invalid_arguments_raise_clear_errors(
+def test_invalid_arguments_of_entry_points_raise_clear_errors(
     points: dict[str, EntryPoint], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)  # Some of the values are paths.

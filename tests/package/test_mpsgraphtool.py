@@ -27,7 +27,7 @@ def expected(x):
     return (x @ WEIGHTS - 1) / 2
 
 
-def test_inspect_prints_types_sizes_and_operations(package, capsys):
+def test_inspect_command_prints_types_sizes_and_operations(package, capsys):
     assert tool(["inspect", str(package)]) == 0
     said = capsys.readouterr().out
     assert "float32[-1, 16]" in said and "float32[-1, 4]" in said and "64 parameters in 1 variables, 0.00 MB" in said
@@ -35,12 +35,12 @@ def test_inspect_prints_types_sizes_and_operations(package, capsys):
     assert "yes, " in said.split("runs on")[1]
 
 
-def test_inspect_prints_plan_for_given_shapes(package, capsys):
+def test_inspect_command_prints_plan_for_given_shapes(package, capsys):
     assert tool(["inspect", str(package), "--shape", "x=8,16", "--plan"]) == 0
     assert "8" in capsys.readouterr().out.split("\nplan\n")[1]
 
 
-def test_run_writes_model_outputs(package, tmp_path, capsys):
+def test_run_command_writes_model_outputs(package, tmp_path, capsys):
     x = rng.normal(size=(5, 16)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     assert tool(["run", str(package), "--input", f"x={tmp_path / 'x.npy'}", "--output", str(tmp_path / "out")]) == 0
@@ -48,13 +48,13 @@ def test_run_writes_model_outputs(package, tmp_path, capsys):
     np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), expected(x), rtol=1e-5, atol=1e-5)
 
 
-def test_bench_prints_first_run_time_and_median(package, capsys):
+def test_bench_command_prints_first_run_time_and_median(package, capsys):
     assert tool(["bench", str(package), "--shape", "x=5,16", "--runs", "7"]) == 0
     said = capsys.readouterr().out
     assert "compiled and first run in" in said and "7 runs: median" in said
 
 
-def test_optimize_folds_normalization(package, tmp_path, capsys):
+def test_optimize_command_folds_normalization(package, tmp_path, capsys):
     assert tool(["optimize", str(package), "--output", str(tmp_path / "o.mpsgraph")]) == 0
     assert "became" in capsys.readouterr().out
     ready = mg.load(tmp_path / "o.mpsgraph")
@@ -63,7 +63,7 @@ def test_optimize_folds_normalization(package, tmp_path, capsys):
     np.testing.assert_allclose(ready(x).numpy(), expected(x), rtol=1e-5, atol=1e-5)
 
 
-def test_quantize_writes_int8_weights_and_prints_error(package, tmp_path, capsys):
+def test_quantize_command_writes_int8_weights_and_prints_error(package, tmp_path, capsys):
     x = rng.normal(size=(70, 16)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     calibration = ["--calibration", f"x={tmp_path / 'x.npy'}"]
@@ -75,7 +75,7 @@ def test_quantize_writes_int8_weights_and_prints_error(package, tmp_path, capsys
     assert 0 < differs < 0.2 and found == pytest.approx(differs, abs=1e-3)
 
 
-def test_prepare_records_library_version(tmp_path, capsys):
+def test_prepare_command_records_library_version(tmp_path, capsys):
     g = mg.Graph()
     x = g.placeholder((-1, 8, 8, 64), name="x")
     y = g.convolution2d(x, g.variable(np.ones((3, 3, 64, 64), np.float32)), padding="TF_SAME")
@@ -101,7 +101,7 @@ def test_prepare_records_library_version(tmp_path, capsys):
         (["quantize", "PACKAGE", "--calibration", "x=EMPTY", "--output", "OUT"], "at least one, for every input"),
     ],
 )
-def test_invalid_arguments_print_one_line_error(arguments, words, package, tmp_path, capsys):
+def test_invalid_command_arguments_print_a_one_line_error(arguments, words, package, tmp_path, capsys):
     np.save(tmp_path / "FILE", np.ones((2, 16), np.float32))
     np.save(tmp_path / "EMPTY", np.ones((0, 16), np.float32))
     (tmp_path / "TEXT").write_text("text")

@@ -107,7 +107,7 @@ def version() -> str:
     return line
 
 
-def test_included_headers_are_installed(installed):
+def test_headers_included_by_installed_headers_are_installed(installed):
     """Every header that an installed header includes is installed."""
     include = installed.package / "include"
     for header in include.rglob("*.h"):

@@ -52,7 +52,7 @@ def run(tmp_path: Path, *arguments: str) -> tuple[int, dict]:
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
-def test_report_contains_all_parts(tmp_path, capsys):
+def test_selftest_report_contains_all_parts(tmp_path, capsys):
     status, report = run(tmp_path)
     out = capsys.readouterr()
     assert status == 0 and not report["failed"] and not report["interrupted"], out.out
@@ -81,14 +81,14 @@ def test_report_contains_all_parts(tmp_path, capsys):
     assert "219 passed" not in out.out and "operations values of every operation" in out.err
 
 
-def test_unavailable_device_fails_with_an_empty_report(tmp_path, capsys):
+def test_selftest_on_unavailable_device_fails_with_empty_report(tmp_path, capsys):
     path = tmp_path / "report.json"
     assert main(["selftest", "--device", "gpu", "--json", str(path)]) == 1
     report = json.loads(path.read_text())
     assert report["parts"] == {} and 'device "gpu" is not available' in capsys.readouterr().out
 
 
-def test_only_selected_parts_run(tmp_path):
+def test_selftest_runs_only_selected_parts(tmp_path):
     status, report = run(tmp_path, "--only", "probes", "--only", "oracle")
     assert status == 0 and list(report["parts"]) == ["probes", "oracle"]
     with pytest.raises(SystemExit):
@@ -104,7 +104,7 @@ def raising(error: Exception):
     return run
 
 
-def test_status_of_checks_by_outcome():
+def test_check_status_depends_on_result_or_exception():
     assert perform(Check("fine", lambda: None)) == Result(PASSED)
     assert perform(Check("said", lambda: Result(NOTED, "7"))).message == "7"
     failed = perform(Check("wrong", raising(ValueError("mine"))))
@@ -118,7 +118,7 @@ def test_status_of_checks_by_outcome():
     assert older.status == UNSUPPORTED
 
 
-def test_mismatches_report_numbers():
+def test_mismatching_checks_report_numbers():
     wrong = perform(Check("wrong", raising(checks.Mismatch("not equal", {"wrong": 3}))))
     assert (wrong.status, wrong.numbers, wrong.how) == (FAILED, {"wrong": 3}, WRONG)
     found = checks.difference(np.array([[1.0, 2.0], [np.nan, 9.0]]), np.array([[1.0, 2.5], [np.nan, 5.0]]))
@@ -128,7 +128,7 @@ def test_mismatches_report_numbers():
 
 
 @pytest.mark.parametrize("part", ["operations", "gradients"])
-def test_inaccurate_results_are_failures(part: str, monkeypatch):
+def test_inaccurate_results_are_reported_as_failures(part: str, monkeypatch):
     """A small error added to every result is reported."""
     module = importlib.import_module(f"mpsgraph.selftest.parts.{part}")
     made = module.checks(Options("cpu", quick=True))
@@ -189,7 +189,7 @@ def part(tmp_path, monkeypatch):
     return write
 
 
-def test_crashing_and_hanging_checks_do_not_affect_others(part):
+def test_crashing_and_hanging_checks_do_not_affect_other_checks(part):
     started = time.monotonic()
     report = part(PART)
     found = {o.name: o for o in report._outcomes}
@@ -211,13 +211,13 @@ def test_crashing_and_hanging_checks_do_not_affect_others(part):
     assert "hung" in found["hangs"].message and time.monotonic() - started < 50 and report.failed
 
 
-def test_part_that_fails_to_start_is_one_failure(part):
+def test_part_that_fails_to_start_is_reported_as_one_failure(part):
     report = part("raise RuntimeError('no such luck')")
     (outcome,) = report._outcomes
     assert (outcome.name, outcome.status) == ("the start", FAILED) and "no such luck" in outcome.message
 
 
-def test_part_that_keeps_crashing_is_given_up(part, monkeypatch):
+def test_part_that_crashes_repeatedly_is_abandoned(part, monkeypatch):
     monkeypatch.setattr(supervisor, "MOST_DEATHS", 4)
     dying = """
 import os
@@ -229,7 +229,7 @@ def checks(options):
     assert len(report._outcomes) == supervisor.MOST_DEATHS + 1 and "given up" in report._outcomes[-1].message
 
 
-def test_rest_of_a_crashing_group_is_skipped(part):
+def test_crash_skips_the_rest_of_its_group(part):
     report = part("""
 import os
 from mpsgraph.selftest.checks import Check
@@ -242,7 +242,7 @@ def checks(options):
     assert report._outcomes[-1].status == PASSED and not report.failed
 
 
-def test_crash_at_process_exit_is_a_failure(part):
+def test_crash_at_process_exit_is_reported_as_failure(part):
     report = part("""
 import atexit, os
 from mpsgraph.selftest.checks import Check
@@ -270,7 +270,7 @@ def checks(options):
 
 
 # --- known failures ---------------------------------------------------------------------------------------------------
-def test_listed_failure_is_known_on_macos(monkeypatch):
+def test_listed_mac_failure_is_reported_as_known(monkeypatch):
     monkeypatch.setitem(shared.module("harness.mac_failures").FAILURES, "operations: sine", "wrong on M9")
     check = Check("sine", lambda: None)
     failed, passed = Result(FAILED, "off", {"wrong": 1}, WRONG), Result(PASSED)
@@ -284,7 +284,7 @@ def test_listed_failure_is_known_on_macos(monkeypatch):
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
-def test_inaccurate_nodes_are_failures(monkeypatch):
+def test_inaccurate_nodes_are_reported_as_failures(monkeypatch):
     made = {c.name: c for c in nodes.checks(Options("cpu", quick=True))}
     check = made["value of neuron_sigmoid-default"]
     assert perform(check).status == PASSED and check.family == "neuron"
@@ -294,7 +294,7 @@ def test_inaccurate_nodes_are_failures(monkeypatch):
     assert (perform(check).status, perform(check).how) == (FAILED, WRONG)
 
 
-def test_node_network_with_wrong_losses_is_a_failure(monkeypatch):
+def test_node_network_with_wrong_losses_is_reported_as_failure(monkeypatch):
     assert perform(Check("as", lambda: nodes.as_a_graph("cpu"))).status == PASSED
     monkeypatch.setattr(nodes.Network, "train", lambda self: nodes.graph_losses() + 0.01)
     assert perform(Check("as", lambda: nodes.as_a_graph("cpu"))).how == WRONG
@@ -308,7 +308,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_on_terminal_and_in_log(monkeypatch):
+def test_progress_is_printed_differently_to_terminal_and_log(monkeypatch):
     now = iter(range(0, 1000, 20))
     monkeypatch.setattr("time.monotonic", lambda: next(now))
     shown, log, silent = Terminal(), io.StringIO(), io.StringIO()
@@ -326,7 +326,7 @@ def test_progress_on_terminal_and_in_log(monkeypatch):
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
-def test_interrupted_report_is_written(tmp_path, monkeypatch):
+def test_interrupted_selftest_writes_its_report(tmp_path, monkeypatch):
     original = supervisor.run_part
 
     def interrupted(part, *arguments, **how):
@@ -339,7 +339,7 @@ def test_interrupted_report_is_written(tmp_path, monkeypatch):
     assert status == 130 and report["interrupted"] and list(report["parts"]) == ["probes"]
 
 
-def test_printed_table_lists_failures(capsys, tmp_path):
+def test_printed_selftest_table_lists_failures(capsys, tmp_path):
     report = Report(Options("cpu"))
     for i in range(20):
         report.add(Outcome("operations", f"case {i}", FAILED, f"off by {i}", {"largest difference": i}))
@@ -355,7 +355,7 @@ def test_printed_table_lists_failures(capsys, tmp_path):
     assert "attach" in report.advice(tmp_path / "report.json") and "--json" in report.advice(None)
 
 
-def test_summary_describes_failures_in_plain_words():
+def test_selftest_summary_describes_failures_in_plain_words():
     report = Report(Options("cpu"))
     report.add(Outcome("versions", "versions", PASSED, numbers={"chip": "Apple M9", "system": "macOS 30.0"}))
     for dtype in ("float32", "int8"):
@@ -380,11 +380,11 @@ def test_summary_describes_failures_in_plain_words():
     ("ratio", "words"),
     [(0.5, "2.0 times as fast as"), (0.97, "as fast as"), (1.04, "as fast as"), (1.5, "1.5 times slower than")],
 )
-def test_speed_ratios_in_words(ratio: float, words: str):
+def test_speed_ratios_are_described_in_words(ratio: float, words: str):
     assert faster(ratio) == words
 
 
-def test_saved_report_can_be_drawn(tmp_path, capsys, monkeypatch):
+def test_saved_selftest_report_can_be_drawn(tmp_path, capsys, monkeypatch):
     _, report = run(tmp_path, "--only", "probes")
     picture = tmp_path / "report.png"
     picture.unlink()
@@ -400,5 +400,5 @@ def test_saved_report_can_be_drawn(tmp_path, capsys, monkeypatch):
     assert "pip install matplotlib" in out and f"mpsgraph selftest --draw {tmp_path / 'report.json'}" in out
 
 
-def test_workers_write_valid_json_for_nan_and_inf():
+def test_selftest_workers_write_valid_json_for_nan_and_inf():
     assert json.dumps(plain({"a": [float("nan"), 1.0, (2, {"b": float("inf")})]}), allow_nan=False)
