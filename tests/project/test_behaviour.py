@@ -20,7 +20,7 @@ PLACES = {3: ROOT / "tests/mock", 4: ROOT / "src/backends/metal"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_row_cites_source_and_existing_code(row: list[str]):
+def test_behavior_table_row_cites_source_and_existing_code(row: list[str]):
     assert len(row) == 5
     assert any(word in row[2] for word in ("http", "charon", "jax-mps", "PyTorch"))
     for column, folder in PLACES.items():
@@ -38,12 +38,12 @@ def test_row_cites_source_and_existing_code(row: list[str]):
 
 
 @pytest.mark.parametrize("row", NOT_OURS, ids=lambda row: row[0])
-def test_row_of_irrelevant_fault_gives_evidence_and_reason(row: list[str]):
+def test_unaffected_fault_row_gives_evidence_and_reason(row: list[str]):
     _, evidence, reason = row
     assert "https://github.com/pytorch/pytorch/" in evidence
     assert len(reason.split()) >= 8, "the reason must say which calls MPSGraph never receives, or what causes the fault"
 
 
-def test_tables_have_enough_rows_with_unique_names():
+def test_behavior_tables_have_enough_rows_with_unique_names():
     assert len(ROWS) >= 35 and len(NOT_OURS) >= 20
     assert len({row[0] for row in ALL}) == len(ALL)

@@ -83,7 +83,7 @@ def contender(name: str, mode: str, *seconds: float, disturbed: float = 0.0) -> 
 # --- processes and rounds ---------------------------------------------------------------------------------------------
 
 
-def test_process_returns_step_times_and_values():
+def test_benchmark_process_returns_step_times_and_values():
     with Running(served("numpy", values="[3.0, 2.0]")) as running:
         running.setup()
         seconds, value = running.steps(2)
@@ -91,7 +91,7 @@ def test_process_returns_step_times_and_values():
         assert running.version == np.__version__ and running.peak_memory() >= running.resident_after_import
 
 
-def test_crash_of_process_raises_its_message():
+def test_crash_of_benchmark_process_raises_its_message():
     with pytest.raises(SideFailed, match="no such workload"):
         Running(Side("numpy", "", (sys.executable, "-c", "raise SystemExit('no such workload')")))
 
@@ -109,19 +109,19 @@ def test_compare_returns_a_row_per_mode_and_ratio_to_best_peer(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("last", ["float('nan')", "5.0"], ids=["nan", "rising"])
-def test_workload_that_does_not_train_is_rejected(last: str):
+def test_benchmark_rejects_workload_that_does_not_train(last: str):
     with pytest.raises(SideFailed, match="must be finite and decrease"):
         compare(Workload("W", "a test", 0.5), [served(OURS, "mode", "[1.0]", last)], QUICK)
 
 
-def test_only_modes_close_to_the_best_continue():
+def test_only_modes_close_to_the_best_are_measured_further():
     beaten: list[Contender] = []
     slow, near, best = (contender("A", mode, time) for mode, time in (("slow", 9), ("near", 1.05), ("best", 1.0)))
     assert first_places([slow, near, best], beaten) == [best, near]
     assert beaten == [slow] and slow.running.closed and not best.running.closed
 
 
-def test_ratio_compares_turns_of_the_same_round():
+def test_ratio_compares_measurements_of_the_same_round():
     """The machine becomes twice as slow after the first round, for both sides."""
     ours, peer = contender(OURS, "", 1.0, 2.0), contender("A", "", 2.0, 4.0)
     peer.beside = ours.turns
@@ -129,7 +129,7 @@ def test_ratio_compares_turns_of_the_same_round():
     assert row.ratio.q1 == row.ratio.q3 == 0.5
 
 
-def test_disturbed_turns_are_ignored_if_enough_others_exist():
+def test_disturbed_measurements_are_ignored_if_others_suffice():
     one = contender("A", "", 1.0, 1.0, 1.0)
     one.turns.append(Turn([100.0], disturbed=0.5))
     assert max(one.seconds()) == 1.0
@@ -154,7 +154,7 @@ def written(tmp_path: Path, rows: list[Row], *tables: str) -> list[str]:
     return re.findall(r"-->\n(.*?)<!-- end -->", page.read_text(), re.DOTALL)
 
 
-def test_new_results_replace_old_rows(tmp_path: Path):
+def test_new_benchmark_results_replace_old_rows(tmp_path: Path):
     path = tmp_path / "results.csv"
     ratio = Spread.of([0.25, 0.5, 0.75])
     first = [
@@ -168,7 +168,7 @@ def test_new_results_replace_old_rows(tmp_path: Path):
     assert [(r.workload, r.value.median) for r in read(path)] == [("a", 7.0), ("b", 3.0)]
 
 
-def test_page_lists_workloads_where_best_peer_is_faster(tmp_path: Path):
+def test_benchmark_page_lists_workloads_where_a_peer_is_faster(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- bench: behind -->\nold\n<!-- end -->\nafter\n")
     ahead, slower = Spread.of([0.6]), Spread.of([1.5])
@@ -186,7 +186,7 @@ def test_page_lists_workloads_where_best_peer_is_faster(tmp_path: Path):
     assert (tmp_path / "page.png").stat().st_size > 1000
 
 
-def test_results_of_each_machine_are_kept(tmp_path: Path):
+def test_benchmark_results_of_each_machine_are_kept(tmp_path: Path):
     """The page shows the machine that was measured last; one table shows all machines."""
     page, path = tmp_path / "page.md", tmp_path / "results.csv"
     page.write_text("<!-- bench: summary -->\n<!-- end -->\n<!-- bench: machines -->\n<!-- end -->\n")
@@ -284,7 +284,7 @@ def test_slow_operations_are_listed_for_older_machines(tmp_path: Path):
     )
 
 
-def test_page_shows_versions_of_measured_rows(tmp_path: Path):
+def test_benchmark_page_shows_versions_of_measured_rows(tmp_path: Path):
     def measured(workload: str, version: str, peers: str, machine: str = "new", day: str = "2026-01-02") -> list[Row]:
         ours = row(workload, OURS, 1.0, version=version, machine=machine, measured=day)
         peer = replace(ours, side="A", mode="eager, tcmalloc", version=peers)
@@ -325,7 +325,7 @@ def test_every_measured_row_has_a_version(monkeypatch: pytest.MonkeyPatch):
         assert {r.version for r in rows} <= {np.__version__, mg.__version__} and all(r.version for r in rows)
 
 
-def test_reported_version_includes_allocator():
+def test_reported_version_includes_the_allocator():
     assert version("numpy") == np.__version__  # tcmalloc is not loaded in this process.
     assert version("mpsgraph", "numpy") == f"{mg.__version__}, numpy {np.__version__}"
     tcmalloc = find_library("tcmalloc_minimal")
@@ -347,7 +347,7 @@ def test_pages_match_results(page: Path, tmp_path: Path):
 # --- workloads --------------------------------------------------------------------------------------------------------
 
 
-def test_operation_count_excludes_padding():
+def test_counted_operations_exclude_padding():
     layers = bounds.Layers(batch=2)
     # Only one of the nine filter taps is inside the image.
     assert layers.convolution(1, 3, 5, 3) == 1 and layers.forward == 2 * 3 * 5
@@ -358,21 +358,21 @@ def test_operation_count_excludes_padding():
     assert layers.training() == 2 * (2 * layers.forward + 2 * 5 * 7)
 
 
-def test_parameter_count_matches_measured_network():
+def test_counted_parameters_match_the_measured_network():
     model = w2_resnet50.network()
     assert model(mg.Graph().placeholder((-1, 32, 32, 3))).shape == (-1, 10)
     kernels = [p.shape for p in model.parameters() if len(p.shape) in (2, 4)]
     assert sum(map(math.prod, kernels)) == bounds.resnet50(1).parameters
 
 
-def test_bound_is_slower_of_compute_and_memory():
+def test_time_bound_is_the_slower_of_compute_and_memory():
     at = bounds.Ceilings({"float32": 1e9}, memory=1e6, cache=1e9)
     assert bounds.Work(operations=2e6).bound(at) == (2.0, "operations")
     assert bounds.Work(operations=1e6, bytes=1e8).bound(at) == (1e5, "bytes")
     assert bounds.Work(bytes=1e6).bound(at) == (1.0, "bytes")  # Fits in the cache.
 
 
-def test_bound_is_dropped_if_a_measurement_is_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_time_bound_is_dropped_if_a_measurement_is_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The ceiling may have been measured with other instructions. The page must then not state it as a bound."""
     ratio, counted = Spread.of([0.5]), {"bound": 2.0, "bound_by": "operations"}
 
@@ -416,7 +416,7 @@ def test_processor_name_includes_instruction_sets():
     ]
 
 
-def test_growth_measures_distance_from_a_line():
+def test_growth_measures_deviation_from_linear_scaling():
     assert growth.off_line((1, 2, 4), [3.0, 5.0, 9.0]) < 1e-9
     assert growth.off_line((1, 2, 4), [3.0, 7.0, 9.0]) > 0.1
 
@@ -426,7 +426,7 @@ def test_growth_measures_distance_from_a_line():
     [w3_conv_lstm.trainer, w4_gan.graph, *w7_character.BUILDERS.values(), *w10_decoding.BUILDERS.values()],
     ids=["W3", "W4", "W7 optimized", "W7", "W10 optimized", "W10"],
 )
-def test_our_workloads_compute_finite_changing_values(build, monkeypatch: pytest.MonkeyPatch):
+def test_mpsgraph_workloads_compute_finite_changing_values(build, monkeypatch: pytest.MonkeyPatch):
     """The LSTM has fewer units than in the benchmark to keep the test short."""
     monkeypatch.setattr(sizes, "W7_HIDDEN", 64)
     step = build()
@@ -459,7 +459,7 @@ def test_single_operations_match_numpy(name: str):
 
 
 # --- real ONNX files --------------------------------------------------------------------------------------------------
-def test_onnx_files_are_distinct_and_pinned():
+def test_benchmark_onnx_files_are_distinct_and_pinned():
     names = [file.name for file in onnx_wheels.MODELS]
     assert len(set(names)) == len(names) >= 25
     places = [(file.wheel, file.path) for file in onnx_wheels.MODELS]
@@ -474,7 +474,7 @@ def test_dynamic_dimensions_are_set_by_name_or_shape():
     assert file.shape("y", ["n", 7, "m"]) == (3, 7, 1)
 
 
-def test_difference_of_onnx_results(tmp_path):
+def test_difference_of_onnx_results_is_reported(tmp_path):
     def saved(name: str, *arrays: np.ndarray) -> Path:
         np.savez(tmp_path / name, *arrays)
         return tmp_path / f"{name}.npz"
@@ -486,7 +486,7 @@ def test_difference_of_onnx_results(tmp_path):
     assert onnx_files.difference(saved("nan", np.float32([100, np.nan]), np.float32([1e-6])), base) == math.inf
 
 
-def test_mean_of_file_ratios_is_geometric():
+def test_mean_of_benchmark_ratios_is_geometric():
     def row(name: str, ratio: float | None) -> Row:
         spread = None if ratio is None else Spread.of([ratio])
         return Row("onnx_files", f"{name}, run", "ms", OURS, "1 thread", Spread.of([1.0]), spread)

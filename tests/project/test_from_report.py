@@ -45,7 +45,7 @@ def test_stored_reports_have_current_selftest_format(name: str, tmp_path):
     assert (tmp_path / f"selftest_{name}.json").read_text() == (DATA / f"selftest_{name}.json").read_text()
 
 
-def test_report_as_expected_needs_no_changes(capsys):
+def test_expected_selftest_report_needs_no_changes(capsys):
     found = found_in("as_expected")
     assert found.where == "Apple M2, macOS 15.5" and len(found.as_expected) == 7
     assert not (found.failures or found.refused or found.broken or found.contradictions or found.rows)
@@ -54,7 +54,7 @@ def test_report_as_expected_needs_no_changes(capsys):
     assert "Nothing to do." in out and "##" not in out
 
 
-def test_failures_become_entries_with_reasons():
+def test_reported_failures_become_entries_with_reasons():
     found = found_in("with_failures")
     assert found.failures["operations: cumulative_sum-reverse-float16"] == (
         f"wrong numbers on Apple M4, macOS 26.1 ({LINK}): 5.0 instead of 6.0 at [1, 0]"
@@ -68,7 +68,7 @@ def test_failures_become_entries_with_reasons():
     assert found.cured == ["runtime: many_threads_run_one_executable"]
 
 
-def test_contradicting_answers_name_row_or_code():
+def test_contradicting_probe_answers_name_the_row_or_code():
     found = found_in("with_failures")
     said = {text.split(":")[0]: text for text in found.contradictions}
     assert said.keys() == {"gathered_integers", "long_products", "indices_of_64_bits", "order_of_many"}
@@ -80,7 +80,7 @@ def test_contradicting_answers_name_row_or_code():
     assert [text.split(":")[0] for text in found.without_rule] == ["a_probe_without_a_rule"]
 
 
-def test_proposed_rows_extend_the_table():
+def test_proposed_rows_extend_the_behavior_table():
     rows = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in found_in("with_failures").rows]
     table, names = tool.table(), [row[0] for row in rows]
     assert all(len(row) == 5 and LINK in row[2] for row in rows)
@@ -94,7 +94,7 @@ def test_proposed_rows_extend_the_table():
     assert len(names) == len(set(names)) == 7
 
 
-def test_answer_allowing_simpler_code_is_not_a_contradiction():
+def test_probe_answer_allowing_simpler_code_is_not_a_contradiction():
     report = json.loads((DATA / "selftest_as_expected.json").read_text())
     (probe,) = (o for o in report["outcomes"] if o["name"] == "gathered_integers")
     answer = {**probe["numbers"], "answer": "of [NaN, -1, 1]: [nan, 0, 1]"}
@@ -105,7 +105,7 @@ def test_answer_allowing_simpler_code_is_not_a_contradiction():
     assert "would simplify the code" in tool.text_of(report, found)
 
 
-def test_answers_about_the_same_row_are_merged():
+def test_probe_answers_about_the_same_row_are_merged():
     report = json.loads((DATA / "selftest_as_expected.json").read_text())
     (probe,) = (o for o in report["outcomes"] if o["name"] == "gathered_integers")
     answers = {
@@ -119,7 +119,7 @@ def test_answers_about_the_same_row_are_merged():
     assert all(answer in row for answer in answers.values()) and len(found.contradictions) == 2
 
 
-def test_failures_are_added_to_and_removed_from_file(tmp_path):
+def test_failures_are_added_to_and_removed_from_the_list(tmp_path):
     path = tmp_path / "mac_failures.py"
     path.write_text('"""What it is."""\n\nFAILURES: dict[str, str] = {}\n')
     found = found_in("with_failures")
@@ -133,7 +133,7 @@ def test_failures_are_added_to_and_removed_from_file(tmp_path):
     assert path.read_text() == '"""What it is."""\n\nFAILURES: dict[str, str] = {}\n'
 
 
-def test_invalid_report_is_rejected(tmp_path, capsys):
+def test_invalid_selftest_report_is_rejected(tmp_path, capsys):
     for content in ("[]", "{", '{"report": "another"}'):
         (tmp_path / "x.json").write_text(content)
         assert tool.main([str(tmp_path / "x.json")]) == 1
@@ -154,7 +154,7 @@ def probes() -> set[str]:
     return {a or b for a, b in named}
 
 
-def test_rules_refer_to_existing_probes_and_rows():
+def test_probe_rules_refer_to_existing_probes_and_rows():
     assert len(probes()) > 40 and {rule.probe for rule in RULES} <= probes()
     rows = set(tool.table())
     asked = {rule.row for rule in RULES if rule.row}
@@ -162,7 +162,7 @@ def test_rules_refer_to_existing_probes_and_rows():
     assert asked.isdisjoint(UNASKED)
 
 
-def test_listed_failures_have_part_name_and_reason():
+def test_listed_mac_failures_have_part_name_and_reason():
     assert all(re.fullmatch(r"\w+: .+", name) and what for name, what in FAILURES.items())
 
 
@@ -184,6 +184,6 @@ def test_listed_failures_have_part_name_and_reason():
         ("extrema_of_bfloat16", "not asked: this macOS is older than what is asked about", 13.3, NOT_ASKED),
     ],
 )
-def test_rule_judges_probe_answer(probe: str, answer: str, macos: float, verdict: str):
+def test_rule_gives_expected_verdict_for_probe_answer(probe: str, answer: str, macos: float, verdict: str):
     (rule,) = (rule for rule in RULES if rule.probe == probe)
     assert rule.judge(answer, macos) == verdict

@@ -74,7 +74,7 @@ def run(folder: Path, tests: str, *options: str) -> str:
     return done.stdout
 
 
-def test_each_case_is_counted_and_reported_by_name(tmp_path: Path):
+def test_each_grouped_case_is_counted_and_reported_by_name(tmp_path: Path):
     said = run(tmp_path, TESTS)
     # Three grouped tests, and four single cases that have marks or need other fixtures.
     assert "1 worker [7 items]" in said
@@ -91,7 +91,7 @@ def test_each_case_is_counted_and_reported_by_name(tmp_path: Path):
     assert "2 failed" in said and "1 skipped, 2 xfailed" in said
 
 
-def test_crash_report_names_the_case(tmp_path: Path):
+def test_crash_report_names_the_crashed_case(tmp_path: Path):
     assert "crashed while running 'test_some.py::test_crash', in test_some.py::test_crash[two]" in run(
         tmp_path, CRASH, "--max-worker-restart=0"
     )

@@ -74,11 +74,11 @@ def test_prose_uses_standard_terms(place: str):
         ("test name", "a constant that is none"),
     ],
 )
-def test_lint_finds_old_phrases(kind: str, text: str):
+def test_prose_lint_finds_forbidden_phrases(kind: str, text: str):
     assert complaints(Passage("x.py", 1, kind, text))
 
 
-def test_lint_reads_every_kind_of_prose():
+def test_prose_lint_reads_every_kind_of_prose():
     kinds = {
         p.kind
         for name in FILES

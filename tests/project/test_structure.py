@@ -72,7 +72,7 @@ def test_source_files_of_every_layer_are_found():
 
 
 @pytest.mark.parametrize("path", CXX_FILES, ids=relative)
-def test_includes_only_reach_lower_layers(path: Path):
+def test_includes_reach_only_lower_layers(path: Path):
     own = included_as(path)
     for include in quoted_includes(path):
         public = include.startswith("mpsgraph/")
@@ -128,7 +128,7 @@ def test_architecture_map_names_existing_folders():
 
 
 @pytest.mark.parametrize("folder", ["src", "src/backends", "src/backends/cpu", "python/mpsgraph"])
-def test_architecture_map_is_complete(folder: str):
+def test_architecture_map_lists_every_folder(folder: str):
     there = {p for p in (ROOT / folder).iterdir() if p.is_dir() and not p.name.startswith("__")}
     shown = mapped_folders()
     assert [relative(p) for p in there if not any(f"{s}/".startswith(f"{relative(p)}/") for s in shown)] == []
@@ -160,21 +160,21 @@ def docstring_lines(path: Path) -> int:
 
 
 @pytest.mark.parametrize("path", WRITTEN_FILES, ids=relative)
-def test_files_are_within_the_line_limit(path: Path):
+def test_source_files_are_within_the_line_limit(path: Path):
     """Docstrings do not count: complete sections make a file longer but not harder to read."""
     lines = len(path.read_text().splitlines()) - (docstring_lines(path) if path.suffix == ".py" else 0)
     assert lines <= MAX_LINES, f"{lines} lines exceed the limit of {MAX_LINES}: split the file by subject"
 
 
 @pytest.mark.parametrize("path", WRITTEN_FILES, ids=relative)
-def test_files_begin_with_a_comment_or_docstring(path: Path):
+def test_source_files_begin_with_a_comment_or_docstring(path: Path):
     first = path.read_text().lstrip().splitlines()[:1]
     opening = "//" if path.suffix in CXX else ('"""', 'r"""', "#")
     assert first and first[0].startswith(opening), "must begin with a comment or docstring that describes the file"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=relative)
-def test_examples_are_short_with_page_and_test(path: Path):
+def test_examples_are_short_and_have_a_page_and_a_test(path: Path):
     assert len(path.read_text().splitlines()) < 200
     page = ROOT / "docs" / "examples" / f"{path.stem}.md"
     assert f"](../../{relative(path)})" in page.read_text()
@@ -182,7 +182,7 @@ def test_examples_are_short_with_page_and_test(path: Path):
     assert (ROOT / "tests" / "examples" / f"test_{path.name}").is_file()
 
 
-def test_files_contain_no_absolute_local_paths():
+def test_source_files_contain_no_absolute_local_paths():
     machine = re.compile(r"(?<![\w.])/(work|root|home|tmp|Users)/\w")
     found = [
         f"{relative(path)}:{number}: {line.strip()}"
@@ -250,7 +250,7 @@ def test_instruction_set_specific_files_do_not_include_the_graph(path: Path):
     assert not seen & graph, "vectorized loops must not include graph headers, see `half_types.h` in ARCHITECTURE.md"
 
 
-def test_no_code_is_compiled_for_the_build_machine():
+def test_build_files_do_not_target_the_build_machine():
     flag = "-march=" + "native"
     assert not [relative(p) for p in text_files() if p.name in {"CMakeLists.txt", "Makefile"} and flag in p.read_text()]
     for path in CXX_FILES:
@@ -283,7 +283,7 @@ def belongs_to(stem: str, families) -> bool:
     return any(stem == family or stem.startswith(family + "_") for family in families)
 
 
-def test_family_definitions_are_in_files_named_after_them():
+def test_operation_definitions_are_in_the_file_of_their_family():
     assert "pooling" in FAMILIES
     for path, family in STATED.items():
         assert belongs_to(path.stem, [family]), f"{relative(path)} states {family}"
@@ -291,14 +291,14 @@ def test_family_definitions_are_in_files_named_after_them():
 
 
 @pytest.mark.parametrize("folder, table", [("src/backends/cpu", "Kernels"), ("src/backends/metal", "Lowerings")])
-def test_backend_entries_are_named_after_their_file(folder: str, table: str):
+def test_backend_operation_tables_are_in_files_named_after_families(folder: str, table: str):
     found = stated(folder, table)
     assert {path.stem for path in found} >= {"pooling", "convolution", "shape"}
     assert {path.stem: name for path, name in found.items()} == {path.stem: path.stem for path in found}
 
 
 @pytest.mark.parametrize("folder", ["python/mpsgraph/ops", "tests/cases"])
-def test_python_files_are_named_after_families(folder: str):
+def test_python_operation_files_are_named_after_families(folder: str):
     # Passes create the fused operations, which have no Python function. Custom operations and their tests have a
     # package and a folder instead of a file.
     public = FAMILIES - {"fused", "custom"}
@@ -321,7 +321,7 @@ def listed_folders() -> set[str]:
     return set(re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE))
 
 
-def test_readme_lists_exactly_the_folders_with_tests():
+def test_tests_readme_lists_exactly_the_folders_with_tests():
     # The mock's tests are described in its own README.
     places = {relative(p.parent) for p in TEST_FILES} - {"tests/mock/tests"}
     assert places == {f"tests/{folder}" for folder in listed_folders()}, (
@@ -329,13 +329,13 @@ def test_readme_lists_exactly_the_folders_with_tests():
     )
 
 
-def test_readme_describes_every_folder_of_tests():
+def test_tests_readme_describes_every_folder():
     listed = set(re.findall(r"^\| `(\w+)/` \|", (TESTS / "README.md").read_text(), re.MULTILINE))
     assert listed == {p.name for p in TESTS.iterdir() if p.is_dir() and p.name != "__pycache__"}
 
 
 @pytest.mark.parametrize("path", [p for p in TEST_FILES if p.suffix == ".py"], ids=relative)
-def test_marker_selects_tests_for_device_metal(path: Path):
+def test_tests_using_is_metal_have_the_both_devices_marker(path: Path):
     text = path.read_text()
     if path.parent.name == "metal":
         assert MARKER not in text, "tests in tests/metal run only on device metal and need no marker"
@@ -343,7 +343,7 @@ def test_marker_selects_tests_for_device_metal(path: Path):
         assert MARKER in text, "uses IS_METAL but has no both_devices marker, so it only runs on the CPU"
 
 
-def test_conftest_lists_no_test_files_by_name():
+def test_conftest_does_not_name_individual_tests():
     assert not re.findall(r"\btest_\w+(?:\.py)?\b", (TESTS / "conftest.py").read_text())
 
 
@@ -428,7 +428,7 @@ def python_layer_of(name: str) -> tuple[int, str]:
         ("mpsgraph.demo.digits", "mpsgraph"),  # `import` statement.
     ],
 )
-def test_all_kinds_of_imports_are_found(name: str, imported: str):
+def test_import_scan_finds_all_kinds_of_imports(name: str, imported: str):
     assert imported in IMPORTS[name]
 
 
@@ -440,7 +440,7 @@ def test_python_imports_have_no_cycles():
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_python_imports_only_reach_lower_layers(name: str):
+def test_python_imports_reach_only_lower_layers(name: str):
     row, own = python_layer_of(name)
     for imported in IMPORTS[name]:
         below, other = python_layer_of(imported)
