@@ -45,7 +45,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("training", [True, False])
-def test_backend_gradients_match_eager_without_fallbacks(name: str, training: bool):
+def test_torch_backend_gradients_match_eager_without_fallbacks(name: str, training: bool):
     make, size = MODELS[name]
     module = make().double().train(training)
     x, labels = torch.randn(size).double().requires_grad_(), torch.randint(0, 5, (4,))
@@ -61,7 +61,7 @@ def test_backend_gradients_match_eager_without_fallbacks(name: str, training: bo
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
 
 
-def test_untranslated_operation_falls_back_and_is_reported_once():
+def test_unsupported_operation_falls_back_and_is_reported_once():
     def function(x):
         return torch.linalg.ldl_factor_ex(x * 2)[0] + torch.linalg.ldl_factor_ex(x * 3)[0] * 4
 
@@ -88,7 +88,7 @@ def test_tensors_on_other_devices_fall_back_to_pytorch():
     assert mixed.translated == {"aten.mul.Tensor": 1} and mixed.fallen.total() == 2
 
 
-def test_dynamic_sizes_are_compiled_per_size():
+def test_dynamic_sizes_compile_once_per_size():
     compiled = mg.torch.compile(lambda x: (x * 2).sum(0) + x.shape[0], dynamic=True)
     for count in (3, 4, 5, 3):
         assert compiled(torch.ones(count, 2)).tolist() == [3.0 * count] * 2
@@ -127,7 +127,7 @@ def test_solve_with_singular_matrix_raises():
         solve(torch.ones(2, 2), torch.ones(2))
 
 
-def test_results_do_not_share_memory():
+def test_results_of_separate_calls_do_not_share_memory():
     compiled = mg.torch.compile(lambda x: (x.reshape(-1), x + 1, x + 1))
     x = torch.zeros(2, 2)
     view, *sums = compiled(x)
@@ -137,7 +137,7 @@ def test_results_do_not_share_memory():
     assert sums[0].tolist() == [[6, 6], [6, 6]] and again[1].tolist() == [[1, 1], [1, 1]]
 
 
-def test_dropout_differs_between_calls():
+def test_compiled_dropout_differs_between_calls():
     module = mg.torch.compile(nn.Dropout(0.5))
     x = torch.ones(1000)
     first, second = module(x), module(x)
@@ -196,7 +196,7 @@ def test_compiled_graph_supports_repeated_and_interleaved_backward():
         torch.testing.assert_close(p.grad, theirs)
 
 
-def test_gradients_are_handed_over_without_a_copy():
+def test_gradients_are_passed_to_pytorch_without_a_copy():
     """The memory of a gradient becomes that of param.grad; copying would cost as much as the optimizer's read."""
     module = nn.Linear(300, 200)
     compiled = torch.compile(module, backend="mpsgraph")

@@ -25,7 +25,7 @@ def outcomes() -> dict[str, tuple[str, str]]:
     return {name: (kind, why) for name, kind, why in map(json.loads, text.getvalue().splitlines())}
 
 
-def test_operator_samples_pass_or_are_refused_with_reason(outcomes):
+def test_operator_samples_match_or_are_rejected_with_a_reason(outcomes):
     assert {name: why for name, (kind, why) in outcomes.items() if kind == "wrong"} == {}
     kinds = [kind for kind, _ in outcomes.values()]
     # A refused sample without a listed reason counts as wrong; few samples are refused.
@@ -33,7 +33,7 @@ def test_operator_samples_pass_or_are_refused_with_reason(outcomes):
 
 
 @pytest.mark.parametrize("name", ["linalg.solve.0", "special.airy_ai.0", "nn.functional.grid_sample.1", "cumprod.1"])
-def test_samples_of_composite_operators_pass(name: str):
+def test_samples_of_composite_operators_match_pytorch(name: str):
     (make,) = (make for known, make in operators.samples() if known == name)
     assert operators.outcome(name, make) == ("passed", "")
 

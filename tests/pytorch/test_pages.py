@@ -32,7 +32,7 @@ def programs() -> list[tuple[str, list[Block]]]:
     return found
 
 
-def test_expected_pages_contain_programs():
+def test_pytorch_and_keras_pages_contain_programs():
     names = {name for name, _ in programs()}
     assert {"docs/torch.md", "docs/from_pytorch.md, torch", "docs/from_keras.md, keras"} <= names
 

@@ -65,7 +65,7 @@ def test_activations_are_saved_once_with_channels_last(graphs: list):
     assert torch.int64 not in graphs[1].dtypes  # The indices of maxima are not saved for the backward pass.
 
 
-def test_results_have_the_strides_of_eager(graphs: list):
+def test_compiled_results_have_the_strides_of_eager(graphs: list):
     module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
     result = mg.torch.compile(module)(torch.randn(2, 3, 8, 8))
     assert result.is_contiguous() and result.shape == (2, 8, 6, 6)
@@ -99,7 +99,7 @@ class Sliced(nn.Linear):
 
 
 @pytest.mark.parametrize("name", SLICED)
-def test_slice_gradients_use_slices_instead_of_gathers(name: str, graphs: list):
+def test_gradients_of_slices_do_not_use_gathers(name: str, graphs: list):
     module = Sliced(name)
     agree(module, mg.torch.compile(module), torch.randn(5, 7))
     called = [call for graph in graphs for call in graph.called]
@@ -118,7 +118,7 @@ class Attention(nn.Module):
         return self.outer(y.transpose(1, 2).flatten(-2))
 
 
-def test_short_attention_saves_no_logsumexp(graphs: list):
+def test_short_attention_does_not_save_logsumexp(graphs: list):
     module = Attention()
     agree(module, mg.torch.compile(module), torch.randn(3, 5, 8))
     assert "aten::_scaled_dot_product_flash_attention_for_cpu_backward" in graphs[1].called
@@ -176,7 +176,7 @@ def test_cheap_intermediate_values_are_recomputed(graphs: list):
     assert sorted(graphs[1].kept.values()) == [(5, 7), (7,)]
 
 
-def test_backward_pass_sees_buffer_value_before_update(graphs: list):
+def test_backward_pass_uses_buffer_value_from_before_its_update(graphs: list):
     class Counted(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -98,7 +98,7 @@ def test_recurrent_training_matches_eager():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_loss_of_only_the_last_states(kind: str):
+def test_losses_of_only_the_last_states_match_eager(kind: str):
     """Some results, an LSTM's cells or its outputs, then receive no gradient."""
     module = KINDS[kind](IN, H).double()
     x = torch.randn(T, N, IN).double().requires_grad_()
@@ -112,7 +112,7 @@ def test_loss_of_only_the_last_states(kind: str):
         torch.testing.assert_close(end(mg.torch.compile(module)), end(module), rtol=1e-9, atol=1e-11)
 
 
-def test_recurrent_inference_with_changing_sizes_and_unbatched_input():
+def test_recurrent_inference_accepts_changing_sizes_and_unbatched_input():
     module = Recurrent("gru", num_layers=2, dropout=0.5).double().eval()
     with mg.torch.explaining() as explained, torch.no_grad():
         compiled = mg.torch.compile(module)
@@ -123,7 +123,7 @@ def test_recurrent_inference_with_changing_sizes_and_unbatched_input():
     assert not explained.fallen and explained.translated["mpsgraph.gru_layer.default"] >= 4
 
 
-def test_dropout_applies_between_layers():
+def test_dropout_is_applied_between_recurrent_layers():
     module = Recurrent("lstm", num_layers=2, dropout=0.5)
     compiled, x = mg.torch.compile(module), torch.randn(T, N, IN)
     first, second = compiled(x)[0], compiled(x)[0]
@@ -143,7 +143,7 @@ def test_function_calling_a_recurrent_module_is_captured():
     assert explained.translated["mpsgraph.lstm_layer.default"] == 1 and not explained.fallen
 
 
-def test_backend_by_name_leaves_recurrent_modules_to_pytorch_without_allow_rnn():
+def test_recurrent_modules_without_allow_rnn_run_in_pytorch():
     module, x = Recurrent("lstm"), torch.randn(T, N, IN)
     expected = module(x)[0]
     with mg.torch.explaining() as explained:

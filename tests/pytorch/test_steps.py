@@ -42,7 +42,7 @@ class Tied(nn.Module):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_weights_and_optimizer_state_stay_in_pytorch(name: str):
+def test_weights_and_optimizer_state_remain_pytorch_tensors(name: str):
     torch.manual_seed(0)
     module = Tied().double()
     reference = copy.deepcopy(module)
@@ -68,7 +68,7 @@ def test_weights_and_optimizer_state_stay_in_pytorch(name: str):
     assert float(step(x, labels)) == pytest.approx(eager(reference, theirs, x, labels), rel=1e-6)
 
 
-def test_existing_references_to_parameters_see_updates():
+def test_existing_references_to_parameters_reflect_updates():
     module = nn.Linear(3, 2)
     held = module.weight
     step = mg.torch.compile_step(module, lambda y: y.sum(), torch.optim.SGD([held], lr=1.0))

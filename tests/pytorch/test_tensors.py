@@ -47,7 +47,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_tensors_of_any_layout_are_read_correctly(name: str):
+def test_tensors_of_any_memory_layout_are_read_correctly(name: str):
     x = WAYS[name]()
     before = x.detach().clone()
     double, more = tensors.run(doubling((2, 3)), ["no tensor", x], [1])
@@ -58,7 +58,7 @@ def test_tensors_of_any_layout_are_read_correctly(name: str):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "int64", "int32", "uint8", "complex64"])
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 0, 3), (2, 3)])
-def test_dtypes_and_shapes_are_preserved(dtype: str, shape: tuple[int, ...]):
+def test_tensor_dtypes_and_shapes_are_preserved(dtype: str, shape: tuple[int, ...]):
     x = torch.ones(shape, dtype=getattr(torch, dtype))
     double, _ = tensors.run(doubling(shape, dtype), (x,), [0])
     assert double.dtype == x.dtype and double.is_contiguous()
@@ -86,7 +86,7 @@ def test_results_own_their_memory_and_outlive_the_executable():
     assert first.tolist() == [20.0] * 4 and other.tolist() == [2.0] * 4
 
 
-def test_inputs_are_released_after_the_run():
+def test_input_tensors_are_released_after_the_run():
     executable, x = doubling((4,)), torch.ones(4)
     gone = weakref.ref(x)
     results = tensors.run(executable, [x], [0])
@@ -112,7 +112,7 @@ def test_invalid_tensors_raise_and_change_nothing():
     assert tensors.run(executable, [torch.ones(2, 3)], [0])[0].sum() == 12
 
 
-def test_threads_share_an_executable():
+def test_threads_share_an_executable_for_tensors():
     executable, wrong = doubling((64,)), []
 
     def work(number: int) -> None:
@@ -129,7 +129,7 @@ def test_threads_share_an_executable():
     assert not wrong
 
 
-def test_tensor_types_without_c_functions_raise():
+def test_tensor_types_without_dlpack_c_functions_raise():
     with pytest.raises(mg.UnsupportedError, match="__dlpack_c_exchange_api__"):
         mg._core.TensorExchange((float,), [], float)
     with pytest.raises(mg.GraphError, match="at least one tensor type"):

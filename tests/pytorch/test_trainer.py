@@ -64,7 +64,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizer_steps_match_pytorch(name: str):
+def test_trainer_optimizer_steps_match_pytorch(name: str):
     module = perceptron()
     x, labels = torch.randn(16, 8).double(), torch.randint(0, 5, (16,))
     # The step count and bias corrections are float32 in the graph, as in PyTorch.

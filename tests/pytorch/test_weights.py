@@ -115,7 +115,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("before", [False, True], ids=["after the call", "before the call"])
 @pytest.mark.parametrize("name", PLAIN)
-def test_feature_layers_match_pytorch(name, before):
+def test_feature_layers_with_loaded_weights_match_pytorch(name, before):
     ours, theirs, x = PLAIN[name]
     agree(ours(), theirs(), x, before=before)
 
@@ -228,7 +228,7 @@ CHANNELS = {
 
 @pytest.mark.parametrize("layouts", [FRONT, LAST], ids=["channels in front", "channels last"])
 @pytest.mark.parametrize("name", CHANNELS)
-def test_channel_layers_match_pytorch(name, layouts):
+def test_channel_layers_with_loaded_weights_match_pytorch(name, layouts):
     ours, theirs, rank = CHANNELS[name]
     made = agree(ours(layouts[rank]), theirs(), numbers(*sizes(rank)), last=layouts is LAST)
     if layouts is FRONT and name != "DepthwiseConv2d" and made.state_dict():
@@ -516,7 +516,7 @@ def test_safetensors_files_of_pytorch_are_loaded(tmp_path):
     assert all(torch.equal(back[name], value) for name, value in theirs.state_dict().items())
 
 
-def test_weights_page_code_runs(repository, tmp_path, monkeypatch):
+def test_pytorch_weights_page_code_runs(repository, tmp_path, monkeypatch):
     """Test that all code of docs/weights.md runs unchanged."""
     blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "weights.md").read_text(), re.DOTALL)
     assert sum("import torch" in block for block in blocks) == 1
