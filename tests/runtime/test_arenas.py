@@ -76,7 +76,7 @@ def test_concurrent_runs_use_separate_arenas():
     assert not failures
 
 
-def test_arena_is_released_with_last_executable_that_needs_it():
+def test_arena_is_released_with_the_last_executable_that_needs_it():
     small, x, y = layers()
     kept = small.compile({x: (16, WIDTH)}, [y])
     ones = np.ones((4096, WIDTH), np.float32)
@@ -90,7 +90,7 @@ def test_arena_is_released_with_last_executable_that_needs_it():
     np.testing.assert_allclose(kept.run([ones[:16]])[0].numpy(), wanted(ones[:16]), rtol=1e-4)
 
 
-def test_unused_arena_serves_next_large_executable():
+def test_unused_arena_is_reused_by_the_next_large_executable():
     g, x, y = layers()
     rows = np.ones((512, WIDTH), np.float32)
     kept = g.compile({x: (300, WIDTH)}, [y])  # needs more than half as much as the others, so their arena is kept
@@ -105,7 +105,7 @@ def test_unused_arena_serves_next_large_executable():
     assert held[-1] < held[0] + 2**20, held
 
 
-def test_executable_cache_counts_an_arena_once():
+def test_executable_cache_counts_a_shared_arena_once():
     g, x, y = layers()
     for rows in (400, 500, 600):
         g.run({x: np.ones((rows, WIDTH), np.float32)}, y)

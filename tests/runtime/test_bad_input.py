@@ -106,7 +106,7 @@ def test_feeding_placeholder_of_another_graph_raises(model: Model):
     model.assert_usable()
 
 
-def test_invalid_targets_raise(model: Model):
+def test_invalid_run_targets_raise(model: Model):
     foreign = mg.Graph().constant(1.0)
     with pytest.raises(mg.GraphError, match="another graph"):
         model.g.run(model.feeds(), foreign)
@@ -126,7 +126,7 @@ def test_invalid_targets_raise(model: Model):
     model.assert_usable()
 
 
-def test_invalid_inputs_of_executable_raise(model: Model):
+def test_invalid_executable_inputs_raise(model: Model):
     types = {model.x: (4, 3), model.scale: ()}
     executable = model.g.compile(types, [model.y])
     with pytest.raises(mg.GraphError, match="takes 2 inputs, got 1"):
@@ -194,7 +194,7 @@ def test_unwritable_or_mismatched_results_raise(model: Model, name: str):
     model.assert_usable()
 
 
-def test_results_overlapping_feeds_or_each_other_raise(model: Model):
+def test_results_overlapping_feeds_or_other_results_raise(model: Model):
     memory = np.ones((4, 3), np.float32)
     with pytest.raises(mg.Error, match="shares? .*memory|overlap"):
         model.g.run(
@@ -207,7 +207,7 @@ def test_results_overlapping_feeds_or_each_other_raise(model: Model):
     model.assert_usable()
 
 
-def test_overlap_among_many_arrays_is_found(model: Model):
+def test_memory_overlap_among_many_arrays_raises(model: Model):
     """Arrays lie in memory in order, in reverse order, or interleaved with feeds. The error names both
     overlapping arrays.
     """
@@ -287,7 +287,7 @@ def test_arrays_of_invalid_shape_raise(shape: tuple):
     assert mg.NDArray((2,), mg.float32).tolist() == [0, 0]
 
 
-def test_unusual_data_does_not_raise():
+def test_non_finite_and_out_of_range_values_do_not_raise():
     """NaN, infinities, out-of-range indices, and division by zero have results instead of errors."""
     g = mg.Graph()
     x, i = g.placeholder((3,)), g.placeholder((3,), mg.int32)
@@ -302,7 +302,7 @@ def test_unusual_data_does_not_raise():
 
 
 # --- devices, options, processes --------------------------------------------------------------------------------------
-def test_unknown_devices_and_passes_raise(model: Model):
+def test_unknown_device_and_pass_names_raise(model: Model):
     with pytest.raises(mg.DeviceError, match="cpu"):
         mg.Device("gpu9")
     with pytest.raises(mg.DeviceError):

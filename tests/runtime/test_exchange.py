@@ -32,7 +32,7 @@ def exchange():
     made.close()
 
 
-def test_arrays_are_passed_and_returned_modified(exchange):
+def test_exchanged_arrays_are_returned_with_modifications(exchange):
     slot = exchange.add("both", [(FLOAT, (2, 3)), (FLOAT, ()), (FLOAT, (0,))])
     seen = []
 
@@ -61,7 +61,7 @@ def test_arrays_are_passed_and_returned_modified(exchange):
     assert not thread.is_alive()
 
 
-def test_given_array_is_unchanged_for_the_run(exchange):
+def test_array_sent_to_exchange_is_unchanged_in_the_run(exchange):
     """The thread modifies the memory of the slot, so the run must not read its own values from there."""
     slot = exchange.add("scaled", [(FLOAT, (N,))])
     thread = working(exchange, lambda array: array.__imul__(10))
@@ -79,7 +79,7 @@ def test_given_array_is_unchanged_for_the_run(exchange):
     thread.join(10)
 
 
-def test_run_continues_during_exchange_and_updates_as_results_arrive(exchange):
+def test_run_continues_while_exchange_waits_for_results(exchange):
     """In kernel order, each give follows the operation it sends, and each take precedes the operations that need it."""
     g = mg.Graph()
     x = g.placeholder((N, N))
@@ -113,7 +113,7 @@ def test_run_continues_during_exchange_and_updates_as_results_arrive(exchange):
     assert travels == ["bucket 0", "bucket 1", "bucket 2"]
 
 
-def test_exchange_is_differentiated_by_its_transpose(exchange):
+def test_gradient_of_exchange_uses_the_transposed_exchange(exchange):
     there, back = (exchange.add(name, [(FLOAT, (3,))]) for name in ("there", "back"))
     thread = working(exchange, lambda array: array.__imul__(3))
     g = mg.Graph()
@@ -129,7 +129,7 @@ def test_exchange_is_differentiated_by_its_transpose(exchange):
     thread.join(10)
 
 
-def test_waiting_run_receives_error_of_exchange(exchange):
+def test_waiting_run_raises_the_error_of_its_exchange(exchange):
     slot = exchange.add("lost", [(FLOAT, (2,))])
     g = mg.Graph()
     x = g.placeholder((2,))

@@ -17,7 +17,7 @@ def now(kind: str, name: str = NAME) -> int:
     return mg.memory_statistics()[name][kind]["current"]
 
 
-def test_array_memory_rises_and_falls():
+def test_memory_statistics_rise_and_fall_with_arrays():
     g = mg.Graph()
     x = g.placeholder((1 << 20,))
     fed = np.zeros(1 << 20, np.float32)
@@ -31,7 +31,7 @@ def test_array_memory_rises_and_falls():
     assert mg.memory_statistics()[NAME]["arrays"]["peak"] == peak >= before + (4 << 20)
 
 
-def test_memory_kinds_add_up_to_total():
+def test_memory_statistics_by_kind_add_up_to_total():
     for of in mg.memory_statistics().values():
         assert of.keys() == {*KINDS, "cached"}
         for kind in KINDS:
@@ -40,7 +40,7 @@ def test_memory_kinds_add_up_to_total():
 
 
 @pytest.mark.skipif(device.IS_METAL, reason="MPSGraph does not report its memory")
-def test_arenas_and_packed_constants_are_counted():
+def test_memory_statistics_include_arenas_and_packed_constants():
     g = mg.Graph()
     x = g.placeholder((512, 1024))
     w = g.constant(np.random.default_rng(0).normal(size=(1024, 1024)).astype(np.float32))

@@ -167,14 +167,14 @@ def test_convert_onnx_file(tmp_path, capsys):
     assert not mg.load(tmp_path / "out" / "line.mpsgraph").parameters
 
 
-def test_convert_with_constant_inputs(tmp_path, capsys):
+def test_convert_command_accepts_constant_inputs(tmp_path, capsys):
     onnx.save(reshape(), tmp_path / "reshape.onnx")
     arguments = ["convert", "--onnx", str(tmp_path / "reshape.onnx"), "--output", str(tmp_path)]
     assert tool.main([*arguments, "--value", "shape=2,3", "--shape", "x=6"]) == 0
     assert mg.load(tmp_path / "reshape.mpsgraph")(np.zeros(6, np.float32)).shape == (2, 3)
 
 
-def test_convert_reports_errors(tmp_path, capsys):
+def test_convert_command_reports_errors(tmp_path, capsys):
     assert tool.main(["convert", "--onnx", str(tmp_path / "absent.onnx")]) == 1
     assert f"cannot read {tmp_path / 'absent.onnx'}" in capsys.readouterr().err
     onnx.save(

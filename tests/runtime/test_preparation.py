@@ -102,7 +102,7 @@ np.save(sys.argv[2], model(np.load(sys.argv[3])).numpy())
 @pytest.mark.skipif(
     "AVX" not in mg.Device("cpu").description, reason="this processor supports only one instruction set"
 )
-def test_other_instruction_set_uses_its_own_prepared_weights(package, tmp_path):
+def test_prepared_weights_are_kept_per_instruction_set(package, tmp_path):
     _, wanted = run(package)
     mine = mg.prepare(package, SHAPES, device="cpu").made_for
     np.save(tmp_path / "images.npy", IMAGES)

@@ -69,7 +69,7 @@ def test_concurrent_cache_misses_compile_once(d: Doubling):
     assert d.g.cache.compiles == 1
 
 
-def test_threads_with_separate_queues(d: Doubling):
+def test_threads_can_run_on_separate_queues(d: Doubling):
     def work(i: int) -> None:
         queue = mg.CommandQueue()
         for k in range(20):
@@ -153,7 +153,7 @@ def test_interpreter_exits_cleanly_with_work_in_flight():
     assert done.stdout.count("handled") == 3, "committed work and its handlers must finish"
 
 
-def test_interpreter_exits_during_endless_wait():
+def test_interpreter_exits_during_a_wait_that_never_ends():
     done = run_program(
         IN_FLIGHT
         + """
@@ -225,7 +225,7 @@ def test_keyboard_interrupt_ends_a_wait():
     assert done.stdout.strip() == "interrupted", done.stderr
 
 
-def test_forked_child_may_use_openmp():
+def test_forked_child_can_use_openmp():
     """Large oneDNN convolutions borrow the caller's OpenMP team, which does not exist in a forked child.
 
     The child must not wait for it.
@@ -281,7 +281,7 @@ executable = g.compile({p: x}, [p @ p])
 @pytest.mark.skipif(
     device.IS_METAL or not Path("/proc/self/task").exists(), reason="requires Linux to count the pool's threads"
 )
-def test_callers_share_one_thread_pool():
+def test_calling_threads_share_one_thread_pool():
     done = run_program(
         HELPERS
         + """
@@ -383,7 +383,7 @@ def test_use_after_shutdown_raises():
     assert done.returncode == 0 and done.stdout.strip() == "refused", done.stderr
 
 
-def test_runs_are_bitwise_reproducible():
+def test_runs_in_two_processes_are_bitwise_equal():
     """Work is divided between threads by a fixed rule, so two runs and two processes must agree bitwise."""
     program = """
         import hashlib, numpy as np, mpsgraph as mg

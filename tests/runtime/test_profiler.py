@@ -48,7 +48,7 @@ def only(p: mg.profiler.Profile, kind: str) -> mg.profiler.Kernel:
 
 
 # --- byte and operation counts ----------------------------------------------------------------------------------------
-def test_matmul_counts_match_shapes():
+def test_profiled_matmul_operations_match_its_shapes():
     g = mg.Graph()
     a, b = g.placeholder((5, 3, 7)), g.placeholder((5, 7, 11))
     p = profiled(g, {a: np.ones((5, 3, 7), F), b: np.ones((5, 7, 11), F)}, [a @ b])
@@ -61,7 +61,7 @@ def test_matmul_counts_match_shapes():
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("padding, taps", [("TF_VALID", 3 * 3 * 9), ("TF_SAME", (3 * 5 - 2) ** 2)])
-def test_convolution_counts_exclude_taps_on_padding(padding: str, taps: int, groups: int):
+def test_profiled_convolution_operations_exclude_padding(padding: str, taps: int, groups: int):
     g = mg.Graph()
     x = g.placeholder((2, 5, 5, 4))
     w = g.variable(np.ones((3, 3, 4 // groups, 6), F), name="w")
@@ -78,14 +78,14 @@ def test_convolution_counts_exclude_taps_on_padding(padding: str, taps: int, gro
     }
 
 
-def test_depthwise_convolution_counts_one_input_per_channel():
+def test_profiled_depthwise_convolution_counts_one_input_per_channel():
     g = mg.Graph()
     x = g.placeholder((1, 4, 4, 3))
     y = g.depthwise_convolution2d(x, g.constant(np.ones((2, 2, 3, 2), F)))
     assert only(profiled(g, {x: np.ones((1, 4, 4, 3), F)}, [y]), "convolution2d").flops == 2 * 9 * 4 * 3 * 2
 
 
-def test_fused_kernel_counts_its_operations_and_only_its_inputs_and_outputs():
+def test_profiled_fused_kernel_counts_only_its_inputs_and_outputs():
     g = mg.Graph()
     x = g.placeholder((8, 16))
     p = profiled(g, {x: np.ones((8, 16), F)}, [g.exponent(x * 2.0 + 1.0)])
@@ -95,7 +95,7 @@ def test_fused_kernel_counts_its_operations_and_only_its_inputs_and_outputs():
     assert len(p.kernels) == 1
 
 
-def test_batch_normalization_counts():
+def test_profiled_batch_normalization_counts_match_formula():
     g = mg.Graph()
     x = g.placeholder((64, 16))
     m = g.mean(x, 0)
@@ -106,14 +106,14 @@ def test_batch_normalization_counts():
         assert kernel.flops == 4 * 64 * 16 and kernel.bytes_written == 4 * written
 
 
-def test_slice_counts_only_elements_it_reads():
+def test_profiled_slice_counts_only_elements_it_reads():
     g = mg.Graph()
     x = g.placeholder((1000, 4))
     kernel = only(profiled(g, {x: np.ones((1000, 4), F)}, [x[10:20, 1:3]]), "slice")
     assert kernel.bytes_read == kernel.bytes_written == 4 * 10 * 2 and kernel.flops == 0
 
 
-def test_recurrent_sequence_counts_matmuls_of_its_steps():
+def test_profiled_recurrent_layer_counts_matmuls_of_its_steps():
     g = mg.Graph()
     x = g.placeholder((-1, 6, 3))
     y = mg.nn.LSTM(5)(x)
@@ -133,7 +133,7 @@ def check_threads(p: mg.profiler.Profile) -> None:
             open_intervals.append(record)
 
 
-def test_kernel_intervals_lie_within_their_run(d: Doubling):
+def test_profiled_kernel_intervals_lie_within_their_run(d: Doubling):
     with mg.profiler.profile() as p:
         for _ in range(3):
             d.g.run(d.feeds(1), d.y, device="cpu")
@@ -164,7 +164,7 @@ def test_nested_kernels_are_excluded_from_self_time():
     check_threads(p)
 
 
-def test_compilation_records_its_passes(d: Doubling):
+def test_profile_records_compilation_passes(d: Doubling):
     p = profiled(d.g, d.feeds(1), [d.y])
     passes = [r.name for r in p.records if r.category == "pass"]
     assert passes[:2] == ["specialize", "prune"] and passes[-2:] == ["schedule", "lower"] and "expand" in passes
@@ -174,7 +174,7 @@ def test_compilation_records_its_passes(d: Doubling):
     assert not [r for r in again.records if r.category in ("compile", "pass")]
 
 
-def test_events_and_handlers_are_recorded_on_their_threads(d: Doubling):
+def test_profile_records_events_and_handlers_on_their_threads(d: Doubling):
     event, handled = mg.SharedEvent(), threading.Event()
     d.g.run(d.feeds(1), d.y, device="cpu")
     with mg.profiler.profile() as p:
@@ -194,7 +194,7 @@ def test_events_and_handlers_are_recorded_on_their_threads(d: Doubling):
 
 
 # --- start and end of recording ---------------------------------------------------------------------------------------
-def test_nothing_is_recorded_outside_a_profile(d: Doubling):
+def test_profiler_records_nothing_outside_a_profile(d: Doubling):
     d.g.run(d.feeds(1), d.y, device="cpu")
     with mg.profiler.profile() as p:
         pass
@@ -202,7 +202,7 @@ def test_nothing_is_recorded_outside_a_profile(d: Doubling):
     assert p.records == [] and p.kernels == []
 
 
-def test_work_of_earlier_profile_is_not_in_later_one(d: Doubling):
+def test_profile_excludes_runs_submitted_before_it_started(d: Doubling):
     event = mg.SharedEvent()
     d.g.run(d.feeds(1), d.y)
     with mg.profiler.profile() as first:
@@ -235,14 +235,14 @@ def test_profile_cannot_be_started_or_stopped_twice(d: Doubling):
     assert len(other.kernels) == 1
 
 
-def test_exception_leaves_profile_usable(d: Doubling):
+def test_exception_inside_profile_leaves_it_usable(d: Doubling):
     with pytest.raises(ZeroDivisionError), mg.profiler.profile() as p:
         d.g.run(d.feeds(1), d.y, device="cpu")
         raise ZeroDivisionError
     assert len(p.kernels) == 1 and p.table(limits=LIMITS)
 
 
-def test_failed_run_is_recorded(d: Doubling):
+def test_failed_run_is_recorded_in_profile(d: Doubling):
     x, step = d.g.placeholder((2,)), d.g.placeholder((), mg.int32)
     (sum,) = d.g.for_(0, 4, step, initial=[x], body=lambda i, y: y * y)
     feeds = {x: np.ones(2, F), step: np.array(0, np.int32)}
@@ -255,7 +255,7 @@ def test_failed_run_is_recorded(d: Doubling):
     check_threads(p)
 
 
-def test_newest_records_are_kept(d: Doubling):
+def test_profile_over_capacity_keeps_the_newest_records(d: Doubling):
     d.g.run(d.feeds(1), d.y, device="cpu")
     with mg.profiler.profile(capacity=16) as p:
         for _ in range(20):
@@ -265,7 +265,7 @@ def test_newest_records_are_kept(d: Doubling):
         mg.profiler.start(0)
 
 
-def test_concurrent_threads_are_profiled():
+def test_runs_of_concurrent_threads_are_profiled():
     g = mg.Graph()
     x = g.placeholder((64, 64))
     executable = g.compile({x: (64, 64)}, [g.softmax(x @ x)], device="cpu")
@@ -303,7 +303,7 @@ def test_training_steps_are_profiled():
 
 
 # --- table, limits, and trace -----------------------------------------------------------------------------------------
-def test_table_shows_times_and_sizes_of_kernels():
+def test_profile_table_shows_times_and_sizes_of_kernels():
     g = mg.Graph()
     x = g.placeholder((256, 128), name="x")
     product = g.matrix_multiplication(x, g.constant(np.ones((128, 64), F)), name="product")
@@ -323,7 +323,7 @@ def test_table_shows_times_and_sizes_of_kernels():
         p.table(top=-1)
 
 
-def test_bound_is_maximum_of_compute_and_memory_time():
+def test_profile_bound_is_maximum_of_compute_and_memory_time():
     def kernel(**sizes: float) -> mg.profiler.Kernel:
         known = {"flops": 0.0, "bytes_read": 0.0, "bytes_written": 0.0} | sizes
         return mg.profiler.Kernel("k", "kind", "bfloat16[1] -> bfloat16[1]", "", "", **known)
@@ -333,7 +333,7 @@ def test_bound_is_maximum_of_compute_and_memory_time():
     assert limits.bound(kernel(flops=4.0, bytes_read=20.0, bytes_written=10.0)) == 3.0
 
 
-def test_machine_limits_are_measured_once():
+def test_profile_machine_limits_are_measured_once():
     limits = mg.profiler.machine_limits("cpu")
     assert limits is not None and limits.flops > 1e8 and limits.bandwidth > 1e8
     assert mg.profiler.machine_limits("cpu") == limits
@@ -344,7 +344,7 @@ def test_machine_limits_are_measured_once():
 
 
 @pytest.mark.parametrize("rates", [(0.0, 1.0, {}), (1.0, -1.0, {}), (1.0, 1.0, {"int8": 0.0})])
-def test_nonpositive_limits_raise(rates):
+def test_nonpositive_profile_limits_raise(rates):
     with pytest.raises(mg.GraphError, match="all rates must be positive"):
         mg.profiler.Limits(*rates)
 

@@ -63,7 +63,7 @@ def test_graph_holding_its_own_tensors_is_collected():
     assert seen() is None
 
 
-def test_descriptor_orders_runs_by_events(doubler):
+def test_execution_descriptor_orders_runs_with_events(doubler):
     g, x, y = doubler
     event, between = mg.SharedEvent(), mg.NDArray((3,))
     waits, signals = mg.ExecutionDescriptor(), mg.ExecutionDescriptor()
@@ -91,7 +91,7 @@ def test_waiting_for_unsignaled_event_times_out(doubler):
     assert g.run({x: ONES}, y).tolist() == [2, 2, 2]
 
 
-def test_handlers_get_results_and_their_exceptions_reach_the_waiter(doubler):
+def test_handler_receives_results_and_its_exception_reaches_the_waiter(doubler):
     g, x, y = doubler
     seen: list[object] = []
 
@@ -124,7 +124,7 @@ def test_handlers_and_feeds_are_released_without_waiting(doubler):
     wait_for(lambda: seen() is None and sys.getrefcount(array) == count)
 
 
-def test_command_buffer_chains_runs(doubler):
+def test_command_buffer_runs_encoded_work_in_order(doubler):
     g, x, y = doubler
     order: list[str] = []
     buffer = mg.CommandQueue().command_buffer()
@@ -143,7 +143,7 @@ def test_command_buffer_chains_runs(doubler):
             late()
 
 
-def test_double_buffering_with_a_semaphore(doubler):
+def test_semaphore_limits_double_buffering_to_two_runs(doubler):
     g, x, y = doubler
     semaphore = mg.Semaphore(2)
     most = in_flight = 0
@@ -180,7 +180,7 @@ def test_threads_run_one_graph_concurrently(doubler):
     assert not wrong and g.on().cache.compiles == 1
 
 
-def test_thousand_batch_sizes_do_not_cache_thousand_executables(doubler):
+def test_thousand_batch_sizes_keep_the_cache_within_its_limit(doubler):
     g, x, y = doubler
     for n in range(1, 1001):
         assert g.run({x: np.ones(n, np.float32)}, y).shape == (n,)
@@ -227,7 +227,7 @@ def test_invalid_feeds_leave_graph_usable(doubler):
     assert g.run({x: ONES}, y).tolist() == [2, 2, 2] and g.on().cache.count == 1
 
 
-def test_passes_are_observed_and_exceptions_there_propagate(doubler):
+def test_observe_receives_passes_and_its_exceptions_propagate(doubler):
     g, x, y = doubler
     seen: list[str] = []
     g.compile({x: (3,)}, [y], options=mg.CompilationDescriptor(observe=lambda name, text: seen.append(name)))
@@ -241,7 +241,7 @@ def test_passes_are_observed_and_exceptions_there_propagate(doubler):
     assert g.on().cache.count == 1
 
 
-def test_exit_with_work_in_flight_neither_hangs_nor_crashes():
+def test_exit_with_pending_runs_neither_hangs_nor_crashes():
     out = python("""
 import numpy as np, mpsgraph as mg, time
 g = mg.Graph(); x = g.placeholder((-1,)); y = x * 2
@@ -339,7 +339,7 @@ def test_complex_constants():
     assert found[filled].tolist() == [[1j], [1j]]
 
 
-def test_execution_converts_to_float():
+def test_execution_converts_first_result_to_float():
     g = mg.Graph()
     x = g.placeholder((3,))
     device_graph, array = g.on(), np.array([1, 2, 4], np.float32)
@@ -353,7 +353,7 @@ def test_execution_converts_to_float():
         float(device_graph.run_async({}, [], [g.assign(counter, g.constant(1.0))]))
 
 
-def test_executions_share_one_class_and_return_results_of_their_run():
+def test_executions_share_one_class_and_keep_their_own_results():
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     y, z = x * 2, x + 1

@@ -37,7 +37,7 @@ def test_run_returns_requested_targets(d: Doubling):
     assert twice[d.y].tolist() == [6]
 
 
-def test_run_async_returns_before_the_run(d: Doubling):
+def test_run_async_returns_before_the_run_starts(d: Doubling):
     event = mg.SharedEvent()
     execution = d.g.run_async(d.feeds(1, 2), d.y, [d.step], descriptor=waiting_for(event))
     assert not execution.done and execution.error is None
@@ -50,12 +50,12 @@ def test_run_async_returns_before_the_run(d: Doubling):
     assert d.counted() == 1
 
 
-def test_descriptor_can_request_to_wait(d: Doubling):
+def test_execution_descriptor_can_wait_until_completed(d: Doubling):
     execution = d.g.run_async(d.feeds(1), [d.y], descriptor=mg.ExecutionDescriptor(wait_until_completed=True))
     assert execution.done and execution.results[d.y].tolist() == [2]
 
 
-def test_encoded_work_runs_on_commit_and_in_order(d: Doubling):
+def test_encoded_work_runs_in_order_after_commit(d: Doubling):
     buffer = mg.CommandQueue().command_buffer()
     assert buffer.status == "not_enqueued"
     before = d.g.encode(buffer, d.feeds(1), [d.y, d.g.read(d.count)], [d.step])
@@ -67,7 +67,7 @@ def test_encoded_work_runs_on_commit_and_in_order(d: Doubling):
     assert before[d.y].tolist() == [2] and after.tolist() == [10] and d.counted() == 2
 
 
-def test_preallocated_results_with_encode_and_run_async(d: Doubling):
+def test_preallocated_results_work_with_encode_and_run_async(d: Doubling):
     target, other = np.zeros(1, np.float32), np.zeros(1, np.float32)
     buffer = mg.CommandQueue().command_buffer()
     d.g.encode(buffer, d.feeds(4), d.y, results=target)
@@ -77,7 +77,7 @@ def test_preallocated_results_with_encode_and_run_async(d: Doubling):
     assert target.tolist() == [8] and other.tolist() == [10]
 
 
-def test_executable_runs_encodes_and_describes_itself(d: Doubling):
+def test_executable_runs_encodes_and_reports_its_properties(d: Doubling):
     executable = d.g.compile({d.x: (3,)}, [d.y], [d.step])
     assert (executable.feeds, executable.targets, executable.target_operations) == ([d.x], [d.y], [d.step])
     assert executable.feed_types == [(mg.float32, (3,))] and executable.target_types == [(mg.float32, (3,))]
@@ -107,7 +107,7 @@ def test_command_buffer_is_committed_only_once(d: Doubling):
     assert d.counted() == 1, "the work must have run once"
 
 
-def test_waiting_before_commit_raises(d: Doubling):
+def test_waiting_for_uncommitted_buffer_raises(d: Doubling):
     buffer = mg.CommandQueue().command_buffer()
     with pytest.raises(mg.DeviceError, match="commit"):
         buffer.wait_until_completed(SECONDS)
@@ -274,7 +274,7 @@ def test_two_queues_run_concurrently(d: Doubling):
     held.wait_until_completed(SECONDS)
 
 
-def test_descriptor_signals_events_at_their_stage(d: Doubling):
+def test_execution_descriptor_signals_events_when_scheduled_or_done(d: Doubling):
     event, gate = mg.SharedEvent(), mg.SharedEvent()
     descriptor = waiting_for(gate)
     descriptor.signal_event(event, 1, at="scheduled")
@@ -372,7 +372,7 @@ def test_double_buffering(d: Doubling):
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------
-def test_cache_counts_hits_misses_and_compiles(d: Doubling):
+def test_executable_cache_counts_hits_misses_and_compilations(d: Doubling):
     g = d.g
     for _ in range(3):
         g.run(d.feeds(1), d.y)
@@ -392,7 +392,7 @@ def test_cache_counts_hits_misses_and_compiles(d: Doubling):
     assert g.cache.compiles == 5
 
 
-def test_thousand_batch_sizes_do_not_cache_thousand_executables(d: Doubling):
+def test_thousand_batch_sizes_keep_the_cache_within_its_limits(d: Doubling):
     for n in range(1, 1001):
         assert d.g.run({d.x: np.ones(n, np.float32)}, d.y).shape == (n,)
     cache = d.g.cache
@@ -402,7 +402,7 @@ def test_thousand_batch_sizes_do_not_cache_thousand_executables(d: Doubling):
     assert d.g.cache.compiles == 1000, "the newest one must be cached"
 
 
-def test_cache_evicts_least_recently_used(d: Doubling):
+def test_executable_cache_evicts_least_recently_used(d: Doubling):
     g = d.g
     g.set_cache_limits(2, 2**30)
     for n in (1, 2, 1, 3):  # evicts 2
@@ -414,7 +414,7 @@ def test_cache_evicts_least_recently_used(d: Doubling):
     assert g.cache.compiles == compiles + 1
 
 
-def test_cache_is_bounded_by_bytes():
+def test_executable_cache_is_limited_in_bytes():
     g = mg.Graph()
     x = g.placeholder((-1, 64))
     y = g.softmax(g.transpose(g.softmax(x), [1, 0]))

@@ -39,7 +39,7 @@ def together(work, count: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("count", "elements"), [(1, 5), (2, 1), (2, 10_000), (3, 100), (4, 4097), (5, 33), (3, 0)])
-def test_members_get_the_same_sum_in_member_order(count: int, elements: int, dtype: str):
+def test_all_members_get_the_same_sum_in_member_order(count: int, elements: int, dtype: str):
     made = members(count, elements, getattr(mg, dtype))
     rounds = [np.random.default_rng(r).normal(size=(count, elements)).astype(dtype) for r in range(40)]
     seen: list[list[np.ndarray]] = [[] for _ in range(count)]
@@ -64,7 +64,7 @@ def test_members_get_the_same_sum_in_member_order(count: int, elements: int, dty
             np.testing.assert_array_equal(seen[own][number], expected)
 
 
-def test_parts_are_disjoint_and_cover_everything():
+def test_member_parts_of_sum_are_disjoint_and_complete():
     made = members(3, 1000)
     for own, member in enumerate(made):
         member.own_part().numpy()[:] += 1
@@ -74,7 +74,7 @@ def test_parts_are_disjoint_and_cover_everything():
     assert made[2].own_part_of(1).numpy().min() == 7 and made[2].own_part_of(0).numpy().max() == 0
 
 
-def test_wait_ends_at_timeout_or_with_last_member():
+def test_shared_sum_wait_ends_at_timeout_or_with_last_member():
     first, second = members(2, 4)
     first.post()
     begin = time.perf_counter()
@@ -104,7 +104,7 @@ def test_invalid_shared_sums_raise():
         alone.own_part_of(1)
 
 
-def test_memory_stays_mapped_while_arrays_use_it():
+def test_shared_memory_stays_mapped_while_arrays_use_it():
     (alone,) = members(1, 8)
     total = alone.total()
     del alone
@@ -136,7 +136,7 @@ class Partner:
             self.exchange.done(slot)
 
 
-def test_run_computes_in_shared_memory_and_reads_the_sum_there():
+def test_run_computes_in_shared_memory_without_copying():
     """From the second run on, nothing is copied, and the run may still read what it has contributed."""
     exchange, length = _core.Exchange(), 1 << 14
     slot = exchange.add("bucket", [(mg.float32, (length,)), (mg.float32, (3,))])
@@ -192,7 +192,7 @@ def test_sum_used_after_next_contribution_is_copied():
     partner.thread.join(10)
 
 
-def test_slot_rejects_sums_of_another_type():
+def test_exchange_slot_rejects_sums_of_another_type():
     exchange = _core.Exchange()
     slot = exchange.add("bucket", [(mg.float32, (8,))])
     with pytest.raises(mg.ShapeError, match="8 elements, got 9"):
@@ -204,7 +204,7 @@ def test_slot_rejects_sums_of_another_type():
     exchange.close()
 
 
-def test_waiting_run_receives_error_of_missing_member():
+def test_waiting_run_raises_the_error_of_a_missing_member():
     exchange = _core.Exchange()
     slot = exchange.add("lost", [(mg.float32, (64,))])
     own, _ = members(2, 64)

@@ -40,7 +40,7 @@ def unaligned(values: list[float]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_is_shared_in_both_directions(dtype, copies):
+def test_every_dtype_shares_memory_with_numpy_in_both_directions(dtype, copies):
     array = np.ones((2, 3), dtype)
     ours = mg.asarray(array)
     assert str(ours.dtype) == dtype and ours.shape == (2, 3) and ours.strides == array.strides
@@ -51,7 +51,7 @@ def test_every_dtype_is_shared_in_both_directions(dtype, copies):
 
 
 @pytest.mark.parametrize("view", [np.s_[::2], np.s_[::-1], np.s_[1:, None], np.s_[0:0], np.s_[3]])
-def test_views_of_any_strides_are_shared(view, copies):
+def test_strided_views_share_memory_with_numpy(view, copies):
     array = np.arange(12, dtype=np.float32).reshape(6, 2)[view]
     ours = mg.asarray(array)
     assert ours.tolist() == array.tolist()
@@ -131,7 +131,7 @@ def test_read_only_arrays_stay_read_only():
         ours.copy_from(np.zeros(3, np.float32))
 
 
-def test_view_keeps_its_memory_alive():
+def test_array_view_keeps_its_memory_alive():
     g, x, y = doubler()
     view = g.run({x: np.ones(5, np.float32)}, y).numpy()
     borrowed = mg.asarray(np.arange(4))
@@ -141,7 +141,7 @@ def test_view_keeps_its_memory_alive():
     assert view.sum() == 10 and borrowed.tolist() == [0, 1, 2, 3] and capsule.sum() == 10
 
 
-def test_memory_is_released_after_last_use():
+def test_array_memory_is_released_after_last_use():
     g, x, y = doubler()
     array = np.ones(3, np.float32)
     count = sys.getrefcount(array)
@@ -154,7 +154,7 @@ def test_memory_is_released_after_last_use():
     assert sys.getrefcount(array) == count
 
 
-def test_changes_are_visible_on_both_sides():
+def test_array_changes_are_visible_in_shared_numpy_array():
     array = np.zeros(3, np.float32)
     ours = mg.asarray(array)
     array[0] = 5

@@ -97,7 +97,7 @@ def test_results_are_written_into_given_arrays(doubling):
     assert array.tolist() == [4, 8, 12]
 
 
-def test_results_may_be_given_for_some_targets(doubling):
+def test_results_can_be_preallocated_for_some_targets(doubling):
     g, x, y = doubling
     z = x + 1
     target = np.zeros(2, np.float32)
@@ -169,7 +169,7 @@ def test_copy_from_mismatched_array_raises():
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
-def test_copy_false_raises_instead_of_copying(doubling):
+def test_copy_false_raises_if_a_copy_is_needed(doubling):
     g, x, y = doubling
     with Copies() as copies:
         for source in (np.arange(10, dtype=np.float32)[::2], [1.0, 2.0]):
@@ -210,7 +210,7 @@ def owned(count: int) -> Owned:
     return np.ones(count, np.float32).view(Owned)
 
 
-def test_borrowed_array_lives_as_long_as_the_ndarray():
+def test_borrowed_numpy_array_lives_as_long_as_the_ndarray():
     source = owned(4)
     alive = weakref.ref(source)
     array = mg.asarray(source)
@@ -254,7 +254,7 @@ def test_feed_lives_while_its_run_is_in_flight(doubling):
     assert alive() is None
 
 
-def test_view_keeps_its_array_alive():
+def test_numpy_view_keeps_its_array_alive():
     array = mg.NDArray((1000,), mg.float32)
     part = array[10:20]
     part[:] = 3
@@ -280,7 +280,7 @@ def test_results_of_two_runs_are_separate(doubling):
 
 
 # --- DLPack -----------------------------------------------------------------------------------------------------------
-def test_dlpack_export_to_numpy():
+def test_dlpack_export_to_numpy_shares_memory():
     array = mg.NDArray((2, 3), mg.float32)
     with Copies() as copies:
         other = np.from_dlpack(array)
@@ -290,7 +290,7 @@ def test_dlpack_export_to_numpy():
     assert array.__dlpack_device__() == (1, 0)
 
 
-def test_dlpack_import_from_numpy():
+def test_dlpack_import_from_numpy_shares_memory():
     source = np.arange(6, dtype=np.int16).reshape(2, 3)
     for view in (source, source.T, source[:, ::2]):
         with Copies() as copies:
@@ -387,7 +387,7 @@ def test_dlpack_objects_are_fed_without_copy(doubling):
 
 
 # --- the array itself -------------------------------------------------------------------------------------------------
-def test_scalar_conversion_and_length():
+def test_scalar_arrays_convert_to_numbers_and_have_no_length():
     number = mg.asarray(np.array(2.5, np.float32))
     assert float(number) == number.item() == 2.5 and int(number) == 2 and bool(number)
     with pytest.raises(TypeError, match="rank 0"):
@@ -402,7 +402,7 @@ def test_scalar_conversion_and_length():
         mg.NDArray((1,) * 17, mg.float32)
 
 
-def test_lists_get_expected_dtypes():
+def test_asarray_of_lists_has_expected_dtypes():
     assert mg.asarray([1.5]).dtype == mg.float32 and mg.asarray([1]).dtype == mg.int32
     assert mg.asarray([True]).dtype == mg.bool_ and mg.asarray([1], mg.float64).dtype == mg.float64
     with pytest.raises(mg.DTypeError):
