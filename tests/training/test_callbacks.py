@@ -60,7 +60,7 @@ def test_early_stopping_restores_the_best_weights():
         made().fit(X, X, callbacks=[callbacks.EarlyStopping()], progress=False)
 
 
-def test_best_and_periodic_checkpoints(tmp_path):
+def test_best_and_periodic_checkpoints_are_written_and_limited(tmp_path):
     best = callbacks.BestCheckpoint(tmp_path / "best", "loss")
     often = callbacks.PeriodicCheckpoint(tmp_path / "{step}", every_steps=2, keep=2)
     trainer = made()
@@ -81,7 +81,7 @@ def test_csv_log_appends_rows(tmp_path):
     assert [row["epoch"] for row in rows] == ["0", "1", "0", "1"] and float(rows[0]["loss"]) > float(rows[1]["loss"])
 
 
-def test_tensorboard_reads_written_events(tmp_path):
+def test_tensorboard_can_read_written_events(tmp_path):
     pytest.importorskip("tensorboardX")
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     trainer = made()

@@ -26,13 +26,13 @@ def test_epoch_visits_every_sample_once_in_new_order():
     assert any((a[1] != b[1]).any() for a, b in zip(first, other, strict=True))
 
 
-def test_batches_without_shuffle_and_with_drop_last():
+def test_unshuffled_batches_with_drop_last_are_in_order():
     data = mg.data.batches((X, Y), 5, shuffle=False, drop_last=True)
     assert len(data) == 4 and [y.tolist() for _, y in data] == [list(range(i, i + 5)) for i in (0, 5, 10, 15)]
 
 
 @pytest.mark.parametrize("taken", [0, 3, 5, 7])
-def test_batches_resume_from_their_state(taken):
+def test_batches_resume_from_their_saved_state(taken):
     def stream(data, count):
         batches = []
         while len(batches) < count:
@@ -64,7 +64,7 @@ def idx(array, code=0x08):
     return bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
-def test_idx_files_of_each_dtype_plain_and_gzipped(tmp_path):
+def test_idx_files_of_each_dtype_are_read_plain_and_gzipped(tmp_path):
     for code, dtype in ((0x08, "u1"), (0x09, "i1"), (0x0B, ">i2"), (0x0C, ">i4"), (0x0D, ">f4"), (0x0E, ">f8")):
         array = np.arange(24).reshape(2, 3, 4).astype(dtype)
         (tmp_path / "plain").write_bytes(idx(array, code))

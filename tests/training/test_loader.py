@@ -35,7 +35,7 @@ def batches_of(data):
 
 
 @pytest.mark.parametrize("ways", WAYS[1:], ids=str)
-def test_workers_do_not_change_the_batches(ways):
+def test_worker_count_does_not_change_the_batches(ways):
     options = {"batch_size": 3, "seed": 5, "transform": shifted}
     alone, by_workers = mg.data.loaded(Samples(), **options), mg.data.loaded(Samples(), **options, **ways)
     epochs = [batches_of(alone), batches_of(alone)]
@@ -43,7 +43,7 @@ def test_workers_do_not_change_the_batches(ways):
     assert sorted(i for _, y in epochs[0] for i in y) == list(range(11))
 
 
-def test_loader_yields_samples_in_the_order_of_batches():
+def test_loader_yields_samples_in_batch_order():
     arrays = np.arange(11.0), np.arange(11)
     wanted = [y.tolist() for _, y in mg.data.batches(arrays, 4, seed=3)]
     assert [y.tolist() for _, y in mg.data.loaded(Samples(), 4, seed=3, workers=2)] == wanted
@@ -79,7 +79,7 @@ def test_closing_a_loader_ends_its_threads():
     assert threading.active_count() == before
 
 
-def test_workers_read_concurrently():
+def test_loader_workers_read_concurrently():
     class Slow(Samples):
         def __getitem__(self, index):
             time.sleep(0.02)

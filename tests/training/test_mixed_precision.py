@@ -51,7 +51,7 @@ def test_mixed_precision_page_lists_autocast_rules_of_core():
 
 
 @pytest.mark.parametrize("low", HALVES)
-def test_autocast_rule_of_each_kind_of_operation(low):
+def test_autocast_uses_expected_dtype_for_each_kind_of_operation(low):
     g, half = mg.Graph(), mg.DType(low)
     x, w = g.placeholder((3, 4)), g.variable(np.ones((4, 4), np.float32))
     h = g.placeholder((3, 4), half)
@@ -73,7 +73,7 @@ def test_autocast_rule_of_each_kind_of_operation(low):
     assert (x @ w).dtype == mg.float32
 
 
-def test_autocast_scopes_nest_and_end():
+def test_autocast_scopes_nest_and_restore_the_outer_scope():
     g = mg.Graph()
     x, w = g.placeholder((3, 4)), g.variable(np.ones((4, 4), np.float32))
     with mg.autocast("bfloat16"):
@@ -185,7 +185,7 @@ def test_each_weight_is_cast_once_per_step(low):
     assert len(re.findall(rf": {low}\[32,32\]", text)) >= len(weights)
 
 
-def test_upcast_and_downcast_cancel():
+def test_upcast_followed_by_downcast_is_removed():
     g = mg.Graph()
     h = g.placeholder((4,), "bfloat16")
     y = g.negative(g.cast(g.cast(h, "float32"), "bfloat16"))
@@ -215,7 +215,7 @@ def test_bfloat16_dropout_drops_the_given_fraction():
 # --------------------------------------------------------------------------------------
 
 
-def test_layers_follow_the_global_policy():
+def test_layers_follow_the_global_precision_policy():
     mg.mixed_precision.set_global_policy("mixed_bfloat16")
     g = mg.Graph()
     x, layer = g.placeholder((-1, 8)), mg.nn.Linear(4)
@@ -312,7 +312,7 @@ def test_mixed_precision_training_is_as_accurate_as_float32(precision):
     assert losses[precision]["loss"] == pytest.approx(losses["float32"]["loss"], rel=0.1, abs=0.01)
 
 
-def test_trainers_follow_the_global_policy():
+def test_trainers_follow_the_global_precision_policy():
     mg.mixed_precision.set_global_policy("mixed_bfloat16")
     assert mg.Trainer(perceptron()).precision == "bfloat16"
     assert mg.Trainer(perceptron(), precision="float32").precision == "float32"
@@ -368,7 +368,7 @@ class HeadForTraining(mg.nn.Module):
         return self.head(y) if self.training else y
 
 
-def test_overflow_leaves_training_only_averages_unchanged():
+def test_overflow_leaves_averages_of_training_only_layers_unchanged():
     x, y = blobs()
     model = HeadForTraining()
     trainer = mg.Trainer(

@@ -228,7 +228,7 @@ def test_clipping_non_finite_gradients_matches_pytorch(slopes, by_norm, by_value
         np.testing.assert_array_equal(found, -np.array(wanted))
 
 
-def test_clipping_by_value_and_by_norm():
+def test_clipping_by_value_and_by_norm_match_numpy():
     start = np.array([3.0, -4.0, 0.1], np.float32)
     slopes = start.astype(float) * 2 + 0.3
     by_value = run(mg.optim.ClipByValue(mg.optim.SGD(RATE), 1.0, -0.5), start, gradient)[0]
@@ -263,7 +263,7 @@ def test_clip_by_norm_uses_the_norm_over_all_gradients():
     assert g.variable_value(b)[0, 0] == pytest.approx(-0.8, rel=1e-5)
 
 
-def test_gradients_use_variable_values_from_before_the_step(rng):
+def test_updates_use_gradients_from_before_the_step(rng):
     """The gradient of the second variable uses the first one's value before the step."""
     g = mg.Graph()
     a, b = g.variable([2.0], name="a"), g.variable([3.0], name="b")
@@ -284,7 +284,7 @@ def test_optimizers_update_variables_of_several_dtypes():
     assert g.run({}, g.cast(narrow, "float32")).tolist() == [0.75]
 
 
-def test_learning_rate_schedules():
+def test_learning_rate_schedules_match_their_formulas():
     optim = mg.optim
     np.testing.assert_allclose([optim.StepRate(1, 3, 0.5)(s) for s in range(7)], [1, 1, 1, 0.5, 0.5, 0.5, 0.25])
     np.testing.assert_allclose([optim.ExponentialRate(2, 4, 0.5)(s) for s in (0, 2, 4)], [2, 2**0.5, 1])
@@ -346,7 +346,7 @@ def test_clip_by_norm_ignores_frozen_variables():
     assert g.variable_value(kept).tolist() == [1.0] and g.variable_value(moved).tolist() == [0.5]
 
 
-def test_sgd_decoupled_weight_decay():
+def test_sgd_decoupled_weight_decay_matches_formula():
     """Values are multiplied by (1 - rate * decay) before the step, and the momentum contains no decay."""
     decoupled = run(mg.optim.SGD(RATE, 0.9, weight_decay=0.2, decoupled=True), np.array([2.0]), lambda v: 0 * v + 1)
     value, momentum = 2.0, 0.0

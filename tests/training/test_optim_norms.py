@@ -74,7 +74,7 @@ def test_muon_matches_its_formula(shape, rng):
 
 
 @pytest.mark.parametrize("name", ["lamb", "lars"])
-def test_norm_of_zero_scales_updates_by_one(name):
+def test_zero_norm_scales_norm_based_updates_by_one(name):
     """For zero weights, the first step equals that of Adam or SGD; for zero gradients, nothing changes."""
     g = mg.Graph()
     v, d = g.variable(np.zeros(3, np.float32)), g.placeholder((3,))
@@ -114,7 +114,7 @@ TRAINERS = {
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_training_with_norm_based_optimizer_resumes_bit_for_bit(name, tmp_path):
+def test_training_with_norm_based_optimizer_resumes_bitwise_equal(name, tmp_path):
     def made(precision):
         return mg.Trainer(network(), optimizer=TRAINERS[name](), ema_decay=0.9, precision=precision)
 
@@ -132,7 +132,7 @@ def test_training_with_norm_based_optimizer_resumes_bit_for_bit(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_parameter_groups_of_norm_based_optimizers(name):
+def test_norm_based_optimizers_support_parameter_groups(name):
     groups = optim.ParameterGroups(TRAINERS[name](), {"0.weight": {"learning_rate": 0.0}, "2": None})
     trainer = mg.Trainer(network(), optimizer=optim.ClipByNorm(groups, 1.0))
     trainer.evaluate(X, Y)
@@ -158,7 +158,7 @@ def test_muon_updates_matrices_and_delegates_other_variables():
     assert g.variable_value(vector).tolist() == [0.5] and (g.variable_value(matrix) == np.eye(2)).all()
 
 
-def test_optimizer_argument_aliases():
+def test_optimizers_accept_pytorch_and_keras_argument_names():
     adam = optim.Adam(lr=0.5, betas=(0.8, 0.9), eps=1e-3)
     assert (adam.learning_rate, adam.beta1, adam.beta2, adam.epsilon) == (0.5, 0.8, 0.9, 1e-3)
     assert optim.AdamW(0.5, beta_1=0.7).beta1 == 0.7  # The argument is spelled as in Keras.

@@ -30,7 +30,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("ways", WAYS, ids=str)
-def test_image_folder_reads_images_and_classes(folder, ways):
+def test_image_folder_reads_images_and_class_names(folder, ways):
     data = mg.data.image_folder(folder)
     assert data.classes == ["a", "b"] and [p.name for p in data.paths[:3]] == ["2.png", "4.PNG", "3.bmp"]
     images, labels = joined(mg.data.loaded(data, 4, shuffle=False, **ways))
@@ -39,7 +39,7 @@ def test_image_folder_reads_images_and_classes(folder, ways):
     np.testing.assert_allclose(images[:, 0, 0, 0] * 255, [40, 80, 60, 0, 20, 100], atol=2)  # JPEG compression is lossy.
 
 
-def test_images_are_resized_and_converted_to_channels(folder):
+def test_image_folder_resizes_and_converts_channels(folder):
     for channels, count in (("L", 1), ("RGB", 3), ("RGBA", 4)):
         image, label = mg.data.image_folder(folder, (2, 3), channels)[0]
         assert image.shape == (2, 3, count) and label == 0
@@ -120,7 +120,7 @@ def test_columns_of_tables():
         mg.data.columns(table)
 
 
-def test_columns_of_arrow_tables(tmp_path):
+def test_columns_of_arrow_tables_are_read_as_arrays(tmp_path):
     datasets = pytest.importorskip("datasets")
     table = datasets.Dataset.from_dict({"x": np.arange(20.0).reshape(10, 2).tolist(), "y": list(range(10))})
     table.save_to_disk(tmp_path / "table")

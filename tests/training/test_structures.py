@@ -60,7 +60,7 @@ def test_mismatched_inputs_labels_and_losses_raise():
         trainer.train_step((X, X), {"sum": "text", "classes": Y})
 
 
-def test_order_of_input_dictionaries_does_not_matter():
+def test_input_dictionary_order_does_not_affect_training():
     """Arrays of equal shape are matched by name in each step."""
     a, b = X, (3 * X[::-1]).copy()
     labels = {"sum": Y, "classes": (X[:, 0] > 0).astype(np.int32)}
@@ -92,7 +92,7 @@ def test_changed_input_structure_raises():
         alone.train_step(X.astype(np.float64), Y)
 
 
-def test_sample_weights_have_the_meaning_of_keras():
+def test_sample_weights_are_applied_as_in_keras():
     """The sum of the weighted losses is divided by the number of samples."""
     weights = RNG.uniform(0, 2, len(X)).astype(np.float32)
     trainer = mse()
@@ -119,7 +119,7 @@ def test_class_weights_equal_sample_weights():
     assert losses[0] == losses[1]
 
 
-def test_image_sizes_may_vary_between_steps():
+def test_image_sizes_can_vary_between_steps():
     model = nn.Sequential(
         nn.Conv2d(4, 3, padding="TF_SAME"), nn.ReLU(), nn.Dropout(0.1), nn.GlobalAveragePooling2d(), nn.Linear(2)
     )
@@ -149,7 +149,7 @@ def test_training_with_varying_image_sizes_resumes(tmp_path):
     assert [float(second.train_step(*b)) for b in batches[3:]] == whole[3:]
 
 
-def test_accumulated_gradients_equal_those_of_the_whole_batch():
+def test_gradient_accumulation_equals_the_whole_batch():
     whole, parts = mse(), mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.1), seed=3, gradient_accumulation_steps=3)
     for _ in range(2):
         whole.train_step(X, Y)
@@ -192,7 +192,7 @@ def test_averaged_weights():
     np.testing.assert_array_equal(trainer.weights()["weight"], now)
 
 
-def test_second_phase_with_frozen_layers_and_new_optimizer(tmp_path):
+def test_second_phase_trains_with_frozen_layers_and_new_optimizer(tmp_path):
     model = nn.Sequential(nn.Linear(4), nn.ReLU(), nn.Linear(1))
     first = mg.Trainer(model, "mse", mg.optim.Adam(0.01))
     first.fit(X, Y, epochs=2, progress=False)
@@ -221,7 +221,7 @@ def test_trainer_trains_an_imported_model():
     np.testing.assert_allclose(g.variable_value(w), [[1], [-2], [0.5]], atol=1e-3)
 
 
-def test_losses_added_by_modules_are_trained():
+def test_losses_added_by_modules_are_minimized():
     class Decayed(nn.Linear):
         def forward(self, x):
             self.add_loss(0.5 * nn.losses.mean_of_all(self.weight * self.weight))
@@ -234,7 +234,7 @@ def test_losses_added_by_modules_are_trained():
     assert float(trainer.train_step(X, Y)) == pytest.approx(plain + added, rel=1e-5)
 
 
-def test_fit_accepts_arguments_of_keras():
+def test_fit_accepts_keras_argument_names():
     trainer = mse()
     history = trainer.fit(X, Y, epochs=2, validation_split=0.25, batch_size=6, progress=False)
     assert trainer.step == 6 and [step for step, _ in history.validation] == [3, 6]
@@ -252,7 +252,7 @@ def test_fit_accepts_arguments_of_keras():
         trainer.fit(X[:1], Y[:1], validation_split=0.5, progress=False)
 
 
-def test_predict_from_iterables_and_evaluate_with_other_metrics():
+def test_predict_accepts_iterables_and_evaluate_accepts_other_metrics():
     trainer = mse()
     whole = trainer.predict(X)
     np.testing.assert_array_equal(trainer.predict(part for part in (X[:8], X[8:])).shape, whole.shape)
@@ -308,7 +308,7 @@ def test_check_finite_names_the_first_operation_producing_nan():
         good.train_step(np.full_like(X, np.nan), Y)
 
 
-def test_predict_and_custom_step_may_take_different_inputs(tmp_path):
+def test_predict_and_custom_step_can_take_different_inputs(tmp_path):
     """Each training batch consists of labels only; the model's inputs are random numbers drawn in the step."""
 
     class Drawn(mg.Trainer):

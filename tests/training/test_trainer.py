@@ -68,14 +68,14 @@ def test_trainer_learns(dataset):
     assert history.validation[-1][1] == after
 
 
-def test_training_is_reproducible_by_seed(dataset):
+def test_training_with_equal_seed_is_reproducible(dataset):
     runs = [make().fit(dataset, iterations=8, progress=False).loss for _ in range(2)]
     assert runs[0] == runs[1]
     other = mg.Trainer(network(), optimizer=mg.optim.Adam(0.01), seed=8).fit(dataset, iterations=8, progress=False)
     assert other.loss != runs[0]
 
 
-def test_train_step_returns_before_it_has_run(dataset):
+def test_train_step_returns_before_the_step_has_run(dataset):
     trainer, x, y = make(), dataset[0][:32], dataset[1][:32]
     float(trainer.train_step(x, y))
     gate = mg.SharedEvent()
@@ -89,7 +89,7 @@ def test_train_step_returns_before_it_has_run(dataset):
     assert result.done and result.loss == value == result.values["loss"] and f"{result:.3f}" == f"{value:.3f}"
 
 
-def test_at_most_two_steps_are_in_flight_and_keep_their_arrays_alive(dataset):
+def test_trainer_keeps_at_most_two_steps_and_their_arrays_in_flight(dataset):
     trainer = make()
     results, arrays = [], []
     for _ in range(6):
@@ -105,7 +105,7 @@ def test_at_most_two_steps_are_in_flight_and_keep_their_arrays_alive(dataset):
     assert not [a for a in arrays if a() is not None], "arrays must be released after their step"
 
 
-def test_changing_the_device_takes_effect_on_the_next_step(dataset):
+def test_changing_trainer_device_takes_effect_on_the_next_step(dataset):
     images, labels = dataset
     trainer = make()
     float(trainer.train_step(images, labels))
@@ -127,14 +127,14 @@ def test_evaluate_and_predict_leave_the_state_unchanged(dataset):
     assert trainer.evaluate(dataset, batch_size=64)["accuracy"] == pytest.approx(accuracy)
 
 
-def test_predict_needs_no_labels_and_no_training(dataset):
+def test_predict_needs_neither_labels_nor_training(dataset):
     trainer = make()
     assert trainer.predict(dataset[0][:5]).shape == (5, 3)
     trainer.fit(dataset, iterations=2, progress=False)
     assert trainer.step == 2
 
 
-def test_one_hot_labels_regression_and_custom_losses(dataset):
+def test_trainer_accepts_one_hot_labels_regression_and_custom_losses(dataset):
     images, labels = dataset
     one_hot = np.eye(3, dtype=np.float32)[labels]
     integers, vectors = make(), make()
@@ -213,7 +213,7 @@ def test_trainer_remains_usable_after_errors(dataset):
         mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
 
 
-def test_lists_as_inputs_and_invalid_counts_raise(dataset):
+def test_trainer_accepts_lists_and_rejects_invalid_counts(dataset):
     x, y = dataset[0][:8], dataset[1][:8]
     trainer = make()
     for call in (trainer.train_step, lambda x, y: trainer.evaluate([(x, y)]), lambda x, y: trainer.predict(x)):
@@ -277,7 +277,7 @@ def test_interrupted_fit_records_every_completed_step(dataset):
     assert trainer.step == len(trainer.history.loss) == 7
 
 
-def test_predict_of_empty_batch(dataset):
+def test_predict_of_empty_batch_returns_an_empty_array(dataset):
     trainer = make()
     assert trainer.predict(dataset[0][:0]).shape == (0, *trainer.predict(dataset[0][:2]).shape[1:])
 
@@ -304,7 +304,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_resumed_training_continues_bit_for_bit(name, dataset, tmp_path):
+def test_resumed_training_is_bitwise_equal(name, dataset, tmp_path):
     """Training stops within an epoch; weights, momenta, moving averages, dropout, learning rate, and data order are
     restored.
     """
@@ -326,7 +326,7 @@ def test_resumed_training_continues_bit_for_bit(name, dataset, tmp_path):
 
 
 @pytest.mark.parametrize("first", [2, 3, 4])
-def test_consecutive_fits_equal_one_fit(first, dataset):
+def test_consecutive_fits_equal_one_longer_fit(first, dataset):
     """The first fit ends before, at, or after the last of the three batches of an epoch."""
     data = mg.data.batches(dataset, 50, seed=3)
     whole = make().fit(mg.data.batches(dataset, 50, seed=3), iterations=8, progress=False).loss
@@ -366,7 +366,7 @@ def test_loading_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [d for d in ("bfloat16", "float16", "float64") if device.has(d)])
-def test_checkpoints_of_trainers_in_other_dtypes(tmp_path, dtype):
+def test_checkpoints_load_into_trainers_of_other_dtypes(tmp_path, dtype):
     x = np.random.default_rng(0).standard_normal((8, 4)).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     y = np.arange(8, dtype=np.int32) % 3
     trainers = [mg.Trainer(mg.nn.Linear(3), metrics=(), dtype=dtype) for _ in range(2)]

@@ -121,7 +121,7 @@ def continued(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_another_process_continues_training_bit_for_bit(name, continued):
+def test_another_process_continues_training_bitwise_equal(name, continued):
     trainers, found, directory = continued
     trainer, (results, step) = trainers[name], found[name]
     assert results == [hexadecimal(trainer.train_step(x, y).values) for x, y in batches(name, 5, 12)]
@@ -136,7 +136,7 @@ def test_another_process_continues_training_bit_for_bit(name, continued):
 
 
 @pytest.mark.parametrize("name", ["batch_norm", "ema", "sgd"])
-def test_package_evaluates_predicts_and_fits_like_its_trainer(name, tmp_path):
+def test_loaded_package_trains_and_predicts_like_its_trainer(name, tmp_path):
     trainer, (x, y) = trained(name), data_of(name)
     mg.save(tmp_path / "p.mpsgraph", trainer)
     model = mg.load(tmp_path / "p.mpsgraph")
@@ -191,7 +191,7 @@ def test_package_with_structured_inputs_and_several_outputs(tmp_path):
     assert model.step == trainer.step
 
 
-def test_package_keeps_dimensions_that_varied_dynamic(tmp_path):
+def test_package_keeps_varying_dimensions_dynamic(tmp_path):
     class Mean(mg.nn.Module):
         def __init__(self):
             super().__init__()
@@ -249,7 +249,7 @@ def test_saving_a_package_does_not_affect_its_trainer(tmp_path):
     assert float(mg.load(tmp_path / "fresh.mpsgraph").train_step(X, Y)) == float(other.train_step(X, Y))
 
 
-def test_package_step_beyond_stored_learning_rates_raises_unless_set(tmp_path):
+def test_package_step_beyond_stored_rates_raises_without_explicit_rate(tmp_path):
     trainer = trained("function_as_schedule", 2)
     mg.save(tmp_path / "p.mpsgraph", trainer, updates=2)
     model = mg.load(tmp_path / "p.mpsgraph")
@@ -308,7 +308,7 @@ def test_unsupported_trainers_cannot_be_packaged(tmp_path):
     assert float(mg.load(tmp_path / "p").train_step(X, Y)) == float(trainer.train_step(X, Y))
 
 
-def test_failing_step_of_package_changes_nothing(tmp_path):
+def test_failed_package_step_changes_nothing(tmp_path):
     embedding = mg.nn.Embedding(5, 4, out_of_range="error")
     trainer = mg.Trainer(mg.nn.Sequential(embedding, mg.nn.Flatten(), mg.nn.Linear(2)))
     tokens, labels = np.array([[0, 1], [2, 3]], np.int32), np.array([0, 1], np.int32)
@@ -323,7 +323,7 @@ def test_failing_step_of_package_changes_nothing(tmp_path):
     assert model.step == trainer.step == 2
 
 
-def test_package_format_versions(tmp_path):
+def test_package_with_training_step_has_newer_format_version(tmp_path):
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     mg.save(tmp_path / "plain", g, [x], {"y": x * 2})

@@ -46,7 +46,7 @@ def identity(width):
         (lambda outputs, labels: losses.cross_entropy(outputs, labels), [[1, 2], [3, 0]], [1, 1], 0.5),
     ],
 )
-def test_accuracy_matches_the_kind_of_loss(loss, outputs, labels, right):
+def test_accuracy_metric_matches_the_kind_of_loss(loss, outputs, labels, right):
     x = np.array(outputs, np.float32)
     y = np.array(labels, np.float32 if np.ndim(labels) == 2 else np.int32)
     trainer = mg.Trainer(identity(x.shape[1]), loss)
@@ -63,7 +63,7 @@ REGRESSION = [
 
 
 @pytest.mark.parametrize("loss", [*REGRESSION, partial(losses.huber, delta=2.0), "kl_divergence"])
-def test_regression_losses_have_no_accuracy(loss):
+def test_regression_losses_report_no_accuracy(loss):
     x = np.random.default_rng(0).uniform(0.1, 1, (8, 3)).astype(np.float32)
     y = np.ones((8, 1), np.float32)
     trainer = mg.Trainer(nn.Linear(1), loss)
@@ -111,7 +111,7 @@ def test_metrics_of_half_precision_outputs_use_float32(dtype):
     assert g.run({x: np.float32([[1000.0]]), y: np.float32([[872.0]])}, part).item() == 256.0  # 128^2 / 2^6
 
 
-def test_evaluation_weights_batches_by_their_counted_labels():
+def test_evaluation_weights_batches_by_their_number_of_valid_labels():
     x = np.float32([[1, 0], [1, 0], [1, 0], [1, 0]])
     y = np.int32([0, 1, 1, IGNORED])  # The second batch has a single label that counts.
     trainer = mg.Trainer(identity(2), partial(losses.cross_entropy, ignore_index=IGNORED))
@@ -210,7 +210,7 @@ def test_frozen_batch_normalization_uses_its_moving_averages():
     assert moving(model)["0.moving_mean"].tolist() == [2.0]
 
 
-def test_submodules_in_inference_mode_stay_there_during_fit():
+def test_fit_keeps_submodules_in_inference_mode():
     x, y = data_of_norms()
     model = nn.Sequential(nn.BatchNorm(), nn.Linear(4), nn.BatchNorm(), nn.Linear(2))
     model.train()
@@ -227,7 +227,7 @@ def test_submodules_in_inference_mode_stay_there_during_fit():
     assert (moving(whole.model)["0.moving_mean"] != 0).all()
 
 
-def test_train_and_eval_call_each_submodule():
+def test_train_and_eval_are_called_on_each_submodule():
     asked = []
 
     class Told(nn.Identity):
@@ -253,7 +253,7 @@ def refilled(batches, array=np.asarray):
 
 
 @pytest.mark.parametrize("array", [np.asarray, mg.asarray], ids=["numpy", "NDArray"])
-def test_each_step_uses_the_contents_of_its_arrays_at_the_call(array):
+def test_train_step_uses_array_contents_at_the_time_of_the_call(array):
     rng = np.random.default_rng(0)
     batches = [(rng.normal(size=(256, 64)).astype(np.float32), rng.integers(0, 3, 256)) for _ in range(12)]
     losses_of = []
@@ -266,7 +266,7 @@ def test_each_step_uses_the_contents_of_its_arrays_at_the_call(array):
     assert [float(step) for step in steps] == losses_of[0]
 
 
-def test_fit_copies_batches_only_from_iterators(monkeypatch):
+def test_fit_copies_batches_from_iterators_only(monkeypatch):
     x, y = np.zeros((8, 2), np.float32), np.zeros(8, np.int32)
     seen = []
     step = mg.Trainer.train_step
@@ -280,7 +280,7 @@ def test_fit_copies_batches_only_from_iterators(monkeypatch):
 # --- states -----------------------------------------------------------------------------------------------------------
 
 
-def test_state_loaded_before_the_first_batch(tmp_path):
+def test_state_can_be_loaded_before_the_first_batch(tmp_path):
     x, y = data_of_norms()
     first = mg.Trainer(nn.Sequential(nn.Linear(8), nn.BatchNorm(), nn.Linear(2)))
     first.fit((x, y), progress=False)
@@ -304,7 +304,7 @@ def test_state_loaded_before_the_first_batch(tmp_path):
             np.testing.assert_array_equal(recurrent.state_dict()[name], value)
 
 
-def test_state_that_does_not_fit_raises_on_first_call():
+def test_mismatched_loaded_state_raises_on_first_call():
     g = mg.Graph()
     x = g.placeholder((-1, 2))
     for state, error in (
