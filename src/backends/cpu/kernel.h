@@ -73,15 +73,13 @@ class Lowering {
   virtual Operand output(size_t i = 0) const = 0;
   virtual size_t input_count() const { return operation().inputs.size(); }
   // Return the value of operand i if it is a constant that is not a splat. A kernel that takes the returned weights
-  // must
-  // pack them, and must not read the operand's slot.
+  // must pack them, and must not read the operand's slot.
   virtual ConstantWeights constant(size_t i);
   // Reserve scratch memory that lives only while this kernel runs.
   virtual Slot scratch(size_t bytes) = 0;
   // Allow output `o` to share the memory of input `i`. A kernel may call this if it reads each input element before it
   // writes the same byte range. The memory is shared only if this kernel is the last to use the input, so the kernel
-  // must
-  // work whether or not the two operands share memory.
+  // must work whether or not the two operands share memory.
   virtual void may_share(size_t o, size_t i) = 0;
   // Declare that the kernel allocates memory for output `o` when it runs, and stores the pointer in the frame.
   virtual void enters_memory(size_t o) = 0;
@@ -93,8 +91,7 @@ class Lowering {
 using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
 
 // If several kernels implement one kind of operation, the kernel of highest precedence is tried first. For cases it
-// does
-// not support, it calls the kernel of the next lower precedence.
+// does not support, it calls the kernel of the next lower precedence.
 enum class Precedence : uint8_t {
   plain,  // portable
   library,  // oneDNN, if available

@@ -2,8 +2,7 @@
 //
 // One walk in execution order assigns each kernel a position and records the first and last use of each slot.
 // Afterwards, assignments write directly into variables, targets are computed in the caller's result memory, and
-// outputs
-// overwrite inputs that are no longer needed, wherever this is possible. Finally, the lowering plans the arena.
+// outputs overwrite inputs that are no longer needed, wherever this is possible. Finally, the lowering plans the arena.
 #pragma once
 
 #include <memory>
@@ -69,8 +68,7 @@ class ProgramLowering {
   void begin_loop();
   void end_loop();
   // Create a kernel that copies `bytes` bytes between slots. If the slots have different layouts, the kernel converts
-  // to
-  // or from the variable's packed layout.
+  // to or from the variable's packed layout.
   std::unique_ptr<Kernel> copy_kernel(Slot from, Slot to, size_t bytes, std::string name);
   std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, const Operation& operation);
 

@@ -1,8 +1,7 @@
 // Parallel loops on the thread pool (thread_pool.h).
 //
 // The partition of a loop into items depends only on the loop's size and thread_count(), so a run produces the same
-// bits
-// no matter which threads take part. Threads take items as they become free (work_stealing.h).
+// bits no matter which threads take part. Threads take items as they become free (work_stealing.h).
 #pragma once
 
 #include <algorithm>
@@ -82,8 +81,7 @@ void parallel_items(int64_t items, const F& f) {
 }
 
 // Call f(chain, place, member) for each place in [0, length) of each chain. The calls for one chain are made in order
-// of
-// `place`; `member` identifies the thread.
+// of `place`; `member` identifies the thread.
 template <class F>
 void parallel_chains(int64_t chains, int64_t length, const F& f) {
   run_chains(chains, length, &f, [](const void* f, int64_t chain, int64_t place, int64_t member) {

@@ -14,8 +14,7 @@ constexpr double shortest = 30;  // microseconds: shorter runs do not repay waki
 // switch modes if the other mode takes less than this fraction of the current mode's time
 constexpr double worth_changing = 0.97;
 // The trial ends early if one mode is slower by these factors: not_better if it is the mode on trial, far_worse if it
-// is
-// the current mode, which has already proven better.
+// is the current mode, which has already proven better.
 constexpr double not_better = 1.1, far_worse = 1.5;
 constexpr int64_t few_trials = 3;
 constexpr double unusual = 1.25;  // run time ratio that suggests the machine's load has changed

@@ -172,9 +172,8 @@ uint64_t ThreadPool::shut(Job& job) {
 }
 
 // Update the balance after a loop: add the time the helpers saved, subtract the time the caller waited. Without
-// helpers,
-// the caller would have processed their items too. The saved time is computed from the caller's time per item or from
-// the helpers', whichever is shorter, because the longer one may include time when a thread was descheduled.
+// helpers, the caller would have processed their items too. The saved time is computed from the caller's time per item
+// or from the helpers', whichever is shorter, because the longer one may include time when a thread was descheduled.
 void ThreadPool::settle(Job& job, int64_t own, uint64_t worked, uint64_t waited) {
   const auto helped = static_cast<double>(job.helped.exchange(0, std::memory_order_relaxed));
   auto gain = static_cast<double>(job.helping.exchange(0, std::memory_order_relaxed));

@@ -50,10 +50,8 @@ class Shares {
 };
 
 // Chains of items, in which each item depends on the previous one. A free member of the thread team picks the idle
-// chain
-// with the fewest finished items, first among its own share of the chains and then among all of them, and takes the
-// next
-// item of that chain. A thread on a slow core thus delays the others by one item, not by a whole chain.
+// chain with the fewest finished items, first among its own share of the chains and then among all of them, and takes
+// the next item of that chain. A thread on a slow core thus delays the others by one item, not by a whole chain.
 class Chains {
  public:
   Chains(int64_t chains, int64_t length, int64_t members) : length_(length), members_(members), states_(chains) {}

@@ -2,8 +2,7 @@
 // values.
 //
 // Types were checked when the program was compiled. The callee has separate arrays and a separate frame. A callable
-// that
-// owns memory lends it to the calling program, which computes the operands there. Results also stay there, unless
+// that owns memory lends it to the calling program, which computes the operands there. Results also stay there, unless
 // something overwrites the memory while they are in use.
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"

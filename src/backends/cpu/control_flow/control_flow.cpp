@@ -53,8 +53,7 @@ struct LoopKernel : Kernel {
 };
 
 // A while loop: before(arguments) returns a condition and results. While the condition holds, after(results) returns
-// the
-// next arguments.
+// the next arguments.
 struct WhileKernel final : LoopKernel {
   Body before, after;
   Slot condition;
@@ -194,8 +193,7 @@ class ProgramLowering::ControlFlow {
   }
 
   // Let the kernel that computes a result overwrite the carried value. This requires that the kernel allows it and that
-  // the
-  // old value is no longer needed.
+  // the old value is no longer needed.
   bool compute_in_place(const Block& block, size_t result, Slot carried) {
     const Slot value = walk_.slot_of(block.results[result]);
     SlotInfo &made = walk_.out_.slots[value], &old = walk_.out_.slots[carried];
@@ -215,8 +213,7 @@ class ProgramLowering::ControlFlow {
   }
 
   // Return the slot that holds a result of `before` until `after` uses it. If `before` passes an argument on or
-  // overwrites
-  // it, this is the slot of that argument, otherwise a new slot.
+  // overwrites it, this is the slot of that argument, otherwise a new slot.
   Slot place_of(const Block& before, size_t result, const std::vector<Slot>& taken) {
     const Slot value = walk_.slot_of(before.results[result]);
     for (Slot carried : carried_) {

@@ -2,9 +2,8 @@
 //
 // A history is a chain of nodes from the last value to the first; an empty history is null. Nodes are immutable, so
 // several histories may share their first values, and a popped value is read in place. Nodes are allocated in blocks
-// that
-// are kept across runs, and are released together after a run, or after an iteration of a loop that returns no history.
-// Therefore only the first runs allocate memory, and later runs with as many iterations do not.
+// that are kept across runs, and are released together after a run, or after an iteration of a loop that returns no
+// history. Therefore only the first runs allocate memory, and later runs with as many iterations do not.
 #pragma once
 
 #include <cstddef>

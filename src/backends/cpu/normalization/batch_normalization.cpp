@@ -46,8 +46,7 @@ struct Geometry : Planes {
     parts = std::clamp<int64_t>(outer / grain_for(bytes), 1, thread_count() > 1 ? thread_count() * 4 : 1);
   }
   // Return whether the result may be written with streaming stores: it is float32, it is too large for the caches, and
-  // each
-  // row consists of whole cache lines.
+  // each row consists of whole cache lines.
   bool streaming(DType dtype) const {
     const auto row = static_cast<size_t>(channels) * sizeof(float);
     return dtype == DType::float32 && row % cache_line == 0 &&
@@ -114,8 +113,7 @@ struct PartialSums {
 // ---- moments ----
 
 // Convert the sums of a part, for channels [from, end). The mean replaces the first sum, and the sum of squared
-// distances
-// from the mean replaces the second.
+// distances from the mean replaces the second.
 void centre(const Frame& f, const PartialSums& sums, int64_t part, int64_t from, int64_t end) {
   const double share = 1.0 / static_cast<double>(sums.geometry.rows(part));
   double* __restrict mean = sums.first(f, part);
@@ -202,8 +200,7 @@ struct Scale {
   float epsilon;
 
   // mean and variance are operands `first` and `first` + 1; gamma and beta, if present, follow from operand
-  // `parameters`
-  // on.
+  // `parameters` on.
   Scale(Lowering& lowering, const Geometry& g, size_t first, size_t parameters)
       : channels(g.channels),
         mean(lowering.input(first).slot),

@@ -1,6 +1,5 @@
 // Batch normalization loops, compiled for each instruction set. With channels last, a loop processes rows, each of
-// which
-// holds one element per channel. With channels first, a loop processes the planes of a single channel.
+// which holds one element per channel. With channels first, a loop processes the planes of a single channel.
 //
 // Threads divide the rows, and each calls a loop for a range of rows. The loops return sums in double precision, which
 // are combined in a fixed order. The formulas are in src/core/ops/fused_batch_normalization.cpp.
@@ -32,8 +31,7 @@ struct ChannelSlope {
 };
 
 // Where a gradient passes the ReLU that follows the normalization. none: everywhere, because there is no ReLU;
-// computed:
-// where the recomputed result is positive; given: where a given tensor is positive.
+// computed: where the recomputed result is positive; given: where a given tensor is positive.
 enum class Mask : uint8_t { none, computed, given };
 
 // Inputs of the gradient sums. The gradient g is first (+ second, if present), set to zero where the mask blocks it. If
@@ -59,16 +57,14 @@ struct BatchNormalization {
   // Compute the moments of a range of rows; `partial` is scratch memory for 2 * channels floats.
   void (*moments)(const T* x, int64_t channels, float* partial, ChannelMoments& moments);
   // Compute y = (x - mean) * scale + offset, plus the residual if present, followed by ReLU if `relu` is set. With
-  // `past`,
-  // y is written with streaming stores, which requires that the channels fill whole vectors.
+  // `past`, y is written with streaming stores, which requires that the channels fill whole vectors.
   void (*apply)(const T* x, const T* residual, int64_t rows, int64_t channels, ChannelScale by, bool relu, bool past,
                 T* y);
   // Compute the sums over rows of g and of g * (x - mean), where g is the masked gradient.
   void (*sums)(const GradientSource<T>& in, int64_t rows, int64_t channels, ChannelScale by, Mask mask, float* partial,
                double* of_g, double* of_product);
   // Compute the gradient with respect to the input, dx, from the incoming gradient g, to which the mask is applied
-  // first.
-  // The mask must be `none` or `computed`.
+  // first. The mask must be `none` or `computed`.
   void (*gradient)(const T* g, const T* x, int64_t rows, int64_t channels, ChannelScale by, Mask mask,
                    ChannelSlope slope, bool past, T* dx);
   // Like the four functions above, for all planes of channel c.

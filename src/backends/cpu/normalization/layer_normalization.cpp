@@ -1,7 +1,6 @@
 // Kernels of layer normalization, as fused by the pass 'normalize' (src/core/ops/fused_layer_normalization.cpp): one
 // computes the normalized rows with their mean and variance, the other all gradients. Each reads its operands from
-// memory
-// once.
+// memory once.
 //
 // The rows are divided into parts, depending only on sizes. Threads process the parts, and the parts' sums for the
 // gradients of gamma and beta are combined in order. T is the type of the computation, float32 or float64. Rows of half
@@ -22,8 +21,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 // maximum number of rows whose contributions to the gradients of gamma and beta are summed in T, before they are added
-// to
-// sums in double
+// to sums in double
 constexpr int64_t rows_in_own = 64;
 constexpr int64_t most_parts = 32;
 
@@ -59,8 +57,7 @@ class WideRows {
         slot_(each_ ? lowering.scratch(static_cast<size_t>(each_ * rows.n * thread_count()) * sizeof(T)) : -1) {}
   T* at(const Frame& f, int64_t number) const { return f.at<T>(slot_) + (thread_number() * each_ + number) * rows_.n; }
   // Return `count` consecutive rows of `data` in type T. If they have to be converted, the result is in scratch memory,
-  // from
-  // row `number` on.
+  // from row `number` on.
   const T* read(const Frame& f, Slot data, int64_t row, int64_t number, int64_t count = 1) const {
     const std::byte* from = f.pointers[data] + row * rows_.bytes();
     if (!each_) return reinterpret_cast<const T*>(from);
@@ -69,8 +66,7 @@ class WideRows {
     return at(f, number);
   }
   // Return the address where the caller must write result rows. If this is scratch memory, write() converts the rows
-  // and
-  // stores them at their destination.
+  // and stores them at their destination.
   T* place(const Frame& f, Slot data, int64_t row, int64_t number) const {
     return each_ ? at(f, number) : f.at<T>(data) + row * rows_.n;
   }
@@ -162,8 +158,7 @@ void plain_backward(const LayerRows<T>& rows, int64_t count, const T* gamma, T* 
 }
 
 // The sums of all parts for the gradients of gamma and beta. They are accumulated in T for a limited number of rows,
-// and
-// then added to sums in double.
+// and then added to sums in double.
 template <class T>
 struct LayerSums {
   int64_t n, parts;

@@ -26,8 +26,7 @@ struct LayerLoops {
   // Compute y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for one row; gamma and beta may be null.
   void (*forward)(const T* x, int64_t n, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* variance);
   // Compute dx of `count` rows, including their residuals if present. The contributions of these rows to the gradients
-  // of
-  // gamma and beta are added to for_gamma and for_beta, which are null if not needed; gamma may be null.
+  // of gamma and beta are added to for_gamma and for_beta, which are null if not needed; gamma may be null.
   void (*backward)(const LayerRows<T>& rows, int64_t count, const T* gamma, T* for_gamma, T* for_beta);
 };
 

@@ -72,8 +72,7 @@ void max_lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int
 }
 
 // Compute a row of positions of the result, for windows with few taps. Adjacent positions whose windows contain the
-// same
-// taps inside the source are processed together.
+// same taps inside the source are processed together.
 void max_lanes_of_row(const PoolingPlan& p, const float* plane, const RowPosition& row, float* out) {
   const ops::Window& w = p.windows[3];
   const auto& inside = p.inside[3];

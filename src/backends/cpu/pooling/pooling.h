@@ -1,11 +1,9 @@
 // Loop structure of pooling: a plan shared by all pooling kernels, and the taps of its windows.
 //
 // A pooling operand is treated as planes, each with up to four windowed axes over contiguous lanes. NHWC has one plane
-// per
-// image, with the channels as lanes. NCHW has one plane per image and channel, with a single lane. A position is an
-// index
-// of the result along the windowed axes. With several lanes, the inner loops run over the lanes of one position; with a
-// single lane, they run over a row of positions for one tap.
+// per image, with the channels as lanes. NCHW has one plane per image and channel, with a single lane. A position is an
+// index of the result along the windowed axes. With several lanes, the inner loops run over the lanes of one position;
+// with a single lane, they run over a row of positions for one tap.
 #pragma once
 
 #include <array>
@@ -36,8 +34,7 @@ struct PoolingPlan {
   // rows of positions per plane
   int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }
   // Return whether the row of taps of a window is longer than a row of positions. In this case, the inner loops run
-  // over the
-  // taps.
+  // over the taps.
   bool few_long_windows() const { return windows[3].dilation == 1 && windows[3].kernel >= 4 * windows[3].output; }
   int64_t taps() const { return windows[0].kernel * windows[1].kernel * windows[2].kernel * windows[3].kernel; }
 };

@@ -8,8 +8,8 @@ namespace mpsgraph::cpu {
 struct FloatPooling {
   static constexpr int64_t max_taps = 64;
   // For plans with several lanes: set out[c] to the maximum of x[offsets[t] + c] over the taps t, for each lane c. If
-  // an
-  // element is NaN, the result is NaN. Repeat this for `positions` positions, advancing x by `step` and out by `lanes`.
+  // an element is NaN, the result is NaN. Repeat this for `positions` positions, advancing x by `step` and out by
+  // `lanes`.
   void (*maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, int64_t positions, int64_t step,
                  float* out);
   // Like maxima, for one position; also set at[c] to the index of the first tap t that attains the maximum.
@@ -26,8 +26,7 @@ struct FloatPooling {
   // For plans with a single lane: set m[i] to x[i * stride], for each i below n, if that is larger than m[i] or NaN.
   void (*take_larger)(const float* x, int64_t stride, int64_t n, float* m);
   // Like take_larger, and also set at[i] to index + i * step if m[i] changes. If at[i] is negative, the element is
-  // taken in
-  // any case.
+  // taken in any case.
   void (*take_first_larger)(const float* x, int64_t stride, int64_t n, int32_t index, int32_t step, float* m,
                             int32_t* at);
 };

@@ -2,8 +2,7 @@
 //
 // An index counts either elements of the source over some of its last axes, or taps of the window. The loops find both
 // together with the maximum; this file converts them to and from the requested mode. Indices that point outside the
-// plane
-// of their window are skipped, so that invalid indices never cause out-of-bounds access.
+// plane of their window are skipped, so that invalid indices never cause out-of-bounds access.
 #include "backends/cpu/pooling/pooling_maxima.h"
 
 namespace mpsgraph::cpu {
@@ -44,8 +43,7 @@ void max_pool_with_indices(const IndexPlan& p, const T* x, T* y, int32_t* indice
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t plane = unit / p.rows();
       // The index of the plane's first element. If the period is longer than a plane, a plane may start in the middle
-      // of a
-      // period.
+      // of a period.
       const int64_t origin = place == Place::element ? plane * p.source % p.period : 0;
       const bool wraps = place == Place::element ? p.period < p.source : p.period < p.taps();
       for_maxima<place>(p, x + plane * p.source, unit % p.rows(), 0, p.lanes,
@@ -85,8 +83,7 @@ class Decoder {
       base_ += start_[a] * p_.source_step[a];
     }
     // A global index determines the coordinates along the axes that it flattens. Along the other axes, all taps of a
-    // window
-    // must have the same coordinate, which is taken from the window's first tap.
+    // window must have the same coordinate, which is taken from the window's first tap.
     if (p_.global) base_ -= base_ % p_.period;
   }
 

@@ -23,8 +23,7 @@ void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
 }
 
 // Like take_larger, and also set at[i] to index + i * step if m[i] changes. If at[i] is negative, the element is taken
-// in
-// any case.
+// in any case.
 template <class T>
 void take_first_larger(const T* x, int64_t stride, int64_t n, int64_t index, int64_t step, Value<T>* m, int32_t* at) {
   const auto first = static_cast<int32_t>(index), by = static_cast<int32_t>(step);
@@ -97,8 +96,7 @@ struct MaximaTile {
     }
   }
   // Compute the maxima with the vector loops of pooling_float.h. Return false if the window has no taps inside the
-  // source,
-  // or more than fit in registers.
+  // source, or more than fit in registers.
   template <Place place>
   bool first_of_few(const PoolingPlan& p, const float* plane, const RowPosition& row, int64_t position, int64_t lane,
                     int64_t n) {

@@ -12,16 +12,14 @@ namespace {
 
 struct StencilPlan : PoolingPlan {
   // Tap indices are also element numbers of `weights`, because weights are row-major and axes omitted from the plan
-  // have one
-  // tap.
+  // have one tap.
   StencilPlan(const Lowering& lowering, const Dims& source, const Dims& weights, const Dims& result)
       : PoolingPlan(lowering, ops::Pooling(ops::Windows(lowering.attributes()), weights), source, result) {}
   int64_t row_size() const { return row() * lanes; }  // elements per row of results
 };
 
 // Call f(tap, element of the result's row, element of the plane, count, step in the plane) for runs of elements in one
-// row
-// of results. For all elements of a run, the tap is the same.
+// row of results. For all elements of a run, the tap is the same.
 template <class F>
 void for_runs(const PoolingPlan& p, const RowPosition& row, const F& f) {
   if (p.lanes == 1) {
@@ -61,8 +59,7 @@ void sum_windows(const StencilPlan& p, const T* x, const T* w, T* y) {
 }
 
 // For each window, find the largest (or smallest) weighted element and the first tap that attains it. NaN counts as
-// more
-// extreme than any number.
+// more extreme than any number.
 template <bool largest, class T>
 void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, int32_t* taps) {
   parallel_for(p.planes * p.rows(), grain_for(p.row_size() * p.taps()), [&](int64_t begin, int64_t end) {
@@ -105,8 +102,7 @@ void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, in
 }
 
 // Call f(first tap over axis 3, row of the result) for each row of the result whose windows contain elements of this
-// row
-// of the source. The source row is given by its coordinates on the first three axes.
+// row of the source. The source row is given by its coordinates on the first three axes.
 template <class F>
 void for_seeing_rows(const PoolingPlan& p, const RowPosition& source_row, const F& f) {
   const auto& w = p.windows;

@@ -37,8 +37,7 @@ inline constexpr MantissaStretch mantissa_stretches[] = {
 
 // Return ln x for a normal number x = 2^k z with z in [0.699, 1.398), where 0.699 is the start of the first interval.
 // With the number c of the interval that contains z, ln x = k ln 2 + ln c + ln(1 + r) with r = z / c - 1, and ln(1 + r)
-// is
-// a polynomial.
+// is a polynomial.
 [[gnu::always_inline]] inline float normals_logarithm(float x) {
   constexpr uint32_t first = 0x3f330000;
   constexpr int mantissa = 23, bits_of_stretch = 4;

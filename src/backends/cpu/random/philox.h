@@ -74,8 +74,7 @@ inline double uniform_double(uint32_t x0, uint32_t x1) {
 }
 
 // Return the inverse distribution function of the standard normal at p in (0, 1). Winitzki's approximation of the
-// inverse
-// error function is refined to double accuracy by two Halley steps, for the smaller of the two tails.
+// inverse error function is refined to double accuracy by two Halley steps, for the smaller of the two tails.
 inline double inverse_normal(double p) {
   constexpr double a = 0.147, pi = 3.14159265358979323846;
   const double tail = std::min(p, 1 - p), logarithm = std::log(4 * tail * (1 - tail)), b = 2 / (pi * a) + logarithm / 2;

@@ -7,8 +7,7 @@
 namespace mpsgraph::cpu::avx2 {
 
 // Set words[4 b + w] to word w of block b, for eight blocks b with counter low words counter_low + b step. The
-// additions
-// must not overflow 64 bits.
+// additions must not overflow 64 bits.
 void philox_eight_blocks(uint32_t* words, uint64_t key, uint64_t counter_low, uint64_t counter_high, uint64_t step) {
   const auto s = static_cast<int64_t>(step);
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53), multiplier1 = _mm256_set1_epi64x(0xCD9E8D57);
@@ -26,8 +25,7 @@ void philox_eight_blocks(uint32_t* words, uint64_t key, uint64_t counter_low, ui
       c1 = p1, c3 = p0;
     }
     // Lane b of each vector holds one word of block b. Combine pairs of words into 64 bits, and then pairs of lanes
-    // into
-    // blocks.
+    // into blocks.
     const __m256i low = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xAA);
     const __m256i high = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xAA);
     // even: blocks 0 and 2; odd: blocks 1 and 3

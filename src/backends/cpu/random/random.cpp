@@ -1,13 +1,10 @@
 // random: computes random values and the advanced state with Philox 4x32-10, bitwise identical to TensorFlow.
 //
 // Block i of the stream produces four outputs from output 4i on (for 64-bit types, two outputs from 2i on), so threads
-// can
-// divide the blocks. Truncated normals reject samples, so 256 blocks of the stream (128 for 64-bit types) are reserved
-// for
-// each group of four (or two) outputs. Sampling "inverse_cdf" maps one uniform number to one normal, at the midpoints
-// of
-// the uniform grid. Scaling rounds twice to the element type: value * (max - min) + min for uniform numbers, and
-// value * standard_deviation + mean for normals. The bounds of truncated normals apply before scaling.
+// can divide the blocks. Truncated normals reject samples, so 256 blocks of the stream (128 for 64-bit types) are
+// reserved for each group of four (or two) outputs. Sampling "inverse_cdf" maps one uniform number to one normal, at
+// the midpoints of the uniform grid. Scaling rounds twice to the element type: value * (max - min) + min for uniform
+// numbers, and value * standard_deviation + mean for normals. The bounds of truncated normals apply before scaling.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"
@@ -73,8 +70,7 @@ void fill_uniform(const Philox& philox, T* out, int64_t n, const Scale<T>& scale
 }
 
 // Fill `out` with integers in [low, low + range) by modulo, which is slightly biased, as the operation specifies. A
-// range
-// of 0 means all values of the type.
+// range of 0 means all values of the type.
 template <class T>
 void fill_integers(const Philox& philox, T* out, int64_t n, T low, std::make_unsigned_t<T> range) {
   using U = std::make_unsigned_t<T>;
@@ -108,8 +104,7 @@ struct Bounds {
 };
 
 // Fill `out` with standard normals within the bounds. The first blocks of all groups of outputs are generated together.
-// A
-// group with rejected values continues with the next of its reserved blocks.
+// A group with rejected values continues with the next of its reserved blocks.
 template <class T>
 void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Bounds& bounds) {
   constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words per output

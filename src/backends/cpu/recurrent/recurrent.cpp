@@ -43,8 +43,7 @@ constexpr int64_t work_between_waits = 1 << 17;
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }
 
 // Call step(range, phase, member) for all steps of all directions. Ranges of hidden units are counted in blocks of as
-// many
-// units as a vector has lanes. In the later phases of the backward pass, blocks are `columns` times as large.
+// many units as a vector has lanes. In the later phases of the backward pass, blocks are `columns` times as large.
 template <class T, class Step>
 void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3>& blocks, bool from_the_end,
                const Step& step) {
@@ -303,8 +302,7 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
                  update = two_phases ? bind.scratch(last) : Buffer(),
                  reset = two_phases ? bind.scratch(last) : Buffer();
     // The order of hidden units alternates between ascending and descending, from step to step and from run to run, so
-    // that
-    // the weights still in cache are read first.
+    // that the weights still in cache are read first.
     const auto runs = std::make_shared<std::atomic<unsigned>>(0);
     const int64_t depth = job.hidden + (input_weight ? inputs : 0),
                   panels = job.directions * job.gates * depth * blocks_of(job.hidden, e->lanes) * e->lanes;

@@ -2,10 +2,9 @@
 //
 // A step has one or two phases. Within a phase, all ranges are independent. Threads may divide the rows, which never
 // depend on each other, or the hidden units, with a barrier after each phase. A phase multiplies a few rows of states
-// by
-// the weights of W hidden units, for all gates at once, and then computes the gates of these units while the products
-// are
-// in cache. The weights are packed into panels for this purpose, or used in place if there are few rows in total.
+// by the weights of W hidden units, for all gates at once, and then computes the gates of these units while the
+// products are in cache. The weights are packed into panels for this purpose, or used in place if there are few rows in
+// total.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +27,7 @@ extern const RecurrentEngine<float> recurrent_engine;
 }
 
 // P provides everything that RecurrentProducts and RecurrentPanels require, and also tanh, sigmoid, least, greatest,
-// and
-// where_positive(x, y), which returns y where x > 0 and 0 elsewhere.
+// and where_positive(x, y), which returns y where x > 0 and 0 elsewhere.
 template <class P>
 class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   using Products = RecurrentProducts<P>;
@@ -113,8 +111,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Compute the pre-activations of `vectors` gates, that is, the projected input plus the previous states times the
-  // weights
-  // of these gates. Then compute the gates of each row.
+  // weights of these gates. Then compute the gates of each row.
   template <int vectors, class Gates>
   static void forward_rows(const Job& j, int phase, const RecurrentRange& range, S* own, const Gates& gates) {
     const int64_t d = range.direction, t = j.time(d, range.step), wide = j.directions * j.hidden;
@@ -183,8 +180,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Divide the rows of a range into groups of nearly equal size, at most `most` rows each, and call f(first row, count)
-  // for
-  // each group.
+  // for each group.
   template <class F>
   static void in_groups(const RecurrentRange& range, int most, const F& f) {
     int64_t groups = (range.last_row - range.first_row + most - 1) / most;
@@ -207,8 +203,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Return the projected input of the gates of a phase, to which the product with the states is added. For a GRU that
-  // resets
-  // after the product, the projected input of the candidate is omitted, because it is added later.
+  // resets after the product, the projected input of the candidate is omitted, because it is added later.
   template <int vectors>
   static Summand projected(const Job& j, const Place& p, int phase) {
     const bool later = j.cell == ops::Cell::gru && j.reset_after;
@@ -223,10 +218,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     return j.bias ? j.bias + p.d * j.gates * j.hidden + unit : nullptr;
   }
   // Prefetch the memory that gates, cells, and states are written to, and the projected input of the next block of
-  // units.
-  // Each prefetched address is the end of a vector, because the beginning was fetched with the previous block. The
-  // hardware
-  // prefetcher does not help here, because the rows of a step are far apart.
+  // units. Each prefetched address is the end of a vector, because the beginning was fetched with the previous block.
+  // The hardware prefetcher does not help here, because the rows of a step are far apart.
   template <int vectors>
   static void ask_for_gates(const Job& j, const Place& p, int rows, int phase) {
     const bool more = !j.input_weight && p.unit + W < j.hidden;
@@ -285,8 +278,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Compute an LSTM with default activations and without peepholes. The gates and the states have separate loops, so
-  // that
-  // the processor can overlap the long dependency chains of several rows.
+  // that the processor can overlap the long dependency chains of several rows.
   static void usual_lstm(const Job& j, const Place& p, int count, S* products) {
     if (p.lanes == W) return usual_lstm_of<true>(j, p, count, products);
     usual_lstm_of<false>(j, p, count, products);
@@ -372,8 +364,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Multiply the gradients of gates [first, end), counted in the order of the weights, by the weights of these gates,
-  // to get
-  // the gradients of the previous states. If `inner` is not null, it holds the gradients of the last gate.
+  // to get the gradients of the previous states. If `inner` is not null, it holds the gradients of the last gate.
   template <class Then>
   static void products(const Job& j, const RecurrentRange& range, int64_t first, int64_t end, const S* inner,
                        const Then& then) {
@@ -469,8 +460,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Prefetch the data of the next block of units in this row. The address is the end of each vector; the beginning may
-  // share
-  // a cache line with the preceding vector, which is in cache already.
+  // share a cache line with the preceding vector, which is in cache already.
   [[gnu::always_inline]] static void ask_for_next(const Job& j, const Place& p, int64_t now, int64_t gates) {
     constexpr int64_t next = 2 * W - 1;
     for (int role = 0; role < 4; ++role) __builtin_prefetch(j.training + gates + j.places[role] * j.hidden + next);
@@ -481,8 +471,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Compute the gate gradients of an LSTM with default activations and without peepholes, if only the states have
-  // incoming
-  // gradients. A few rows are processed at a time, and their sums are kept in registers.
+  // incoming gradients. A few rows are processed at a time, and their sums are kept in registers.
   static void usual_lstm_gates(const Job& j, const RecurrentRange& range) {
     Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0, sums_of(j, range)};
     for (int64_t n = range.first_row; n < range.last_row; n += summed_rows)

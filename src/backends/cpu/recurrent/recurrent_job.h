@@ -59,8 +59,7 @@ struct RecurrentJob {
     return tensor + (n * directions + d) * hidden;
   }
   // Return the address of the row of `values` at the step before `step` in this direction, or of `initial` for the
-  // first
-  // step.
+  // first step.
   const S* before(const S* values, const S* initial, int64_t d, int64_t step, int64_t n) const {
     return step == 0 ? at(initial, n, d) : at(values, time(d, step - 1), n, d, hidden);
   }
@@ -73,8 +72,7 @@ struct RecurrentRange {
   int64_t direction, step;
   int64_t first_row, last_row;  // range of batch rows
   // range of hidden units, counted in blocks of `lanes` units; in phases that multiply gradients, in blocks of
-  // `columns`
-  // times as many units
+  // `columns` times as many units
   int64_t first_unit, last_unit;
   // index of the piece of rows that is processed through all steps; 0 if hidden units are partitioned instead
   int64_t piece;

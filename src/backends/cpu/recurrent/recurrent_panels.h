@@ -30,18 +30,15 @@ class RecurrentPanels {
   }
 
   // ---- forward: each block of W hidden units has a panel, which holds the gates of one phase after those of another.
-  // The
-  // gates that are multiplied together are stored as [k][gates][W], followed by the next such gates. The index k runs
-  // over
-  // the inputs, if the kernel multiplies them too, and then over the states.
+  // The gates that are multiplied together are stored as [k][gates][W], followed by the next such gates. The index k
+  // runs over the inputs, if the kernel multiplies them too, and then over the states.
 
   static S* forward_panel(const Job& j, int64_t d, int64_t block) {
     const int64_t blocks = (j.hidden + W - 1) / W;
     return j.panels + (d * blocks + block) * j.gates * j.depth() * W;
   }
   // Return whether the last block has so few units that each vector can hold two of the four gates. This halves the
-  // number
-  // of multiplications.
+  // number of multiplications.
   static bool in_halves(const Job& j, int64_t block) { return j.gates == 4 && 2 * (j.hidden - block * W) <= W; }
   // Pack one gate of a block by transposing blocks of W x W elements: each row of the weights becomes one vector lane.
   static void pack_forward(const Job& j, int64_t d, int64_t block, int64_t role) {
@@ -69,8 +66,7 @@ class RecurrentPanels {
   }
 
   // ---- backward: each block of columns of the weights has a panel, stored as [k][vectors][W]. The index k runs over
-  // the
-  // units of all gates.
+  // the units of all gates.
 
   // Return the number of vectors in a block of columns; the last block may have fewer.
   static int vectors_of(const Job& j, int64_t block) {

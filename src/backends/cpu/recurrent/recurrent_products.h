@@ -28,13 +28,11 @@ class RecurrentProducts {
   // ---- with panels: for each state, the panel holds `vectors` vectors of weights
 
   // Prefetch distances in k indices of a panel. Panels that do not fit in L2 are read from an outer cache, and the
-  // hardware
-  // prefetcher does not cross pages.
+  // hardware prefetcher does not cross pages.
   static constexpr int64_t ahead = 24, ahead_of_row = 8;
 
   // The values added to a product. `of` points to the values of each vector in the first row (null: zeros), and
-  // row_stride
-  // is the distance between rows.
+  // row_stride is the distance between rows.
   struct Summand {
     const S* of[4] = {};
     int64_t row_stride = 0, lanes = W;
@@ -106,8 +104,7 @@ class RecurrentProducts {
   }
 
   // Multiply a single row. Several partial sums are used, because with a single sum each multiply-add would have to
-  // wait for
-  // the previous one.
+  // wait for the previous one.
   template <int vectors>
   static void multiply_row(const Factors& factors, const S* b, const Summand& begin, S* out) {
     constexpr int parts = vectors == 1 ? 8 : 4, line = 64 / sizeof(S);
@@ -154,8 +151,7 @@ class RecurrentProducts {
   static constexpr int64_t rows_ahead = 128;
 
   // Set out[r][v][lane] to the dot product of row r of `a` with the row of weights that belongs to vector v and the
-  // lane.
-  // The rows of weights are used in place.
+  // lane. The rows of weights are used in place.
   template <int vectors, int rows>
   static void dot(const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k, int64_t lanes,
                   S* out) {

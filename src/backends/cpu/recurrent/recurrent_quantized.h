@@ -1,7 +1,6 @@
 // Steps of an LSTM with 8-bit recurrent weights: the functions that an instruction set provides in addition to 8-bit
 // matmuls (convolution/convolution_integers.h). One quantizes the states before the matmul, the other computes gates
-// from
-// the sums after it.
+// from the sums after it.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +31,7 @@ struct QuantizedBlock {
 
 struct QuantizedLstmEngine {
   // Quantize the states of all rows to bytes, and return their quantization parameters. Quantized rows start to_stride
-  // bytes
-  // apart, a multiple of 64, and are padded to that length.
+  // bytes apart, a multiple of 64, and are padded to that length.
   QuantizedRange (*quantize)(const float* states, int64_t rows, int64_t stride, int64_t hidden, uint8_t* to,
                              int64_t to_stride);
   // Compute states and cells of `count` rows from sums [count][roles][columns].
@@ -51,10 +49,8 @@ extern const QuantizedLstmEngine quantized_lstm_engine;
 }
 
 // P provides everything that RecurrentSteps requires, for float, and also nearest(x), which rounds numbers below 2^22
-// to
-// integers, ties to even; store_bytes(to, x), which stores numbers from 0 to 255; and less_zero_points(sums, column
-// sums,
-// zero point, column zero points or null, row term), which returns floats.
+// to integers, ties to even; store_bytes(to, x), which stores numbers from 0 to 255; and less_zero_points(sums, column
+// sums, zero point, column zero points or null, row term), which returns floats.
 template <class P>
 class QuantizedLstm : RecurrentSteps<P> {
   using Steps = RecurrentSteps<P>;

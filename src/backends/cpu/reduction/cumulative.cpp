@@ -1,12 +1,10 @@
 // Cumulative sums, products, minima, and maxima: scans along one axis.
 //
 // A scan is serial along its axis, so several independent scans, called lanes, run together to hide the latency of
-// their
-// dependency chains. The lanes are adjacent columns if the axis is not the last one. Otherwise, they are adjacent rows,
-// which are transposed tile by tile. Sums and products of floats are accumulated in double, and those along rows are
-// vectorized (row_scans.h). Half precision is scanned in float32, and short integers in 32 bits where that gives the
-// same
-// result.
+// their dependency chains. The lanes are adjacent columns if the axis is not the last one. Otherwise, they are adjacent
+// rows, which are transposed tile by tile. Sums and products of floats are accumulated in double, and those along rows
+// are vectorized (row_scans.h). Half precision is scanned in float32, and short integers in 32 bits where that gives
+// the same result.
 
 #include <functional>
 #include <limits>
@@ -27,8 +25,8 @@ using Running =
     std::conditional_t<is_float_type<T>, double, std::conditional_t<is_complex_type<T>, std::complex<double>, T>>;
 
 // A scan type provides: In and Out, the types in memory; State, the state of a lane; start(), value(state), and
-// step(state,
-// element, index). If rows may be split into pieces, it also provides append(state, state of the next piece).
+// step(state, element, index). If rows may be split into pieces, it also provides append(state, state of the next
+// piece).
 template <class T>
 struct RunningSum {
   using In = T;
@@ -148,8 +146,7 @@ void for_tiles(int64_t n, bool reverse, const F& f) {
   }
 }
 // A few rows transposed into adjacent lanes, and back. The number of rows is small to avoid cache conflicts: rows that
-// are
-// a large power of two apart share a few lines of L1.
+// are a large power of two apart share a few lines of L1.
 template <class T>
 struct Tile {
   T lanes[tile_columns * tile_rows];
@@ -174,8 +171,7 @@ void walk(Width width, State* state, const AxisSplit& s, bool reverse, const Ste
   }
 }
 // Call f(width) with a compile-time width for full tiles of the most common element types, so that the compiler
-// vectorizes
-// the loop.
+// vectorizes the loop.
 template <class Element, class F>
 void with_width(int64_t columns, const F& f) {
   if constexpr (std::is_same_v<Element, float> || std::is_same_v<Element, double> || std::is_same_v<Element, uint32_t>)
@@ -205,8 +201,7 @@ template <class S, class Width>
 }
 
 // Scan `count` rows, at most tile_rows, of n elements each, `distance` elements apart. `state` holds one state for each
-// of
-// tile_rows rows.
+// of tile_rows rows.
 template <class S>
 void scan_rows(const S& op, typename S::State* state, int64_t n, int64_t distance, int64_t count, bool exclusive,
                bool reverse, const typename S::In* x, typename S::Out* y) {

@@ -1,10 +1,9 @@
 // Reductions: sum, product, minimum and maximum with and without NaN propagation, and, or, argmin, and argmax.
 //
 // Reduced axes remain with size 1. Over no elements, a sum is 0, a product 1, and a maximum -inf (or the lowest
-// integer).
-// Minima and maxima without NaN propagation ignore NaN unless all elements are NaN; those with propagation return NaN
-// if
-// any element is NaN. Like numpy, argmin and argmax return the first occurrence, and the first NaN if there is one.
+// integer). Minima and maxima without NaN propagation ignore NaN unless all elements are NaN; those with propagation
+// return NaN if any element is NaN. Like numpy, argmin and argmax return the first occurrence, and the first NaN if
+// there is one.
 
 #include "backends/cpu/reduction/reduction.h"
 
@@ -137,10 +136,8 @@ ReducePlan plan_of(const Lowering& lowering, const Dims& dims) {
 }
 
 // The loops of an operation Op, which provides: Item (type in memory), Total (type of partial results), Block
-// (accumulator
-// of inner loops), identity(), empty(), add(block, item), merge(total, block or total), and result(total). If Op
-// defines
-// vector_kind, tile functions run its inner loops in float32, with the widest available vectors.
+// (accumulator of inner loops), identity(), empty(), add(block, item), merge(total, block or total), and result(total).
+// If Op defines vector_kind, tile functions run its inner loops in float32, with the widest available vectors.
 template <class Op>
 struct LoopsOf {
   using Item = typename Op::Item;

@@ -3,8 +3,7 @@
 // Axes are collapsed into outer kept axes, outer reduced axes, and one innermost axis, which is either kept (columns)
 // or reduced (a run). The partition of the work depends only on sizes, never on the number of threads. Float sums are
 // computed in blocks with totals in double, so results are accurate and reproducible. The engine does not depend on
-// types;
-// a few small loops (ReduceLoops) implement an operation for one type.
+// types; a few small loops (ReduceLoops) implement an operation for one type.
 #pragma once
 
 #include <cstddef>
@@ -45,12 +44,10 @@ struct ReduceLoops {
   // Reduce `runs` contiguous runs of n items each, each into its own total.
   void (*run)(const std::byte* in, int64_t n, int64_t runs, std::byte* totals);
   // Reduce up to `most_rows` rows of `width` items each, `stride` items apart: each column into a separate total.
-  // `width`
-  // must be at most plan.tile.
+  // `width` must be at most plan.tile.
   void (*rows)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* totals);
   // Like rows(), but write the results directly. The rows must contain all items of the columns. Null if totals and
-  // results
-  // have different types or values.
+  // results have different types or values.
   void (*whole)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* out);
   void (*merge)(std::byte* totals, const std::byte* more, int64_t n);
   void (*store)(const std::byte* totals, int64_t n, std::byte* out);  // converts totals to results

@@ -1,6 +1,5 @@
 // Vectorized minima, maxima, their positions, and sums of rows and columns, compiled for each instruction set with
-// 64-bit
-// comparisons. Integer sums use unsigned types, because these wrap.
+// 64-bit comparisons. Integer sums use unsigned types, because these wrap.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,7 @@ struct RowExtremaOf {
   RowExtremum<T> (*least)(const T* x, int64_t n);
   int64_t (*first)(const T* x, int64_t n, T value);  // returns the first position of `value`, or n if it does not occur
   // Reduce n rows of `width` numbers each, `stride` apart, into `best`, the extremum of each column. If `propagates` is
-  // set,
-  // a NaN replaces other values in `best`; otherwise, other values replace a NaN.
+  // set, a NaN replaces other values in `best`; otherwise, other values replace a NaN.
   using Columns = void (*)(const T* rows, int64_t stride, int64_t n, int64_t width, bool propagates, T* best);
   Columns greatest_of_columns, least_of_columns;
 };

@@ -1,6 +1,5 @@
 // Transposition of short rows, a few thousand elements at a time. Vectors along such rows would not be filled, so
-// vectors
-// run across the rows instead.
+// vectors run across the rows instead.
 #pragma once
 
 #include <algorithm>

@@ -1,12 +1,10 @@
 // The shared core of softmax, log-softmax, and softmax cross-entropy along any axis, in float or double.
 //
 // The tensor is treated as [outer, n, inner], and softmax runs over n. The tensor is divided into units that fit in
-// cache:
-// blocks of whole rows if the axis is the last one, otherwise blocks of adjacent columns. The "groups" of a unit are
-// its
-// individual softmaxes. If there are few columns, several positions along the axis form additional groups, which are
-// combined at the end of each sum. Half precision is first converted to float. Rows of floats use the widest available
-// vectors (softmax_float.h).
+// cache: blocks of whole rows if the axis is the last one, otherwise blocks of adjacent columns. The "groups" of a unit
+// are its individual softmaxes. If there are few columns, several positions along the axis form additional groups,
+// which are combined at the end of each sum. Half precision is first converted to float. Rows of floats use the widest
+// available vectors (softmax_float.h).
 #pragma once
 
 #include <array>
@@ -25,8 +23,7 @@ struct SoftmaxUnit {
   int64_t group_stride, item_stride;
   int64_t first_group;  // index in the tensor of the unit's first softmax
   // Only if there are few columns: `columns` is their number, and groups repeat the columns in order. `rest` is the
-  // number of
-  // elements after the last position that fills all groups.
+  // number of elements after the last position that fills all groups.
   int64_t columns = 0, rest = 0;
 
   bool rows() const { return item_stride == 1; }
@@ -90,8 +87,7 @@ void for_elements(const SoftmaxUnit& u, const F& f) {
 }
 
 // Set result[g] to the combination of value(g, element) over all elements of group g, starting from `start`. combine
-// must
-// be associative up to rounding, because a row is reduced in 16 interleaved parts.
+// must be associative up to rounding, because a row is reduced in 16 interleaved parts.
 template <class V, class Combine, class Get>
 void reduce_groups(const SoftmaxUnit& u, V start, V* result, const Combine& combine, const Get& value) {
   if (!u.rows()) {
@@ -158,8 +154,7 @@ bool in_rows(const SoftmaxUnit& u) {
 }
 
 // Set y = e^(x - shift) on a unit, where shift is the maximum of each group. Also return the sum of each group of y. x
-// and y
-// may be the same.
+// and y may be the same.
 template <class V>
 void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y, V* shift, V* sum) {
   if constexpr (std::is_same_v<V, float>)
@@ -202,8 +197,7 @@ void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x,
 }
 
 // Build a kernel for all float types. make_run(type) returns a function run(array of const V* inputs, V* output, V*
-// extra)
-// for V = float or double. The memory at `extra` has room for `extra` elements.
+// extra) for V = float or double. The memory at `extra` has room for `extra` elements.
 template <size_t inputs, class MakeRun>
 std::unique_ptr<Kernel> float_kernel(Lowering& lowering, int64_t extra, const MakeRun& make_run) {
   std::array<Operand, inputs> in;

@@ -63,8 +63,7 @@ class RotaryKernel final : public Kernel {
   static constexpr size_t operands_ = 3;
 
   // Return `count` rows along the second-to-last axis, starting with row `first`. `line` is the flattened index over
-  // the
-  // axes before that axis.
+  // the axes before that axis.
   RotaryRows rows(Frame& frame, int64_t line, int64_t first, int64_t count) const {
     const size_t last = dims_.size() - 1;
     int64_t offsets[operands_], rest = line;

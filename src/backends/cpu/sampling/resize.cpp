@@ -1,9 +1,9 @@
 // Image resizing and its gradients.
 //
-// Along each axis, an element of the result is a weighted sum of elements of the input, its taps: one for
-// nearest-neighbor, two for linear interpolation. Gradients use the transposed table. A row of the result is computed
-// in two steps: the input rows selected by its leading axes are blended into one, which is then resized along the last
-// axis. Tables are computed in advance, unless scale and offset are run-time inputs.
+// Along each axis, an element of the result is a weighted sum of elements of the input, called taps: one for
+// nearest-neighbor, two for linear interpolation. Gradients use the transposed table of taps. A row of the result is
+// computed in two steps: the input rows selected by the leading axes are blended into a single row, which is then
+// resized along the last axis. Tables are computed in advance, unless scale and offset are run-time inputs.
 #include "core/ops/resize.h"
 
 #include <cmath>
@@ -19,26 +19,27 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Tap table of one axis: element i is the sum of weight[t] * input[index[t]] for t from begin[i] to begin[i + 1].
+// Tap table of one axis: element i of the result is the sum of weight[t] * input[index[t]] for t in
+// [begin[i], begin[i + 1]).
 struct AxisTaps {
   std::vector<int64_t> begin, index;
   std::vector<double> weight;
-  int64_t each = 0;  // taps per element: 1 (with weight 1) or 2; 0: varies
-  // The table for two taps per element, in the form that the loops over rows of floats use.
+  int64_t each = 0;  // taps per element: 1 (with weight 1) or 2; 0 if the number varies
+  // For two taps per element, the same table in the form that the loops over rows of floats use.
   std::vector<int32_t> low, high;
   std::vector<float> u, v;
   PairsOfTaps pairs() const { return {low.data(), high.data(), u.data(), v.data()}; }
 };
 
 struct Axis {
-  int64_t images, result;  // sizes in the forward operation
-  int resized = -1;        // index among the resized axes; -1: not resized
+  int64_t images, result;  // sizes of the image and of the result in the forward operation
+  int resized = -1;        // index among the resized axes; -1 if the axis is not resized
 };
 
 struct ResizePlan {
-  std::vector<Axis> axes;  // leading axes, then the last resized axis
+  std::vector<Axis> axes;  // the leading axes, followed by the last resized axis
   int64_t inner = 1;       // elements per position of the last resized axis
-  std::vector<ops::Placement> placements;  // of the resized axes
+  std::vector<ops::Placement> placements;  // one placement for each of the resized axes
   std::optional<ops::Rounding> nearest;
   bool gradient;
 
@@ -71,7 +72,7 @@ struct ResizePlan {
   int64_t from(const Axis& axis) const { return gradient ? axis.result : axis.images; }
   int64_t to(const Axis& axis) const { return gradient ? axis.images : axis.result; }
 
-  // Write the table of an axis into vectors that are already large enough, without allocating.
+  // Write the table of an axis into vectors that are already large enough, so that nothing is allocated.
   void fill(const Axis& axis, ops::Placement placement, AxisTaps& forward, AxisTaps& transposed) const {
     const int64_t count = axis.resized < 0 || nearest ? 1 : 2;
     forward.each = count;
@@ -144,7 +145,7 @@ struct Tables final : KernelState {
   }
 };
 
-// The type of weighted sums of T. Integers only support nearest-neighbor.
+// The type in which weighted sums of T are accumulated. Integers only support nearest-neighbor.
 template <class T>
 using Sum = std::conditional_t<is_float_type<T>, Value<T>, Accumulate<T>>;
 
@@ -157,7 +158,7 @@ void add_row(Sum<T>* sum, const T* row, int64_t n, double weight, bool first) {
     for (int64_t i = 0; i < n; ++i) sum[i] += w * static_cast<Sum<T>>(row[i]);
 }
 
-// Resize the blended row along the last axis.
+// Resize a row, which blend() has computed, along the last axis.
 template <class T>
 void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>* from, T* to) {
   const auto weight = [&](int64_t t) { return static_cast<Sum<T>>(taps.weight[t]); };
@@ -203,7 +204,7 @@ void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>
 
 const ResizeRows& resize_rows() { return MPSGRAPH_BY_INSTRUCTION_SET(resize_rows); }
 
-// The part of the kernel that does not depend on the element type.
+// The part of the resize kernel that does not depend on the element type.
 class ResizeTables : public Kernel {
  public:
   // `sum` is the size in bytes of the type in which sums are accumulated.
@@ -223,7 +224,7 @@ class ResizeTables : public Kernel {
   std::string description() const override { return cat(plan_.nearest ? "nearest" : "linear", ", ", rows_, " rows"); }
 
  protected:
-  // Return the precomputed tables, or those of this run.
+  // Return the precomputed tables. If scale and offset are run-time inputs, compute and return the tables of this run.
   const Tables& tables(Frame& frame) const {
     if (!given()) return tables_;
     auto& own = static_cast<Tables&>(*frame.states[static_cast<size_t>(index)]);
@@ -240,7 +241,7 @@ class ResizeTables : public Kernel {
  private:
   bool given() const { return scale_.slot >= 0; }
 
-  // Compute the tables for the scale and offset of this run.
+  // Compute the tables from the scale and offset inputs of this run.
   void place(Frame& frame, Tables& tables) const {
     const auto number = [&](const Operand& operand, int64_t i) {
       switch (operand.dtype) {
@@ -257,7 +258,7 @@ class ResizeTables : public Kernel {
   }
 };
 
-// The loops over elements of type T.
+// The part of the resize kernel that depends on the element type T.
 template <class T>
 class ResizeKernel final : public ResizeTables {
  public:
@@ -292,8 +293,8 @@ class ResizeKernel final : public ResizeTables {
   }
 
  private:
-  // Blend one row over all combinations of the leading axes' taps, each a weighted row of x. A single row with weight 1
-  // is used in place.
+  // Sum the rows of x for all combinations of the leading axes' taps, each multiplied by its weight. A single row with
+  // weight 1 is returned without a copy.
   const Sum<T>* blend(const Tables& tables, int64_t row, const T* x, Sum<T>* blended) const {
     const size_t leading = plan_.axes.size() - 1;
     int64_t at[max_rank], begin[max_rank], end[max_rank];
@@ -310,7 +311,7 @@ class ResizeKernel final : public ResizeTables {
       std::fill_n(blended, row_, Sum<T>(0));
       return blended;
     }
-    const T* first = nullptr;  // pending until a second row arrives
+    const T* first = nullptr;  // first row, which is not added until a second row follows
     double first_weight = 0;
     for (bool begins = true;; begins = false) {
       int64_t from = 0;
@@ -345,14 +346,14 @@ class ResizeKernel final : public ResizeTables {
     add_row<T>(sum, b, row_, v, false);
   }
 
-  // Return whether to use streaming stores: the result is too large for the caches, and each pixel (or row of elements)
-  // is aligned to a vector.
+  // Return whether to use streaming stores. The result must be too large for the caches, start at a cache line, and
+  // each of its pixels (or rows, if a pixel is a single element) must consist of whole cache lines.
   bool streaming(const T* y) const {
     const int64_t run = plan_.inner == 1 ? plan_.to(plan_.axes.back()) : plan_.inner;
     return static_cast<size_t>(run) * sizeof(T) % cache_line == 0 && at_a_line(y) && y_.bytes() >= streaming_threshold;
   }
 
-  const ResizeRows& loops_ = resize_rows();  // for floats
+  const ResizeRows& loops_ = resize_rows();  // vectorized loops for float rows
 };
 
 // Explicit instantiation, because clang 22 omits `run` of the first type instantiated by the dispatch.
@@ -364,8 +365,9 @@ std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
   if (const DType wide = wide_float(x.dtype); wide != x.dtype)
     return widened_kernel(lowering, x.dtype, wide, lower_resize<gradient>);
   ResizePlan plan(lowering, gradient ? y.dims : x.dims, gradient ? x.dims : y.dims, gradient);
-  const DType dtype = x.dtype == DType::boolean ? DType::uint8 : x.dtype;  // bools are only moved, not summed
-  // Signed integers are passed as unsigned ones: sums with weights of 1 have the same bits.
+  // elements of type bool are only moved, not summed
+  const DType dtype = x.dtype == DType::boolean ? DType::uint8 : x.dtype;
+  // Signed integers are passed as unsigned integers, because sums with weights of 1 have the same bits.
   return dispatch_order(lowering, dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     if constexpr (is_half_type<T>)

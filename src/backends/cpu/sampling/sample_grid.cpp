@@ -1,9 +1,9 @@
 // Sampling of a source at given coordinates, and the gradients with respect to the source and the coordinates.
 //
-// Coordinates are first converted to taps, once for all channels: up to four elements of the plane with their weights,
-// or -1 where the padding constant applies. Planes (NCHW) or pixels (NHWC) are then processed in parallel. In the
-// gradient with respect to the source, each thread owns planes or channels, so contributions to the same element are
-// added in a fixed order.
+// Coordinates are first converted to taps, once for all channels: up to four elements of a plane with their weights, or
+// -1 for an element where the padding constant applies. Planes (NCHW) or pixels (NHWC) are then processed in parallel.
+// For the gradient with respect to the source, each plane or channel is processed by one thread, so contributions to
+// the same element are added in a fixed order.
 #include "core/ops/sample_grid.h"
 
 #include <cmath>
@@ -23,13 +23,14 @@ namespace {
 
 template <class W>
 struct PointTaps {
-  int32_t at[4];  // index within a plane: top left, top right, bottom left, bottom right
-  W fx, fy;       // position between them
+  int32_t at[4];  // indices within a plane: top left, top right, bottom left, bottom right
+  W fx, fy;  // fractions by which the point lies to the right of, and below, the top left element
 };
 
 struct SamplePlan {
-  int64_t batch, channels, height, width, rows, columns;  // rows and columns are those of the result
-  int64_t channel, pixel;                                 // strides of the source
+  // height and width of the source, rows and columns of the result
+  int64_t batch, channels, height, width, rows, columns;
+  int64_t channel, pixel;  // strides of channels and pixels in the source
   bool planar, nearest;
   ops::GridAxis x, y;
   ops::PadMode padding;
@@ -53,11 +54,11 @@ struct SamplePlan {
       throw UnsupportedError(cat("[sample_grid] source planes must have fewer than 2^31 elements, got ", height, " x ",
                                  width, "; split the source"));
   }
-  int64_t places() const { return rows * columns; }  // sampling points per image
+  int64_t places() const { return rows * columns; }  // returns the number of sampling points per image
   int64_t image() const { return channels * height * width; }
 
   int64_t shown(double index, int64_t size) const {
-    constexpr double far = 1e9;  // anything beyond, and NaN, counts as outside
+    constexpr double far = 1e9;  // indices beyond this bound, and NaN, are outside the source
     const auto i = static_cast<int64_t>(index > -far ? std::min(index, far) : -far);
     return padding == ops::PadMode::constant && (i < 0 || i >= size) ? -1 : ops::pad_source(padding, i, size).index;
   }
@@ -110,7 +111,7 @@ W tap(const T* source, int32_t at, int64_t pixel, W constant) {
   return at < 0 ? constant : value;
 }
 
-// Call f(image, first, last) for pieces of an image's sampling points, in parallel.
+// Call f(image, first, last) for pieces of each image's sampling points, in parallel.
 template <class F>
 void for_pieces(const SamplePlan& p, int64_t piece, const F& f) {
   const int64_t pieces = (p.places() + piece - 1) / piece;
@@ -191,7 +192,7 @@ void spread_planes(const SamplePlan& p, const T* incoming, const PointTaps<W>* t
   });
 }
 
-// Add the incoming gradient to y, which is cleared first.
+// Clear y, and add the incoming gradient at the taps of all sampling points.
 template <class T, class W>
 void spread(const SamplePlan& p, const T* incoming, const PointTaps<W>* taps, W* y) {
   if (p.planar) return spread_planes(p, incoming, taps, y);
@@ -218,7 +219,7 @@ void spread(const SamplePlan& p, const T* incoming, const PointTaps<W>* taps, W*
   });
 }
 
-constexpr int64_t piece = 256;  // points whose sums over the channels are accumulated together
+constexpr int64_t piece = 256;  // number of points whose sums over the channels are accumulated together
 
 template <class T, class W>
 void coordinate_gradient(const SamplePlan& p, const T* incoming, const T* source, const PointTaps<W>* taps, T* y) {
@@ -251,7 +252,7 @@ void coordinate_gradient(const SamplePlan& p, const T* incoming, const T* source
   });
 }
 
-// The vectorized loops, if available: bilinear sampling with clamping or constant padding.
+// The vectorized loops and their parameters, for bilinear sampling with clamping or constant padding.
 struct InVectors {
   FloatGridSampling sampling;
   FloatGridLoops loops;
@@ -272,7 +273,7 @@ std::optional<InVectors> in_vectors([[maybe_unused]] const Lowering& lowering, c
   return {};
 #endif
 }
-constexpr int64_t vector_piece = 64;  // points, each with all channels
+constexpr int64_t vector_piece = 64;  // points that are processed together, each with all channels
 
 // Allocate scratch memory for the taps of all points.
 template <class W>

@@ -1,7 +1,7 @@
 // dynamic_slice and dynamic_slice_update_data: copies from and to a position given at run time.
 //
-// Sizes and strides are static, so the copy is prepared in advance, and a run only adds the offset. If the updated
-// tensor is not needed afterwards, as with a variable that is assigned the result, only the update is written.
+// Sizes and strides are static, so the copy is prepared in advance, and a run only adds the offset. If nothing else
+// uses the tensor to be updated, for example when a variable is assigned the result, only the update itself is written.
 
 #include "backends/cpu/gather/indices.h"
 #include "backends/cpu/shape/strided_copy.h"
@@ -10,7 +10,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// The view of a full tensor whose start positions are given by an operand.
+// The view of a tensor, `full`, whose start positions are given by an operand.
 class Window {
  public:
   Window(const Lowering& lowering, const Operand& full, const Dims& sizes, const Operand& starts)
@@ -47,7 +47,8 @@ class Window {
  private:
   [[noreturn]] void outside(size_t axis, int64_t start) const {
     throw OutOfRangeError(cat(name_, " start ", start, " on axis ", axis, " is out of range for shape ",
-                              to_string(full_), ": ", sizes_[axis], " elements must fit", where_));
+                              to_string(full_), ": the ", sizes_[axis],
+                              " elements of the slice must lie within the axis", where_));
   }
 
   Dims sizes_, full_, steps_;
@@ -70,7 +71,7 @@ std::unique_ptr<Kernel> lower_dynamic_slice_update_data(Lowering& lowering) {
   const StridedCopy copy(size_of(y.dtype), update.dims, window.strides(), contiguous_strides(update.dims));
   lowering.may_share(0, 0);
   return kernel([=](Frame& f) {
-    const int64_t first = window.first_byte(f);  // checked before anything is written
+    const int64_t first = window.first_byte(f);  // throws before anything is written if the start is out of range
     if (f.pointers[y.slot] != f.pointers[data.slot])
       copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), data.bytes());
     copy.run(f.at<std::byte>(y.slot) + first, f.at<std::byte>(update.slot));

@@ -1,4 +1,4 @@
-// Copies a few bytes without a function call, as two words that may overlap in the middle.
+// Copies of a few bytes without a function call, as two words that may overlap in the middle.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ struct Bytes16 {
   uint64_t words[2];
 };
 
-// Copies exactly `bytes` bytes, for sizeof(Word) <= bytes <= 2 sizeof(Word).
+// Copy exactly `bytes` bytes, where sizeof(Word) <= bytes <= 2 sizeof(Word).
 template <class Word>
 inline void copy_two_words(std::byte* to, const std::byte* from, int64_t bytes) {
   Word first, last;

@@ -1,6 +1,6 @@
-// Kernels that store values in memory: assignments, copies, constants.
+// Kernels that store values in memory: assignments, copies, and constants.
 //
-// assign writes input 1, the value, into the memory of input 0, the variable.
+// The kernel of assign writes input 1, the value, into the memory of input 0, the variable.
 
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/shape/strided_copy.h"

@@ -1,8 +1,9 @@
 // Padding in every mode, and its gradient.
 //
-// Adjacent axes without padding are merged. The remaining rows along the last axis all consist of the same list of
-// runs: parts of the source read forward or backward, a repeated element, or the constant. For each row of the source,
-// the gradient adds the runs of all rows that show it, in order.
+// Adjacent axes without padding are merged. All rows along the last axis then consist of the same list of runs. A run
+// is a part of a source row, read forward or backward, or a repeated element, or the constant. A padded position
+// "shows" the source position whose value it holds. For each row of the source, the gradient adds the runs of all
+// padded rows that show it, in order.
 
 #include <algorithm>
 #include <array>
@@ -20,20 +21,20 @@ namespace mpsgraph::cpu {
 namespace {
 
 struct PadRun {
-  int64_t to, from, count, step;  // from -1: the constant
+  int64_t to, from, count, step;  // from: first element in the source row, or -1 for the constant
   bool negated;
 };
 
-// An axis, or several merged ones.
+// An axis, or several merged axes without padding.
 struct PadAxis {
   ops::PadMode mode;
   int64_t left, size, padded;
   bool identity() const { return left == 0 && size == padded; }
-  // Return the source position that a padded position shows (-1 for the constant), and its sign.
+  // Return the source position whose value a padded position holds (-1 for the constant), and whether it is negated.
   ops::PadSource source(int64_t position) const { return ops::pad_source(mode, position - left, size); }
 };
 
-// Return the runs of an axis with `n` elements per position.
+// Return the runs along an axis, each position of which holds `n` elements.
 std::vector<PadRun> runs_of(const PadAxis& axis, int64_t n) {
   std::vector<PadRun> runs;
   const auto append = [&](const PadRun& next) {
@@ -69,10 +70,11 @@ std::vector<PadRun> runs_of(const PadAxis& axis, int64_t n) {
 }
 
 struct PadPlan {
-  std::vector<PadAxis> outer;  // all axes except the row
+  std::vector<PadAxis> outer;  // all axes except those merged into the row
   std::vector<PadRun> runs;
-  int64_t rows = 1, source_rows = 1, row = 1, source_row = 1;  // row counts, and elements per row
-  // For each padded outer axis and each position of the source, the padded positions that show it, in order.
+  // number of padded and of source rows, and elements per padded and per source row
+  int64_t rows = 1, source_rows = 1, row = 1, source_row = 1;
+  // For each padded outer axis and each source position along it, the padded positions that hold its value, in order.
   std::vector<std::vector<std::vector<int64_t>>> shown;
 
   PadPlan(const Attributes& attributes, ops::PadMode mode, const Dims& unpadded, const Dims& padded) {
@@ -103,7 +105,8 @@ struct PadPlan {
   }
 };
 
-// Iterates over padded rows: the start of the source row that each shows (-1 for none), and whether it is negated.
+// Iterates over padded rows, and returns for each the start of the source row that it shows (-1 for none), and whether
+// that row is negated.
 class RowWalk {
  public:
   RowWalk(const PadPlan& plan, int64_t row) : plan_(plan) {
@@ -127,7 +130,7 @@ class RowWalk {
   }
 
  private:
-  // Update the offset of all axes except the last, which is the one that advances.
+  // Update the offset that results from all axes except the last. Only the last axis advances from row to row.
   void find_base() {
     base_ = 0, negated_ = false;
     for (size_t i = 0; i + 1 < plan_.outer.size(); ++i) {
@@ -148,7 +151,7 @@ class RowWalk {
   bool negated_ = false;
 };
 
-// Negates an element: flips all bits of integers and adds one, or flips the sign bits of floats.
+// Negates an element: for integers, flips all bits and adds one; for floats, flips the sign bits.
 template <class T>
 struct Negation {
   T turned{}, added{};
@@ -165,7 +168,8 @@ struct Negation {
   }
   T operator()(T x) const {
     if constexpr (std::is_same_v<T, Item16>) {
-      for (int i = 0; i < 2; ++i) x.words[i] ^= turned.words[i];  // complex: nothing is added
+      // complex128: only sign bits are flipped, nothing is added
+      for (int i = 0; i < 2; ++i) x.words[i] ^= turned.words[i];
       return x;
     } else {
       return static_cast<T>((x ^ turned) + added);
@@ -212,7 +216,7 @@ void add_runs(const PadPlan& plan, const T* incoming, bool row_negated, V* to) {
     const T* in = incoming + run.to;
     V* out = to + run.from;
     const bool negated = run.negated != row_negated;
-    const auto add = [&](V& sum, T x) {  // integers wrap
+    const auto add = [&](V& sum, T x) {  // Accumulate is unsigned for integers, so their sums wrap
       const auto a = static_cast<Accumulate<V>>(sum), b = static_cast<Accumulate<V>>(x);
       sum = static_cast<V>(negated ? a - b : a + b);
     };
@@ -223,7 +227,8 @@ void add_runs(const PadPlan& plan, const T* incoming, bool row_negated, V* to) {
   }
 }
 
-// `sums` holds a row for each part if sums are accumulated in a different type than the result's.
+// Compute the gradient with respect to the source of the padding. If sums are accumulated in a different type than the
+// result's, `sums` holds one row for each part.
 template <class V, class T>
 void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
   const int64_t parts = std::clamp<int64_t>(plan.source_rows / grain_for(plan.row * 8), 1, thread_count());
@@ -235,7 +240,7 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
       else
         to = sums + part * plan.source_row;
       std::fill_n(to, plan.source_row, V(0));
-      // Iterate over all combinations of padded positions that show this row.
+      // Iterate over all combinations of padded positions, along the outer axes, that show this row.
       const size_t rank = plan.outer.size();
       std::array<int64_t, max_rank> own;  // the only position on an axis without padding
       std::array<std::span<const int64_t>, max_rank> lists;
@@ -269,8 +274,8 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
   });
 }
 
-// Short rows with constant padding: fill everything, then copy the interior in a single copy. Return null if rows are
-// long.
+// Build a kernel for short rows with constant padding: it fills the entire result, and then copies the interior in a
+// single strided copy. Return null if rows are long.
 std::unique_ptr<Kernel> short_rows_kernel(const PadPlan& plan, const Attributes& attributes, const Operand& x,
                                           const Operand& y, const ConstantPtr& value) {
   constexpr int64_t short_bytes = 256;

@@ -1,7 +1,8 @@
-// Shape operations that move data: transpose, slice, concat, broadcast, tile. Padding is in pad.cpp.
+// Shape operations that move data: transpose, slice, concat, broadcast, and tile. Padding is in pad.cpp.
 //
-// Almost all of them are a StridedCopy between views of their operands; gradients are a copy in the other direction, or
-// a sum. Operations that move nothing (reshape, squeeze, ...) are aliases in the lowering.
+// The kernels of almost all these operations are a StridedCopy between views of their operands. Their gradients are a
+// copy in the other direction, or a sum. Operations that move no data (reshape, squeeze, ...) are aliases in the
+// lowering.
 
 #include "core/ops/shape.h"
 
@@ -17,7 +18,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// A copy between operands, each starting at a given element.
+// A copy between two operands, each starting at a given byte.
 struct Move {
   StridedCopy copy;
   Slot to, from;
@@ -48,7 +49,7 @@ std::unique_ptr<Kernel> lower_transpose(Lowering& lowering) {
   return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
 }
 
-// The view that a slice takes of a full tensor: dims and strides over all its axes, and the first element.
+// The view that a slice takes of a tensor: its dims and strides over all axes, and the position of its first element.
 struct SliceView {
   Dims dims, strides;
   int64_t first = 0;
@@ -70,7 +71,7 @@ std::unique_ptr<Kernel> lower_slice(Lowering& lowering) {
                        x.slot, 0, view.first * item}});
 }
 
-// Fill with zeros, then copy into the result.
+// Build a kernel that fills the result with the element at `background`, and then copies into it.
 std::unique_ptr<Kernel> scatter_kernel(const Operand& y, const void* background, Move move) {
   Item16 element;
   std::memcpy(&element, background, size_of(y.dtype));
@@ -103,7 +104,8 @@ std::unique_ptr<Kernel> lower_slice_update_data(Lowering& lowering) {
   });
 }
 
-// Operands concatenated along an axis of a whole tensor: each contributes some bytes to every stretch of it.
+// Operands that are concatenated along an axis of the result. The result consists of `count` stretches, one for each
+// index over the axes before that axis, and each operand contributes some bytes to every stretch.
 struct Stretches {
   struct Part {
     Slot slot;
@@ -120,16 +122,16 @@ struct Stretches {
     parts.push_back({part.slot, own, bytes});
     bytes += own;
   }
-  // Return whether to alternate between operands, so that the whole is written in order. This does not help for long
-  // parts; very short ones have better loops, and a whole that fits in cache does not need it.
+  // Return whether to alternate between operands, so that the result is written in order. For long parts, this brings
+  // no gain; very short parts have better loops; and a result that fits in cache does not need it.
   bool alternate() const {
     constexpr int64_t shortest = 64, longest = 2048, cached = 1 << 20;
     return count > 1 && count * bytes > cached && std::all_of(parts.begin(), parts.end(), [](const Part& p) {
              return p.bytes >= shortest && p.bytes <= longest;
            });
   }
-  // Call copy(part, offset in the part, offset in the whole) for all parts of all stretches. With `past`, copies use
-  // streaming stores and are followed by a fence.
+  // Call copy(part, offset in the part, offset in the result) for all parts of all stretches. With `past`, `copy` uses
+  // streaming stores, and a fence follows.
   template <class Copy>
   void run(const Copy& copy, bool past = false) const {
     parallel_for(count, grain_for(2 * bytes), [&](int64_t begin, int64_t end) {
@@ -138,7 +140,7 @@ struct Stretches {
       if (past) streaming_fence();
     });
   }
-  // Return whether the whole is large enough, and its parts aligned, for streaming stores.
+  // Return whether the result is large enough, and its parts are aligned, for streaming stores.
   bool in_lines() const {
     return static_cast<size_t>(count * bytes) >= streaming_threshold &&
            std::ranges::all_of(parts, [](const Part& p) { return p.bytes % static_cast<int64_t>(cache_line) == 0; });
@@ -224,7 +226,7 @@ std::unique_ptr<Kernel> lower_broadcast_to(Lowering& lowering) {
   return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
 }
 
-// Return [m0, d0, m1, d1, ...], the shape of a tiled tensor with its repetitions as separate axes.
+// Return [m0, d0, m1, d1, ...], the shape of a tiled tensor in which the repetitions of each axis form a separate axis.
 Dims repetitions(const Dims& multiplier, const Dims& dims) {
   Dims result;
   for (size_t i = 0; i < dims.size(); ++i) result.insert(result.end(), {multiplier[i], dims[i]});

@@ -21,7 +21,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Iterates over the outer loops from any starting index, maintaining both byte offsets.
+// Iterates over the outer loops of a copy from any starting index, and maintains the byte offsets in the source and in
+// the destination.
 class Odometer {
  public:
   Odometer(const Dims& dims, const Dims& source, const Dims& destination, int64_t start)
@@ -33,7 +34,7 @@ class Odometer {
       this->destination += index_[i] * destination[i];
     }
   }
-  // Advance n steps along the last axis, but not beyond its end.
+  // Advance n steps along the last axis, at most to its end.
   void skip(int64_t n) {
     const size_t last = dims_.size() - 1;
     source += (n - 1) * source_strides_[last];
@@ -58,7 +59,7 @@ class Odometer {
   int64_t index_[2 * max_rank] = {};
 };
 
-// Items that combine several elements have only the alignment of those elements.
+// An item may combine several elements, and is then aligned only like these elements.
 template <class Item>
 using Loose [[gnu::aligned(1)]] = Item;
 
@@ -86,11 +87,11 @@ ReverseItems reverse_items() {
 #endif
 }
 
-// y[i] = x[-i], 8 or 16 bytes at a time.
+// Set y[i] = x[-i] for n items, 8 or 16 bytes at a time.
 template <class Item>
 void copy_backwards(std::byte* to, const std::byte* from, int64_t n) {
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
-  constexpr int64_t few = std::max<int64_t>(32 / size, 8);  // too few for a function call
+  constexpr int64_t few = std::max<int64_t>(32 / size, 8);  // fewer items do not justify a function call
   if constexpr (size < 16)
     if (const ReverseItems reverse = n < few ? nullptr : reverse_items())
       return reverse(to, from - (n - 1) * size, n, size);
@@ -140,7 +141,7 @@ void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t fro
   for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) std::memcpy(to, from, size);
 }
 
-// Copies of evenly spaced runs. Common run sizes take a few vector moves, without a call or loop.
+// Copy n runs of `size` bytes at constant distances. Common sizes take a few vector moves, without a call or loop.
 constexpr int64_t longest_short_run = 512;
 
 template <int64_t size>
@@ -190,7 +191,7 @@ void transpose_2x2(std::byte* destination, int64_t row, const std::byte* source,
 }
 void transpose_8x8_bytes(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
   const auto load = [&](int64_t j) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(source + j * column)); };
-  __m128i pairs[4], quads[4];  // of rows
+  __m128i pairs[4], quads[4];  // interleaved bytes of two rows, and of four rows
   for (int j = 0; j < 4; ++j) pairs[j] = _mm_unpacklo_epi8(load(2 * j), load(2 * j + 1));
   for (int j = 0; j < 2; ++j) {
     quads[j] = _mm_unpacklo_epi16(pairs[2 * j], pairs[2 * j + 1]);
@@ -212,7 +213,8 @@ void transpose_4x4(std::byte* destination, int64_t row, const std::byte* source,
   const auto store = [&](int64_t i, __m128 v) { _mm_storeu_ps(reinterpret_cast<float*>(destination + i * row), v); };
   store(0, a), store(1, b), store(2, c), store(3, d);
 }
-// Side of a transposed square with rows of 16 bytes (8 for single-byte items).
+// Side length, in items, of the square blocks that are transposed. A row of a block has 16 bytes (8 for single-byte
+// items).
 template <int64_t size>
 constexpr int64_t transposed_square = size == 1 ? 8 : 16 / size;
 template <int64_t size>
@@ -253,12 +255,12 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
   int64_t size = static_cast<int64_t>(item);
   inner_destination_ = inner_source_ = size;
   if (!axes.empty() && axes.back().destination == size && axes.back().source == size) {
-    size *= axes.back().n;  // a contiguous run; short ones move as a single item
+    size *= axes.back().n;  // a contiguous run; a short run is moved as a single item
     axes.pop_back();
     if (axes.empty() || size > 16 || (size & (size - 1)) != 0) mode_ = Mode::bytes, inner_ = size;
     item_ = static_cast<size_t>(size);
-    // If runs that are consecutive in the source go to only a few places, copy them in source order: one long read and
-    // a few writes are better for the caches than many short reads.
+    // If consecutive runs of the source go to only a few places in the destination, copy them in the order of the
+    // source. One long read and a few writes use the caches better than many short reads.
     constexpr int64_t shortest = 64, few = 16;
     const auto next = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
     if (mode_ == Mode::bytes && size >= shortest && next != axes.end() && next->n <= few)
@@ -269,7 +271,7 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
     axes.pop_back();
     inner_ = run.n, inner_source_ = run.source, inner_destination_ = run.destination;
     const auto row = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
-    // Interleave a few source streams: they are read in parallel, so that each row is written once.
+    // Interleave up to four source streams. They are read in parallel, so that each row is written once.
     if (row != axes.end() && run.destination == size && run.source != 0 && run.n <= 4 && row->n >= 8 &&
         row->destination == run.n * size) {
       mode_ = Mode::interleave;
@@ -309,10 +311,10 @@ void StridedCopy::run_runs(std::byte* destination, const std::byte* source, bool
 }
 
 void StridedCopy::run_bytes(std::byte* destination, const std::byte* source) const {
-  constexpr int64_t longest = 1 << 16;  // not divided among threads
+  constexpr int64_t longest = 1 << 16;  // bytes; longer runs are divided among threads below
   const bool past = !outer_.empty() && inner_ <= longest && streams(destination);
   if (past || (inner_ <= longest_short_run && !outer_.empty())) return run_runs(destination, source, past);
-  // Parts are ranges of bytes, so that threads can share one long run as well as many short ones.
+  // Divide ranges of bytes, so that threads can share one long run as well as many short runs.
   parallel_for(outer_count_ * inner_, 1 << 16, [&](int64_t begin, int64_t end) {
     Odometer at(outer_, outer_source_, outer_destination_, begin / inner_);
     for (int64_t offset = begin % inner_; begin < end; offset = 0, at.next()) {
@@ -339,7 +341,7 @@ void StridedCopy::run_items(std::byte* destination, const std::byte* source) con
 
 template <class Item>
 void StridedCopy::run_transpose(std::byte* destination, const std::byte* source) const {
-  // A block of rows reads whole cache lines of the source, and writes runs of the destination.
+  // Each block of rows reads whole cache lines of the source, and writes contiguous runs of the destination.
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
   constexpr int64_t row_block = std::max<int64_t>(64 / size, 8), column_block = 64;
   const int64_t row_blocks = (rows_ + row_block - 1) / row_block;

@@ -1,8 +1,8 @@
 // sort and arg_sort along an axis.
 //
-// Rows are sorted as unsigned keys, with vector instructions or by radix: each thread sorts one of several rows, or all
-// threads sort a single long row together. If the axis is not the last one, it is first moved there by a transpose, and
-// back afterwards.
+// Rows are sorted as unsigned keys, with vector instructions or by radix. If there are several rows, each is sorted by
+// one thread; a single long row is sorted by all threads together. If the axis is not the last one, a transpose first
+// moves it there, and a second transpose restores the order of axes afterwards.
 
 #include "backends/cpu/environment.h"
 #include "backends/cpu/instruction_set.h"
@@ -16,9 +16,9 @@ namespace {
 
 struct SortPlan {
   AxisSplit s;
-  bool descending, whole_rows;  // one thread per row, or all threads on each row
+  bool descending, whole_rows;  // whole_rows: whether one thread sorts each row, instead of all threads together
   int64_t rows, parts;
-  StridedCopy gather, scatter;  // [outer, n, inner] to [outer, inner, n], and back
+  StridedCopy gather, scatter;  // copies from [outer, n, inner] to [outer, inner, n], and back
 
   SortPlan(const Operand& x, const Operand& y, const Attributes& attributes)
       : s(x.dims, attributes.integer("axis")), descending(attributes.boolean("descending")), rows(s.outer * s.inner) {
@@ -31,7 +31,7 @@ struct SortPlan {
   bool moves() const { return s.inner > 1 && s.n > 1; }
 };
 
-// The elements sorted with vectors: plain keys, or keys followed by their index.
+// The type of the elements that are sorted with vectors: plain keys, or keys followed by their index.
 template <class Element>
 using VectorKey = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;
 template <class Element>
@@ -45,7 +45,9 @@ void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& l
   auto* keys = reinterpret_cast<VectorKey<Element>*>(scratch);
   const auto in_parts = [&](const auto& function) {
     parallel_parts(parts, [&](int64_t part) {
-      const auto f = function;  // a copy stays in registers; through a reference, every key stored might alias it
+      // A copy stays in registers. If `function` were accessed by reference, the compiler would reload it after every
+      // key stored.
+      const auto f = function;
       for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) f(i);
     });
   };
@@ -65,8 +67,8 @@ size_t scratch_bytes(int64_t n, int64_t threads) {
   return by_radix;
 }
 
-// Sort a row of T in `scratch_bytes` of memory. With Indexed<Key> as Element, write the order; with Key, the sorted
-// elements.
+// Sort a row of elements of type T, using scratch_bytes() bytes of `memory`. If Element is Indexed<Key>, write the
+// indices of the elements in sorted order; if Element is Key, write the sorted elements.
 template <class T, class Element, class Out>
 void sort_row(DType dtype, bool descending, std::byte* memory, const std::byte* row, std::byte* result, int64_t n,
               int64_t parts) {
@@ -89,7 +91,8 @@ void sort_row(DType dtype, bool descending, std::byte* memory, const std::byte* 
     sort([=](int64_t i) { return keys.of(from[i], false); }, [=](int64_t at, Element e) { to[at] = keys.back(e); });
 }
 
-// The type-dependent functions, so that the kernel itself does not depend on the type.
+// The functions that depend on the type. The kernel calls them through pointers, so that it need not depend on the
+// type.
 struct RowSort {
   decltype(&sort_row<uint8_t, uint8_t, uint8_t>) row;
   size_t (*scratch_bytes)(int64_t n, int64_t threads);
@@ -101,11 +104,12 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering, const RowSort& sort) {
   const Operand x = lowering.input(0), y = lowering.output();
   const SortPlan plan(x, y, lowering.attributes());
   const int64_t n = plan.s.n;
-  const int64_t threads = plan.whole_rows ? 1 : plan.parts;  // per row
+  const int64_t threads = plan.whole_rows ? 1 : plan.parts;  // number of threads that sort one row
   const size_t bytes = sort.scratch_bytes(n, threads);
   const Slot scratch = lowering.scratch(bytes * static_cast<size_t>(plan.whole_rows ? plan.parts : 1));
   const Slot rows_in = plan.moves() ? lowering.scratch(x.bytes()) : x.slot;
-  const Slot rows_out = plan.moves() ? lowering.scratch(y.bytes()) : y.slot;  // never the buffer that is read
+  // never the buffer from which rows are read
+  const Slot rows_out = plan.moves() ? lowering.scratch(y.bytes()) : y.slot;
   return kernel([=](Frame& f) {
     if (n == 0) return;
     if (plan.moves()) plan.gather.run(f.at<std::byte>(rows_in), f.at<std::byte>(x.slot));
@@ -133,7 +137,7 @@ std::unique_ptr<Kernel> lower_sort(Lowering& lowering) {
                      }));
 }
 
-struct Index {  // a distinct type, because elements may be int32, too
+struct Index {  // a type that differs from all element types, which include int32
   int32_t value;
   Index& operator=(int32_t v) { return value = v, *this; }
 };

@@ -1,9 +1,9 @@
-// Bucket sort for long rows: elements are distributed into buckets by their leading bits, and each bucket is sorted
-// with vectors while it fits in cache.
+// Bucket sort for long rows: elements are distributed into buckets by their leading bits, and each bucket is then
+// sorted with vectors while it fits in cache.
 //
-// Quicksort alone reads a long row from memory once per partition, until its parts fit in cache; this algorithm reads
-// it three times. Elements are counted in more bins than there are buckets, and adjacent bins are merged until a bucket
-// is large enough, so buckets have similar sizes even if elements are clustered.
+// Quicksort alone reads a long row from memory once per partition, until its parts fit in cache. Bucket sort reads the
+// row three times. Elements are counted in more bins than there are buckets, and adjacent bins are merged until a
+// bucket is large enough. Buckets therefore have similar sizes even if elements are clustered.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@
 
 namespace mpsgraph::cpu {
 
-// Element is a key (uint32_t or uint64_t), or an Indexed of at most 64 bits.
+// Sorts elements that are plain keys (uint32_t or uint64_t), or keys with their index (Indexed) of at most 64 bits.
 template <class Element>
 class BucketSorter {
  public:
   using Key = decltype(key_of(std::declval<Element>()));
   using Packed = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;  // the type sorted with vectors
   static constexpr bool with_index = !std::is_same_v<Element, Key>;
-  // Return whether a row is long enough for this to be faster than quicksort.
+  // Return whether bucket sort is faster than quicksort for a row of n elements.
   static bool takes(int64_t n) {
     return sizeof(Element) == 4 ? n >= 1 << 18 && sorts_words_by_buckets() : n >= 1 << 15;
   }
@@ -40,7 +40,8 @@ class BucketSorter {
         counts_(reinterpret_cast<Counts*>(scratch + 2 * padded(n))),
         bucket_of_(reinterpret_cast<Buckets*>(counts_ + parts)) {}
 
-  // Sort a row: load(i) returns element i; store(position, element) is called once per element, in any order.
+  // Sort a row: load(i) returns element i; store(position, element) is called once for each element of the result, in
+  // any order.
   template <class Load, class Store>
   void run(const Load& load, const Store& store) {
     if (!find_keys(load))
@@ -71,20 +72,21 @@ class BucketSorter {
   }
 
  private:
-  static constexpr int most_bits = 14;  // of a bin number
-  static constexpr int64_t most_buckets = 1 << 13;  // more would write to more cache lines at once than fit in cache
-  // minimum elements; most buckets are then small enough for a single network
+  static constexpr int most_bits = 14;  // maximum number of bits of a bin index
+  // more buckets would write to more cache lines at once than fit in cache
+  static constexpr int64_t most_buckets = 1 << 13;
+  // minimum number of elements; most buckets are then small enough for a single sorting network
   static constexpr int64_t of_bucket = 192;
   static constexpr int64_t pieces_of_part = 32;
   struct Range {
     Key low, high;
   };
   struct Counts {
-    uint32_t of[1 << most_bits];  // by bin; later the next position of each bucket
-    Range keys;  // of the part
+    uint32_t of[1 << most_bits];  // counts, indexed by bin; later, the next position of each bucket
+    Range keys;  // lowest and highest key of the part
   };
   struct Buckets {
-    uint16_t of[1 << most_bits];  // by bin
+    uint16_t of[1 << most_bits];  // bucket indices, indexed by bin
   };
 
   static size_t padded(int64_t n) { return (static_cast<size_t>(n) * sizeof(Element) + 63) / 64 * 64; }
@@ -97,7 +99,7 @@ class BucketSorter {
       return key;
   }
 
-  // Call f(part, begin, end) for parts of [0, n).
+  // Call f(part, begin, end) in parallel for the parts of [0, n).
   template <class F>
   void in_parts(int64_t n, const F& f) const {
     parallel_parts(parts_, [&](int64_t part) { f(part, n * part / parts_, n * (part + 1) / parts_); });
@@ -107,11 +109,13 @@ class BucketSorter {
     in_parts(n_, f);
   }
 
-  // Choose the leading bits in which keys differ as the bin number. Return false if no bits differ.
+  // Choose leading bits of the keys' distance from the lowest key as the bin index. Return false if all keys are equal.
   template <class Load>
   bool find_keys(const Load& load) {
     in_parts([&](int64_t part, int64_t begin, int64_t end) {
-      const Load at = load;  // a copy stays in registers; through a reference, every key stored might alias it
+      // A copy stays in registers. If `load` were accessed by reference, the compiler would reload it after every key
+      // stored.
+      const Load at = load;
       Key low = key_of(at(begin)), high = low;
       for (int64_t i = begin; i < end; ++i) {
         const Key key = key_of(at(i));
@@ -199,7 +203,7 @@ class BucketSorter {
     for (int64_t i = begin; i < end; ++i) store(i, elements_[i]);
   }
 
-  // Sort a large bucket, which often holds a single repeated value, such as the zeros of a ReLU.
+  // Sort a large bucket. Such a bucket often holds only a repeated value, such as the zeros of a ReLU.
   template <class Store>
   void sort_large(int64_t begin, int64_t end, const Store& store) const {
     in_parts(end - begin, [&](int64_t part, int64_t first, int64_t last) {
@@ -213,8 +217,8 @@ class BucketSorter {
     });
   }
 
-  // Sort a bucket in half-size elements: the key's distance from the lowest one, followed by the position in the
-  // bucket, whose elements are in index order.
+  // Sort a bucket by keys of half the size. Each consists of the distance from the bucket's lowest key, followed by the
+  // position in the bucket, which preserves the index order of equal keys.
   template <class Store>
   void sort_halved(int64_t begin, int64_t n, Key low, int places, Store store) const {
     auto* keys = reinterpret_cast<uint32_t*>(reinterpret_cast<Packed*>(spare_) + begin);

@@ -1,7 +1,8 @@
-// Sorting of keys with AVX-512: partitions by compressing vectors, and parts of up to 16 vectors by sorting networks.
+// Sorting of keys with AVX-512: quicksort partitions by compressing vectors, and parts of up to 16 vectors are sorted
+// by sorting networks.
 //
-// A partition reads from one buffer and writes to the other, smaller keys from the front and the others from the back.
-// A network sorts the lanes of all vectors against each other, transposes, and merges the sorted vectors bitonically.
+// A partition reads from one buffer and writes to the other, smaller keys from the front and the other keys from the
+// back. A network first sorts each vector, and then merges sorted vectors bitonically.
 #include "backends/cpu/sort/sort_keys.h"
 
 #include <immintrin.h>
@@ -16,7 +17,7 @@
 namespace mpsgraph::cpu::avx512 {
 namespace {
 
-constexpr int vectors = 16;  // in the smallest parts
+constexpr int vectors = 16;  // maximum number of vectors in the parts that networks sort
 
 template <class Key>
 struct Lanes;
@@ -38,7 +39,7 @@ struct Lanes<uint32_t> {
   static __m512i permute(__m512i v, __m512i order) { return _mm512_permutexvar_epi32(order, v); }
   static __m512i blend(Mask m, __m512i a, __m512i b) { return _mm512_mask_blend_epi32(m, a, b); }
   static __m512i to_the_end(__m512i v, int n) { return permute(v, _mm512_add_epi32(lane(0), _mm512_set1_epi32(n))); }
-  static __m512i lane(int flip) {  // lane number with these bits flipped
+  static __m512i lane(int flip) {  // returns lane indices with these bits flipped
     return _mm512_setr_epi32(flip, 1 ^ flip, 2 ^ flip, 3 ^ flip, 4 ^ flip, 5 ^ flip, 6 ^ flip, 7 ^ flip, 8 ^ flip,
                              9 ^ flip, 10 ^ flip, 11 ^ flip, 12 ^ flip, 13 ^ flip, 14 ^ flip, 15 ^ flip);
   }
@@ -79,14 +80,15 @@ struct Network {
     a = low;
   }
 
-  // Mask of the lanes whose number has this bit set, which hold the larger keys.
+  // Return the mask of the lanes whose index has this bit set. In a compare-exchange with the lane whose index differs
+  // only in this bit, they receive the larger key.
   static constexpr typename L::Mask upper(int bit) {
     unsigned mask = 0;
     for (int i = 0; i < lanes; ++i) mask |= (i & bit ? 1u : 0u) << i;
     return static_cast<typename L::Mask>(mask);
   }
 
-  // Sort a bitonic vector.
+  // Sort a vector that holds a bitonic sequence.
   template <int Bit = lanes / 2>
   static __m512i clean(__m512i v) {
     const __m512i other = L::permute(v, L::lane(Bit));
@@ -99,11 +101,12 @@ struct Network {
 
   static __m512i reversed(__m512i v) { return L::permute(v, L::lane(lanes - 1)); }
 
-  // Merge two sorted runs of N / 2 vectors each.
+  // Merge two sorted sequences of N / 2 vectors each.
   template <int N>
   static void merge(__m512i* v) {
 #pragma GCC unroll 16
-    for (int i = 0; i < N / 2; ++i) {  // compare with the reversed other run, which makes both halves bitonic
+    // Compare with the other sequence in reverse order, which makes both halves bitonic.
+    for (int i = 0; i < N / 2; ++i) {
       const __m512i other = reversed(v[N - 1 - i]);
       v[N - 1 - i] = L::greatest(v[i], other);
       v[i] = L::least(v[i], other);
@@ -118,10 +121,10 @@ struct Network {
     for (int i = 0; i < N; ++i) v[i] = clean(v[i]);
   }
 
-  // Sort one vector by bitonic merges of growing runs of lanes.
+  // Sort one vector by bitonic merges of increasingly long runs of lanes.
   template <int Run = 2>
   static __m512i sort_lanes(__m512i v) {
-    const __m512i other = L::permute(v, L::lane(Run - 1));  // the run reversed
+    const __m512i other = L::permute(v, L::lane(Run - 1));  // each run of lanes in reverse order
     v = L::blend(upper(Run / 2), L::least(v, other), L::greatest(v, other));
     if constexpr (Run > 2) v = clean<Run / 4>(v);
     if constexpr (Run < lanes)
@@ -148,7 +151,8 @@ struct Network {
       const int64_t left = std::clamp<int64_t>(n - int64_t{i} * lanes, 0, lanes);
       return static_cast<typename L::Mask>((uint32_t{1} << left) - 1);
     };
-    for (int i = 0; i < N; ++i) v[i] = L::load(from + i * lanes, mask(i));  // pads with the largest key
+    // missing lanes are filled with the largest key
+    for (int i = 0; i < N; ++i) v[i] = L::load(from + i * lanes, mask(i));
     sort_vectors<N>(v);
     for (int i = 0; i < N; ++i) L::store(to + i * lanes, v[i], mask(i));
   }
@@ -164,11 +168,11 @@ class QuickSort {
  public:
   explicit QuickSort(Key* home) : home_(home) {}
 
-  // Sort [begin, end) of `here` into home; that range of `other` may be overwritten. `depth` limits the remaining
-  // partitions.
+  // Sort [begin, end) of `here` into the same range of home_; that range of `other` may be overwritten. `depth` limits
+  // the number of nested partitions.
   void run(Key* here, Key* other, int64_t begin, int64_t end, int depth) const {
     while (end - begin > vectors * lanes) {
-      if (depth-- == 0) {  // too many bad pivots
+      if (depth-- == 0) {  // too many pivots were bad
         std::sort(here + begin, here + end);
         return bring_home(here, begin, end);
       }
@@ -180,9 +184,9 @@ class QuickSort {
     small(here + begin, home_ + begin, end - begin);
   }
 
-  // Move [begin, end) to `other`, smaller keys first. `begin` is set to the start of the smaller keys that still have
-  // to be sorted, and the start of the others is returned. If no key is smaller than the pivot, the keys equal to it
-  // are already in their final place.
+  // Move [begin, end) to `other`, smaller keys first, and return the start of the remaining keys. If no key is smaller
+  // than the pivot, the keys equal to the pivot are written to their final place instead, and both `begin` and the
+  // returned position are set to the end of these keys.
   int64_t split(Key* here, Key* other, int64_t& begin, int64_t end) const {
     const Key pivot = middle(here, begin, end);
     const int64_t cut = partition<false>(here, other, begin, end, pivot);
@@ -208,7 +212,8 @@ class QuickSort {
     Network<Key>::template sort<vectors>(from, to, n);
   }
 
-  // Return the median of some evenly spaced keys, of more of them if a bad pivot would cost more.
+  // Return the median of some evenly spaced keys. Longer ranges use more keys, because a bad pivot would cost more
+  // there.
   static Key middle(const Key* keys, int64_t begin, int64_t end) {
     if (end - begin > 1 << 16) return middle_of<vectors>(keys, begin, end);
     return end - begin > 1 << 12 ? middle_of<4>(keys, begin, end) : middle_of<1>(keys, begin, end);
@@ -236,8 +241,8 @@ class QuickSort {
       L::store(to + high, L::compress(above, v), first(upper));
       low += lower;
     };
-    // With room for two more vectors, whole vectors can be stored on both sides, because the lanes beyond their keys
-    // will be overwritten by later ones.
+    // If there is room for two more vectors, whole vectors can be stored on both sides. Their unused lanes are
+    // overwritten by later stores.
     const auto take_whole = [&](__m512i v) {
       const typename L::Mask below = equal_too ? L::not_above(v, against) : L::below(v, against);
       const int lower = std::popcount(static_cast<unsigned>(below));
@@ -268,7 +273,7 @@ template <class Key>
 void sort_keys(Key* keys, Key* spare, int64_t n, int threads) {
   const QuickSort<Key> sorter(keys);
   const int depth = sorter.depth_for(n);
-  // One range per thread; each split divides the longest range in two.
+  // Divide the keys into one range per thread by splitting the longest range in two repeatedly.
   struct Range {
     Key *here, *other;
     int64_t begin, end;
@@ -284,11 +289,11 @@ void sort_keys(Key* keys, Key* spare, int64_t n, int threads) {
     if (longest->end - longest->begin <= vectors * Lanes<Key>::count) break;
     const int64_t cut = sorter.split(longest->here, longest->other, longest->begin, longest->end);
     std::swap(longest->here, longest->other);
-    if (cut == longest->begin) continue;  // retry with the rest of the range
+    if (cut == longest->begin) continue;  // all keys at the start were equal to the pivot: split the rest of the range
     ranges[count++] = {longest->here, longest->other, cut, longest->end};
     longest->end = cut;
   }
-  // Assign the longest ranges first, each to the thread with the least work so far.
+  // Assign the longest ranges first. Each range goes to the thread with the least work so far.
   std::sort(ranges, ranges + count, [](const Range& a, const Range& b) { return a.end - a.begin > b.end - b.begin; });
   int owner[most];
   int64_t load[most] = {};

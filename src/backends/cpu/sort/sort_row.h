@@ -1,8 +1,9 @@
-// Sorting of a single row: conversion of elements to unsigned keys, a radix sort of these, and selection of the best k.
+// Sorting of a single row: conversion of elements to unsigned keys, a radix sort of these keys, and selection of the
+// best k.
 //
-// Keys are ordered like the elements, with NaN above every number. Descending order inverts the keys, which keeps the
-// sort stable. If indices are needed, each key is packed with its index, so that equal elements stay in order with any
-// sorting algorithm.
+// Keys are ordered like the elements, with NaN above every number. Descending order inverts the bits of the keys, which
+// keeps the sort stable. If indices are needed, each key is packed with its index, so that equal elements stay in order
+// with any sorting algorithm.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +23,13 @@ using KeyOfSize =
                        std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
 
 // Converts elements of T to keys and back; signed integers are passed as unsigned ones (dispatch_ordered_bits).
-// Positive and negative zero are equal, but their keys are needed to restore the sign. With `one_zero`, they become
-// equal keys, for sorting indices; without it, they keep their sign, for sorting values.
+// Positive and negative zero compare equal. If `one_zero` is set, both have the same key, as required to sort indices.
+// Otherwise, their keys differ, so that sorted values keep their sign.
 template <class T>
 struct Keys {
   using Key = KeyOfSize<sizeof(T)>;
   static constexpr Key sign = Key(Key(1) << (8 * sizeof(T) - 1));
-  Key turned;  // bits to invert: all if descending, and the sign of signed integers
+  Key turned;  // bits to invert: all bits if descending, and also the sign bit of signed integers
 
   Keys(DType dtype, bool descending)
       : turned(Key((descending ? Key(~Key(0)) : Key(0)) ^ (is_integer(dtype) && is_signed(dtype) ? sign : Key(0)))) {}
@@ -87,8 +88,8 @@ Key key_of(const Indexed<Key>& element) {
   return element.key();
 }
 
-// Sort a few elements without unpredictable branches: each goes to the position given by the number of elements below
-// it. Equal keys stay in order.
+// Sort a few elements without unpredictable branches: each element is stored at the position given by the number of
+// elements below it. Elements with equal keys stay in order.
 constexpr int64_t few_elements = 16;
 template <class Element, class Load, class Store>
 void sort_few(int64_t n, const Load& load, const Store& store) {
@@ -96,7 +97,7 @@ void sort_few(int64_t n, const Load& load, const Store& store) {
   for (int64_t i = 0; i < n; ++i) all[i] = load(i);
   const auto is_less = [&](int64_t i, int64_t j) {
     if constexpr (std::is_same_v<Element, Indexed<uint64_t>>)
-      return all[i].key() < all[j].key();  // elements arrive in index order
+      return all[i].key() < all[j].key();  // elements are loaded in index order, so comparing keys suffices
     else
       return all[i] < all[j];
   };
@@ -108,7 +109,7 @@ void sort_few(int64_t n, const Load& load, const Store& store) {
   }
 }
 
-// Radix sort, least significant digit first, in as few passes as buckets that fit in L1 allow.
+// Radix sort from the least significant digit, in as few passes as is possible with buckets that fit in L1.
 template <class Element>
 class RowSorter {
  public:
@@ -118,7 +119,8 @@ class RowSorter {
   static constexpr int64_t buckets = int64_t{1} << digit_bits;
   using Counts = std::array<uint32_t, buckets>;
 
-  // Return the bytes for two buffers of n elements, and counts for each part (one if a single thread sorts the row).
+  // Return the size of the scratch memory: two buffers of n elements, and counts for each part. If a single thread
+  // sorts the row, there is one part.
   static size_t scratch_bytes(int64_t n, int64_t parts) {
     return 2 * padded(n) + static_cast<size_t>(parts) * passes * sizeof(Counts);
   }
@@ -130,7 +132,8 @@ class RowSorter {
         b_(reinterpret_cast<Element*>(scratch + padded(n))),
         counts_(reinterpret_cast<Counts*>(scratch + 2 * padded(n))) {}
 
-  // Sort a row: load(i) returns element i; store(position, element) is called once per element, in any order.
+  // Sort a row: load(i) returns element i; store(position, element) is called once for each element of the result, in
+  // any order.
   template <class Load, class Store>
   void run(const Load& load, const Store& store) {
     if (n_ <= small) return sort_small(load, store);
@@ -195,7 +198,7 @@ class RowSorter {
     });
   }
 
-  // Return whether elements differ in this digit.
+  // Return whether the elements differ in the digit of this pass.
   bool spread(int pass) {
     for (int64_t bucket = 0; bucket < buckets; ++bucket) {
       int64_t total = 0;
@@ -231,8 +234,8 @@ class RowSorter {
   Counts* counts_;
 };
 
-// Selects the k smallest of n elements, in order. Candidates below the worst of the current best k are collected, and
-// reduced to the best k whenever the buffer is full.
+// Selects the k smallest of n elements, in order. Elements below the worst of the current best k are collected in a
+// buffer. When the buffer is full, it is reduced to the best k.
 template <class Element>
 class BestOfRow {
  public:
@@ -240,7 +243,7 @@ class BestOfRow {
 
   BestOfRow(Element* best, int64_t n, int64_t k) : best_(best), k_(k), room_(capacity(n, k)) {}
 
-  // After the first reduction, elements that are not below the worst are rejected.
+  // Whether the buffer has been reduced before. If so, elements that are not below worst() are rejected.
   bool has_worst() const { return has_worst_; }
   const Element& worst() const { return worst_; }
 
@@ -255,7 +258,7 @@ class BestOfRow {
     best_[count_++] = e;
   }
 
-  // Sort the best k.
+  // Sort the best k elements in place.
   void finish() {
     if (count_ <= few) return finish_few();
 #if defined(__x86_64__)
@@ -270,7 +273,7 @@ class BestOfRow {
  private:
   static constexpr int64_t few = 16, smallest_sort = 128;
 
-  // Each element goes to the position given by the number of elements below it, which avoids unpredictable branches.
+  // Sort without unpredictable branches: each element goes to the position given by the number of elements below it.
   void finish_few() {
     Element in_order[few];
     for (int64_t i = 0; i < count_; ++i) {

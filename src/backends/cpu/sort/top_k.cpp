@@ -1,8 +1,8 @@
 // top_k and bottom_k: the k largest or smallest elements along an axis, in order, and their positions.
 //
 // Rows are searched as floats, with vectors; other types are converted first. If the conversion rounds, different
-// elements may become equal floats, and all of them remain candidates; rounding never swaps the order of two elements.
-// The candidates are then sorted by their keys.
+// elements may become equal floats, and all of them remain candidates. Rounding never reverses the order of two
+// elements. The candidates are then sorted by their keys.
 
 #include <limits>
 
@@ -14,24 +14,24 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t enough = 32;  // minimum row length for which a bound pays off
+constexpr int64_t enough = 32;  // minimum row length for which computing a bound pays off
 
 const BestFloats& best_floats(bool top) {
   return top ? MPSGRAPH_BY_INSTRUCTION_SET(greatest_floats) : MPSGRAPH_BY_INSTRUCTION_SET(smallest_floats);
 }
 
-// Return whether every element of the type has its own float value.
+// Return whether different elements of the type always have different float values.
 bool are_floats(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::float32; }
 
-// Add all elements of x[0, n) that may be among the best k. element(i) returns element i as `best` stores it. `exact`
-// means that equal floats are equal elements.
+// Add all elements of x[0, n) that may be among the best k to `best`. element(i) returns element i in the form in which
+// `best` stores it. `exact` means that elements are equal if their floats are equal.
 template <class Element, class Load>
 void find_best(const BestFloats& floats, bool top, bool exact, const float* x, int64_t n, int64_t k,
                const Load& element, BestOfRow<Element>& best) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const bool bounded = k <= BestFloats::most && n >= std::max(enough, 4 * k);
   float limit = bounded ? floats.bound(x, n, k) : infinity;
-  int64_t i = 0, missing = k;  // elements as good as the bound still to find
+  int64_t i = 0, missing = k;  // number of elements as good as the bound that have not been found yet
   if (!bounded || (!top && limit == infinity)) {  // NaN may be among the smallest
     while (i < n && !best.has_worst()) best.add(element(i++));
     missing = 0;
@@ -40,12 +40,13 @@ void find_best(const BestFloats& floats, bool top, bool exact, const float* x, i
     if (best.has_worst()) limit = x[best.worst().index()];
     const bool no_number = limit != limit;
     if (no_number && top) break;  // nothing is better than NaN
-    if (no_number) limit = infinity;  // any number is better than NaN among the smallest
+    if (no_number) limit = infinity;  // when looking for the smallest, any number is better than NaN
     const bool as_good = missing > 0 || no_number || !exact;
     int32_t found[BestFloats::room];
     const int64_t count = floats.find(x, i, n, limit, as_good, missing > 0 ? missing : BestFloats::room, found);
     for (int64_t j = 0; j < count; ++j) {
-      // Of equal elements, the first ones win, so any that follow k others, often zeros, are skipped.
+      // Among equal elements, the first ones are preferred. Elements equal to the limit (often zeros) are therefore
+      // skipped once k elements have been found.
       if (exact && j >= missing && missing > 0 && x[found[j]] == limit) continue;
       best.add(element(found[j]));
     }
