@@ -30,7 +30,7 @@ class CpuProgram final : public runtime::CompiledProgram {
   // arena of its most recent run.
   struct OwnedFrame {
     Frame frame;
-    std::shared_ptr<runtime::Buffer> arena;  // held only during a run
+    std::shared_ptr<runtime::Buffer> arena;  // memory of the slots, held only during a run
     std::byte* base = nullptr;               // address of the current or most recent arena
     bool alone = false;                      // whether this run uses no helper threads
   };

@@ -22,7 +22,7 @@ struct KernelState {  // per-frame state of a kernel, e.g. oneDNN memory objects
   virtual ~KernelState() = default;
 };
 
-class KernelProfile;  // kernel_profile.h
+class KernelProfile;  // defined in kernel_profile.h
 
 struct Frame {
   std::vector<std::byte*> pointers;
@@ -36,7 +36,7 @@ struct Frame {
   }
 };
 
-class Layout;  // variable_layouts.h
+class Layout;  // defined in variable_layouts.h
 
 // A dense tensor that a kernel reads or writes. It is row-major unless it holds convolution weights in a packed layout.
 struct Operand {
@@ -62,7 +62,7 @@ class Kernel {
   size_t copied_bytes = 0;  // bytes moved by a copy, which implements no operation
 };
 
-struct ConstantWeights;  // prepacked_weights.h
+struct ConstantWeights;  // defined in prepacked_weights.h
 
 // The interface through which the kernel factory of one operation queries operands and reserves memory.
 class Lowering {
@@ -93,11 +93,11 @@ using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
 // If several kernels implement one kind of operation, the kernel of highest precedence is tried first. For cases it
 // does not support, it calls the kernel of the next lower precedence.
 enum class Precedence : uint8_t {
-  plain,  // portable
+  plain,  // portable C++ loops
   library,  // oneDNN, if available
   own  // hand-written kernels that are faster than oneDNN
 };
-Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  // null if the CPU has no kernel
+Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  // returns null if the CPU has no kernel
 
 // Registers the kernels that a file defines. Place the registration at the end of the file:
 //   const Kernels pooling_kernels("pooling", [] { define_kernel("max_pooling2d", lower_max); });

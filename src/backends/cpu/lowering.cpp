@@ -297,8 +297,10 @@ KernelList ProgramLowering::lower_block(Block& block) {
 // Find reads that need a copy. A read normally aliases the variable's memory, unless the value is still in use after an
 // assignment to that variable.
 void ProgramLowering::find_overwritten_reads(Block& block) {
-  std::unordered_map<const Tensor*, std::vector<int>> assigned_at;  // variable -> positions in this block
-  std::unordered_map<const Tensor*, int> last_use;                   // value -> position, through aliases
+  // positions in this block at which each variable is assigned
+  std::unordered_map<const Tensor*, std::vector<int>> assigned_at;
+  // position of the last use of each value, including uses of its aliases
+  std::unordered_map<const Tensor*, int> last_use;
   std::vector<const Operation*> reads;
   std::unordered_map<const Operation*, int> index;
   int i = 0;

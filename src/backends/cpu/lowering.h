@@ -36,13 +36,13 @@ struct LentPlace {
 };
 
 struct LoweredProgram {
-  compiler::Program program;      // owns types, constants, and names that kernels refer to
+  compiler::Program program;  // owns types, constants, and names that kernels refer to
   KernelList kernels;
   std::vector<SlotInfo> slots;
-  std::vector<ConstantPtr> constants;  // null if kernels use only packed forms
-  std::vector<const Kernel*> all_kernels;  // by Kernel::index, including nested kernels
+  std::vector<ConstantPtr> constants;  // an entry is null if kernels use only packed forms of the constant
+  std::vector<const Kernel*> all_kernels;  // indexed by Kernel::index, including nested kernels
   std::vector<LentPlace> lent;
-  std::vector<LayoutPtr> variable_layouts; // layouts that the kernels expect
+  std::vector<LayoutPtr> variable_layouts;  // layouts that the kernels expect
   size_t arena_bytes = 0;
 };
 
@@ -56,11 +56,11 @@ class ProgramLowering {
       : out_(result), reference_only_(reference_only) {}
   void run();
 
-  Slot slot_of(Tensor* tensor);                       // allocates a slot for a constant on first use
+  Slot slot_of(Tensor* tensor);  // allocates a slot for a constant on first use
   // allocates in the arena; the slot is alive from the current position on
   Slot new_slot(size_t bytes);
   void bind(Tensor* tensor, Slot slot) { slots_[tensor] = slot; }
-  void touch(Slot slot);                              // records a use of the slot at the current position
+  void touch(Slot slot);  // records a use of the slot at the current position
   int position() const { return position_; }
   int next_position() { return use_ = ++position_; }
   KernelList lower_block(Block& block);
@@ -85,7 +85,7 @@ class ProgramLowering {
     Slot value, variable;
     Kernel* kernel;
     bool fixed;
-  };  // fixed: the copy cannot be eliminated
+  };  // fixed: whether the copy must remain
 
   void lower_operation(Operation& operation, KernelList& list);
   void find_updates(Block& block);
@@ -107,7 +107,7 @@ class ProgramLowering {
 
   LoweredProgram& out_;
   bool reference_only_;
-  Layouts layouts_;                             // layouts of values that are not row-major
+  Layouts layouts_;  // layouts of values that are not row-major
   std::unordered_map<const Tensor*, LayoutPtr> homes_;  // layouts in which variables are stored
   int position_ = 0;
   int depth_ = 0;

@@ -55,7 +55,7 @@ struct Geometry : Planes {
   bool rows_of_channels() const { return inner == 1; }
   int64_t begin(int64_t part) const { return outer * part / parts; }
   int64_t rows(int64_t part) const { return begin(part + 1) - begin(part); }
-  int64_t count() const { return outer * inner; }  // elements per channel
+  int64_t count() const { return outer * inner; }  // returns the number of elements per channel
   // Call f(part, first element, number of rows) for all parts of the rows in parallel.
   template <class F>
   void for_parts(const F& f) const {

@@ -30,8 +30,8 @@ struct PoolingPlan {
   PoolingPlan(const Lowering& lowering, const ops::Pooling& pooling, const Dims& source_dims, const Dims& result_dims);
   PoolingPlan(const Lowering& lowering, const Dims& source_dims, const Dims& result_dims)
       : PoolingPlan(lowering, ops::Pooling(lowering.attributes()), source_dims, result_dims) {}
-  int64_t row() const { return windows[3].output; }  // positions per row
-  // rows of positions per plane
+  int64_t row() const { return windows[3].output; }  // returns the number of positions per row
+  // returns the number of rows of positions per plane
   int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }
   // Return whether the row of taps of a window is longer than a row of positions. In this case, the inner loops run
   // over the taps.

@@ -107,7 +107,7 @@ struct Bounds {
 // A group with rejected values continues with the next of its reserved blocks.
 template <class T>
 void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Bounds& bounds) {
-  constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words per output
+  constexpr int64_t group = per_block<T>, blocks = group * 64;  // reserves 256 words per output
   constexpr int64_t chunk = chunk_blocks * group;
   const auto lower = static_cast<Value<T>>(bounds.lower), upper = static_cast<Value<T>>(bounds.upper);
   const auto of_blocks = [](const uint32_t* words, int64_t count, Value<T>* z) {

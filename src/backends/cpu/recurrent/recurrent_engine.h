@@ -256,8 +256,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     finish(j, p, activate(j.activations[0], x));
   }
 
-  // Return the address where the cell state after this step is stored; cell_before() returns that of the previous cell
-  // state.
+  // Return the address where the cell state after this step is stored; cell_before() returns the address of the
+  // previous cell state.
   static S* cell_of(const Job& j, const Place& p) {
     return (j.cells ? j.at(j.cells, p.t, p.n, p.d, j.hidden) : j.at(j.running_cell, p.n, p.d)) + p.unit;
   }

@@ -26,7 +26,7 @@ struct RecurrentJob {
   // results of the forward pass; cells and training may be null
   S *state = nullptr, *cells = nullptr, *training = nullptr;
 
-  // forward
+  // operands of the forward pass
   const S* source = nullptr;  // already projected, or [steps, batch, inputs] if there is an input weight
   const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]
   const S* bias = nullptr;  // [directions, gates * hidden]; used only with an input weight, may be null
@@ -37,7 +37,7 @@ struct RecurrentJob {
   // [batch, directions * hidden] each: results of the first phase of a GRU that the second phase needs
   S *reset_state = nullptr, *update = nullptr;
 
-  // backward
+  // operands of the backward pass
   const S *candidate = nullptr, *d_state = nullptr, *d_cell = nullptr, *d_training = nullptr;
   S* d_source = nullptr;
   // gradients passed between steps; after the last step, the gradients of the initial values

@@ -153,8 +153,8 @@ bool in_rows(const SoftmaxUnit& u) {
   return std::is_same_v<V, float> && u.rows() && u.n >= 8;
 }
 
-// Set y = e^(x - shift) on a unit, where shift is the maximum of each group. Also return the sum of each group of y. x
-// and y may be the same.
+// On a unit, set shift to the maximum of each group, y to e^(x - shift), and sum to the sum of each group of y.
+// x and y may be the same.
 template <class V>
 void softmax_exponents(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y, V* shift, V* sum) {
   if constexpr (std::is_same_v<V, float>)

@@ -25,8 +25,8 @@ struct FloatGridSampling {
 struct FloatGridLoops {
   using Sample = void (*)(const FloatGridSampling&, const float* image, const float* coordinates, int64_t first,
                           int64_t last, float* result);
-  // set result[i] to the image at coordinates[i]: `pixels` with channels last, `planes` in all channels with channels
-  // first
+  // Set result[i] to the image at coordinates[i]. `pixels` is for channels last, `planes` for channels first; each
+  // processes all channels.
   Sample pixels, planes;
   // Set result[i] to the sum over all planes of incoming[i] times the derivatives of the sampled value with respect to
   // the two coordinates.
