@@ -24,7 +24,7 @@ struct NodeBatch {
   const std::map<const ImageNode*, Dims>& shapes;  // shapes of all images
 };
 
-// The nodes of one graph on a device.
+// The native objects that run the nodes of one graph on a device. NNGraph encodes its batches through this interface.
 class DeviceNodes {
  public:
   virtual ~DeviceNodes() = default;
@@ -41,7 +41,7 @@ class DeviceNodes {
 struct OptimizerStep {
   runtime::NDArray gradient, values;
   std::vector<runtime::NDArray> moments;  // read and written
-  runtime::NDArray result;  // may be the same array as `values`
+  runtime::NDArray result;  // receives the new values; may be the same array as `values`
 };
 
 struct NodeBackend {
@@ -53,7 +53,7 @@ struct NodeBackend {
 
 // Node backends are looked up by device name and registered when their backend is loaded.
 MPSGRAPH_API void register_node_backend(std::string device, NodeBackend backend);
-// null if the device runs nodes as a core graph
+// Return null if the device does not run nodes natively; NNGraph then runs them as a core graph.
 MPSGRAPH_API const NodeBackend* find_node_backend(std::string_view device);
 
 }  // namespace mpsgraph::nngraph

@@ -1,10 +1,10 @@
-// Data sources: where the parameters of filters come from, and who updates them.
+// Data sources supply the parameters of filters and can update them.
 //
 // Arrays use Apple's layouts: weights are (output channels, height, width, input channels per group); all other
 // parameters have one value per channel. A graph loads a source when it needs the parameters, reads them, and purges
-// the source; the arrays need not outlive that. A source trains in one of three ways: not at all; with an optimizer of
-// this library, whose update is part of the graph's program (optimizer()); or with custom code that encodes the update
-// next to the graph (updates()).
+// the source; the arrays may become invalid after the purge. The parameters of a source are either constant, updated by
+// an optimizer of this library as part of the graph's program (optimizer()), or updated by custom code that encodes the
+// update next to the graph (updates()).
 #pragma once
 
 #include <functional>
@@ -50,8 +50,10 @@ class MPSGRAPH_API ParameterState {
  public:
   explicit ParameterState(std::vector<NamedArray> arrays) : arrays(std::move(arrays)) {}
   std::vector<NamedArray> arrays;
-  std::weak_ptr<runtime::CommandBuffer> written_by;  // empty if the arrays are already written
-  bool ever_written() const {  // true even after that command buffer has been destroyed
+  // the command buffer that writes the arrays; empty if they have been written
+  std::weak_ptr<runtime::CommandBuffer> written_by;
+  // Whether a command buffer was ever set in `written_by`, even if that buffer has since been destroyed.
+  bool ever_written() const {
     return written_by.owner_before(std::weak_ptr<runtime::CommandBuffer>()) ||
            std::weak_ptr<runtime::CommandBuffer>().owner_before(written_by);
   }
@@ -65,7 +67,7 @@ class MPSGRAPH_API DataSource {
   virtual ~DataSource() = default;
   virtual Kind kind() const = 0;
   virtual std::string label() const { return {}; }
-  virtual bool load() = 0;  // returning false raises GraphError in the caller
+  virtual bool load() = 0;  // The graph throws GraphError if load() returns false.
   virtual void purge() = 0;
 
   // Return the parameters; valid between load() and purge(). Weights are float32, float16, or uint8, all other arrays
@@ -78,8 +80,8 @@ class MPSGRAPH_API DataSource {
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
   // Register the graph that trains this source with optimizer() and therefore holds its current values. Calling `give`
-  // makes the graph pass them to store(). The last graph to register is the holder; there is none after that graph is
-  // destroyed.
+  // makes that graph pass the values to store(). The last graph to register is the holder; once it has been destroyed,
+  // the source has no holder.
   void held_by(const void* holder, std::function<void()> give) { holder_ = holder, give_ = std::move(give); }
   bool is_held_by(const void* holder) const { return holder_ == holder; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }

@@ -19,17 +19,18 @@
 
 namespace mpsgraph::nngraph {
 
-// What the lowering function of a filter can access. Images are NHWC and float32, whatever their storage format.
+// Inputs and helpers for the lowering function of a filter. Images are NHWC and float32, whatever their storage format.
 class Lowering {
  public:
   Lowering(Builder& b, const FilterNode& node) : b(b), node(node) {}
   Builder& b;
   const FilterNode& node;
   std::vector<Tensor*> sources;
-  std::map<std::string, Tensor*, std::less<>> parameters;  // of the data source, named as in arrays()
-  const Layer* layer = nullptr;  // descriptor and slots of that source
+  std::map<std::string, Tensor*, std::less<>> parameters;  // keyed by the names in DataSource::arrays()
+  const Layer* layer = nullptr;  // descriptor and slots of the data source
   bool training = false;  // whether the gradient filter is in the graph
-  const Lowering* undone = nullptr;  // for a transposed convolution with a source state: the convolution it reverses
+  // lowering of the convolution that a transposed convolution with a source state reverses
+  const Lowering* undone = nullptr;
   // Values that a forward filter keeps for its gradient filter or that the graph exports as a state.
   std::map<std::string, Tensor*, std::less<>> state;
 
@@ -73,10 +74,10 @@ struct NodeDefinition {
   // exports `left` or the gradients of its parameters
   bool leaves_state() const { return parameters || !left.empty(); }
   bool result_is_gradient = false;  // a loss: training_graph() starts from its result
-  bool windows = false;  // has a padding policy
+  bool windows = false;  // has windows, and therefore a padding policy
   std::string_view padding = "same";  // default padding policy
   bool random = false;
-  bool matrix = false;  // multiplies by its weights as a matrix (inputs, outputs)
+  bool matrix = false;  // is a matmul with weights of shape (inputs, outputs)
 
   std::function<Tensor*(Lowering&)> lower = {};
   // Gradient with respect to source `i` for the incoming gradient. Empty: the exact derivative of what `lower` built.

@@ -33,8 +33,8 @@ NDArray number(double value) {
   return result;
 }
 
-// Return the random generator's state for one batch: the key is the seed, the upper half of the counter the batch
-// number.
+// Return the state of the Philox generator for one batch. The key is the seed, and the upper half of the counter is the
+// batch number.
 NDArray philox_state(int64_t seed, int64_t batch) {
   NDArray result = NDArray::allocate(DType::int32, {7});
   const auto s = static_cast<uint64_t>(seed), n = static_cast<uint64_t>(batch);
@@ -145,13 +145,13 @@ void NNGraph::find_filters() {
   }
 }
 
-// Check that exported states are computed at all, and that the device can export them.
+// Check that the exported states are computed, and that the device can export states.
 void NNGraph::require_states(bool by_device) const {
   for (const FilterPtr& filter : state_exports_)
     if (filter->parameters() && !has_gradient(*filter))
       throw GraphError(cat("[", filter->title(),
-                           "] cannot export its state: it holds the gradients of the parameters, but the filter's "
-                           "gradient filter does not lead to a result",
+                           "] cannot export its state: the state holds the gradients of the parameters, but the "
+                           "filter's gradient filter does not lead to a result",
                            filter->where()));
   if (!by_device) return;
   const auto refuse = [&](const FilterNode& filter, std::string_view what) {

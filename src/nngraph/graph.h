@@ -1,9 +1,10 @@
 // NNGraph runs a graph of nodes; it corresponds to MPSNNGraph.
 //
-// On the CPU, the nodes become one core graph per input size: forward filters are lowered by their definitions,
-// gradient filters become derivatives of these, and updates by built-in optimizers become assignments, so a batch is
-// one executable. A data source that updates its own parameters splits this: its parameters are feeds, its gradients
-// are results, and its update is encoded afterwards. On device metal, Apple's own classes run the nodes (backend.h).
+// On the CPU, the nodes become one core graph per input size. Forward filters are lowered by their definitions,
+// gradient filters become derivatives of the lowered filters, and updates by built-in optimizers become assignments, so
+// a batch is one executable. If a data source updates its own parameters, they are feeds of the core graph and their
+// gradients are results, and the update is encoded afterwards. On the Metal device, Apple's own classes run the nodes
+// (backend.h).
 #pragma once
 
 #include <map>
@@ -28,8 +29,9 @@ struct ImageBatch {
 };
 
 // MPSCNNLossLabels of a batch: labels and optional weights as images, each float32 of shape [N, height, width,
-// channels]. The run writes the losses, of shape [N, 1, 1, 1], or [N, height, width, channels] without reduction. For a
-// filter that reads a state of another graph, such as a mask, `labels` holds that state and there are no losses.
+// channels]. Encoding sets `losses` to an array that the batch fills, of shape [N, 1, 1, 1], or [N, height, width,
+// channels] without reduction. For a filter that reads a state of another graph, such as a mask, `labels` holds that
+// state and `losses` is not used.
 struct LabelsBatch {
   runtime::NDArray labels, weights;
   runtime::NDArray losses;
@@ -38,9 +40,10 @@ struct LabelsBatch {
 class Layer;
 
 struct EncodeResults {
-  std::vector<ImageBatch> images;         // of result_images(); arrays of results that are not needed are invalid
-  std::vector<ImageBatch> intermediates;  // of intermediate_image_handles()
-  std::vector<StatePtr> states;           // of result_state_handles()
+  // in the order of result_images(); arrays of results that are not needed are invalid
+  std::vector<ImageBatch> images;
+  std::vector<ImageBatch> intermediates;  // in the order of intermediate_image_handles()
+  std::vector<StatePtr> states;  // in the order of result_state_handles()
 };
 
 class MPSGRAPH_API NNGraph {
@@ -55,8 +58,9 @@ class MPSGRAPH_API NNGraph {
   // in the argument order of encode_batch()
   const std::vector<ImagePtr>& source_images() const { return inputs_; }
   std::vector<std::string> source_image_handles() const;
-  std::vector<std::string> source_state_handles() const;  // of losses(), in the argument order of encode_batch()
-  std::vector<std::string> result_state_handles() const;  // of state_exports()
+  // handles of losses(), in the argument order of encode_batch()
+  std::vector<std::string> source_state_handles() const;
+  std::vector<std::string> result_state_handles() const;  // handles of state_exports()
   const std::vector<ImagePtr>& intermediate_images() const { return exports_; }
   std::vector<std::string> intermediate_image_handles() const;
   const std::vector<FilterPtr>& filters() const { return filters_; }  // in execution order
@@ -71,8 +75,8 @@ class MPSGRAPH_API NNGraph {
   ChannelFormat format() const { return format_; }
   void set_format(ChannelFormat format);
 
-  // Encode a batch. Self-updating data sources are called here; if one throws, nothing changes. `labels` has one entry
-  // per loss, whose `losses` is set to an array that the run writes.
+  // Encode a batch. This calls the self-updating data sources; if one throws, nothing changes. `labels` has one entry
+  // per loss. Encoding sets `losses` of each entry to an array that the batch fills.
   EncodeResults encode_batch(const std::shared_ptr<runtime::CommandBuffer>& buffer, std::vector<ImageBatch> sources,
                              std::vector<LabelsBatch>& labels);
   // Return the forward computation for images of these types as a separate graph with constant parameters, for export

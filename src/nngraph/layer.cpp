@@ -111,7 +111,7 @@ NDArray Layer::from_core(const Slot& slot, const NDArray& core) const {
 }
 
 std::vector<NamedArray> Layer::reloaded() {
-  if (home == Home::on_demand) return {};  // reloaded for each batch anyway
+  if (home == Home::on_demand) return {};  // on-demand parameters are reloaded for each batch anyway
   Loaded loaded(*source, who);
   std::vector<NamedArray> arrays = checked_arrays(*source, who);
   const bool same = std::equal(arrays.begin(), arrays.end(), slots.begin(), slots.end(),

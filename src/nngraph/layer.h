@@ -13,19 +13,20 @@
 namespace mpsgraph::nngraph {
 
 // Where the parameters of a layer are stored.
-//   variables   in variables of the core graph: weights are HWIO, or HWIM for depthwise convolutions, or a matrix (HWI,
-//   O) if only fully connected filters read them; all others as in the source
-//   fed         fed with each batch, in the source's layout: the source updates them itself
-//   on_demand   as fed, but reloaded for each batch
+//   variables   in variables of the core graph. Weights are HWIO, HWIM for depthwise convolutions, or a matrix of shape
+//   (H*W*I, O) if only fully connected filters read them. Other parameters have the source's layout.
+//   fed         fed with each batch, in the source's layout, because the source updates them itself
+//   on_demand   fed like `fed`, but reloaded for each batch
 //   device      on a device that runs nodes natively, in the source's layout
 enum class Home { variables, fed, on_demand, device };
 
 // One parameter array.
 struct Slot {
   std::string name;
-  TensorType type;                // in the source's layout
-  runtime::NDArray value;         // fed: the array that the next batch reads; device: the same, if it trains
-  Tensor* variable = nullptr;     // otherwise, the variable and its optimizer moments
+  TensorType type;                // dtype and shape in the source's layout
+  // Home::fed: the array that the next batch reads; Home::device: the same array, if the layer trains
+  runtime::NDArray value;
+  Tensor* variable = nullptr;     // Home::variables: the variable; its optimizer moments follow
   std::vector<Tensor*> moments;
   bool trained = false;           // has a gradient, unlike the moving statistics of batch normalization
 };
@@ -36,8 +37,8 @@ class Layer {
     bool trains = false;     // whether one of its gradient filters is in the graph
     bool on_demand = false;  // the graph does not train, so sources may be loaded just before their filters run
     bool by_device = false;  // Home::device
-    // Whether all filters that use the layer are fully connected. Weights stored as a matrix let gradient and update
-    // become one kernel, which a reshape between them would prevent.
+    // Whether all filters that use the layer are fully connected. The weights are then stored as a matrix, so that the
+    // gradient and the update are fused into one kernel; a reshape between them would prevent that.
     bool matrix = false;
   };
   // Load and read the data source. Error messages start with `who`.
@@ -50,7 +51,7 @@ class Layer {
   const bool matrix;
   bool updates_itself() const { return trains && source->updates(); }
   bool has_optimizer() const { return trains && !source->updates() && source->optimizer(); }
-  // Descriptors read from the source; only the one of its kind is set.
+  // Descriptor read from the source: `convolution` or `normalization`, depending on the source's kind.
   ConvolutionDescriptor convolution;
   NormalizationDescriptor normalization;
   std::vector<Slot> slots;
@@ -79,7 +80,7 @@ class Layer {
 
 // Convert a fed parameter from the source's layout to the layout that operations expect.
 Tensor* as_operand(Builder& b, const Layer& layer, const Slot& slot, Tensor* fed);
-// Convert the core graph's gradient of a parameter, stored anywhere, to the source's layout.
+// Convert the core graph's gradient of a parameter to the source's layout, wherever the parameter is stored.
 Tensor* as_own(Builder& b, const Layer& layer, const Slot& slot, Tensor* gradient);
 
 }  // namespace mpsgraph::nngraph

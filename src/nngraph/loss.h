@@ -1,4 +1,4 @@
-// What loss filters share: element-wise losses, their derivatives, and reductions.
+// Code shared by the loss filters: element-wise losses, their derivatives, and reductions.
 #pragma once
 
 #include "nngraph/definition.h"

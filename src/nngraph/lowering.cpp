@@ -89,7 +89,7 @@ class Lowerer {
   void read_parameters() {
     for (const auto& layer : state_.layers) {
       if (layer->home == Home::on_demand) continue;
-      operands_[layer.get()];  // creates an entry even for a layer without parameters
+      operands_[layer.get()];  // operator[] creates an entry even for a layer without parameters
       for (size_t i = 0; i < layer->slots.size(); ++i) {
         const Slot& slot = layer->slots[i];
         Tensor* operand;
@@ -234,9 +234,9 @@ class Lowerer {
     l.layer = state_.layer_of(filter);
     if (filter.source_state() && filter.source_state()->producer)
       l.undone = &forwards_.at(filter.source_state()->producer).lowering;
-    // The gradient of a filter with several sources is taken per source. Since one source may depend on another, and a
-    // layer's parameters may affect the inputs of another filter that shares them, identity operations separate these
-    // tensors so that differentiation stops at this filter.
+    // Identity operations separate the sources and parameters of this filter from the rest of the graph, so that
+    // differentiation stops here. This matters if a filter has several sources, because one source may be computed from
+    // another, and if filters share a layer, because its parameters may affect the inputs of a later filter.
     const auto own = [&](Tensor* tensor, bool apart) { return apart ? b_.unary("identity", tensor) : tensor; };
     for (const ImagePtr& source : filter.sources())
       l.sources.push_back(own(images_.at(source.get()), l.training && filter.sources().size() > 1));
@@ -273,8 +273,8 @@ class Lowerer {
     return forward.image;
   }
 
-  // Round the weights to the kernel's dtype. Their gradient with respect to the rounded weights updates the unrounded
-  // ones.
+  // Round the weights to the kernel's dtype. The gradient with respect to the rounded weights updates the unrounded
+  // weights.
   Tensor* as_computed(const Layer& layer, std::string_view name, Tensor* parameter) {
     const DType dtype = layer.convolution.kernel_weights;
     return name == "weights" ? b_.cast(b_.cast(parameter, dtype), DType::float32) : parameter;
@@ -449,13 +449,13 @@ class Lowerer {
   std::map<const Layer*, std::map<std::string, Tensor*, std::less<>>*> statistics_;
   std::vector<Tensor*> image_feeds_, label_feeds_, seed_feeds_;
   std::vector<Tensor*> lost_, outside_, rates_;
-  std::map<const FilterNode*, std::vector<std::pair<std::string, Tensor*>>> left_;  // of exported states
+  std::map<const FilterNode*, std::vector<std::pair<std::string, Tensor*>>> left_;  // tensors of each exported state
   std::vector<Operation*> operations_;
   size_t lowered_count_ = 0, part_feeds_ = 0;
   bool modelling_ = false;
   Part part_;
   std::vector<Feed> part_parameters_;
-  std::map<const Tensor*, size_t> numbers_;  // of the values passed between parts
+  std::map<const Tensor*, size_t> numbers_;  // index of each value that is passed between parts
 };
 
 std::shared_ptr<NNGraph::Lowered> NNGraph::lower(const std::vector<ImageBatch>& sources,

@@ -11,7 +11,7 @@
 
 namespace mpsgraph::nngraph {
 
-// A parameter that each encode feeds besides the images. Feeds are in the order of these entries.
+// A parameter that each encode feeds in addition to the images. Feeds are in the order of these entries.
 struct FedParameter {
   Layer* layer;
   size_t slot;
@@ -20,22 +20,23 @@ struct FedParameter {
 // Part of a graph whose parameters are loaded on demand. A part ends before the next filter with such a data source.
 struct Part {
   std::shared_ptr<runtime::Executable> executable;
-  std::vector<size_t> inputs, outputs;  // numbers among all values of a run
+  std::vector<size_t> inputs, outputs;  // indices of the values that enter and leave this part
   std::vector<Layer*> layers;           // loaded for this part; their slots are fed after the inputs
-  std::vector<size_t> last_uses;        // values that no later part reads
+  std::vector<size_t> last_uses;        // indices of the values that no later part reads
 };
 
 struct NNGraph::Lowered {
   std::shared_ptr<runtime::Executable> executable;      // null if there are parts
   std::vector<Part> parts;
-  std::vector<size_t> input_numbers;                    // value numbers of the run's inputs, for parts
+  std::vector<size_t> input_numbers;  // value indices of the batch's inputs; used if there are parts
   size_t value_count = 0;
   size_t image_count = 0;
-  std::vector<std::pair<size_t, bool>> labels;          // (index of the loss, whether the feed is its weights)
+  // label feeds: (index of the loss, whether the feed holds its weights)
+  std::vector<std::pair<size_t, bool>> labels;
   std::vector<FedParameter> parameters;
-  std::vector<std::shared_ptr<Optimizer>> rates;        // one scalar feed each
-  std::vector<int64_t> seeds;                           // of random filters, one state feed each
-  std::map<const ImageNode*, Dims> shapes;              // of all images
+  std::vector<std::shared_ptr<Optimizer>> rates;  // optimizers whose learning rate is a scalar feed
+  std::vector<int64_t> seeds;  // seeds of random filters, each of which has a state feed
+  std::map<const ImageNode*, Dims> shapes;  // shape of each image
 
   // Targets, in this order: needed results, exported images, losses, the gradients of each self-updating layer, and the
   // arrays of each exported state.
@@ -55,7 +56,8 @@ struct NNGraph::State {
   std::map<SourceKey, Layer*> by_source;
   std::map<std::vector<int64_t>, std::shared_ptr<Lowered>> lowered;
   std::recursive_mutex mutex;  // recursive because loading a source may read values of this graph
-  int64_t batches = 0;  // encoded so far; gives random filters new numbers for each batch
+  // number of batches encoded so far, from which random filters derive different random numbers for each batch
+  int64_t batches = 0;
   std::unique_ptr<DeviceNodes> nodes;
   void store(Layer& layer);
 

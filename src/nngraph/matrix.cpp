@@ -14,15 +14,16 @@ using runtime::NDArray;
 
 namespace {
 
-constexpr int64_t most = int64_t{1} << 40;  // limit for any size, so that the product of two fits into int64
+// Limit of a single size. The length of a row in bytes then fits into int64; larger products are checked for overflow.
+constexpr int64_t most = int64_t{1} << 40;
 
 void require_size(std::string_view what, std::string_view size, int64_t value, int64_t least) {
   if (value < least || value > most)
     throw ShapeError(cat("[", what, "] ", size, " must be from ", least, " to ", most, ", got ", value));
 }
 
-// Validate a stride in bytes. 0 is replaced by the dense stride; other values must be whole elements and not smaller
-// than the dense stride.
+// Validate a stride in bytes. 0 is replaced with the dense stride; other values must be multiples of the element size
+// and at least the dense stride.
 void complete_stride(std::string_view what, std::string_view name, int64_t& bytes, int64_t dense, int64_t item) {
   if (bytes == 0) bytes = dense;
   if (bytes < dense || bytes % item)
@@ -267,7 +268,7 @@ void encode_matrix_to_images(runtime::CommandBuffer& buffer, const Matrix& matri
 }
 
 void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies, std::string label) {
-  // elements; copying fewer takes less than about a millisecond, which a waiting thread can do itself
+  // Elements. Copying fewer takes at most about a millisecond, so the waiting thread copies them itself.
   constexpr int64_t quick = 1 << 20;
   int64_t elements = 0;
   for (const ArrayCopy& copy : copies) elements += copy.to.elements();
@@ -280,7 +281,7 @@ void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies
 
 namespace {
 
-// Return the runs of adjacent elements as address ranges, sorted by their start.
+// Return the address ranges of the array's contiguous elements, sorted by start address.
 std::vector<std::pair<intptr_t, intptr_t>> runs_of(const NDArray& array) {
   const Dims &dims = array.dims(), &strides = array.strides();
   const auto item = static_cast<int64_t>(size_of(array.dtype()));

@@ -19,7 +19,7 @@ struct MPSGRAPH_API MatrixDescriptor {
   int64_t row_bytes = 0, matrix_bytes = 0;  // 0 means dense
   DType dtype = DType::float32;
 
-  // replaces zeros by defaults; ShapeError for impossible sizes, DTypeError for dtypes that are not numeric
+  // replaces zeros with defaults; ShapeError for impossible sizes, DTypeError for dtypes that are not numeric
   void complete();
 };
 

@@ -64,7 +64,9 @@ FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> source
   if (std::find(sources.begin(), sources.end(), nullptr) != sources.end())
     refuse("source images must be image nodes, got None");
   if (definition.parameters && (!parameters || parameters->kind() != *definition.parameters))
-    refuse(parameters ? "data source is of the wrong kind for this node" : "needs a data source, got None");
+    refuse(parameters ? "data source must be the kind that this node reads (convolution or a kind of normalization), "
+                        "got another kind"
+                      : "needs a data source, got None");
   if (!definition.parameters && parameters) refuse("has no parameters, so it takes no data source");
   OperationDefinition named{.name = definition.name, .attributes = definition.attributes};
   node->attributes_ = complete_attributes(named, std::move(attributes), node->where());
@@ -144,7 +146,7 @@ std::vector<FilterPtr> FilterNode::training_graph(const ImagePtr& source_gradien
   std::set<const FilterNode*> seen;
   std::vector<FilterPtr> order;
   collect(shared_from_this(), seen, order);
-  std::map<const ImageNode*, ImagePtr> gradients;  // gradients of images computed so far
+  std::map<const ImageNode*, ImagePtr> gradients;  // gradient of each image, summed over the users visited so far
   std::map<const ImageNode*, FilterPtr> made_by;
   const bool starts_behind = !source_gradient && definition_->result_is_gradient;
   ImagePtr first = source_gradient ? source_gradient : result_image();
@@ -164,7 +166,7 @@ std::vector<FilterPtr> FilterNode::training_graph(const ImagePtr& source_gradien
       made_by[image.get()] = gradient;
       return;
     }
-    // Several filters read this image, so its gradient is the sum of theirs.
+    // Several filters read this image, so its gradient is the sum of the gradients that these filters propagate.
     const FilterPtr sum = create("addition", {known, gradient->result_image()}, {}, nullptr, gradient->location());
     known = sum->result_image();
     if (!handler) known->handle = image->handle;

@@ -90,12 +90,12 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // The forward filter is null for additions, which sum the gradients of an image with several users.
   using Handler = std::function<void(const std::shared_ptr<FilterNode>&, const std::shared_ptr<FilterNode>&,
                                      const ImagePtr&, const ImagePtr&)>;
-  // Create gradient filters for all filters before this one and return the last one of each path. Starts from
-  // `source_gradient`; if that is null, from this filter's result, as for a loss.
+  // Create gradient filters for all filters before this one and return the last gradient filter of each path. Starts
+  // from `source_gradient`; if that is null, from this filter's result, as for a loss.
   std::vector<std::shared_ptr<FilterNode>> training_graph(const ImagePtr& source_gradient, const Handler& handler);
 
   std::string label;                            // shown in errors; the kind if empty
-  PaddingPolicy padding;                        // of filters with windows
+  PaddingPolicy padding;                        // policy for the windows of this filter
   std::string title() const;                    // "convolution 'conv1'" or "convolution gradient"
   const std::string& location() const { return location_; }
   std::string where() const;                    // "; made at model.py:41", or "" if the location is unknown

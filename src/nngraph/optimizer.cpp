@@ -42,7 +42,7 @@ Tensor* Optimizer::lower(Builder& b, Tensor* values, Tensor* gradient, std::vect
 }
 
 // The compiled update for one shape. Its feeds are values, gradient, moments, and rate; its targets are the new values
-// and moments. The descriptor is compiled in, so a changed descriptor requires a new one.
+// and moments. The descriptor's settings are compiled in, so changing the descriptor requires recompilation.
 struct Optimizer::Compiled {
   OptimizerDescriptor descriptor;
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
@@ -116,7 +116,8 @@ std::vector<std::string_view> StochasticGradientDescent::moments() const {
   return momentum_scale == 0 ? std::vector<std::string_view>{} : std::vector<std::string_view>{"momentum"};
 }
 
-// m = mu m + rate g, v -= m; Nesterov: m = mu m + g, v -= rate (g + mu m).
+// With gradient g, values v, momentum m, and momentum scale mu: m = mu m + rate g, v -= m.
+// Nesterov: m = mu m + g, v -= rate (g + mu m).
 Tensor* StochasticGradientDescent::step(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments,
                                         Tensor* rate) const {
   if (moments.empty()) return b.sub(values, b.mul(rate, gradient));
@@ -133,7 +134,8 @@ RMSProp::RMSProp(OptimizerDescriptor d, double decay, double epsilon) : Optimize
   require(decay >= 0 && decay < 1, name(), "decay must be in [0, 1)", decay);
 }
 
-// s = d s + (1 - d) g^2, v -= rate g / (sqrt(s) + epsilon)
+// With gradient g, values v, running mean of squares s, and decay d:
+// s = d s + (1 - d) g^2, v -= rate g / (sqrt(s) + epsilon).
 Tensor* RMSProp::step(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments, Tensor* rate) const {
   Tensor*& squares = moments[0];
   squares = b.add(b.mul(squares, decay), b.mul(b.unary("square", gradient), 1 - decay));
@@ -158,7 +160,9 @@ double Adam::step_rate() const {
   return descriptor.learning_rate * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t));
 }
 
-// m = b1 m + (1 - b1) g, s = b2 s + (1 - b2) g^2, v -= rate_t m / (sqrt(s) + epsilon)
+// With gradient g, values v, momentum m, velocity s, and betas b1 and b2:
+// m = b1 m + (1 - b1) g, s = b2 s + (1 - b2) g^2, v -= rate m / (sqrt(s) + epsilon).
+// With amsgrad, the largest s so far replaces s in the last formula. `rate` includes the bias correction.
 Tensor* Adam::step(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments, Tensor* rate) const {
   moments[0] = b.add(b.mul(moments[0], beta1), b.mul(gradient, 1 - beta1));
   moments[1] = b.add(b.mul(moments[1], beta2), b.mul(b.unary("square", gradient), 1 - beta2));

@@ -34,8 +34,8 @@ class MPSGRAPH_API Optimizer {
   // Names of the moments stored per parameter, e.g. {"momentum", "velocity"}. They are initialized to zero.
   virtual std::vector<std::string_view> moments() const = 0;
 
-  // Return the new values of one parameter and replace `moments` by the new moments. `rate` is a scalar, fed with
-  // step_rate().
+  // Return the new values of one parameter and replace `moments` with the new moments. `rate` is a scalar that the
+  // caller feeds with step_rate().
   Tensor* lower(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments, Tensor* rate) const;
 
   // Return the rate of the next step: the learning rate, with Adam's bias correction.

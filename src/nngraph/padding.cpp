@@ -8,7 +8,8 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// -1, 0, or 1: what a policy adds to the source size, in units of kernel size minus one.
+// Return how much larger the total padding makes an axis, in units of (kernel size - 1): -1 for valid, 0 for same, 1
+// for full.
 int64_t style(PaddingSize size) { return static_cast<int64_t>(size) - 1; }
 
 // Whether the odd pixel of padding is placed before the image on this axis.

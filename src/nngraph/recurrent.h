@@ -1,13 +1,14 @@
 // Description of a recurrent layer: its cell, the weights of each gate, and their layout in the matrices that a caller
 // trains.
 //
-// x is the input of a step; h0 and c0 are the output and the memory cell of the previous step. Juxtaposed vectors are
+// x is the input of a time step; h0 and c0 are the output and the memory cell of the previous step. Each gate has its
+// own neuron g and weights W, U, V, and b. act is the neuron cell_to_output, and p is p_norm. Juxtaposed vectors are
 // multiplied element-wise.
 //
 //   single gate  h1 = g(W x + U h0 + b)
 //   LSTM         i, f, z = g(W x + U h0 + V c0 + b);  c1 = f c0 + i z;  o = g(W x + U h0 + V c1 + b);  h1 = o act(c1)
 //   GRU          z, r = g(W x + U h0 + b);  h = g(W x + b + U (r h0) + V (z h0));
-//                h1 = (1 - z^p)^(1/p) h + z h0, flipped (1 - z^p)^(1/p) h0 + z h
+//                h1 = (1 - z^p)^(1/p) h + z h0, or with flip_output_gates (1 - z^p)^(1/p) h0 + z h
 //
 // A minimally gated unit is a GRU that has V but not U in its output gate. Omitted weights are zero.
 #pragma once
@@ -22,7 +23,7 @@
 
 namespace mpsgraph::nngraph {
 
-// Like neuron() for nodes, but with the derivatives needed when the core differentiates: 1 at 0 for relu and relun.
+// Apply a neuron such that automatic differentiation of the result uses Apple's derivatives at 0: 1 for relu and relun.
 Tensor* apply_neuron(Builder& b, const Neuron& neuron, Tensor* x);
 
 // Numbered like Apple's MPSRNNMatrixId; `count` is the number of values.
@@ -76,8 +77,8 @@ struct MPSGRAPH_API RecurrentDescriptor {
   int64_t inputs = 1, outputs = 1;
   bool identity_input = false;  // W is the identity, so inputs must equal outputs
   bool float32_weights = false;  // otherwise float16
-  bool backward = false;  // in bidirectional inference: from the last step to the first
-  std::vector<Gate> gates;  // one gate; or input, forget, memory, output; or input, recurrent, output
+  bool backward = false;  // in bidirectional inference, runs from the last step to the first
+  std::vector<Gate> gates;  // order of the gates: one gate; input, forget, memory, output; or input, recurrent, output
   bool diagonal_memory = false;  // LSTM only
   Neuron cell_to_output{"tanh", 1, 1, 1};
   double p_norm = 1;

@@ -12,7 +12,7 @@
 
 namespace mpsgraph::nngraph {
 
-// Steps are arrays [rows, channels] whose rows may be padded.
+// Arguments of a native forward pass. Each step is an array [rows, channels] whose rows may be padded.
 struct DeviceForward {
   const Steps &sources, &destinations;
   const std::vector<Matrix>& weights;
@@ -20,8 +20,8 @@ struct DeviceForward {
   const std::vector<LayerState>& ends;  // float32 states to write: none, those of the last step, or those of all steps
 };
 struct DeviceGradient {
-  const Steps &forward_sources, &source_gradients, &destination_gradients;  // the last may be empty
-  const std::vector<Matrix>&weight_gradients, &weights;  // the first may be empty
+  const Steps &forward_sources, &source_gradients, &destination_gradients;  // destination_gradients may be empty
+  const std::vector<Matrix>&weight_gradients, &weights;  // weight_gradients may be empty
   bool accumulates;
 };
 
@@ -38,7 +38,7 @@ class DeviceTrainingLayer {
   virtual std::shared_ptr<DeviceTraining> encode_forward(runtime::CommandBuffer& buffer, const DeviceForward& s) = 0;
   virtual void encode_gradient(runtime::CommandBuffer& buffer, const DeviceGradient& s,
                                const std::shared_ptr<DeviceTraining>& training) = 0;
-  // `window` has the size of the weights.
+  // `window` is the part of the caller's matrix that is copied; it has the shape of the weights `id`.
   virtual void encode_copy_weights(runtime::CommandBuffer& buffer, const std::vector<Matrix>& weights, MatrixId id,
                                    const runtime::NDArray& window, bool from_weights) = 0;
 };
@@ -49,7 +49,7 @@ struct DeviceStack {
   const std::vector<RecurrentState>& ends;  // as in DeviceForward
 };
 struct DeviceDirections {
-  const Steps &sources, &forward, &backward;  // the last may be empty
+  const Steps &sources, &forward, &backward;  // backward may be empty
   BidirectionalCombineMode mode;
 };
 

@@ -136,7 +136,7 @@ CellGradients CellGraph::backward(Tensor* source, const CellStart& start, const 
     return b_.graph().add("expand_dims", {gradient}, {{"axes", Ints{0}}});
   };
   const auto last_of = [&](Tensor* all) { return slice(all, 0, steps - 1, 1); };
-  // All results are concatenated, and their gradients likewise, so that one call differentiates all of them.
+  // All results are concatenated, and so are their gradients, so that one call differentiates all of the results.
   Tensors of{again.states}, gradients_of{d_states};
   const auto use = [&](Tensor* all, Tensor* gradient) {
     if (!gradient) return;

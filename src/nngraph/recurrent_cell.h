@@ -16,7 +16,7 @@ struct CellStart {
 struct CellSequence {
   Tensor* states = nullptr;  // [T, N, H]
   Tensor* cells = nullptr;  // [T, N, H]; LSTM only
-  Tensor* gates = nullptr;  // needed by the operation's gradient; null for an unrolled cell
+  Tensor* gates = nullptr;  // training state that the operation's gradient reads; null for an unrolled cell
 };
 
 struct CellGradients {
@@ -53,9 +53,9 @@ class CellGraph {
   Tensor* part(const WeightPart* part);  // null if `part` is null
   bool all_gates(WeightKind kind) const;
   bool any_gate(WeightKind kind) const;
-  Tensor* packed(WeightKind kind);  // of all gates; omitted weights are zero
+  Tensor* packed(WeightKind kind);  // the weights of all gates in one tensor; omitted weights are zero
   Tensor* unpacked(Tensor* gradient, WeightKind kind);
-  Tensor* matrix(WeightKind kind) const;  // null if there is none
+  Tensor* matrix(WeightKind kind) const;  // null if the layer has no matrix of this kind
   Tensor* plus(Tensor* a, Tensor* b) { return a && b ? b_.add(a, b) : a ? a : b; }
 
   Builder& b_;

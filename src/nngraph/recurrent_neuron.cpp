@@ -1,4 +1,4 @@
-// Neurons of recurrent gates: those of the nodes, with Apple's derivatives at 0.
+// Builds the neurons of recurrent gates, which are the neurons of the nodes with Apple's derivatives at 0.
 #include "nngraph/recurrent.h"
 #include "nngraph/windows.h"
 

@@ -1,4 +1,4 @@
-// Sequences of steps as arrays, the graphs that process them, and runs of these graphs.
+// Converts sequences of steps to arrays, and builds and runs the graphs that process them.
 #include "nngraph/recurrent_sequence.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// A sequence of matrices as one array of a graph, and graphs that are compiled once per form of a sequence.
+// Represents a sequence of matrices as one array of a graph. Graphs are compiled once per form: the sizes, dtypes, and
+// layouts of a sequence and the requested results.
 //
 // If the matrices of all steps together form an array [T, N, channels] or [N, T, channels] in memory, that array is
 // read and written in place. Otherwise the data is copied to or from a temporary array when the command buffer runs,
@@ -14,7 +15,7 @@
 
 namespace mpsgraph::nngraph {
 
-using FormKey = std::vector<int64_t>;  // everything that a compiled graph depends on, encoded as numbers
+using FormKey = std::vector<int64_t>;  // a form, i.e. everything that a compiled graph depends on, encoded as numbers
 
 // Steps are arrays [rows, channels]: matrices, or images whose pixels are the rows.
 using Steps = std::vector<runtime::NDArray>;
@@ -33,13 +34,13 @@ class StepSequence {
 
   bool given() const { return !steps_.empty(); }
   int64_t count() const { return static_cast<int64_t>(steps_.size()); }
-  int64_t rows() const { return steps_.front().dims()[0]; }  // of the first step, which has the most
+  int64_t rows() const { return steps_.front().dims()[0]; }  // rows of the first step, which has the most
   int64_t last_rows() const { return steps_.back().dims()[0]; }
   int64_t rows_at(size_t step) const { return steps_[step].dims()[0]; }
   int64_t channels() const { return channels_; }
   DType dtype() const { return steps_.front().dtype(); }
   bool batch_first() const { return batch_first_; }
-  Dims dims() const;  // of the array: [T, N, C] or [N, T, C]
+  Dims dims() const;  // dimensions of the array: [T, N, C] or [N, T, C]
   const std::string& what() const { return what_; }
   const Steps& steps() const { return steps_; }
   std::vector<const std::byte*> addresses() const;
@@ -81,7 +82,7 @@ class SequenceGraph {
   std::vector<Tensor*> targets_;
 };
 
-// A cache of executables by form, which evicts the least recently used one.
+// A cache of executables, keyed by form, that evicts the least recently used executable.
 class MPSGRAPH_API SequenceForms {
  public:
   using Build = std::function<std::shared_ptr<runtime::Executable>()>;

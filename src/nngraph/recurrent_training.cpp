@@ -1,5 +1,5 @@
-// Forward pass and gradients of the training layer: each validates its arguments, builds a graph for the form, and runs
-// it.
+// The forward pass and the gradient pass of the training layer. Each validates its arguments, builds a graph for the
+// form of the sequence, and runs that graph.
 #include "nngraph/recurrent_training.h"
 
 #include <algorithm>

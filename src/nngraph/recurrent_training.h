@@ -8,24 +8,24 @@
 namespace mpsgraph::nngraph {
 
 class DeviceTrainingLayer;
-// Base class of what a native forward pass keeps for its gradient pass.
+// Base class of the data that a native forward pass stores for its gradient pass.
 class DeviceTraining {
  public:
   virtual ~DeviceTraining() = default;
 };
 
-// What a forward pass over a sequence keeps for its gradient pass, which consumes it.
+// The data that a forward pass over a sequence stores for its gradient pass. Only one gradient pass can use it.
 struct TrainingRecord {
   uint64_t layer = 0;                          // number of the layer
-  std::vector<const std::byte*> sources;     // addresses of the steps' inputs
+  std::vector<const std::byte*> sources;     // address of the input of each step
   std::vector<int64_t> rows;
   LayerState start;
   runtime::NDArray states, cells, gates;     // [T, N, ...]; invalid if the gradient pass recomputes them
-  std::shared_ptr<DeviceTraining> device;    // set instead of these arrays by a native device
+  std::shared_ptr<DeviceTraining> device;    // a native device stores this instead of the three arrays
   std::atomic<bool> used{false};
 };
 
-// The state of one step, as callers hold it.
+// A caller's handle of the training state of one time step.
 struct TrainingState {
   std::shared_ptr<TrainingRecord> record;
   size_t step = 0;
@@ -64,8 +64,8 @@ class MPSGRAPH_API RecurrentTrainingLayer {
 
   bool store_all_intermediate_states = false, accumulate_weight_gradients = false;
 
-  // The encode functions run nothing before the command buffer does. If one throws, the command buffer and all
-  // arguments are unchanged.
+  // The encode functions append work that runs with the command buffer. If an encode function throws, the command
+  // buffer and all arguments are unchanged.
   ForwardResult encode_forward(runtime::CommandBuffer& buffer, const ForwardSequence& sequence);
   // Return the gradient of the state from which the sequence started, if requested.
   std::optional<LayerState> encode_gradient(runtime::CommandBuffer& buffer, const GradientSequence& sequence);

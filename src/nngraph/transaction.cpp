@@ -1,4 +1,4 @@
-// EncodeTransaction: each thread has one current transaction.
+// Defines EncodeTransaction. Each thread has one current transaction.
 #include "nngraph/transaction.h"
 
 namespace mpsgraph::nngraph {

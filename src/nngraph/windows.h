@@ -1,4 +1,4 @@
-// What filters with windows share: window sizes and positions from a padding policy, as attributes of core operations.
+// Code shared by filters with windows: it turns window sizes and a padding policy into attributes of core operations.
 #pragma once
 
 #include "nngraph/definition.h"

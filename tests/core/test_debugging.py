@@ -165,7 +165,7 @@ def test_print_in_long_loop_keeps_last_values_on_metal(capsys):
     g.run({x: np.float32(0)}, g.for_(40, initial=[x], body=lambda i, v: g.print(v + 1, "v"))[0])
     lines = printed(capsys).splitlines()
     if device.IS_METAL:
-        assert lines.pop(0) == "[print] of 40 values in 'for' device metal has kept the last 32"
+        assert lines.pop(0) == "[print] the Metal device kept the last 32 of 40 values printed in 'for'"
     assert lines == [f"v: float32[] {n}" for n in range(9 if device.IS_METAL else 1, 41)]
 
 

@@ -205,7 +205,7 @@ TEST(images_convert_to_matrix_rows_and_back) {
                                        NDArray::allocate(DType::int32, {1, 1, 1, 1}),
                                        Matrix({.rows = 1, .columns = 1, .dtype = DType::int32}),
                                        DataLayout::height_x_width_x_feature_channels, {}),
-               "images must be float32 or float16 on device metal");
+               "images must be float32 or float16 on the Metal device");
 }
 
 TEST(recurrent_layers_do_not_leak) {

@@ -239,7 +239,7 @@ def test_failed_encode_leaves_node_weights_unchanged():
 def test_images_too_large_for_a_texture_raise():
     graph = graph_of(nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
     buffer = queue().command_buffer()
-    with pytest.raises(mg.UnsupportedError, match="8196 channels, but images on device metal have at most 16384x16384"):
+    with pytest.raises(mg.UnsupportedError, match="8196 channels, but images on the Metal device have at most 16384x16384"):
         graph.encode_batch(buffer, [np.zeros((1, 1, 1, 8196), np.float32)])
     with pytest.raises(mg.UnsupportedError, match="source image 'x' is 1x16385"):
         graph.encode_batch(buffer, [np.zeros((1, 1, 16385, 1), np.float32)])

@@ -315,7 +315,7 @@ def test_optimizers_leave_padding_between_rows_unchanged(optimizer, moments, rng
 def test_converters_reject_other_dtypes_than_float32():
     images, rows = np.zeros((2, 2, 2, 3), np.int32), np.zeros((2, 12), np.int32)
     buffer = mg.CommandQueue("metal").command_buffer()
-    with pytest.raises(mg.UnsupportedError, match="images must be float32 or float16 on device metal, got int32"):
+    with pytest.raises(mg.UnsupportedError, match="images must be float32 or float16 on the Metal device, got int32"):
         nn.ImageCopyToMatrix("metal").encode_batch(buffer, images, nn.Matrix(rows))
     with pytest.raises(mg.UnsupportedError, match="must be float32 or float16 .* got int32"):
         nn.MatrixCopyToImage("metal").encode_batch(buffer, nn.Matrix(rows), images)

@@ -1,9 +1,9 @@
 // Activations: relu, sigmoid, leaky relu, softmax, and their gradients.
 //
 // MPSGraph has gradient operations, too, but does not document their values at 0, or whether `sourceTensor` is the
-// operand or the result; nor does it document its leaky relu for slopes outside [0, 1]. These are therefore composed,
-// in float32 where differences and sums are involved. Softmax cross-entropy, for which Apple documents the formula but
-// not that it stays finite, and its gradient are expanded by the core.
+// operand or the result; nor does it document its leaky relu for slopes outside [0, 1]. These operations are therefore
+// composed, in float32 where differences and sums are involved. The core expands softmax cross-entropy and its
+// gradient: Apple documents the formula, but not that the result stays finite.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {
@@ -58,8 +58,8 @@ bool follows_product(const Tensor* x) {
   return false;
 }
 
-// As for the attention scores in matrix.mm, an addition that MPSGraph does not optimize away is inserted before the
-// softmax so that it does not match MPSGraph's attention pattern.
+// An addition that MPSGraph does not optimize away is inserted before the softmax, so that the graph does not match
+// MPSGraph's attention pattern. matrix.mm does the same for attention scores.
 GraphTensors lower_softmax(Lowering& l) {
   if (follows_product(l.operation.input(0))) {
     const Term scores = wide_input(l) + 1e-20;

@@ -52,7 +52,7 @@ void define_functions() {
 
 GraphTensors lower_identity(Lowering& l) { return {[l.graph() identityWithTensor:l.input() name:l.name()]}; }
 
-// reverseSquareRoot is the same operation under its old name, which macOS 15 deprecates.
+// reverseSquareRoot is the name before macOS 15 of the reciprocal square root, and deprecated since.
 GraphTensors lower_reciprocal_square_root(Lowering& l) {
   if (is_complex(l.dtype())) return lower_complex(l);
   if (METAL_AVAILABLE(15.0, 18.0)) return {[l.graph() reciprocalSquareRootWithTensor:l.input() name:l.name()]};
@@ -106,7 +106,7 @@ GraphTensors lower_arithmetic(Lowering& l, Term (*method)(const Term&, const Ter
   return method(input(l, 0), input(l, 1));
 }
 
-// Replace the divisors 0 and -1, for which hardware behavior varies, by 1.
+// Replace the divisors 0 and -1 with 1, because hardware behavior varies for them.
 Term safe_divisor(const Lowering& l, const Term& b) {
   const Term bad = is_signed(l.dtype()) ? either(b == 0, b == b.constant(0) - 1) : b == 0;
   return select(bad, 1, b);
@@ -145,8 +145,8 @@ GraphTensors lower_floor_modulo(Lowering& l) {
   return is_float(l.dtype()) ? moved : select(b == 0, 0, moved);
 }
 
-// Integer powers are computed by repeated squaring with wraparound, because MPSGraph does not document them. Negative
-// exponents give 1 / base, truncated.
+// Compute integer powers by repeated squaring with wraparound, because MPSGraph does not document integer powers.
+// Negative exponents give 1 / base, truncated.
 Term integer_power(const Lowering& l, const Term& base, const Term& exponent) {
   Term result = base.constant(1), square = base, left = exponent;
   const Term two = base.constant(2);
@@ -171,7 +171,7 @@ GraphTensors lower_power(Lowering& l) {
   return {[l.graph() powerWithPrimaryTensor:l.input(0) secondaryTensor:l.input(1) name:l.name()]};
 }
 
-// If one operand is NaN, return the other.
+// If one operand is NaN, return the other operand.
 GraphTensors number_first(Lowering& l, const Term& chosen) {
   if (!is_float(l.dtype())) return chosen;
   const Term a = input(l, 0), b = input(l, 1);
@@ -226,7 +226,7 @@ GraphTensors lower_select(Lowering& l) {
   return {complex_tensor(l, select(input(l, 0), parts_of(l, l.input(1)), parts_of(l, l.input(2))))};
 }
 
-// The upper bound wins if the bounds cross; NaN stays NaN.
+// If the bounds cross, the result is the upper bound. NaN stays NaN.
 GraphTensors lower_clamp(Lowering& l) {
   const Term x = input(l, 0), low = input(l, 1), high = input(l, 2), raised = select(x < low, low, x);
   return select(raised > high, high, raised);

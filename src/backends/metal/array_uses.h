@@ -1,4 +1,4 @@
-// ArrayUses: the arrays that a piece of work reads and writes, from its encoding to its completion.
+// ArrayUses keeps the arrays that a piece of work reads and writes, from the encoding of the work to its completion.
 #pragma once
 
 #include <memory>

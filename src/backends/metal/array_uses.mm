@@ -1,4 +1,4 @@
-// ArrayUses: waiting for conflicting uses, and copies to and from staging memory.
+// Waits for conflicting uses of arrays, and copies arrays to and from staging memory.
 #include "backends/metal/array_uses.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ ArrayData ArrayUses::data(const NDArray& array, Access access) {
 
 void ArrayUses::begin(MetalCommands& commands) {
   struct Kept {
-    std::shared_ptr<const void> uses;  // released before the arrays
+    std::shared_ptr<const void> uses;  // destroyed before the arrays
     std::vector<Entry> entries;
   };
   const auto kept = std::make_shared<Kept>();

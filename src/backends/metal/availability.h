@@ -1,4 +1,5 @@
-// The only way to query the system version. Also guards every workaround for a known fault of an Apple release.
+// METAL_AVAILABLE is the only way to query the system version, also in workarounds for known faults of Apple's
+// releases.
 //
 // The oldest supported systems are macOS 13.3 and iOS 16.4. Newer API is guarded by `if (METAL_AVAILABLE(14.0, 17.0))`;
 // the compiler checks the macOS version against the declared availability. The mock simulates the version so that both

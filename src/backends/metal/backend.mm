@@ -1,4 +1,4 @@
-// The device "metal": registered if a GPU supports the Metal Performance Shaders, and compiles programs for it.
+// Registers the device "metal" if a GPU supports the Metal Performance Shaders, and compiles programs for that device.
 #include <algorithm>
 
 #include "backends/metal/guarded.h"

@@ -1,5 +1,5 @@
-// Logic and bitwise operations, one MPSGraph method each except for shifts. Shift cases that Apple leaves open are
-// composed: amounts outside the width, and the bits shifted into negative numbers.
+// Logic and bitwise operations. Each uses one MPSGraph method, except shifts: Apple documents neither amounts outside
+// the width nor the bits shifted into negative numbers, so these cases are composed.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {
@@ -14,7 +14,7 @@ namespace {
   })
 
 struct Shift {
-  Term number, amount, valid;  // the amount is 0 where it is invalid
+  Term number, amount, valid;  // `amount` is 0 where `valid` is false
   explicit Shift(const Lowering& l) : number(Term::input(l, 0)), amount(Term::input(l, 1)), valid(in_range(l, amount)) {
     amount = select(valid, amount, 0);
   }
@@ -24,7 +24,7 @@ struct Shift {
   }
 };
 
-// An amount outside the width gives 0.
+// An amount outside the width gives 0, as in every left shift of this library.
 GraphTensors lower_left_shift(Lowering& l) {
   const Shift shift(l);
   const Term shifted = shift.number.with([l.graph() bitwiseLeftShiftWithPrimaryTensor:shift.number.tensor()

@@ -1,5 +1,5 @@
-// Moves index checks out of control-flow blocks, inside which nothing can end a run: the blocks return what they find
-// as an additional result.
+// Moves index checks out of control-flow blocks, because nothing inside a block can end a run. The blocks return the
+// out-of-range indices that they find as an additional result.
 #pragma once
 
 #include "compiler/program.h"

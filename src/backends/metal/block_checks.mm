@@ -1,9 +1,10 @@
-// Replaces check_indices inside blocks by find_outside. Its result is passed out of branches and around loops, and
+// Replaces check_indices inside blocks with find_outside. Its result is passed out of branches and around loops, and
 // reported afterwards.
 //
 //   if(%p) { check_indices(%i); ... }   ->   %found = if(%p) { %f = find_outside(%i); ...; yield %f } { yield 0 }
 //                                            report_outside(%found)
-// The first index found is kept. Loops start with zeros, which mean that none has been found.
+//
+// Only the first out-of-range index is kept. Loops start with zeros, which mean that no index was out of range.
 #include "backends/metal/block_checks.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class Carrier {
  public:
   explicit Carrier(Graph& graph) : graph_(graph) {}
 
-  // Give the operation an additional result: the first out-of-range index that its blocks find.
+  // Add a result to the operation: the first out-of-range index that its blocks find.
   Tensor* carry(Operation& operation) {
     if (operation.is("if")) {
       for (auto& block : operation.blocks) {
@@ -63,8 +64,8 @@ class Carrier {
     return add(block, "constant", {}, {{"value", compiler::integer_constant(type, Ints(count, 0))}}, type);
   }
 
-  // Remove the checks from the block. Returns the first index found by the block or, if any, before it; null if nothing
-  // is checked.
+  // Remove the checks from the block. Return `found`, the first out-of-range index before the block, or else the first
+  // one that the block finds; null if the block checks nothing and `found` is null.
   Tensor* first_found(Block& block, Tensor* found) {
     auto before = std::move(block.operations);
     block.operations.clear();
@@ -95,7 +96,8 @@ class Carrier {
 
   Graph& graph_;
   int64_t number_ = 0;
-  std::vector<std::unique_ptr<Operation>> removed_;  // kept because their names must not be reused
+  // removed operations are kept because their names must not be reused
+  std::vector<std::unique_ptr<Operation>> removed_;
 };
 
 }  // namespace

@@ -1,10 +1,12 @@
-// Print operations inside blocks: the most recent values of each print, with their sequence numbers, are passed around
-// loops and out of branches and reported afterwards.
+// Passes printed values out of control-flow blocks. The most recent values of each print, with their sequence numbers,
+// are passed around loops and out of branches and reported afterwards.
 //
 //   for { %p = print(%x); ... }   ->   %v, %n, %c = for(zeros...) { %p = print(%x);
 //                                        %c' = %c + 1; %v' = [%p, %v...]; %n' = [%c', %n...]; ... }
 //                                      report_prints(%v, %n, %c)
-// A sequence number of 0 marks an unused entry.
+//
+// Here, %v holds the values, %n their sequence numbers, and %c the total count. A sequence number of 0 marks an unused
+// entry.
 #include "backends/metal/block_prints.h"
 
 #include <algorithm>
@@ -34,10 +36,10 @@ TensorType values_type(const Operation& print) {
   return {print.output()->dtype(), Shape(dims)};
 }
 
-// The values printed so far.
+// The values printed so far: the most recent ones of each print, and the total count.
 struct PrintState {
   struct Kept {
-    Tensor* values;  // null if they have no elements
+    Tensor* values;  // null if the printed tensor has no elements
     Tensor* numbers;
   };
   std::map<const Operation*, Kept> kept;
@@ -163,7 +165,7 @@ class PrintCarrier {
     if (operation.is("if")) {
       for (auto& block : operation.blocks)
         insert_values(block->results, block->results.size(), through(*block, state, prints));
-    } else if (operation.is("for")) {  // values that start as zero come last
+    } else if (operation.is("for")) {  // the loop's operands end with the values that start as zero
       Block& body = *operation.blocks[0];
       result = operation.inputs.size() - 3;
       const std::vector<Tensor*> given = arguments(body, now);

@@ -16,17 +16,17 @@ GraphTensors lower_call(Lowering& l) {
     l.unsupported(cat("'", symbol, "' is host code, which cannot run inside a command buffer; use device=\"cpu\""));
   const auto compiled = std::dynamic_pointer_cast<MetalProgram>(executable->compiled());
   if (!compiled)
-    l.unsupported(cat("'", symbol, "' has shapes that depend on values, so it can only run as a separate program; ",
+    l.unsupported(cat("'", symbol, "' has shapes that depend on values, so it cannot be part of another graph; ",
                       "run it separately, or use device=\"cpu\" for both graphs"));
   if (!compiled->program().variables.empty())
     l.unsupported(
         cat("'", symbol,
-            "' has variables, which cannot be accessed from another graph on device metal; pass their values as "
+            "' has variables, which cannot be accessed from another graph on the Metal device; pass their values as "
             "operands, run it separately, or use device=\"cpu\" for both graphs"));
   ProgramLowering called(l.graph(), compiled->program(), {});
   called.intact = l.program.intact;
   GraphTensors results = called.lower_within(l.inputs);
-  for (MPSGraphTensor* __strong& result : results)  // results may be operands, passed through
+  for (MPSGraphTensor* __strong& result : results)  // a result can be an operand that the callee returns unchanged
     if (result) result = [l.graph() identityWithTensor:result name:l.name()];
   if (!called.reports.empty() && l.operation.parent->owner)
     l.unsupported(cat("'", symbol,

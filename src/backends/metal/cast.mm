@@ -1,6 +1,7 @@
 // Casts of values, and reinterpretation of their bytes.
 //
-// Apple does not document conversions of out-of-range numbers and NaN to integers, or of bool; these are composed.
+// Apple does not document conversions of out-of-range numbers and NaN to integers, or conversions from and to bool.
+// Such casts are composed of documented operations.
 #include <cmath>
 
 #include "backends/metal/complex.h"
@@ -8,7 +9,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// Saturates, and NaN gives 0. The bounds are powers of two, which float32 holds.
+// Convert floats to integers: out-of-range numbers saturate, and NaN gives 0. The bounds are powers of two, which
+// float32 represents exactly.
 Term whole_of(const Term& x, DType from, DType to) {
   const Term wide = truncate(from == DType::float32 ? x : x.cast(DType::float32));
   const double end = std::ldexp(1.0, 8 * static_cast<int>(size_of(to)) - is_signed(to));

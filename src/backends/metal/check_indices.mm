@@ -1,9 +1,9 @@
 // check_indices ends a run if an index is out of range.
 //
 // The host checks indices that are fed, before anything is encoded (program.mm). Computed indices are checked on the
-// device: the first out-of-range position and the index there become an additional result, which the host reads after
-// completion, and assignments after the check keep the variable's old value. Checks inside control-flow blocks return
-// what they find as results of the blocks (block_checks.mm).
+// device: the first out-of-range position and the index at that position become an additional result, which the host
+// reads after completion. Assignments after a failed check keep the variable's old value. Checks inside control-flow
+// blocks pass what they find out of the blocks as results (block_checks.mm).
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -24,7 +24,8 @@ int feed_of(const Lowering& l) {
   return found == feeds.end() ? -1 : static_cast<int>(found - feeds.begin());
 }
 
-// int64[3]: the check's number (0 if all indices are valid), the first out-of-range position, and the index there.
+// Return int64[3]: the check's number (0 if all indices are valid), the first out-of-range position, and the index at
+// that position.
 MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
   const Steps s(l);
   const Ints& lengths = l.attributes().integers("lengths");
@@ -32,7 +33,7 @@ MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
   const int64_t count = element_count(l.dims());
   MPSGraphTensor* index = s.reshape(signed_indices(l, l.input(), l.dtype()), {count / depth, depth});
   const DType wide = index.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
-  Ints last;  // for int32, lengths above the largest int32 never fail
+  Ints last;  // int32 indices cannot exceed a length above the largest int32
   for (const int64_t length : lengths)
     last.push_back(wide == DType::int32 ? std::min<int64_t>(length - 1, INT32_MAX) : length - 1);
   MPSGraphTensor* outside = s.either(s.less(index, l.ints({0}, wide)), s.less(l.ints(last, wide), index));

@@ -9,7 +9,7 @@ struct Parts {
   Term re, im;
 };
 
-Parts parts_of(const Lowering& l, MPSGraphTensor* tensor);  // a real tensor has zero imaginary parts
+Parts parts_of(const Lowering& l, MPSGraphTensor* tensor);  // the imaginary parts are zero if `tensor` is real
 MPSGraphTensor* complex_tensor(const Lowering& l, const Parts& parts);
 
 Parts select(const Term& predicate, const Parts& when_true, const Parts& when_false);

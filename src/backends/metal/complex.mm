@@ -1,8 +1,9 @@
-// Complex numbers: their parts, and arithmetic composed of real operations on them.
+// Complex numbers: their parts, and arithmetic composed of real operations on the parts.
 //
-// Apple documents complex numbers for construction, for their parts, and for Fourier transforms, but not which other
-// operations accept them, so none is used. The formulas are suited to float32: they avoid products of two large numbers
-// unless the result is large. The inverse functions follow Hull, Fairgrieve, and Tang, with the usual branch cuts.
+// Apple documents complex numbers for their construction, for their parts, and for Fourier transforms, but does not say
+// which other operations accept them. No other operation is therefore used on complex tensors. The formulas are suited
+// to float32: they avoid products of two large numbers unless the result is large. The inverse functions follow Hull,
+// Fairgrieve, and Tang, with the usual branch cuts.
 #include "backends/metal/complex.h"
 
 #include <numbers>
@@ -66,7 +67,7 @@ Parts operator*(const Parts& a, const Parts& b) { return {a.re * b.re - a.im * b
 Parts operator*(const Parts& a, double b) { return {a.re * b, a.im * b}; }
 Parts operator-(const Parts& z) { return {-z.re, -z.im}; }
 
-// a conj(b) / |b|², with both operands scaled by the larger part of b.
+// a / b = a conj(b) / |b|², computed after dividing both operands by the larger part of b so that |b|² cannot overflow.
 Parts operator/(const Parts& a, const Parts& b) {
   const Term scale = larger(absolute(b.re), absolute(b.im)), x = b.re / scale, y = b.im / scale;
   const Term size = (square(x) + square(y)) * scale;
@@ -105,7 +106,7 @@ Parts square_root(const Parts& z) {
 
 Parts sinh(const Parts& z) { return {sinh(z.re) * cos(z.im), cosh(z.re) * sin(z.im)}; }
 Parts cosh(const Parts& z) { return {cosh(z.re) * cos(z.im), sinh(z.re) * sin(z.im)}; }
-// tanh z = (h + it) / (1 + iht) with h = tanh x and t = tan y.
+// For z = x + iy: tanh z = (h + it) / (1 + iht) with h = tanh x and t = tan y.
 Parts tanh(const Parts& z) {
   const Term h = tanh(z.re), t = tan(z.im), size = square(h * t) + 1;
   return {h * (square(t) + 1) / size, t * square(reciprocal(cosh(z.re))) / size};
@@ -114,7 +115,7 @@ Parts sin(const Parts& z) { return over_i(sinh(times_i(z))); }
 Parts cos(const Parts& z) { return cosh(times_i(z)); }
 Parts tan(const Parts& z) { return over_i(tanh(times_i(z))); }
 
-// The common part of asin and acos. With r and s the distances from -1 and 1, and a = (r + s) / 2:
+// The common part of asin and acos of z = x + iy. With r and s the distances of z from -1 and 1, and a = (r + s) / 2:
 // along = sqrt(a² - x²) and up = asinh(sqrt(a² - 1)), with the differences computed without cancellation.
 struct Ellipse {
   Term along, up;

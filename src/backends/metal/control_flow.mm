@@ -1,7 +1,7 @@
-// if, while, and for with MPSGraph's blocks, and the histories that loops keep for their derivatives.
+// Lowers if, while, and for to MPSGraph's blocks, and the histories of values that loops store for their derivatives.
 //
-// MPSGraph has no tensors without elements, so these do not cross the border of a block. If nothing else crosses it, an
-// unused number does, so that the operation has a result on which others can depend.
+// MPSGraph has no tensors without elements, so such tensors are not passed into or out of a block. If a block would
+// then have no results, it returns an unused number, so that other operations can depend on it.
 #include <algorithm>
 
 #include "backends/metal/lowering.h"
@@ -41,8 +41,8 @@ class Border {
   std::vector<TensorType> types_;
 };
 
-// No exception may propagate through Apple's frames: a block that fails returns zeros, and its exception is rethrown
-// afterwards.
+// Keeps the exception of a block, because no exception may propagate through Apple's frames. A block that fails returns
+// zeros, and its exception is rethrown afterwards.
 class Failure {
  public:
   template <class Build>
@@ -74,7 +74,7 @@ GraphTensors given(Lowering& l, const Border& results, NSArray<MPSGraphTensor*>*
   return results.unpack(packed);
 }
 
-// The operands from `first` on, followed by zeros for the values that start as zero.
+// Return the operands from `first` on, followed by zeros for the values that start as zero.
 NSArray<MPSGraphTensor*>* initial_values(Lowering& l, size_t first, const Border& values, size_t count) {
   GraphTensors initial(l.inputs.begin() + static_cast<std::ptrdiff_t>(first), l.inputs.end());
   initial.resize(count);
@@ -140,8 +140,8 @@ NSMutableArray<MPSGraphTensor*>* body_of(ProgramLowering& program, const Block& 
   return values.pack(program.lower_block(body, arguments));
 }
 
-// MPSGraph's for loop only counts up. A loop that counts down uses the complements ~i = -1 - i, which, unlike -i, exist
-// for all integers.
+// MPSGraph's for loop only counts up. A loop that counts down uses the complement ~i = -1 - i of its index, because ~i,
+// unlike -i, exists for all integers.
 NSArray<MPSGraphTensor*>* loop_by(Lowering& l, int64_t step, const Border& values, NSArray<MPSGraphTensor*>* initial,
                                   Failure* failed) {
   const bool down = step < 0;
@@ -164,8 +164,8 @@ NSArray<MPSGraphTensor*>* loop_by(Lowering& l, int64_t step, const Border& value
 }
 
 // If the step, and thus the direction, is only known at run time, the loop becomes a `while` with a 64-bit index, which
-// cannot overflow. A step of 0, which raises an error on the CPU device, runs no iterations here, because a GPU cannot
-// raise one.
+// cannot overflow. A step of 0 is an error on the CPU device. A GPU cannot raise errors, so here the loop runs no
+// iterations.
 NSArray<MPSGraphTensor*>* loop_by_unknown_step(Lowering& l, const Border& values, NSArray<MPSGraphTensor*>* initial,
                                                Failure* failed) {
   MPSGraph* graph = l.graph();
@@ -207,7 +207,8 @@ GraphTensors lower_for(Lowering& l) {
   const Border values(l, {body.arguments.begin() + 1, body.arguments.end()});
   NSArray<MPSGraphTensor*>* initial = initial_values(l, 3, values, body.arguments.size() - 1);
   const auto step = constant_value(l.operation.input(2));
-  if (step && step->front() == 0) l.unsupported("the step of a for loop must not be 0, because it would never end");
+  if (step && step->front() == 0)
+    l.unsupported("the step of a for loop must not be 0, got 0; the loop would never end");
   Failure failure;
   NSArray<MPSGraphTensor*>* packed =
       step ? loop_by(l, step->front(), values, initial, &failure) : loop_by_unknown_step(l, values, initial, &failure);
@@ -216,9 +217,10 @@ GraphTensors lower_for(Lowering& l) {
 }
 
 // --- histories -------------------------------------------------------------------------------------------------------
-// A history is a tensor whose first axis has room for all values that it will ever hold: the latest value first, zeros
-// after the last. So an empty history yields zeros, and two histories are added by adding the tensors. Pushing a value
-// shifts all others by one, which costs no more than any other write, because MPSGraph's tensors are immutable.
+// A history is the stack of values that the iterations of a loop push for the loop's derivative. It is a tensor whose
+// first axis has room for all values that it will ever hold: the latest value first, zeros after the last. An empty
+// history therefore yields zeros, and two histories are added by adding the tensors. Pushing a value shifts all others
+// by one. MPSGraph's tensors are immutable, so every other way to write a value would copy the tensor, too.
 
 MPSGraphTensor* rows(Lowering& l, MPSGraphTensor* history, int64_t first, int64_t count) {
   return [l.graph() sliceTensor:history dimension:0 start:first length:count name:nil];

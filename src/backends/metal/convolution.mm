@@ -1,9 +1,9 @@
 // Convolutions over two and three axes, grouped and depthwise, and their gradients. A transposed convolution is lowered
-// as the gradient that it is.
+// to the data gradient of the corresponding convolution.
 //
 // MPSGraph's depthwise convolutions are used if each channel produces one result. The documentation does not specify
-// the order of several results per channel, but that of groups it does, so these become a convolution with one group
-// per channel.
+// the order of several results per channel, but it does specify the order of groups. Depthwise convolutions with
+// several results per channel therefore become convolutions with one group per channel.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"
@@ -14,9 +14,10 @@
 namespace mpsgraph::metal {
 namespace {
 
-enum class Part : uint8_t { result, data, weights };  // the part that is computed from the other two
+enum class Part : uint8_t { result, data, weights };  // the tensor that is computed from the other two
 
-// The three tensors of a convolution in the layouts of `c`, except for the one that `part` says is computed.
+// The three tensors of a convolution in the layouts of `c`. The tensor that `part` names is computed, so it is nil
+// here.
 struct Operands {
   Dims source_dims, weights_dims;
   MPSGraphTensor *source, *weights, *incoming;
@@ -39,7 +40,7 @@ std::vector<ops::Window> windows_of(const ops::Convolution& c, const Operands& o
   return windows;
 }
 
-bool inputs_last(const ops::Convolution& c) { return c.weights_in > 1; }  // HWIO or DHWIO
+bool inputs_last(const ops::Convolution& c) { return c.weights_in > 1; }  // whether the weights are HWIO or DHWIO
 
 // Before macOS 15.1, results beyond channel 2^16 are wrong: https://github.com/pytorch/pytorch/issues/129207
 void check_channels(const Lowering& l, const Dims& source, const Dims& weights, const ops::Convolution& c) {
@@ -273,7 +274,7 @@ class ChannelsLast {
  public:
   ChannelsLast(const Lowering& l, int channel) : l_(l), channel_(channel) {}
 
-  Dims tile(const Dims& dims) const {  // of the last four axes, channels last
+  Dims tile(const Dims& dims) const {  // size of each of the last four axes, with channels last
     Dims tile(dims.end() - 4, dims.end());
     std::rotate(tile.begin() + 4 + channel_, tile.begin() + 5 + channel_, tile.end());
     return tile;
@@ -351,7 +352,7 @@ Taps patches(const Lowering& l, const Dims& image) {
   return Taps(l, image, axes, each);
 }
 
-// Kernel elements follow the channels in NCHW and precede them in NHWC.
+// The axis of the kernel elements in the result: after the channels in NCHW, before them in NHWC.
 int64_t axis_of_taps(const Lowering& l) { return ops::Windows(l.attributes()).channel == -1 ? 3 : 2; }
 
 GraphTensors lower_im_to_col(Lowering& l) {

@@ -1,8 +1,8 @@
 // Cumulative sums, products, and extrema, and the operations that their derivatives need.
 //
 // Apple's scans support only the last four axes, ignore NaN, and start extrema from the largest finite number. Extrema
-// are therefore computed on integer keys (order.h), and the axis is moved to the end. Recurrences and complex products,
-// for which MPSGraph has no scan, are combined over distances of 1, 2, 4, ... instead.
+// are therefore computed on integer keys (order.h), and the axis is moved to the end. MPSGraph has no scan for
+// recurrences and complex products, so elements at distances of 1, 2, 4, ... are combined repeatedly instead.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"
@@ -48,7 +48,7 @@ T shifted(const Lowering& l, T rows, int64_t distance, bool backwards, T filler)
   return backwards ? s.concat({kept, space}, 1) : s.concat({space, kept}, 1);
 }
 
-// Unsigned integers are scanned as signed ones, whose sums have the same bits.
+// Unsigned integers are scanned as signed integers, because the sums and products have the same bits.
 template <bool product>
 T native_scan(const Lowering& l, T rows, DType dtype) {
   const Steps s(l);
@@ -74,10 +74,10 @@ GraphTensors lower_cumulative_sum(Lowering& l) {
   });
 }
 
-// Linear functions y -> term + factor * y, one per element. Each vector has one tensor, or two for the parts of complex
-// numbers.
+// Linear functions y -> term + factor * y, one per element. `factor` and `term` hold one tensor, or two for the real
+// and imaginary parts of complex numbers.
 struct Linear {
-  std::vector<T> factor, term;  // empty for products alone
+  std::vector<T> factor, term;  // `term` is empty if only products are needed
 };
 
 std::vector<T> times(const Steps& s, const std::vector<T>& a, const std::vector<T>& b) {
@@ -86,7 +86,8 @@ std::vector<T> times(const Steps& s, const std::vector<T>& a, const std::vector<
           s.add(s.multiply(a[0], b[1]), s.multiply(a[1], b[0]))};
 }
 
-// Compose each element's function with all before it: f_i(f_(i-1)(... f_0)), with f(y) = term + factor y.
+// Compose the function of each element i with those of all elements before i: f_i(f_(i-1)(... f_0)), where each f_i(y)
+// is term_i + factor_i y.
 Linear composed(const Lowering& l, Linear x, bool backwards) {
   const Steps s(l);
   const int64_t n = dims_of(x.factor[0].shape)[1];
@@ -106,7 +107,7 @@ Linear composed(const Lowering& l, Linear x, bool backwards) {
   return x;
 }
 
-// Convert to float32: one tensor, or two with the parts of complex numbers.
+// Convert to float32. Return one tensor, or the real and imaginary parts of complex numbers.
 std::vector<T> parts(const Lowering& l, T rows) {
   if (!is_complex(l.dtype())) return {Steps(l).cast(rows, DType::float32)};
   const Parts both = parts_of(l, rows);
@@ -132,7 +133,7 @@ GraphTensors lower_cumulative_product(Lowering& l) {
   });
 }
 
-// y_0 = 0, y_(i+1) = b_i + a_i y_i: the recurrence over all elements before the current one, starting from 0.
+// Compute y_0 = 0, y_(i+1) = b_i + a_i y_i for inputs a and b: the recurrence over all elements before the current one.
 GraphTensors lower_cumulative_recurrence(Lowering& l) {
   return over_rows(l, {l.input(0), l.input(1)}, [&](const GraphTensors& rows) {
     Linear all = composed(l, {parts(l, rows[0]), parts(l, rows[1])}, reverse(l));
@@ -158,7 +159,7 @@ GraphTensors lower_cumulative_extremum(Lowering& l) {
   });
 }
 
-// The index of the latest element that equals the running extremum, so that among equal elements the last one seen
+// Return the index of the latest element that equals the running extremum; among equal elements, the last one seen
 // wins.
 GraphTensors lower_cumulative_arg_extremum(Lowering& l) {
   const Steps s(l);

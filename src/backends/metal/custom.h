@@ -1,4 +1,5 @@
-// A custom operation on the device: the user's kernel in the Metal shading language, compiled for one use in a program.
+// MetalKernel: the user's kernel of a custom operation, written in the Metal shading language and compiled for one use
+// in a program.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ class MetalKernel {
   void encode(MetalCommands& commands, const std::vector<runtime::NDArray>& operands,
               const std::vector<runtime::NDArray>& results) const;
 
-  // Text inserted before the source: the struct Arguments, and names for element types.
+  // Return the text inserted before the source: the struct Arguments, and names for element types.
   static std::string declarations(const CustomSite& site);
 
  private:

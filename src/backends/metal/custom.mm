@@ -1,4 +1,4 @@
-// Custom operations: the declarations before the user's kernel, its arguments as bytes, and its encoding.
+// Builds the declarations that precede the user's kernel, packs its arguments as bytes, and encodes it.
 #include "backends/metal/custom.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-// Declarations of the arguments with their values, in the same order. Each element takes four bytes.
+// Builds the declarations of the arguments and their values, in the same order. Each element takes four bytes.
 class Arguments {
  public:
   void declare(const std::string& type, const std::string& name, size_t count, bool is_list) {
@@ -37,7 +37,7 @@ class Arguments {
 int32_t narrow(int64_t value, const CustomSite& site, std::string_view what) {
   if (value < INT32_MIN || value > INT32_MAX)
     throw UnsupportedError(
-        cat("[", site.name, "] on device metal: ", what, " must fit into a 32-bit integer, got ", value));
+        cat("[", site.name, "] on the Metal device: ", what, " must fit into a 32-bit integer, got ", value));
   return static_cast<int32_t>(value);
 }
 
@@ -86,7 +86,7 @@ std::string_view metal_name(DType dtype, const CustomSite& site) {
     case DType::boolean: return "bool";
     default:
       throw UnsupportedError(
-          cat("[", site.name, "] on device metal: ", site.where, " has dtype ", dtype,
+          cat("[", site.name, "] on the Metal device: ", site.where, " has dtype ", dtype,
               ", which the Metal shading language does not support; cast it, or use device=\"cpu\""));
   }
 }
@@ -96,7 +96,7 @@ MTLSize threads_of(const CustomOperation::MetalKernel& kernel, const CustomSite&
   if (kernel.threads) count = kernel.threads(site);
   for (const int64_t one : count)
     if (one < 0 || one > INT32_MAX)
-      throw ShapeError(cat("[", site.name, "] on device metal: ", site.where,
+      throw ShapeError(cat("[", site.name, "] on the Metal device: ", site.where,
                            " must request from 0 to 2147483647 threads along each axis, got ", one));
   return {static_cast<NSUInteger>(count[0]), static_cast<NSUInteger>(count[1]), static_cast<NSUInteger>(count[2])};
 }
@@ -117,7 +117,8 @@ MetalKernel::MetalKernel(MetalDevice& device, const CustomOperation& operation, 
     : device_(device), site_(std::move(site)) {
   const std::string front = cat("[", operation.name, "] ");
   if (!operation.metal)
-    throw UnsupportedError(cat(front, "on device metal: ", site_->where, " has no kernel for the GPU; implement the ",
+    throw UnsupportedError(cat(front, "on the Metal device: ", site_->where,
+                               " has no kernel for the GPU; implement the ",
                                "operation in the Metal shading language, or use device=\"cpu\""));
   threads_ = threads_of(*operation.metal, *site_);
   std::vector<std::byte> bytes = arguments_of(*site_).bytes();
@@ -125,7 +126,7 @@ MetalKernel::MetalKernel(MetalDevice& device, const CustomOperation& operation, 
   arguments_ = [NSData dataWithBytes:bytes.data() length:bytes.size()];
   if (bytes.size() > 4096)  // limit of setBytes
     throw UnsupportedError(
-        cat(front, "on device metal: ", site_->where, " has ", bytes.size(),
+        cat(front, "on the Metal device: ", site_->where, " has ", bytes.size(),
             " bytes of attributes and sizes, but the limit is 4096; pass lists as operands instead"));
   const std::string text = declarations(*site_) + operation.metal->source;
   NSError* error = nil;

@@ -1,7 +1,7 @@
-// print: passes its operand through and adds a result to the run, whose text the host prints after completion.
+// print passes its operand through and adds a result to the run, whose text the host prints after completion.
 //
-// Values printed inside a control-flow block are first passed out of the block (block_prints.mm). If a check that was
-// created earlier ends the run, nothing is printed.
+// Values printed inside a control-flow block are first passed out of the block (block_prints.mm). If a check of the
+// program fails that was created before the print, the run ends and nothing is printed.
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +29,7 @@ GraphTensors lower_print(Lowering& l) {
   return {[l.graph() identityWithTensor:shown name:nil]};
 }
 
-// Print the values in order of their sequence numbers, after a line with the number of values that were not kept.
+// Print the kept values in order of their sequence numbers, after a line that reports how many values were dropped.
 void print_in_order(const Operation& owner, const std::vector<const Operation*>& prints,
                     const std::vector<NDArray>& arrays) {
   struct Printed {
@@ -51,8 +51,8 @@ void print_in_order(const Operation& owner, const std::vector<const Operation*>&
   std::memcpy(&count, arrays[next].data(), sizeof count);
   std::ranges::sort(all, {}, &Printed::number);
   if (static_cast<size_t>(count) > all.size())
-    runtime::print_line(
-        cat("[print] device metal kept the last ", all.size(), " of ", count, " values printed in '", owner.name, "'"));
+    runtime::print_line(cat("[print] the Metal device kept the last ", all.size(), " of ", count,
+                            " values printed in '", owner.name, "'"));
   for (const Printed& one : all) runtime::print_tensor(*one.print, one.elements);
 }
 

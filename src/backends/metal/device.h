@@ -14,18 +14,19 @@
 
 namespace mpsgraph::metal {
 
-// Free buffers by size, with a limit on their total size. They use shared storage: CPU and numpy see the same bytes.
+// Pool of free buffers by size, with a limit on their total size. The buffers use shared storage, so the CPU and NumPy
+// see the same bytes as the GPU.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
   explicit BufferPool(id<MTLDevice> device) : device_(device) {}
   id<MTLBuffer> take(size_t bytes);  // at least `bytes`; DeviceError if out of memory
   void give_back(id<MTLBuffer> buffer);
-  void set_limit(size_t bytes);  // for the free buffers
+  void set_limit(size_t bytes);  // limit on the total size of the free buffers
   runtime::BufferStatistics statistics();
 
  private:
   static size_t size_class(size_t bytes);
-  void trim(size_t limit);  // requires mutex_
+  void trim(size_t limit);  // the caller must hold mutex_
   const id<MTLDevice> device_;
   std::mutex mutex_;
   std::multimap<size_t, id<MTLBuffer>> free_;
@@ -47,7 +48,7 @@ struct BufferView {
   id<MTLBuffer> buffer = nil;
   size_t offset = 0;
   std::shared_ptr<PooledMemory> staged;
-  bool tracked = false;  // by Metal; see PendingUses
+  bool tracked = false;  // whether Metal orders the uses of `buffer`; see PendingUses
 };
 // An array as MPSGraph expects it.
 struct ArrayData {
@@ -56,10 +57,10 @@ struct ArrayData {
   bool tracked = false;
 };
 
-// PendingUses: the memory that work in flight reads or writes.
+// PendingUses tracks the memory that work in flight reads or writes.
 //
 // Metal orders two uses of the same MTLBuffer. It is unaware of the host's copies to and from staging buffers, and of
-// two buffers that alias the same external memory; such uses must wait until the conflicting one is over.
+// two buffers that alias the same external memory. Such a use must wait until the conflicting use is over.
 class PendingUses {
  public:
   struct Use {
@@ -67,16 +68,16 @@ class PendingUses {
         : begin(array.data()), end(begin + array.bytes()), writes(writes), tracked(tracked) {}
     const std::byte *begin, *end;
     bool writes;
-    bool tracked;  // by Metal: a use of a pooled buffer by the device
+    bool tracked;  // whether Metal orders this use: a pooled buffer, used by the device
   };
-  // Mark the uses as pending as long as the returned token lives. All uses of a run are added at once, so that no two
+  // Mark the uses as pending as long as the returned token lives. All uses of a run are added together, so that no two
   // runs wait for each other.
   std::shared_ptr<const void> add(const std::vector<Use>& uses);      // waits for conflicting uses
   std::shared_ptr<const void> try_add(const std::vector<Use>& uses);  // null if there are conflicts
   void wait_for(const Use& use);
 
  private:
-  bool conflicts(const std::vector<Use>& uses) const;  // these require mutex_
+  bool conflicts(const std::vector<Use>& uses) const;  // callers of the following functions must hold mutex_
   std::shared_ptr<const void> insert(const std::vector<Use>& uses);
   std::mutex mutex_;
   std::condition_variable condition_;
@@ -96,7 +97,8 @@ class MetalDevice {
   const id<MTLDevice> device;
   MPSGraphDevice* const graph_device;
   const std::shared_ptr<BufferPool> pool;
-  const id<MTLCommandQueue> queue;  // for immediate work: variables, and programs that run in parts
+  // queue for work that runs immediately: variables, and programs that are split into parts
+  const id<MTLCommandQueue> queue;
 
   std::string description() const;
   runtime::NDArray allocate(DType dtype, const Dims& dims);
@@ -107,7 +109,7 @@ class MetalDevice {
   PendingUses uses;
 
  private:
-  BufferView shared(const runtime::NDArray& array);  // no buffer if the memory cannot be shared
+  BufferView shared(const runtime::NDArray& array);  // returns no buffer if the memory cannot be shared
   BufferView staged(const runtime::NDArray& array);
 };
 

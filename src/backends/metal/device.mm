@@ -1,5 +1,5 @@
-// MetalDevice shares memory where possible: pooled arrays directly, and external memory through the whole pages around
-// it.
+// MetalDevice shares memory where possible: pooled arrays directly, and external memory by mapping the whole pages that
+// contain it.
 #include "backends/metal/device.h"
 
 #include <unistd.h>
@@ -157,7 +157,7 @@ BufferView MetalDevice::shared(const NDArray& array) {
     const auto offset = static_cast<size_t>(array.data() - static_cast<std::byte*>(memory->buffer.contents));
     return {memory->buffer, offset, nullptr, true};
   }
-  // Metal maps whole pages, so the mapping covers all pages that the array touches, including bytes of others.
+  // Metal maps whole pages, so the mapping covers all pages that the array touches, including bytes outside the array.
   const size_t page = page_size();
   const auto address = reinterpret_cast<uintptr_t>(array.data());
   const uintptr_t first = address / page * page, end = (address + array.bytes() + page - 1) / page * page;

@@ -22,7 +22,7 @@ runtime::NDArray on_device(MetalDevice& device, const void* data, const TensorTy
 std::vector<runtime::NDArray> run_once(MetalDevice& device, MPSGraph* graph, Fed* feeds, const Asked& asked,
                                        NSArray<MPSGraphOperation*>* also = nil);
 
-// A small graph and the values of its tensors.
+// A small graph whose feeds have values. `values` runs the graph and returns the values of one tensor.
 class Trial {
  public:
   explicit Trial(MetalDevice& device) : device_(device) {}

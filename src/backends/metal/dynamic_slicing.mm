@@ -1,7 +1,8 @@
-// Slices and slice updates with computed starts: gathers and masks along the axes that they do not cover completely.
+// Slices and slice updates with computed starts are composed of gathers and masks along the axes that they do not cover
+// completely.
 //
 // MPSGraph's slices with tensor starts require macOS 15.2 and do not document out-of-range starts; slices with constant
-// starts out of range abort the process. So indices are computed here and clamped to the range.
+// starts out of range abort the process. Indices are therefore computed here and clamped to the range.
 #include <algorithm>
 #include <cstdlib>
 
@@ -15,11 +16,11 @@ namespace {
 struct Window {
   Dims full, sizes;
   Ints strides;
-  size_t starts;  // index of the operand with the starts
+  size_t starts;  // index of the operand that holds the starts
 
   bool covers(size_t axis) const { return sizes[axis] == full[axis] && (strides[axis] == 1 || sizes[axis] == 1); }
 
-  // Return the start along an axis: int32 with one element.
+  // Return the start along an axis, as an int32 tensor with one element.
   MPSGraphTensor* start(const Lowering& l, size_t axis) const {
     const Steps s(l);
     MPSGraphTensor* all = signed_indices(l, l.input(starts), l.dtype(starts));
@@ -64,7 +65,7 @@ GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
       if (window.covers(axis)) continue;
       MPSGraphTensor *here = s.coordinate(0, {dims[axis]}), *start = window.start(l, axis);
       const bool back = window.strides[axis] < 0;
-      MPSGraphTensor* step = l.ints({std::abs(window.strides[axis])});  // avoids dividing by -1
+      MPSGraphTensor* step = l.ints({std::abs(window.strides[axis])});  // the absolute value avoids a division by -1
       MPSGraphTensor* offset = back ? s.subtract(start, here) : s.subtract(here, start);
       MPSGraphTensor* place = s.divide(offset, step);
       MPSGraphTensor* own = s.both(s.equal(s.multiply(place, step), offset),

@@ -1,5 +1,4 @@
-// Formulas over MPSGraph's tensors, for composed operations: operators and functions that build element-wise
-// operations.
+// Operators and functions that write composed operations as formulas over MPSGraph's tensors.
 //
 // A number becomes a constant of its operand's dtype. Comparisons return bool. Formulas use only operations whose
 // results Apple documents for the given operands, and handle NaN and equal operands explicitly where needed.
@@ -19,7 +18,7 @@ class Term {
   operator GraphTensors() const { return {tensor_}; }
   MPSGraph* graph() const { return lowering_->graph(); }
   Term with(MPSGraphTensor* tensor) const { return {*lowering_, tensor}; }
-  Term constant(double value) const;  // shape (1), same dtype
+  Term constant(double value) const;  // shape (1), dtype of this term
   Term cast(DType dtype) const { return with(lowering_->cast(tensor_, dtype)); }
   Term reshape(const Dims& dims) const { return with(lowering_->reshape(tensor_, dims)); }
 
@@ -75,7 +74,7 @@ Term logarithm(const Term& x);
 Term truncate(const Term& x);
 Term is_nan(const Term& x);
 Term quotient_or_zero(const Term& a, const Term& b);  // floats only; 0 where b is 0
-Term sum(const Term& x, const Ints& axes);  // the axes remain with size 1
+Term sum(const Term& x, const Ints& axes);  // reduced axes remain with size 1
 
 inline Term input(const Lowering& l, size_t i = 0) { return Term::input(l, i); }
 // Convert float16 and bfloat16 to float32 and return other dtypes unchanged. Used for sums, because Apple does not

@@ -1,8 +1,8 @@
 // Fourier transforms, which require macOS 14.
 //
-// MPSGraph transforms only the last four axes; other axes are moved there and back. The axes are in ascending order, so
-// the last one listed is also the last one of the tensor. For the transform to real tensors, Apple does not document
-// whether the scale counts the input points or the output points, so that scale is applied here.
+// MPSGraph transforms only the last four axes; other axes are moved to the end and back. The axes are in ascending
+// order, so the last listed axis is also the last of these in the tensor. For the transform to real tensors, Apple does
+// not document whether the scale counts the input points or the output points, so that scale is applied here.
 #include <algorithm>
 
 #include "backends/metal/complex.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int reach = 4;
 
-// Return a permutation that moves the transformed axes to the end and keeps the order otherwise.
+// Return a permutation that moves the transformed axes to the end and otherwise keeps the order of the axes.
 Ints transformed_last(const std::vector<int>& axes, int rank) {
   Ints permutation;
   for (int axis = 0; axis < rank; ++axis)
@@ -23,7 +23,8 @@ Ints transformed_last(const std::vector<int>& axes, int rank) {
   return permutation;
 }
 
-// Complex tensors are transposed by their parts, because transposing them directly is not documented.
+// Transpose the real and imaginary parts of complex tensors separately, because Apple does not document transposing
+// complex tensors.
 MPSGraphTensor* transpose(const Lowering& l, MPSGraphTensor* tensor, const Ints& permutation) {
   const auto transposed = [&](MPSGraphTensor* part) {
     return [l.graph() transposeTensor:part permutation:numbers(permutation) name:nil];

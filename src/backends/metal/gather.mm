@@ -1,7 +1,8 @@
 // Gathers, their gradient, and one-hot encoding.
 //
-// Only for gatherAlongAxis does MPSGraph document the result of an out-of-range index, which is zero, as required here.
-// Elsewhere, such indices are replaced and the gathered values are masked, unless all indices are known to be valid.
+// MPSGraph documents the result of an out-of-range index only for gatherAlongAxis, where it is zero, as required here.
+// For the other gathers, such indices are replaced and the gathered values are masked, unless all indices are known to
+// be valid.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
@@ -10,8 +11,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// Replace gathered values by zero where the index was out of range. `mask` is the shape of `inside`, broadcastable to
-// the result.
+// Replace gathered values with zero where the index was out of range. `mask` is the shape to which `inside` is reshaped
+// so that it broadcasts to the result.
 MPSGraphTensor* masked(const Lowering& l, MPSGraphTensor* picked, const Picks& picks, const Dims& mask, DType dtype) {
   if (!picks.inside) return picked;
   const Steps s(l);
@@ -22,7 +23,7 @@ GraphTensors lower_gather(Lowering& l) {
   const int64_t axis = l.axis(), batch = l.attributes().integer("batch_dimensions");
   const Dims &dims = l.dims(), &indices = l.dims(1);
   const Picks p = picks(l, l.input(1), l.dtype(1), dims[axis], constant_value(l.operation.inputs[1]));
-  // batch axes, other axes before the gathered one, index axes, axes after it
+  // axes in order: batch axes, other axes before the gathered axis, index axes, axes after the gathered axis
   Dims mask(indices.begin(), indices.begin() + batch);
   mask.insert(mask.end(), axis - batch, 1);
   mask.insert(mask.end(), indices.begin() + batch, indices.end());
@@ -38,7 +39,7 @@ GraphTensors lower_gather(Lowering& l) {
   })};
 }
 
-// The gradient is a sum over rows, in which values gathered by an out-of-range index count as zero.
+// The gradient is a sum over rows. Values that were gathered by an out-of-range index count as zero.
 GraphTensors lower_gather_gradient(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.result_dims(), &indices = l.dims(1);
@@ -49,8 +50,8 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   const int64_t inner = element_count(Dims(dims.begin() + axis + 1, dims.end()));
   const int64_t n = dims[axis], count = element_count(Dims(indices.begin() + batch, indices.end()));
   const Picks p = flat_picks(l, l.input(1), l.dtype(1), batches, count, {n}, constant_value(l.operation.inputs[1]));
-  // Batch axes are merged with the gathered axis. If other axes lie between the two, they are moved behind it for the
-  // sum.
+  // Batch axes are merged with the gathered axis. If other axes lie between the batch axes and the gathered axis, these
+  // are moved behind the gathered axis for the sum.
   const bool between = batches > 1 && outer > 1;
   const Lanes lanes(batches > 1 ? Dims{1, batches * n, outer * inner} : Dims{outer, n, inner}, 1);
   const DType as = summing_type(l.dtype());
@@ -100,7 +101,8 @@ GraphTensors lower_gather_along_axis(Lowering& l) {
   return {moved_along(l, l.dtype(), s.reshape(l.input(0), from.short_dims()), index, 1)};
 }
 
-// Computed by comparison, because MPSGraph does not document the result for an out-of-range index.
+// One-hot encoding compares indices with positions, because MPSGraph does not document the result for an out-of-range
+// index.
 GraphTensors lower_one_hot(Lowering& l) {
   const Steps s(l);
   const Attributes& a = l.attributes();

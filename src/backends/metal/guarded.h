@@ -15,8 +15,9 @@ namespace mpsgraph::metal {
 
 inline std::string text_of(NSString* string) { return string && string.UTF8String ? string.UTF8String : ""; }
 
-// Apple's frameworks report misuse by NSException, but only this library's error types may leave this folder. An
-// exception that leaves @autoreleasepool does not drain the pool, so everything is caught inside and rethrown outside.
+// Apple's frameworks report misuse with NSException, but only this library's error types may leave this folder. An
+// exception that leaves @autoreleasepool does not drain the pool, so everything is caught inside the pool and rethrown
+// outside.
 template <class Function>
 auto guarded(Function&& function) {
   using Result = std::invoke_result_t<Function>;

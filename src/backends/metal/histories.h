@@ -1,8 +1,10 @@
-// Histories: the largest number of values that each history of a program may hold. MPSGraph's tensors have fixed
-// shapes, so a history is a tensor with room for all of them.
+// Histories computes the largest number of values that each history of a program may hold. A history is the stack of
+// values that a loop's iterations push for its derivative. MPSGraph's tensors have fixed shapes, so a history is a
+// tensor with room for all of these values.
 //
 // Histories between which values flow, such as from a push to its result or around a loop, have the same capacity: the
-// total number of values that all their pushes add. This is bounded only if the number of loop iterations is known.
+// total number of values that all their pushes add. This number is bounded only if the number of loop iterations is
+// known.
 #pragma once
 
 #include <map>
@@ -23,11 +25,11 @@ class Histories {
   Dims rooms(const Tensor* tensor) const;
 
  private:
-  // A history axis: a tensor and the nesting depth.
+  // A history axis: a tensor that holds histories, and the nesting depth of the axis.
   using Place = std::pair<const Tensor*, int>;
   struct Room {
     int64_t values = 0;
-    const Operation* uncounted = nullptr;  // a loop whose iterations cannot be counted, or null
+    const Operation* uncounted = nullptr;  // an enclosing loop whose iterations cannot be counted, or null
   };
 
   Place found(Place place) const;

@@ -1,4 +1,5 @@
-// Merges histories between which values flow, then counts the pushes to each group, including repetitions by loops.
+// Merges the histories between which values flow into groups, then counts the pushes to each group, including
+// repetitions by loops.
 #include "backends/metal/histories.h"
 
 #include <algorithm>
@@ -39,7 +40,8 @@ Dims Histories::rooms(const Tensor* tensor) const {
     if (room != rooms_.end() && room->second.uncounted) {
       const Operation& loop = *room->second.uncounted;
       throw UnsupportedError(cat(
-          "[", loop.kind(), "] on device metal: the derivative needs the values of every iteration, but the number of ",
+          "[", loop.kind(),
+          "] on the Metal device: the derivative needs the values of every iteration, but the number of ",
           "iterations is only known at run time, while MPSGraph's tensors have fixed shapes; use for_ with constant ",
           "bounds, or device=\"cpu\"", loop.where()));
     }

@@ -1,5 +1,5 @@
-// What gathers, scatters, slices, scans, and sorts share: axes, indices, and the dtypes that MPSGraph moves and adds
-// exactly.
+// Code shared by gathers, scatters, slices, scans, and sorts: axes, indices, and the dtypes that MPSGraph moves and
+// adds exactly.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace mpsgraph::metal {
 
-// An axis of `n` elements; all axes before it and all axes after it are merged.
+// A tensor viewed as [outer, n, inner]: an axis of n elements, with all axes before it and all axes after it merged.
 struct Lanes {
   Lanes(const Dims& dims, int64_t axis);
   int64_t outer = 1, n = 1, inner = 1;
@@ -19,15 +19,15 @@ struct Lanes {
   Dims short_dims() const { return inner == 1 ? Dims{outer, n} : dims(); }
 };
 
-// Valid int32 indices in [0, size), and a bool tensor that marks where the original ones were valid (null if all are
-// known to be).
+// Valid int32 indices in [0, size), and a bool tensor that marks where the original indices were valid; the latter is
+// null if all indices are known to be valid.
 struct Picks {
   MPSGraphTensor* index;
   MPSGraphTensor* inside;
 };
 Picks picks(const Lowering& l, MPSGraphTensor* indices, DType dtype, int64_t size,
             const std::optional<Ints>& known = {});
-// Return int32 indices for gathers and scatters along an axis. Out-of-range indices become -1, which these ignore.
+// Return int32 indices for gathers and scatters along an axis. Out-of-range indices become -1, which MPSGraph ignores.
 MPSGraphTensor* along_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype);
 // Convert integers of any type to int32 or int64 such that out-of-range indices remain out of range.
 MPSGraphTensor* signed_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype);
@@ -40,9 +40,10 @@ Picks flat_picks(const Lowering& l, MPSGraphTensor* indices, DType dtype, int64_
 // real and imaginary parts.
 using OfTensors = std::function<MPSGraphTensor*(const GraphTensors&)>;
 MPSGraphTensor* carried(const Lowering& l, DType dtype, DType as, const GraphTensors& tensors, const OfTensors& f);
-// Apply f to the tensors, or separately to the parts of complex ones, because moving complex numbers is not documented.
+// Apply f to the tensors, or separately to the real and imaginary parts of complex tensors, because moving complex
+// numbers is not documented.
 MPSGraphTensor* by_parts(const Lowering& l, const GraphTensors& tensors, const OfTensors& f);
-// Replaces bool, for which padding and slices fail according to PyTorch's backend.
+// Return uint8 for bool, because padding and slices of bool fail according to PyTorch's backend; otherwise `dtype`.
 DType moved_as(DType dtype);
 // Small integers, float16, and bfloat16 are summed in 32 bits: integers wrap around identically, floats are rounded
 // only once.
@@ -51,8 +52,8 @@ DType summed_as(DType dtype);
 // --- gathers and scatters --------------------------------------------------------------------------------------------
 //
 // MPSGraph's gathers and scatters convert integers to float32, as jax-mps found, so integers above 2^24 are wrong.
-// Integers are therefore passed as float32 values that are exact: 32 and 64 bits are split into 16-bit parts for moving
-// and into bytes for adding.
+// Integers are therefore passed as float32 values that represent them exactly. Integers of 32 and 64 bits are split
+// into 16-bit parts for moving and into bytes for adding.
 
 using OfTensor = std::function<MPSGraphTensor*(MPSGraphTensor*)>;
 // Apply f, which only moves elements or inserts zeros, to x of type `dtype`. f receives tensors of moving_type().
@@ -60,7 +61,7 @@ MPSGraphTensor* moved(const Lowering& l, DType dtype, MPSGraphTensor* x, const O
 DType moving_type(DType dtype);
 MPSGraphTensor* moved_along(const Lowering& l, DType dtype, MPSGraphTensor* x, MPSGraphTensor* indices, int64_t axis);
 // Apply f, which adds at most `count` elements into one position, to x of type `dtype`. f receives tensors of
-// summing_type(). Throws UnsupportedError if the sum of that many could exceed what float32 represents exactly.
+// summing_type(). Throws UnsupportedError if the sum of `count` elements could exceed what float32 represents exactly.
 MPSGraphTensor* added(const Lowering& l, DType dtype, MPSGraphTensor* x, int64_t count, const OfTensor& f);
 DType summing_type(DType dtype);
 // Split integers into parts, lowest first, as non-negative float32 values; `as` is uint8 or uint16. joined_parts()

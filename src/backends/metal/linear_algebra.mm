@@ -1,6 +1,7 @@
 // The band around the diagonal of a matrix.
 //
-// Apple does not document which dtypes bandPart accepts. It is used for floats; other dtypes are selected by a mask.
+// Apple does not document which dtypes bandPart accepts, so it is used only for floats. For other dtypes, a mask
+// selects the band.
 #include <algorithm>
 
 #include "backends/metal/complex.h"
@@ -11,7 +12,7 @@ namespace {
 GraphTensors lower_band_part(Lowering& l) {
   const Dims& dims = l.dims();
   const int64_t rows = dims[dims.size() - 2], columns = dims.back();
-  // Clamp the numbers of diagonals to the matrix size, so that they fit any integer type; -1 keeps all.
+  // Clamp the numbers of diagonals to the matrix size, so that they fit any integer type; -1 keeps all diagonals.
   const int64_t lower = std::min(l.attributes().integer("num_lower"), rows);
   const int64_t upper = std::min(l.attributes().integer("num_upper"), columns);
   if (is_float(l.dtype()))

@@ -1,5 +1,5 @@
-// Lowering of a Program to operations of an MPSGraph: the walk over the program, and what the lowerings of the families
-// use.
+// Lowering of a Program to operations of an MPSGraph: the walk over the program, and helpers for the lowerings of each
+// family.
 //
 // Each family's file defines a function per kind of operation that adds MPSGraph operations for it and returns its
 // results. All shapes are known. Tensors of rank 0 have shape (1) in MPSGraph; the walk reshapes or casts results whose
@@ -29,7 +29,7 @@ using GraphTensors = std::vector<MPSGraphTensor*>;
 
 class ProgramLowering;
 
-// One operation during its lowering.
+// One operation of a program, as passed to its lowering function.
 class Lowering {
  public:
   Lowering(ProgramLowering& program, const Operation& operation, GraphTensors inputs)
@@ -40,18 +40,19 @@ class Lowering {
   const GraphTensors inputs;  // nil for operands without elements
 
   MPSGraph* graph() const;
-  MPSGraphTensor* input(size_t i = 0) const;  // UnsupportedError if it has no elements
+  MPSGraphTensor* input(size_t i = 0) const;  // throws UnsupportedError if the operand has no elements
   size_t count() const { return inputs.size(); }
   const TensorType& type(size_t i = 0) const { return operation.inputs[i]->type; }
-  const Dims& dims(size_t i = 0) const { return type(i).shape.dims(); }  // as inferred: empty for rank 0
+  // inferred shape: empty for rank 0, although MPSGraph's tensor has shape (1)
+  const Dims& dims(size_t i = 0) const { return type(i).shape.dims(); }
   int rank(size_t i = 0) const { return static_cast<int>(dims(i).size()); }
   DType dtype(size_t i = 0) const { return type(i).dtype; }
   const TensorType& result_type(size_t i = 0) const { return operation.outputs[i]->type; }
   const Dims& result_dims(size_t i = 0) const { return result_type(i).shape.dims(); }
   const Attributes& attributes() const { return operation.attributes; }
   Ints integers(size_t i) const;  // values of a constant operand, such as a shape
-  int64_t axis(std::string_view attribute = "axis", size_t i = 0) const;  // non-negative
-  // non-negative; all axes if the attribute is empty
+  int64_t axis(std::string_view attribute = "axis", size_t i = 0) const;  // attribute as a non-negative axis
+  // attribute as non-negative axes; all axes if the attribute is empty
   Ints axes(std::string_view attribute = "axes", size_t i = 0) const;
   NSString* name() const;  // shown in Apple's debugger
 
@@ -62,8 +63,8 @@ class Lowering {
   MPSGraphTensor* reshape(MPSGraphTensor* tensor, const Dims& dims) const;
   MPSGraphTensor* cast(MPSGraphTensor* tensor, DType dtype) const;
 
-  // A loop bound without dimensions, as all known users of MPSGraph's loops pass it. All other tensors here have at
-  // least one dimension.
+  // Return a loop bound without dimensions, because all known users of MPSGraph's loops pass bounds in this form. All
+  // other tensors here have at least one dimension.
   MPSGraphTensor* bound(MPSGraphTensor* tensor) const;
   MPSGraphTensor* bound_of(int64_t value) const;
 
@@ -75,21 +76,21 @@ class Lowering {
 using Lower = GraphTensors (*)(Lowering&);
 // Registers a file's lowerings; defined at the end of the file:
 //   const Lowerings pooling_lowerings("pooling", [] { define_lowering("max_pooling2d", lower_maximum); });
-// sample_grid has no lowering: Apple does not document which coordinate comes first, or the origin of relative ones, so
-// it is expanded into gathers.
+// sample_grid has no lowering: Apple documents neither which coordinate comes first nor the origin of relative
+// coordinates, so sample_grid is expanded into gathers.
 using Lowerings = Registration<Lowering>;
-void define_lowering(std::string_view kind, Lower lower);  // called in such a block
-Lower find_lowering(std::string_view kind);  // null if there is none
+void define_lowering(std::string_view kind, Lower lower);  // called in such a lambda
+Lower find_lowering(std::string_view kind);  // null if `kind` has no lowering
 
 // Walks a program and lowers its operations. Each instance is used once.
 class ProgramLowering {
  public:
-  // `variables` are the tensors of program.variables in `graph`, in the same order. `frozen`: whether they are
+  // `variables` are the tensors of program.variables in `graph`, in the same order. If `frozen` is set, they are
   // constants that never change.
   ProgramLowering(MPSGraph* graph, const compiler::Program& program, GraphTensors variables, bool frozen = false);
 
   void run();
-  // Used instead of run() to lower the program as part of another one in the same MPSGraph. Returns the targets'
+  // Lower the program as part of another program in the same MPSGraph, instead of calling run(). Returns the targets'
   // tensors.
   GraphTensors lower_within(const GraphTensors& operands);
 
@@ -101,8 +102,8 @@ class ProgramLowering {
   GraphTensors feeds, targets;
   NSMutableArray<MPSGraphOperation*>* target_operations = [NSMutableArray array];
   std::vector<std::string> names;  // names of the operations, for display
-  // What the host inspects: a feed before the run, or additional results after completion. These results are the last
-  // targets, in the order of the reports. `read` may throw, which fails the run.
+  // Tensors that the host inspects: a feed before the run, or additional results after completion. These results are
+  // the last targets, in the order of the reports. `read` may throw, which fails the run.
   struct Report {
     const Operation* operation;  // for error messages
     int feed;  // feed that a check_indices inspects; -1 for results
@@ -111,8 +112,8 @@ class ProgramLowering {
     std::function<void(const std::vector<runtime::NDArray>&)> read;
   };
   std::vector<Report> reports;
-  MPSGraphTensor* intact = nil;  // bool: no check so far has failed; nil if there are none
-  bool is_within = false;  // lowered by lower_within(), so its feeds are not those of a run
+  MPSGraphTensor* intact = nil;  // bool tensor: no check so far has failed; nil if there are no checks
+  bool is_within = false;  // lowered by lower_within(), so `feeds` are operands of the caller
 
   MPSGraphTensor* tensor_of(const Tensor* tensor) const;
   void bind(const Tensor* tensor, MPSGraphTensor* lowered) { tensors_[tensor] = lowered; }
@@ -127,25 +128,25 @@ class ProgramLowering {
 
  private:
   struct Uses {
-    std::vector<MPSGraphOperation*> assigns, reads;  // the last assign, and the reads after it
+    std::vector<MPSGraphOperation*> assigns, reads;  // the last assignment, and the reads after it
   };
   void lower_operations(const Block& block);
   void lower(const Operation& operation);
   GraphTensors results_of(const Operation& operation);
   GraphTensors assigned(const Operation& operation);
   MPSGraphTensor* checked(const Operation& operation, size_t result, MPSGraphTensor* tensor) const;
-  MPSGraphOperation* stand_in(const Operation& operation) const;  // null if nothing was lowered for it
+  MPSGraphOperation* stand_in(const Operation& operation) const;  // null if nothing was lowered for `operation`
   std::vector<MPSGraphOperation*> predecessors(const Operation& operation) const;
   void remember_uses(const Operation& operation);
-  // Make everything that `add` adds run after `operations`.
+  // Make all operations that `add` creates run after `operations`.
   GraphTensors after(const std::vector<MPSGraphOperation*>& operations, const std::function<GraphTensors()>& add);
 
   std::unordered_map<const Tensor*, MPSGraphTensor*> tensors_;
-  std::optional<Histories> histories_;  // created if there are any
-  std::unordered_map<const Tensor*, Uses> uses_;  // of variables, in the current block
-  // represent operations in dependencies, even without results
+  std::optional<Histories> histories_;  // created when first needed
+  std::unordered_map<const Tensor*, Uses> uses_;  // uses of each variable in the current block
+  // MPSGraph operations that represent operations in dependencies, even operations without results
   std::unordered_map<const Operation*, MPSGraphOperation*> effects_;
-  std::vector<MPSGraphOperation*> block_effects_;  // of the current block
+  std::vector<MPSGraphOperation*> block_effects_;  // effects in the current block
 };
 
 }  // namespace mpsgraph::metal

@@ -1,4 +1,4 @@
-// The walk over a program, the order of reads and assignments of variables, and the registry of lowerings.
+// Walks a program, orders the reads and assignments of variables, and keeps the registry of lowerings.
 #include "backends/metal/lowering.h"
 
 #include <algorithm>
@@ -104,7 +104,7 @@ MPSGraphTensor* Lowering::cast(MPSGraphTensor* tensor, DType dtype) const {
 }
 
 void Lowering::unsupported(const std::string& why) const {
-  throw UnsupportedError(cat("[", operation.kind(), "] on device metal: ", why, operation.where()));
+  throw UnsupportedError(cat("[", operation.kind(), "] on the Metal device: ", why, operation.where()));
 }
 
 void Lowering::needs_system(std::string_view version) const {
@@ -115,7 +115,7 @@ void Lowering::needs_system(std::string_view version) const {
 
 namespace {
 
-bool has_effect(const Operation& operation) {  // prints are not effects, because they add results
+bool has_effect(const Operation& operation) {  // prints do not count as effects, because they add results
   return (is_effect(operation) && !operation.is("print")) ||
          std::ranges::any_of(operation.blocks, [](const auto& block) {
            return std::ranges::any_of(block->operations, [](const auto& inner) { return has_effect(*inner); });
@@ -181,7 +181,7 @@ GraphTensors ProgramLowering::lower_within(const GraphTensors& operands) {
 MPSGraphTensor* ProgramLowering::tensor_of(const Tensor* tensor) const {
   const auto found = tensors_.find(tensor);
   if (found == tensors_.end() || !found->second)
-    throw UnsupportedError(cat("[", tensor->operation->kind(), "] on device metal: ", tensor->name(), " of type ",
+    throw UnsupportedError(cat("[", tensor->operation->kind(), "] on the Metal device: ", tensor->name(), " of type ",
                                tensor->type, " has no elements, which MPSGraph does not support; use device=\"cpu\"",
                                tensor->operation->where()));
   return found->second;
@@ -243,19 +243,21 @@ GraphTensors ProgramLowering::results_of(const Operation& operation) {
   if (operation.is("assign")) return assigned(operation);
   const Lower lower = find_lowering(operation.kind());
   if (!lower)
-    throw UnsupportedError(cat("[", operation.kind(),
-                               "] on device metal: MPSGraph has no such operation, and it cannot be composed of "
-                               "others; use device=\"cpu\"",
-                               operation.where()));
+    throw UnsupportedError(
+        cat("[", operation.kind(),
+            "] on the Metal device: MPSGraph has no such operation, and this library cannot compose it "
+            "of others; use device=\"cpu\"",
+            operation.where()));
   GraphTensors inputs;
-  // Operands may be nil here: tensors without elements can pass through blocks, and the contents of empty shapes and
-  // indices are never read.
+  // Operands may be nil here, because tensors without elements can pass through blocks. The contents of empty shapes
+  // and empty indices are never read.
   for (const Tensor* input : operation.inputs) inputs.push_back(tensors_.at(input));
   Lowering lowering(*this, operation, std::move(inputs));
   GraphTensors results;
   try {
     results = lower(lowering);
-  } catch (const UnsupportedError& error) {  // the thrower may not know the operation
+    // an exception thrown by a helper does not name the operation, so add its name
+  } catch (const UnsupportedError& error) {
     const std::string what = error.what(), where = operation.where();
     if (where.empty() || what.find(where) != std::string::npos) throw;
     throw UnsupportedError(cat(what, where));
@@ -277,8 +279,8 @@ GraphTensors ProgramLowering::assigned(const Operation& operation) {
   return {};
 }
 
-// Apple's own shape and dtype inference may differ in form only; such results are reshaped or cast to the inferred
-// type.
+// MPSGraph's shape and dtype inference may return an equivalent type of another form. Such results are reshaped or cast
+// to the type inferred by this library.
 MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t result, MPSGraphTensor* tensor) const {
   const TensorType& type = operation.outputs[result]->type;
   if (!tensor || type.history) return tensor;
@@ -305,7 +307,7 @@ MPSGraphOperation* ProgramLowering::stand_in(const Operation& operation) const {
 }
 
 // Return the operations that must run first. A read runs after preceding assignments, an assignment after all preceding
-// uses, and control flow after whatever its blocks depend on.
+// uses, and control flow after every operation on which its blocks depend.
 std::vector<MPSGraphOperation*> ProgramLowering::predecessors(const Operation& operation) const {
   std::vector<MPSGraphOperation*> result;
   for (const Operation* dependency : operation.control_dependencies)

@@ -1,10 +1,10 @@
 // Matrix multiplication, also of integers; Hamming distances between bit vectors; and attention.
 //
 // MPSGraph multiplies real matrices only. float32 represents integers up to 2^24 exactly, so integer products are
-// summed in blocks that stay below that limit and are added as integers. Integers of more than 8 bits are split into
-// bytes, and the products of byte pairs are shifted into place.
+// summed in float32 in blocks that stay below that limit, and the blocks are added as integers. Integers of more than 8
+// bits are split into bytes, and the products of byte pairs are shifted into place.
 // Operands are padded with leading dimensions of size 1 to the same rank, so that MPSGraph only needs to broadcast
-// these. MPSGraph's HammingDistance is not documented well enough to rely on, so distances are composed.
+// these dimensions. MPSGraph's HammingDistance is not documented well enough to rely on, so distances are composed.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -77,7 +77,7 @@ Term product(const Lowering& l, const Term& a, const Term& b) {
 
 constexpr int64_t largest_byte = 255;
 
-// Matmul of integers up to 255 in magnitude, stored as float32. The result is an integer tensor.
+// Return the matmul of integers up to 255 in magnitude, stored as float32. The result is an integer tensor.
 Term product_of_bytes(const Lowering& l, const Term& a, const Term& b, DType sums) {
   const Dims dims = dims_of(a.tensor().shape);
   const int64_t terms = dims.back(), last = static_cast<int64_t>(dims.size()) - 1;
@@ -112,8 +112,8 @@ std::vector<Term> parts_in_bytes(const Term& x, DType dtype) {
   return pieces;
 }
 
-// The product of byte i of a and byte j of b has weight 2^(8 (i + j)); nothing remains of it beyond the dtype's width.
-// Bytes are extracted in a dtype that holds 255; a right shift may shift in the sign, which the mask removes.
+// The product of byte i of a and byte j of b is shifted by 8 (i + j) bits; shifts beyond the dtype's width contribute
+// nothing. Bytes are extracted in a dtype that holds 255. A right shift may shift in the sign, which the mask removes.
 Term product_of_integers(const Lowering& l, Term a, Term b) {
   const DType dtype = l.dtype(), sums = size_of(dtype) == 8 ? DType::int64 : DType::int32;
   if (dtype == DType::int8) a = a.cast(DType::int16), b = b.cast(DType::int16);
@@ -161,14 +161,14 @@ Term turned(const Term& x) {
   return x.with([x.graph() transposeTensor:x.tensor() permutation:numbers(permutation) name:nil]);
 }
 
-// A query whose mask excludes all keys must return zeros, but a softmax over nothing is NaN. Such queries attend to all
-// keys instead (`opened`), and their results are replaced by zeros (`found`).
+// A query whose mask excludes all keys must return zeros, but a softmax over no keys is NaN. opened() lets such queries
+// attend to all keys instead, and found() replaces their results with zeros.
 struct Mask {
   Mask(const Lowering& l, size_t rank) : added(operand(l, 3, rank)), blind(blind_rows(added, rank)) {}
 
   static Term blind_rows(const Term& mask, size_t rank) {
     const Ints keys{static_cast<int64_t>(rank) - 1};
-    const Term x = mask.cast(DType::float32);  // extrema of bfloat16 are not reliable
+    const Term x = mask.cast(DType::float32);  // extrema of bfloat16 are not reliable in MPSGraph
     return x.with([x.graph() reductionMaximumWithTensor:x.tensor() axes:numbers(keys)
                                                    name:nil]) == -std::numeric_limits<double>::infinity();
   }
@@ -178,11 +178,12 @@ struct Mask {
   Term added, blind;
 };
 
-// softmax(scale Q Kᵀ + M) V, computed in float32 for float16 and bfloat16 because scores are long sums.
+// Attention is softmax(scale Q Kᵀ + M) V for queries Q, keys K, values V, and mask M. It is computed in float32 even
+// for float16 and bfloat16, because scores are long sums.
 //
-// Attention is composed on every system so that MPSGraph does not recognize it. MPSGraph replaces this very pattern by
-// its own kernel, which leaked memory and returned NaN on macOS 15. It sees through adding zero, so a tiny number is
-// added; PyTorch adds 1e-20 for the same reason.
+// Attention is composed on every system so that MPSGraph does not recognize it. MPSGraph replaces the plain pattern
+// with its own kernel, which leaked memory and returned NaN on macOS 15. MPSGraph optimizes an addition of zero away,
+// so a tiny number is added; PyTorch adds 1e-20 for the same reason.
 GraphTensors lower_attention(Lowering& l) {
   const size_t rank = std::max(l.result_dims().size(), l.count() == 4 ? l.dims(3).size() : 0);
   const bool half = size_of(l.dtype()) == 2;
@@ -200,7 +201,7 @@ GraphTensors lower_attention(Lowering& l) {
 
 // --- distances -------------------------------------------------------------------------------------------------------
 
-// The number of set bits in [.., m, 1, k] xor [.., 1, n, k], summed over k.
+// Return the number of set bits in a[.., m, 1, k] xor b[.., 1, n, k], summed over k.
 GraphTensors lower_hamming_distance(Lowering& l) {
   const size_t rank = l.result_dims().size();
   const auto vectors = [&](size_t i, size_t other) {

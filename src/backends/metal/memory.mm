@@ -1,4 +1,5 @@
-// Constants and reads of variables. Placeholders are created by the walk, and variables by the class that stores them.
+// Lowers constants and reads of variables. The walk creates placeholders, and the class that stores variables creates
+// their tensors.
 #include "backends/metal/lowering.h"
 
 namespace mpsgraph::metal {
@@ -7,7 +8,7 @@ namespace {
 GraphTensors lower_constant(Lowering& l) {
   const ConstantPtr& value = l.attributes().data("value");
   const TensorType& type = l.result_type();
-  if (type.shape.elements() == 0) return {nil};  // its contents are never read
+  if (type.shape.elements() == 0) return {nil};  // a constant without elements is never read
   if (value->is_splat() && is_float(value->dtype())) return {l.filled(value->scalar(), type)};
   return {[l.graph() constantWithData:bytes_of(value) shape:shape_of(type) dataType:data_type(type.dtype)]};
 }
@@ -17,7 +18,7 @@ GraphTensors lower_read(Lowering& l) {
   return {[l.graph() readVariable:l.input() name:l.name()]};
 }
 
-// A value that is never used.
+// Lower a value that is never used to zeros.
 GraphTensors lower_undefined(Lowering& l) { return {l.filled(0, l.program.lowered_type(l.operation.output()))}; }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Greedy suppression of overlapping boxes.
 //
-// MPSGraph's nonMaximumSuppression requires macOS 14, and Apple does not document its results. Here a loop visits the
-// candidates, best first; each remaining one removes the later ones that it overlaps. The loop has as many steps as
-// there are (box, class) pairs, each of which processes all images and pairs at once.
+// MPSGraph's nonMaximumSuppression requires macOS 14, and Apple does not document its results. Here, a loop visits the
+// candidates in descending order of score; each candidate that has not been removed removes the later candidates that
+// it overlaps. The loop has one iteration per (box, class) pair of an image, which processes all images and pairs at
+// once.
 #include "backends/metal/formula.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"
@@ -13,7 +14,7 @@ namespace {
 
 using T = MPSGraphTensor*;
 
-// The edges of boxes: tensors with the shape of the boxes without their last axis.
+// The edges of boxes. Each tensor has the shape of the boxes without their last axis.
 struct Edges {
   Term top, left, bottom, right;
   Term area() const { return (bottom - top) * (right - left); }
@@ -104,14 +105,14 @@ GraphTensors lower_non_maximum_suppression(Lowering& l) {
                        }
                        name:l.name()][0];
 
-  // Number the remaining pairs across all images, and move the numbers back to the original order.
+  // Number the remaining pairs across all images, and move the numbers back to the original order of the pairs.
   T number = [l.graph() cumulativeSumWithTensor:s.reshape(left, {images * pairs})
                                            axis:0
                                       exclusive:YES
                                         reverse:NO
                                            name:nil];
   number = s.select(s.less(l.ints({0}), left), s.reshape(number, rows), l.ints({-1}));
-  // Numbers start at 1, because moving values in parts initializes with zeros.
+  // Numbers start at 1, because 0 marks the positions that the scatter does not write.
   T placed = moved(l, DType::int32, s.add(number, l.ints({1})), [&](T part) {
     return [l.graph() scatterAlongAxis:1
                         withDataTensor:l.filled(0, {DType::float32, Shape(rows)})

@@ -1,8 +1,8 @@
 // Indices of non-zero elements.
 //
 // The program is compiled for a count that an earlier run determined (compiler::Rest), so all shapes are known and
-// MPSGraph's nonZeroIndices, whose shape depends on values, is not needed: each non-zero element writes its position
-// into the row with its number. Rows beyond the count remain -1, and elements beyond the last row are dropped.
+// MPSGraph's nonZeroIndices, whose result shape depends on values, is not needed. The k-th non-zero element writes its
+// position into row k. Rows beyond the count remain -1, and elements beyond the last row are dropped.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
@@ -27,7 +27,7 @@ GraphTensors lower_non_zero_indices(Lowering& l) {
                                                     exclusive:YES
                                                       reverse:NO
                                                          name:nil];
-  // Positions are counted from 1, because moving values in parts initializes with zeros.
+  // Positions are counted from 1, because 0 marks the rows that the scatter does not write.
   MPSGraphTensor* counted = s.add(s.coordinate(0, {elements}), l.ints({1}));
   MPSGraphTensor* places = moved(l, DType::int32, counted, [&](MPSGraphTensor* part) {
     return [l.graph() scatterAlongAxis:0

@@ -1,9 +1,9 @@
 // Mean, variance, normalization, and its gradients.
 //
 // MPSGraph's operations are used if the operands have the form that Apple documents: moments as reductions return them,
-// and gamma and beta with as many axes as the source. The source gradient is composed if its optional sums are missing,
-// because Apple's operation needs them, or if gamma varies along the axes, because Apple documents only a constant
-// gamma.
+// and gamma and beta with as many axes as the source. The gradient of the source is composed in two cases: if the
+// gradients of gamma and beta are not given, because Apple's operation needs these sums, and if gamma varies along the
+// normalized axes, because Apple documents only a constant gamma.
 #include "backends/metal/complex.h"
 
 namespace mpsgraph::metal {
@@ -86,8 +86,10 @@ GraphTensors lower_beta_gradient(Lowering& l) {
                                                                                          name:l.name()]));
 }
 
-// With n = (x - mean) r and r = 1 / sqrt(variance + epsilon), the gradient is
-//   r (h - mean(h) - n mean(h n)) with h = g gamma, or, with the given sums,
+// Let n = (x - mean) r with r = 1 / sqrt(variance + epsilon), let g be the incoming gradient, and let h = g gamma. Then
+// the gradient of x is
+//   r (h - mean(h) - n mean(h n)),
+// or, if the sums d_gamma and d_beta over `count` elements are given,
 //   gamma r (g - d_beta / count - n d_gamma / count).
 GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
   const Ints axes = axes_of(l, 1);
@@ -103,7 +105,7 @@ GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
   return narrow(l, (h - mean(h, axes) - n * mean(h * n, axes)) / root);
 }
 
-// Whether gamma varies along the normalized axes. Apple's gradient is only valid if it does not.
+// Whether gamma varies along the normalized axes. Apple's gradient is only valid if gamma does not.
 bool varies_along_axes(const Lowering& l) {
   const Dims& dims = l.dims(4);
   const auto missing = static_cast<int64_t>(l.dims(1).size() - dims.size());

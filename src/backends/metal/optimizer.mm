@@ -1,5 +1,5 @@
-// Optimizer steps: MPSGraph's own, which take scalar rates and gradients with the shape of the values; other forms are
-// composed.
+// Optimizer steps. MPSGraph's own steps take scalar rates and gradients with the shape of the values; steps with other
+// operands are composed.
 #include <algorithm>
 
 #include "backends/metal/complex.h"
@@ -25,8 +25,8 @@ GraphTensors lower_stochastic_gradient_descent(Lowering& l) {
                                                                 name:l.name()]};
 }
 
-// Inputs: learning_rate, beta1, beta2, epsilon, [beta1_power, beta2_power,] values, momentum, velocity,
-// [maximum_velocity,] gradient.
+// Operands of an Adam step: learning_rate, beta1, beta2, epsilon, [beta1_power, beta2_power,] values, momentum,
+// velocity, [maximum_velocity,] gradient.
 struct Adam {
   Lowering& l;
   const size_t values;

@@ -1,4 +1,5 @@
-// MPSGraph's own gradients, used only by the self-test to check those of this library.
+// Computes gradients with MPSGraph's own differentiation. Only the self-test uses them, to check this library's
+// gradients.
 #pragma once
 
 #include <span>

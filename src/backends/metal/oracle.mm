@@ -1,4 +1,4 @@
-// The program is lowered as usual, then MPSGraph differentiates the lowered graph.
+// Lowers the program as usual and lets MPSGraph differentiate the lowered graph.
 #include "backends/metal/oracle.h"
 
 #include "backends/metal/direct.h"
@@ -16,7 +16,8 @@ std::vector<NDArray> apple_gradients(MetalDevice& device, compiler::Program prog
     ProgramLowering lowering(graph, program, {});
     lowering.run();
     MPSGraphTensor* target = lowering.targets.at(0);
-    if (!target) throw UnsupportedError("[metal] cannot differentiate a constant target");
+    if (!target)
+      throw UnsupportedError("[metal] the target must depend on a feed to be differentiated, got a constant");
 
     std::vector<NDArray> inputs;  // kept alive until the run completes
     Fed* in = [NSMutableDictionary dictionary];

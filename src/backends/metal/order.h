@@ -1,8 +1,8 @@
 // Integer keys with the order of the numbers they represent, for sorts and running extrema.
 //
 // Apple does not document how its kernels compare NaN, handle infinities at the ends, or order equal elements. Integers
-// avoid these cases: a float's bits, read as an integer, have the order of the float once the bits of negative numbers
-// are inverted. Each dtype has such a key.
+// avoid these cases: a float's bits, read as an integer, have the order of the floats once the bits of negative numbers
+// except the sign are inverted. Keys exist for each dtype.
 #pragma once
 
 #include "backends/metal/lowering.h"
@@ -13,7 +13,7 @@ namespace mpsgraph::metal {
 // or below all numbers.
 DType order_key_type(DType dtype);
 MPSGraphTensor* order_key(const Lowering& l, MPSGraphTensor* x, DType dtype, bool nan_above = true);
-// Convert a key back to the number.
+// Convert a key back to the number that it represents.
 MPSGraphTensor* number_of_key(const Lowering& l, MPSGraphTensor* key, DType dtype);
 // Return the key of the largest (`above`) or smallest value of the dtype; infinity for floats.
 int64_t last_key(DType dtype, bool above);

@@ -1,4 +1,4 @@
-// Conversion of numbers to keys and back, and the only form of Apple's sort that is relied on.
+// Converts numbers to keys and back, and sorts keys with the only form of Apple's sort that this library relies on.
 #include "backends/metal/order.h"
 
 #include <limits>
@@ -14,7 +14,7 @@ constexpr int64_t low32 = std::numeric_limits<int32_t>::min(), high32 = std::num
 constexpr int64_t low64 = std::numeric_limits<int64_t>::min(), high64 = std::numeric_limits<int64_t>::max();
 
 bool is_wide(DType dtype) { return is_integer(dtype) && size_of(dtype) == 8; }
-// 32- and 64-bit unsigned integers, whose highest bit is not a sign.
+// Whether the dtype is a 32- or 64-bit unsigned integer, whose highest bit is not a sign.
 bool is_biased(DType dtype) { return dtype == DType::uint32 || dtype == DType::uint64; }
 
 // Invert all bits of a negative float except the sign. The function is its own inverse.
@@ -32,7 +32,8 @@ MPSGraphTensor* order_key(const Lowering& l, MPSGraphTensor* x, DType dtype, boo
   if (is_float(dtype)) {
     x = s.cast(x, DType::float32);
     MPSGraphTensor* zero = l.scalar(0, DType::float32);
-    MPSGraphTensor* bits = s.reinterpret(s.select(s.equal(x, zero), zero, x), DType::int32);  // -0 equals 0
+    // 0 replaces -0, because both are equal and need the same key
+    MPSGraphTensor* bits = s.reinterpret(s.select(s.equal(x, zero), zero, x), DType::int32);
     return s.select(s.is_nan(x), l.ints({nan_above ? high32 : low32}), turned(l, bits));
   }
   const DType as = order_key_type(dtype);
@@ -49,7 +50,8 @@ MPSGraphTensor* number_of_key(const Lowering& l, MPSGraphTensor* key, DType dtyp
 
 int64_t last_key(DType dtype, bool above) {
   constexpr int64_t infinity = 0x7F800000;
-  if (is_float(dtype)) return above ? infinity : ~infinity;  // the inverted bits of minus infinity
+  // the key of minus infinity is the inverse of the key of infinity
+  if (is_float(dtype)) return above ? infinity : ~infinity;
   if (is_wide(dtype)) return above ? high64 : low64;
   if (is_biased(dtype)) return above ? high32 : low32;
   const auto bits = static_cast<int>(8 * size_of(dtype));
@@ -59,8 +61,8 @@ int64_t last_key(DType dtype, bool above) {
 
 namespace {
 
-// Ascending argsort of int32 along the last axis, the only form of Apple's sort that is relied on. It is stable
-// according to Apple's engineers (pytorch/pytorch#86750); int64 sorts lose elements on macOS 15.4
+// Ascending argsort of int32 along the last axis. It is stable according to Apple's engineers (pytorch/pytorch#86750).
+// No other form of Apple's sort is used: sorts of int64, for example, lose elements on macOS 15.4
 // (pytorch/pytorch#155560).
 MPSGraphTensor* sorted_order(const Lowering& l, MPSGraphTensor* keys) {
   return [l.graph() argSortWithTensor:keys axis:static_cast<NSInteger>(keys.shape.count) - 1 name:l.name()];

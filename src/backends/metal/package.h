@@ -1,4 +1,4 @@
-// MPSGraphPackages: compiled programs in the file format that Apple's applications load.
+// MPSGraphPackages are compiled programs in the file format that Apple's applications load.
 #pragma once
 
 #include "backends/metal/program.h"
@@ -22,7 +22,7 @@ class MetalPackage final : public runtime::CompiledProgram {
   void encode_into(MetalCommands& commands, std::span<const runtime::NDArray> feeds,
                    std::span<runtime::NDArray> results);
   MetalDevice& device_;
-  std::mutex encoding_;  // as in MetalProgram
+  std::mutex encoding_;  // locked while the executable is encoded, as in MetalProgram
   MPSGraphExecutable* executable_ = nil;
 };
 

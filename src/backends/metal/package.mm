@@ -1,4 +1,4 @@
-// Writing MPSGraphPackages, and running loaded ones.
+// Writes MPSGraphPackages and runs loaded ones.
 #include "backends/metal/package.h"
 
 #include <unistd.h>
@@ -76,7 +76,7 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       form.deploymentPlatform = platform_named(descriptor.platform);
       if (!descriptor.minimum_deployment_target.empty())
         form.minimumDeploymentTarget = @(descriptor.minimum_deployment_target.c_str());
-      // A separate MPSGraph in which variables are constants.
+      // The package needs a separate MPSGraph, in which the variables are constants.
       MPSGraph* graph = [MPSGraph new];
       GraphTensors values;
       for (const auto& storage : storages_) {

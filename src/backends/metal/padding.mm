@@ -1,8 +1,8 @@
 // Padding and its gradient.
 //
-// MPSGraph's own padding modes are used where possible. It rejects periodic padding and mirroring beyond the axis, and
-// its padGradient is that of zero padding in every mode. In these cases each axis is gathered by constant indices, and
-// the gradient sums over them.
+// MPSGraph's own padding modes are used where possible. MPSGraph rejects periodic padding and mirroring beyond the
+// axis, and its padGradient computes the gradient of zero padding in every mode. In these cases, each axis is gathered
+// with constant indices, and the gradient sums over these indices.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"
@@ -16,7 +16,7 @@ using ops::PadMode;
 
 PadMode mode_of(const Lowering& l) { return *ops::pad_mode_from_name(l.attributes().string("mode")); }
 
-// Return MPSGraph's padding mode if it supports this padding; other paddings are gathered.
+// Return MPSGraph's padding mode, or nullopt if MPSGraph does not support this padding, which is then gathered.
 std::optional<MPSGraphPaddingMode> native_mode(PadMode mode, const Ints& left, const Ints& right, const Dims& dims) {
   const auto reach = [&](int64_t less) {
     for (size_t i = 0; i < dims.size(); ++i)
@@ -34,7 +34,7 @@ std::optional<MPSGraphPaddingMode> native_mode(PadMode mode, const Ints& left, c
   return std::nullopt;
 }
 
-// The source element of each position of the padded axis, and its sign.
+// For each position of the padded axis, the source element and the sign with which it is copied.
 struct Sources {
   Ints index, sign;
   Sources(PadMode mode, int64_t left, int64_t right, int64_t size) {
@@ -56,8 +56,8 @@ GraphTensors lower_pad(Lowering& l) {
   const Ints &left = l.attributes().integers("left"), &right = l.attributes().integers("right");
   const PadMode mode = mode_of(l);
   if (l.rank() == 0 || l.dims() == l.result_dims()) return {l.input()};
-  // MPSGraph's constant is a double. For an integer that a double may not represent exactly, the constant is subtracted
-  // before padding with zeros and added afterwards; both wrap around.
+  // MPSGraph takes the constant as a double. If a double may not represent an integer constant exactly, the constant is
+  // subtracted before padding with zeros and added afterwards; both operations wrap around.
   const Attribute* given = l.attributes().find("value");
   const bool exact = given && std::holds_alternative<ConstantPtr>(*given);
   if (exact && mode == PadMode::constant && is_integer(l.dtype())) {
@@ -65,7 +65,7 @@ GraphTensors lower_pad(Lowering& l) {
     MPSGraphTensor* border = s.element("value", l.dtype());
     return {s.add(s.pad_zeros(s.subtract(l.input(), border), left, right), border)};
   }
-  // A complex tensor is padded by its parts; the constant is real.
+  // A complex tensor is padded by its parts. The constant is real, so the imaginary part is padded with 0.
   bool imaginary = false;
   const double value = exact || l.attributes().string("mode") == "zero" ? 0 : l.attributes().real("value");
   const DType as = is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype());

@@ -1,4 +1,5 @@
-// A program with custom operations: alternating MPSGraph programs and user kernels in one command buffer.
+// PartedProgram: a program with custom operations. It alternates MPSGraph programs and user kernels in one command
+// buffer.
 #pragma once
 
 #include <memory>
@@ -43,7 +44,7 @@ class PartedProgram final : public runtime::CompiledProgram {
                    const std::vector<runtime::NDArray>& results);
 
   MetalDevice& device_;
-  std::vector<Step> steps_;  // one per part, in order
+  std::vector<Step> steps_;  // one step per part of the program, in order
   const compiler::Parts parts_;
   std::map<size_t, runtime::NDArray> constants_;
 };

@@ -1,4 +1,4 @@
-// Compilation of the parts, and their encoding in sequence.
+// Compiles the parts of a program and encodes them in sequence.
 #include "backends/metal/parted_program.h"
 
 #include <algorithm>
@@ -15,8 +15,9 @@ bool is_custom(const Operation& operation) { return operation.is("custom"); }
 
 PartedProgram::PartedProgram(MetalDevice& device, compiler::Program program,
                              std::vector<std::shared_ptr<runtime::VariableStorage>> storages)
-    : device_(device), parts_([&] {  // also fills steps_
-        // Move the variables now if necessary: a move while compiling a later part would make earlier parts stale.
+    : device_(device), parts_([&] {  // the lambda also fills steps_
+        // Move the variables to a new MPSGraph now if necessary. A move while a later part is compiled would make
+        // earlier parts stale.
         if (!storages.empty()) std::static_pointer_cast<MetalVariable>(storages[0])->home().make_room();
         std::vector<Tensor*> variables = program.source_variables;
         auto parts = compiler::cut_into_parts(std::move(program), is_custom);
@@ -103,7 +104,7 @@ void PartedProgram::encode_into(MetalCommands& commands, std::span<const NDArray
   }
 }
 
-// The device must have finished with the operands, and other work with the results.
+// Wait until the device has finished writing the operands, and until other work no longer uses the results.
 void PartedProgram::run_on_host(const Step& step, MetalCommands& commands, const std::vector<NDArray>& operands,
                                 const std::vector<NDArray>& results) {
   commands.finish();

@@ -1,4 +1,5 @@
-// What both files of poolings share: the windows of a pooling, and the MPSGraph poolings that implement it.
+// Code shared by pooling.mm and pooling_indices.mm: the windows of a pooling, and the MPSGraph poolings that implement
+// it.
 #pragma once
 
 #include "backends/metal/windows.h"
@@ -10,7 +11,7 @@ namespace mpsgraph::metal {
 struct PoolingStage {
   Dims source, result;
   std::vector<ops::Window> windows;
-  MPSGraphTensorNamedDataLayout layout;  // for two axes
+  MPSGraphTensorNamedDataLayout layout;  // used if the pooling is over two axes
 };
 
 std::vector<ops::Window> pooling_windows(const ops::Pooling& pooling, const Dims& source);

@@ -1,13 +1,13 @@
 // Poolings over two and four axes: maximum, average, sum, and their gradients. Norms are lowered as sums of squares.
 //
-// Apple's documentation of 4-D pooling does not define additional leading axes. If there are any, axes without windows
-// are merged with them into the batch, or two 2-D poolings are applied in sequence. Averages use MPSGraph's divisor if
-// it matches; otherwise an average over whole windows is multiplied by constants, because zero padding counts but the
-// overhang of ceil_mode does not.
+// Apple's documentation of 4-D pooling does not define additional leading axes. If a tensor has such axes, those
+// without windows are merged into the batch, or two 2-D poolings are applied in sequence. Averages use MPSGraph's
+// divisor if it matches. Otherwise an average over whole windows is multiplied by constants, because zero padding
+// counts in the required divisor but the overhang of ceil_mode does not.
 //
 // MPSGraph does not document NaN, or which of several equal maxima receives the gradient. This library promises that
-// NaN is the maximum and that the first maximum receives the gradient. These poolings are used anyway, because
-// composing them of slices would be several times slower.
+// NaN is the maximum and that the first maximum receives the gradient. MPSGraph's poolings are used anyway, because
+// composing poolings of slices would be several times slower.
 #include "backends/metal/pooling.h"
 
 #include <algorithm>
@@ -116,8 +116,8 @@ GraphTensors lower_max_pooling(Lowering& l) {
   return {made};
 }
 
-// With two stages, the first maximum of the second stage is the first row whose own first maximum equals that of the
-// window, so the gradient still goes to the first maximum.
+// With two stages, the second stage picks the first row whose maximum equals that of the window, and the first stage
+// picks the first maximum in that row. The gradient therefore still goes to the first maximum of the window.
 GraphTensors lower_d_maximum(Lowering& l) {
   const auto stages = pooling_stages(ops::Pooling(l.attributes()), l.dims(1));
   GraphTensors sources{l.input(1)};
@@ -141,11 +141,11 @@ GraphTensors lower_at_maxima(Lowering& l) {
 
 // --- average and sum -------------------------------------------------------------------------------------------------
 
-// Converts an average over whole windows to the required result: the result (or the incoming gradient) is multiplied by
-// one factor per position along each axis.
+// Converts an average over whole windows to the required result. The result (or, in the gradient, the incoming
+// gradient) is multiplied by one factor per position along each windowed axis.
 struct Weighting {
-  bool excludes_padding = false;  // MPSGraph divides by the number of elements inside
-  std::vector<std::vector<float>> factors;  // per windowed axis; empty if all are 1
+  bool excludes_padding = false;  // if set, MPSGraph divides by the number of elements inside the tensor
+  std::vector<std::vector<float>> factors;  // factors per windowed axis; empty if all are 1
 };
 
 Weighting weighting_of(const ops::Pooling& pooling, const std::vector<ops::Window>& windows, bool sums,

@@ -1,8 +1,9 @@
-// Maximum pooling with indices, the gradient that follows the indices, and its transpose.
+// Maximum pooling with indices, the gradient that scatters to the indices, and its transpose, which gathers at them.
 //
-// MPSGraph has these operations over two and four axes for sources of rank 4, with the same index modes. The offset of
-// a leading axis is added to the indices and subtracted again. If a pooling consists of two stages, indices are
-// composed of slices, one per kernel element.
+// MPSGraph has these operations over two and four axes for sources of rank 4, with the same index modes. If an index
+// counts a leading axis that MPSGraph does not count, the offset of that axis is added to MPSGraph's indices, and
+// subtracted before indices are passed to MPSGraph. If a pooling consists of two stages, indices are composed of
+// slices, one per kernel element.
 #include "backends/metal/pooling.h"
 
 #include <algorithm>
@@ -22,8 +23,7 @@ MPSGraphPoolingReturnIndicesMode apples(const ops::IndicesMode& mode) {
   return static_cast<MPSGraphPoolingReturnIndicesMode>(first + mode.axes - 1);
 }
 
-// The distance between neighbors along each axis in a flat index, counted from the last axis; 0 for axes that are not
-// counted.
+// Return how much a flat index changes between neighbors along each axis; 0 for axes that the index does not count.
 Ints steps_of(const ops::IndicesMode& mode, const Dims& sizes) {
   Ints steps(sizes.size(), 0);
   int64_t step = 1;
@@ -32,8 +32,9 @@ Ints steps_of(const ops::IndicesMode& mode, const Dims& sizes) {
   return steps;
 }
 
-// An index consists of MPSGraph's part and an offset that depends on the element's position: if four axes are counted
-// but the first has become part of the batch, the offset is the number of elements before those of the other three.
+// An index is the sum of MPSGraph's index and an offset that depends on the element's position. The offset is nonzero
+// if four axes are counted but the first of them has become part of the batch; it is then the number of elements before
+// the element's block of the other three axes.
 struct Indices {
   ops::IndicesMode mode;
   MPSGraphTensor* added = nil;
@@ -51,7 +52,8 @@ Indices indices_of(const Lowering& l, const Dims& source, const Dims& result) {
   return {{true, 3}, along_axis(l, before, rank - 4, rank)};
 }
 
-// The index of a kernel element: an offset for its window's position, equal for all elements, plus its own part.
+// Computes the index of a kernel element as the sum of an offset for its window's position, which all kernel elements
+// share, and an offset of the kernel element within the window.
 class TapIndices {
  public:
   TapIndices(const Lowering& l, const ops::Pooling& pooling, const Taps& taps, const Dims& source)
@@ -71,7 +73,7 @@ class TapIndices {
       index += tap[i] * step(i) * (mode_.global ? taps_.windows()[i].dilation : 1);
     return index;
   }
-  MPSGraphTensor* of_place() const {  // nil means 0
+  MPSGraphTensor* of_place() const {  // Offset of the window's position; nil means 0.
     if (!mode_.global) return nil;
     const Dims& dims = taps_.result_dims();
     MPSGraphTensor* sum = nil;
@@ -84,7 +86,7 @@ class TapIndices {
     }
     return sum;
   }
-  // Whether `indices`, without the position's offset, refer to this kernel element.
+  // Whether `indices`, after the offset of the window's position is subtracted, refer to this kernel element.
   MPSGraphTensor* matches(MPSGraphTensor* indices, int64_t number) const {
     return Steps(l_).equal(indices, l_.scalar(static_cast<double>(own(number)), DType::int32));
   }
@@ -153,7 +155,7 @@ MPSGraphTensor* as_int32(const Lowering& l, size_t i) {
   return l.dtype(i) == DType::int32 ? l.input(i) : l.cast(l.input(i), DType::int32);
 }
 
-// Operands: (incoming, indices, output_shape).
+// Operands: (incoming gradient, indices, output_shape).
 GraphTensors lower_from_indices(Lowering& l) {
   const ops::Pooling pooling(l.attributes());
   const Dims& source = l.result_dims();
@@ -191,7 +193,7 @@ GraphTensors lower_from_indices(Lowering& l) {
                                                        name:l.name()]};
 }
 
-// Operands: (values, indices). Returns the values at the indices, and zero where an index points nowhere.
+// Operands: (values, indices). Returns the values at the indices, and zero where an index is out of range.
 GraphTensors lower_at_indices(Lowering& l) {
   const ops::Pooling pooling(l.attributes());
   const Taps taps = taps_of(l, pooling, l.dims());

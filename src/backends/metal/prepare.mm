@@ -1,4 +1,4 @@
-// Compiler passes for MPSGraph. Options::observe receives the text after each of them, as for other passes.
+// Compiler passes for MPSGraph. Options::observe receives the program's text after each pass, as for all other passes.
 #include "backends/metal/prepare.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ ConstantPtr nothing(const TensorType& type) {
 
 bool concerns_nothing(const Operation& operation) {
   if (operation.is("placeholder") || operation.is("constant") || operation.is("variable")) return false;
-  // histories handle empty values themselves
+  // the lowerings of history operations handle empty values themselves
   const auto history = [](const auto& tensor) { return tensor->type.history > 0; };
   if (std::ranges::any_of(operation.inputs, history) || std::ranges::any_of(operation.outputs, history)) return false;
   const auto empty = [](const auto& tensor) { return is_empty(&*tensor); };
@@ -105,9 +105,9 @@ void remove_nothing(compiler::Program& program) {
   compiler::fold(program);
 }
 
-// Windowed operations, and those that add several elements at one position, for which Apple does not document the
-// precision of float16 and bfloat16 sums. Reductions and moments are already in float32 after the widen pass; scatters
-// and scans convert themselves.
+// Whether the operation sums several float16 or bfloat16 elements, a case for which Apple does not document the
+// precision. These are windowed operations, and operations that add several elements at one position. Reductions and
+// moments are already in float32 after the widen pass; scatters and scans convert themselves.
 bool adds_halves(const Operation& operation) {
   static constexpr std::string_view kinds[] = {
       "avg_pooling2d", "avg_pooling2d_gradient", "avg_pooling4d", "avg_pooling4d_gradient", "sum_pooling4d",
@@ -115,10 +115,10 @@ bool adds_halves(const Operation& operation) {
       "max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices", "resize_bilinear",
       "resize_bilinear_gradient", "resize_nearest_gradient", "stencil_windows", "stencil_windows_data_gradient",
       "stencil_windows_weights_gradient", "tile_gradient", "pad_gradient",
-      // Macs assert that these results are float32.
+      // Macs abort unless the results of these operations are float32.
       "convolution2d_weights_gradient", "depthwise_convolution2d_weights_gradient",
       "depthwise_convolution3d_weights_gradient"};
-  // PyTorch lists these among the bfloat16 operations that fail on Macs.
+  // PyTorch lists these operations among those that fail with bfloat16 on Macs.
   static constexpr std::string_view of_bfloat16[] = {
       "convolution2d_data_gradient", "depthwise_convolution2d_data_gradient", "depthwise_convolution3d_data_gradient"};
   const auto is_among = [&](const auto& names) {
@@ -135,7 +135,7 @@ compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Op
   return narrowed(builder, {sum}, operation);
 }
 
-// Keep attention in its plain form only: causal masks, dropout, and the state for gradients are composed.
+// Keep attention only without causal mask, dropout, and state for gradients; other forms are composed.
 bool keeps(const Operation& operation) {
   if (!find_lowering(operation.kind())) return false;
   return !operation.is("scaled_dot_product_attention") ||
@@ -146,7 +146,7 @@ bool keeps(const Operation& operation) {
 }  // namespace
 
 void prepare(compiler::Program& program, const compiler::Options& options) {
-  // MPSGraph chooses layouts, fusion, and the order of execution.
+  // The passes for layouts, fusion, and order of execution are omitted, because MPSGraph chooses these itself.
   using enum compiler::OptionalPass;
   const compiler::Target target{.passes = {prune, fold, simplify, absorb}, .keeps = keeps};
   compiler::run_passes(program, target, options);

@@ -1,4 +1,5 @@
-// Probes: questions about MPSGraph and Metal that their documentation leaves open, asked by the self-test on a Mac.
+// Probes: small programs with which the self-test determines, on a Mac, how MPSGraph and Metal behave where their
+// documentation leaves a question open.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 namespace mpsgraph::metal {
 
 // Each probe builds and runs a small MPSGraph and returns the result as text. `device` outlives the probes.
-std::vector<runtime::Probe> probes(MetalDevice& device);  // all
+std::vector<runtime::Probe> probes(MetalDevice& device);  // all probes, including those of the functions below
 std::vector<runtime::Probe> random_probes(MetalDevice& device);
 std::vector<runtime::Probe> recurrent_probes(MetalDevice& device);
 std::vector<runtime::Probe> behaviour_probes(MetalDevice& device);

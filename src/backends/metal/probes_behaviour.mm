@@ -1,5 +1,5 @@
-// Probes of faults that code known to run on Macs works around, as listed in tests/apple/behaviour.md. Each answer
-// shows whether the workaround is needed on this machine.
+// Probes of faults that other projects work around on Macs, as listed in tests/apple/behaviour.md. Each answer shows
+// whether the workaround is needed on this machine.
 #include <bit>
 
 #include "backends/metal/direct.h"
@@ -11,7 +11,7 @@ using runtime::Probe;
 
 namespace {
 
-// Integers above 2^24, the bits of a NaN, and the bits of subnormal floats.
+// Bit patterns of integers above 2^24, of a NaN, and of subnormal floats.
 const std::vector<int32_t> integers{16777217, 1832780943, 0x7FC00001, 1, 3};
 
 std::string gathered_integers(MetalDevice& device) {
@@ -61,7 +61,7 @@ std::string divided_integers(MetalDevice& device) {
   return cat("16777217 / 1, -7 / 2, 7 / -2, 2147483647 / 3: ", list(trial.values<int32_t>(quotient, {4})));
 }
 
-// The second smallest number comes last.
+// Sorts descending numbers whose second smallest number comes last.
 std::string order_of_many(MetalDevice& device) {
   Trial trial(device);
   constexpr int64_t count = (int64_t{1} << 22) + 1;

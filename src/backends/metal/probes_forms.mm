@@ -1,5 +1,5 @@
-// Probes of selectors and forms that no code known to run on Macs uses, as listed in tests/apple/witnesses.txt. Each
-// probe states the answer of the CPU device.
+// Probes of selectors and argument forms that no other project is known to use on Macs, as listed in
+// tests/apple/witnesses.txt. Each probe states the answer of the CPU device.
 #include "backends/metal/direct.h"
 #include "backends/metal/probes.h"
 
@@ -9,7 +9,7 @@ using runtime::Probe;
 
 namespace {
 
-// Descriptor of a convolution without padding.
+// Return the descriptor of a convolution without padding.
 MPSGraphConvolution2DOpDescriptor* plain_convolution(NSUInteger groups) {
   return [MPSGraphConvolution2DOpDescriptor descriptorWithStrideInX:1
                                                           strideInY:1
@@ -44,7 +44,7 @@ std::string adam_by_powers(MetalDevice& device) {
              ", velocity ", list(trial.values(results[2], {2})));
 }
 
-// Windows of size 2 along the last axis of (1, 1, 1, 4).
+// Pool windows of size 2 along the last axis of a tensor of shape (1, 1, 1, 4).
 std::string pooling_gradients(MetalDevice& device) {
   const auto gradient = [&](MPSGraphTensor* (^of)(Trial&, MPSGraphPooling4DOpDescriptor*, MPSGraphTensor*)) {
     Trial trial(device);
@@ -77,7 +77,7 @@ std::string pooling_gradients(MetalDevice& device) {
   return cat("of [1, 5, 7, 3] for [10, 20]: average ", average, ", maximum ", largest, ", by indices ", indexed);
 }
 
-// The same over two axes, with indices local to their window.
+// Pool windows of size 2 over two axes, with indices local to their window.
 std::string local_indices(MetalDevice& device) {
   Trial trial(device);
   MPSGraphPooling2DOpDescriptor* how =
@@ -130,7 +130,7 @@ std::string stencils(MetalDevice& device) {
              ", max ", stencil(MPSGraphReductionModeMax), ", min ", stencil(MPSGraphReductionModeMin));
 }
 
-// One step of a single unit, whose state is the activation of its input.
+// Run one time step of a single unit, whose state is the activation of its input.
 std::string activations_of_cells(MetalDevice& device) {
   const auto cell = [&](MPSGraphRNNActivation activation) {
     std::vector<float> found;
@@ -207,8 +207,7 @@ std::string tall_kernels(MetalDevice& device) {
              ", under 255: ", convolution(8, 255), ", under 256: ", convolution(8, 256));
 }
 
-// These convolutions were wrong on M1 with older systems, and in float16, according to PyTorch's list of failing
-// operations.
+// PyTorch's list of failing operations contains these convolutions on M1 with older systems, and in float16.
 std::string convolutions_of_three_axes(MetalDevice& device) {
   const auto wrong = [&](bool last, bool half) {
     Trial trial(device);

@@ -1,5 +1,5 @@
-// Probes of sizes, dtypes, and forms that the backend avoids, as listed in tests/apple/behaviour.md. On some Macs a
-// probe aborts the process, which counts as an answer, so each runs in a separate process.
+// Probes of sizes, dtypes, and forms that the backend avoids, as listed in tests/apple/behaviour.md. Each probe runs in
+// a separate process, because some Macs abort the process, which counts as an answer.
 #include <unistd.h>
 
 #include <cmath>
@@ -26,8 +26,8 @@ std::string wrong_of(size_t wrong, size_t count, const char* what) {
 
 // --- sizes -----------------------------------------------------------------------------------------------------------
 
-// 2 GB of one-byte elements, of which the last four are read. The placeholder is created first because it may be
-// rejected.
+// Feed 2 GB of one-byte elements and read the last four. The placeholder is created first because MPSGraph may reject
+// it.
 std::string elements_beyond_2_31(MetalDevice& device) {
   Trial trial(device);
   constexpr int64_t width = (int64_t{1} << 30) + 4;
@@ -156,7 +156,7 @@ std::string indices_of_64_bits(MetalDevice& device) {
   return cat("of [10, 20, 30] at 2, 0, 1: ", list(trial.values(found, {3})));
 }
 
-// A scalar, 0xD2511F53, and three times its value, both read as the bits of int32.
+// Return the scalar 0xD2511F53 and three times its value, both read as the bits of int32.
 std::string large_scalar(MetalDevice& device) {
   Trial trial(device);
   const auto number = [&](double value) {
@@ -216,7 +216,7 @@ std::string scan_of_five_axes(MetalDevice& device) {
   return cat("cumulative sums of [1, 2, 3] along the first of five axes: ", list(trial.values(sums, {3, 1, 1, 1, 1})));
 }
 
-// The gradient for a gamma that varies along the axis, with the sums given, compared with the formula.
+// Compare the gradient for a gamma that varies along the axis, with the sums given, with the formula.
 std::string varying_gamma(MetalDevice& device) {
   Trial trial(device);
   const std::vector<float> x{1, 2, 4}, incoming{1, -1, 0.5}, gamma{1, 2, 3};
@@ -245,8 +245,8 @@ std::string varying_gamma(MetalDevice& device) {
   return cat(same ? "as the formula: " : "other than the formula: ", list(values), ", by the formula ", list(formula));
 }
 
-// A softmax of scaled products, times values: the pattern that MPSGraph replaces by one kernel. The mask excludes all
-// keys for the first query.
+// A softmax of scaled products, times values, is the pattern that MPSGraph replaces with one kernel. The mask excludes
+// all keys for the first query.
 std::string attention_pattern(MetalDevice& device) {
   constexpr int64_t heads = 2, length = 64, width = 16, runs = 300;
   Trial trial(device);
@@ -314,7 +314,7 @@ std::string package_without_a_folder(MetalDevice& device) {
 
 std::string halves_at_the_default_level(MetalDevice& device) {
   MPSGraph* graph = [MPSGraph new];
-  const uint16_t given[] = {0x0000, 0x7C00, 0x7E00};  // 0, infinity, NaN
+  const uint16_t given[] = {0x0000, 0x7C00, 0x7E00};  // bits of 0, infinity, and NaN
   MPSGraphTensor* x = [graph constantWithData:[NSData dataWithBytes:given length:sizeof given]
                                         shape:@[ @3 ]
                                      dataType:MPSDataTypeFloat16];

@@ -1,4 +1,4 @@
-// What the probes of nodes share: small arrays, and the comparison of two devices.
+// Code shared by the probes of nodes: small arrays, and the comparison of two devices.
 #pragma once
 
 #include <cmath>
@@ -45,7 +45,8 @@ inline bool agree(const Values& a, const Values& b) {
   return true;
 }
 
-// Compares named cases on both devices: lists those that agree, then the others with the results of both.
+// Compares named cases on both devices. The answer lists the cases that agree, and then each other case with both
+// results.
 class Beside {
  public:
   void ask(const std::string& name, const Ask& what) {

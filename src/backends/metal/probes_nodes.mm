@@ -1,5 +1,6 @@
-// Probes of Apple's nodes for which no code that runs on Macs is known. Each runs small nodes on this device and on the
-// CPU and reports which of them agree. tests/apple/witnesses.txt lists the selectors that depend on these probes.
+// Probes of Apple's nodes that no other project is known to use on Macs. Each probe runs small nodes on this device and
+// on the CPU and reports which results agree. tests/apple/witnesses.txt lists the selectors that depend on these
+// probes.
 #include "backends/metal/probes_nodes.h"
 
 #include "backends/metal/probes.h"
@@ -340,7 +341,7 @@ std::string sizes_of_images(MetalDevice&) {
   return beside.answer();
 }
 
-// Four inputs and exports of two out of three filters, to check that all are in the order of their handles.
+// Feed four inputs and export two of three filters, to check that all of these are in the order of their handles.
 std::string images_of_handles(MetalDevice&) {
   Beside beside;
   beside.ask("exports and inputs", [](Device& device) {

@@ -1,4 +1,4 @@
-// Probes of random numbers: states, their layout and advance, and the conversion from bits to numbers.
+// Probes of random numbers: the layout of states, how far states advance, and the conversion from bits to numbers.
 #include "backends/metal/direct.h"
 #include "backends/metal/probes.h"
 

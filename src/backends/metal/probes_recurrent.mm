@@ -1,4 +1,4 @@
-// Probes of recurrent layers: the meaning of MPSGraph's flags.
+// Probes of MPSGraph's recurrent layers, which determine the meaning of their flags.
 #include "backends/metal/direct.h"
 #include "backends/metal/probes.h"
 

@@ -1,5 +1,5 @@
-// Probes of Apple's recurrent layers over matrices and images, compared with the CPU. For most of them, no code that
-// runs on Macs is known; Turi Create trains LSTMs over matrices.
+// Probes of Apple's recurrent layers over matrices and images, compared with the CPU. Turi Create trains LSTMs over
+// matrices on Macs; no other project is known to use the other layers.
 #include "backends/metal/probes.h"
 #include "backends/metal/probes_nodes.h"
 #include "nngraph/recurrent_inference.h"
@@ -152,7 +152,7 @@ Ask learned(const RecurrentDescriptor& descriptor, bool accumulates) {
     };
     for (const auto* made : {&forward.destinations, &gradient.destination_gradients})
       each(*made, [&](float value) { all.push_back(value); });
-    float sum = 0, size = 0;  // the layout of weights differs between devices
+    float sum = 0, size = 0;  // averages are compared, because the layout of weights differs between devices
     each(gradient.weight_gradients, [&](float value) { sum += value, size += std::abs(value); });
     all.insert(all.end(), {sum, size});
     return all;

@@ -1,8 +1,8 @@
 // A Program compiled for the Metal device.
 //
 // A program without variables is an MPSGraphExecutable, compiled once from a separate MPSGraph. A program with
-// variables is part of the MPSGraph that holds them and runs through that, because it is not known whether executables
-// of the same MPSGraph share its variables.
+// variables is part of the MPSGraph that holds the variables and runs through that MPSGraph, because it is unknown
+// whether executables of the same MPSGraph share its variables.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@
 
 namespace mpsgraph::metal {
 
-// An MPSGraphExecutable, with the positions of its feeds and targets among the requested ones, because an executable
-// chooses their order.
+// An MPSGraphExecutable and the order of its feeds and targets. An executable chooses this order itself, so positions
+// map its tensors to the requested ones.
 struct CompiledGraph {
   static CompiledGraph compile(MetalDevice& device, const ProgramLowering& lowering);
 
@@ -26,7 +26,7 @@ struct CompiledGraph {
   std::vector<size_t> feeds, targets;
 };
 
-// Arrays as tensor data for one run. `commands` keeps them until the run completes.
+// The arrays of one run, wrapped as tensor data. `commands` keeps the arrays alive until the run completes.
 struct RunData {
   RunData(MetalDevice& device, MetalCommands& commands, std::span<const runtime::NDArray> feeds,
           std::span<runtime::NDArray> results, const std::vector<bool>& fed, const std::vector<bool>& computed);
@@ -35,8 +35,8 @@ struct RunData {
 
 class MetalProgram final : public runtime::CompiledProgram {
  public:
-  // `makes_room`: whether the variables may move to another MPSGraph. They may not if other programs refer to the
-  // current one.
+  // `makes_room`: whether the variables may move to another MPSGraph. Set it to false if other programs refer to the
+  // current MPSGraph.
   MetalProgram(MetalDevice& device, compiler::Program program,
                std::vector<std::shared_ptr<runtime::VariableStorage>> storages, bool makes_room = true);
 
@@ -49,7 +49,7 @@ class MetalProgram final : public runtime::CompiledProgram {
   std::vector<std::string> kernel_names() const override { return names_; }
   std::string plan() const override;
   const compiler::Program& program() const { return program_; }
-  // Encode this program as part of another one. Work encoded before the first part is submitted.
+  // Encode this program as part of another program. Before the first part, work encoded earlier is submitted.
   void encode_part(MetalCommands& commands, std::span<const runtime::NDArray> feeds,
                    std::span<runtime::NDArray> results, bool is_first);
   bool reports() const { return !reports_.empty(); }  // whether the host inspects results after completion
@@ -61,24 +61,26 @@ class MetalProgram final : public runtime::CompiledProgram {
                    std::span<runtime::NDArray> results, bool is_first = true);
   // Check the feeds that hold indices, after waiting for pending writes to them. Throws if an index is out of range.
   void check_feeds(MetalCommands& commands, std::span<const runtime::NDArray> feeds);
-  // Allocate the arrays of the reports. After completion they are read in order, up to the first that fails the run.
+  // Allocate the arrays of the reports. After completion, the reports are read in order until one of them fails the
+  // run.
   std::vector<runtime::NDArray> read_reports(MetalCommands& commands);
 
   MetalDevice& device_;
-  std::mutex encoding_;  // for programs without variables; see MetalVariables::encoding
+  std::mutex encoding_;  // protects programs without variables; see MetalVariables::encoding
   const compiler::Program program_;
   const std::vector<std::shared_ptr<runtime::VariableStorage>> storages_;
-  std::shared_ptr<MetalVariables> home_;  // null without variables
+  std::shared_ptr<MetalVariables> home_;  // null if the program has no variables
   std::shared_ptr<const int> generation_;
   MPSGraph* graph_ = nil;
-  GraphTensors feeds_, targets_;  // nil for unused feeds and constant targets; report results are the last targets
+  // nil for unused feeds and constant targets; the results of reports are the last targets
+  GraphTensors feeds_, targets_;
   std::vector<ProgramLowering::Report> reports_;
   NSArray<MPSGraphOperation*>* target_operations_ = nil;
-  CompiledGraph compiled_;  // for programs without variables
+  CompiledGraph compiled_;  // used by programs without variables
   std::vector<bool> fed_, computed_;
   std::vector<std::string> names_;
   size_t constant_bytes_ = 0;
-  size_t arena_bytes_ = 0;  // an estimate, because MPSGraph does not report it: peak size of live tensors
+  size_t arena_bytes_ = 0;  // peak size of live tensors; an estimate, because MPSGraph does not report its memory
 };
 
 }  // namespace mpsgraph::metal

@@ -1,4 +1,4 @@
-// MetalProgram: compiling, feeding, and running a program.
+// MetalProgram compiles, feeds, and runs a program.
 #include "backends/metal/program.h"
 
 #include <algorithm>
@@ -19,12 +19,14 @@ using runtime::NDArray;
 
 namespace {
 
-// Return the position of each of Apple's tensors among the requested ones.
+// Return, for each of the executable's tensors, its position among the requested tensors.
 std::vector<size_t> places(NSArray<MPSGraphTensor*>* theirs, const GraphTensors& ours, const char* what) {
   std::vector<size_t> order;
   for (MPSGraphTensor* tensor in theirs) {
     const auto found = std::ranges::find(ours, tensor);
-    if (found == ours.end()) throw DeviceError(cat("[metal] MPSGraph's executable has an unexpected ", what));
+    if (found == ours.end())
+      throw DeviceError(cat("[metal] expected each ", what, " of MPSGraph's executable among the requested tensors, ",
+                            "got another one; please report this"));
     order.push_back(static_cast<size_t>(found - ours.begin()));
   }
   return order;
@@ -196,7 +198,7 @@ void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray>
                             executionDescriptor:nil];
     return;
   }
-  if (!home_) return;  // constants only
+  if (!home_) return;  // without variables, there are only constants
   NSMutableDictionary<MPSGraphTensor*, MPSGraphTensorData*>* in = [NSMutableDictionary dictionary];
   NSMutableDictionary<MPSGraphTensor*, MPSGraphTensorData*>* out = [NSMutableDictionary dictionary];
   for (size_t i = 0; i < feeds_.size(); ++i)

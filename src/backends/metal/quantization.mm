@@ -1,8 +1,9 @@
 // Dequantization of small integers to floats: (x - zero_point) * scale.
 //
 // MPSGraph's own operations keep weights small until a matmul reads them. They support 8-bit integers with parameters
-// for the whole tensor or along an axis, and, since macOS 15, with groups. Other forms are composed. Apple does not
-// document how quantization rounds and saturates, or missing table entries, so the core expands these operations.
+// for the whole tensor or along an axis, and, since macOS 15, with groups. Other forms are composed. The core expands
+// quantization and table lookups, because Apple documents neither how quantization rounds and saturates nor the result
+// for a missing table entry.
 #include <optional>
 
 #include "backends/metal/formula.h"
@@ -23,7 +24,7 @@ struct Dequantization {
   const bool grouped = l.attributes().boolean("grouped"), shifted = l.count() > 2;
   const MPSDataType type = data_type(l.result_type().dtype);
 
-  // Whether both parameters are lists or groups of the same shape.
+  // Whether scale and zero point are lists or groups of the same shape.
   bool alike() const { return l.rank(1) > 0 && (!shifted || l.dims(1) == l.dims(2)); }
   NSInteger axis() const { return static_cast<NSInteger>(l.axis()); }
 
@@ -46,8 +47,8 @@ struct Dequantization {
                                   name:l.name()];
   }
 
-  // As in the core: x is split into groups, and the parameters have size 1 along the axes on which several elements
-  // share one.
+  // As in the core, x is split into groups. The parameters have size 1 along the axes on which several elements share a
+  // parameter.
   MPSGraphTensor* composed() const {
     const Dims& x = l.dims();
     Dims groups(x.size(), 1), blocks, parameter;

@@ -12,8 +12,8 @@
 
 namespace mpsgraph::metal {
 
-// The work of one command buffer: an MPSCommandBuffer, which continues in a new MTLCommandBuffer when part of it is
-// submitted early.
+// The work of one command buffer. It is an MPSCommandBuffer, which continues in a new MTLCommandBuffer when part of the
+// work is submitted early.
 class MetalCommands final : public runtime::DeviceCommands {
  public:
   MetalCommands(const void* owner, MetalDevice& device, id<MTLCommandQueue> queue, std::string label);
@@ -23,7 +23,7 @@ class MetalCommands final : public runtime::DeviceCommands {
   MPSCommandBuffer* next_program();
   // Return the buffer into which to encode the next part of the current program.
   MPSCommandBuffer* this_program();
-  // Submit the work encoded so far and continue in another command buffer of the same queue that is already encoded.
+  // Submit the work encoded so far, and continue in `encoded`, an already encoded command buffer of the same queue.
   void take_over(id<MTLCommandBuffer> encoded);
   // Add an action that the host runs on results before completion is reported. If it throws, the work fails.
   void copy_back(std::function<void()> action);
@@ -45,12 +45,12 @@ class MetalCommands final : public runtime::DeviceCommands {
   MPSCommandBuffer* buffer_ = nil;
   id<MTLCommandBuffer> watched_ = nil;
   bool has_program_ = false;
-  int parts_ = 0;  // number of observed buffers
+  int parts_ = 0;  // number of MTLCommandBuffers that watch() observes
   std::shared_ptr<Progress> progress_;
 };
 
 // Encode into a new command buffer, submit it, wait for it, and throw errors that the device reports. MPSGraph may
-// submit part of the work while encoding and continue in a new buffer; a failure of either fails the run.
+// submit part of the work while encoding and continue in a new buffer; a failure of either buffer fails the run.
 void run_now(id<MTLCommandQueue> queue, const std::function<void(MPSCommandBuffer*)>& encode);
 
 class MetalQueue final : public runtime::DeviceQueue {
@@ -58,8 +58,8 @@ class MetalQueue final : public runtime::DeviceQueue {
   explicit MetalQueue(MetalDevice& device);
   ~MetalQueue() override;
   std::unique_ptr<runtime::DeviceCommands> begin(std::string_view label) override;
-  // Return a command buffer for work that is encoded ahead of its turn. Throws DeviceError if too many are open,
-  // because Metal would block forever.
+  // Return a command buffer for work that is encoded before its turn in the queue. Throws DeviceError if too many such
+  // buffers are open, because Metal would block forever.
   id<MTLCommandBuffer> open_command_buffer();
 
  private:

@@ -1,4 +1,4 @@
-// Submission of command buffers, notification of their completion, and reporting of errors.
+// Submits command buffers, reports their completion, and converts their errors.
 #include "backends/metal/queue.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace mpsgraph::metal {
 
 namespace {
 
-// Each signal uses a new shared event, so its value has only one meaning: 1 for reached.
+// Each signal uses a new shared event, whose value is 1 once the fence has been reached.
 class MetalFence final : public runtime::DeviceFence {
  public:
   MetalFence(id<MTLDevice> device, std::function<void()> reached) : event([device newSharedEvent]) {
@@ -55,7 +55,7 @@ struct MetalCommands::Progress {
   std::mutex mutex;
   std::condition_variable condition;
   int in_flight = 0, finished = 0;
-  std::exception_ptr error;  // the first error
+  std::exception_ptr error;  // the first error of any part
   std::vector<std::function<void()>> actions;
   std::function<void(std::exception_ptr)> completed;  // set by commit()
 
@@ -105,7 +105,8 @@ void MetalCommands::watch(std::function<void(std::exception_ptr)> completed) {
   id<MTLCommandBuffer> const part = buffer_.rootCommandBuffer;
   const bool is_new = part != watched_;
   {
-    // Update both under the same lock, because all earlier parts may have completed, or may complete at any time.
+    // Update both counters under the same lock, because earlier parts may have completed already or may complete at any
+    // time.
     std::lock_guard lock(progress_->mutex);
     progress_->in_flight += is_new;
     if (completed) progress_->completed = std::move(completed);
@@ -116,7 +117,7 @@ void MetalCommands::watch(std::function<void(std::exception_ptr)> completed) {
   const auto progress = progress_;
   const auto running = std::make_shared<Signpost>(Phase::run, label_);
   [buffer_ addCompletedHandler:^(id<MTLCommandBuffer> done) {
-    (void)running;  // destroyed together with this block
+    (void)running;  // the captured objects are destroyed together with this block
     progress->done(done.status == MTLCommandBufferStatusError ? done.error : nil);
   }];
 }
@@ -164,9 +165,9 @@ std::shared_ptr<runtime::DeviceFence> MetalCommands::encode_signal(std::function
   }
   if (copies_back) finish();  // waiters for the signal read results that the host has yet to copy
   return guarded([&]() -> std::shared_ptr<runtime::DeviceFence> {
-    // The device continues after a failed part, whose handler may run later than the signal. So the signal is only
-    // forwarded once all earlier parts are known to have succeeded. The caller of commit() signals at the end in any
-    // case.
+    // The device continues after a failed part, and that part's handler may run later than the signal. The signal is
+    // therefore forwarded only once all earlier parts are known to have succeeded. In any case, the caller of commit()
+    // signals at the end.
     watch();
     auto reached_rightly = [progress = progress_, before = parts_ - 1, reached] {
       {
@@ -204,11 +205,11 @@ void MetalCommands::finish() {
 void MetalCommands::commit(std::function<void()> scheduled, std::function<void(std::exception_ptr)> completed) {
   if (!buffer_) throw DeviceError("[metal] cannot create a command buffer");
   guarded([&] {
-    const auto reached = scheduled;  // blocks capture references by reference
+    const auto reached = scheduled;  // blocks would capture a reference as a reference, so copy the value
     [buffer_ addScheduledHandler:^(id<MTLCommandBuffer>) { reached(); }];
     watch(std::move(completed));
     MPSCommandBuffer* const last =
-        std::exchange(buffer_, nil);  // its handlers may destroy this object before commit returns
+        std::exchange(buffer_, nil);  // commit may run handlers that destroy this object before it returns
     [last commit];
   });
 }
@@ -234,7 +235,7 @@ MetalQueue::MetalQueue(MetalDevice& device) : device_(device), queue_([device.de
 }
 
 MetalQueue::~MetalQueue() {
-  @autoreleasepool {  // the destroying thread may have no pool
+  @autoreleasepool {  // the thread that destroys this object may have no autorelease pool
     queue_ = nil;
   }
 }

@@ -1,10 +1,10 @@
 // Random numbers from Philox 4x32-10, bit for bit the same as on the CPU device.
 //
-// MPSGraph's generator produces TensorFlow's uniform float32 numbers, and thus the low 23 bits of every word; other
+// MPSGraph's generator produces TensorFlow's uniform float32 numbers, and thus the low 23 bits of every word. Other
 // floating-point numbers are derived from these by exact formulas. MPSGraph documents neither how far it advances the
 // state, nor how it maps bits to integers, nor how it redraws rejected numbers, and its normal numbers have been
-// observed to be NaN. All of these are composed, from Philox rounds in integer arithmetic where whole words or other
-// blocks are needed.
+// observed to be NaN. The state, integers, and normal numbers are therefore composed. Where whole words or other blocks
+// are needed, they are computed with Philox rounds in integer arithmetic.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,13 +16,13 @@ namespace {
 
 using Words = std::array<MPSGraphTensor*, 4>;
 
-// Shorthands for the operations that the formulas need. Words are uint32, with wraparound arithmetic and logical
+// Short names for the operations that the formulas need. Words are uint32, with wraparound arithmetic and logical
 // shifts.
 class Arithmetic {
  public:
   explicit Arithmetic(Lowering& l) : l(l), graph(l.graph()) {}
 
-  // Passed as bytes, because no known caller passes an unsigned number above 2^31 to MPSGraph as a double.
+  // The word is passed as bytes, because no known caller passes an unsigned number above 2^31 to MPSGraph as a double.
   MPSGraphTensor* word(uint32_t value) const {
     const NSData* bytes = [NSData dataWithBytes:&value length:sizeof value];
     return [graph constantWithData:const_cast<NSData*>(bytes) shape:@[ @1 ] dataType:MPSDataTypeUInt32];
@@ -93,7 +93,7 @@ class Arithmetic {
 
 // --- the generator in integer arithmetic -----------------------------------------------------------------------------
 
-// Return a + b and the carry: the top bit of an operand that is not in the sum.
+// Return a + b and the carry. A carry occurs if the top bit of an operand is not in the sum.
 std::array<MPSGraphTensor*, 2> sum_and_carry(const Arithmetic& m, MPSGraphTensor* a, MPSGraphTensor* b) {
   MPSGraphTensor* sum = m.add(a, b);
   MPSGraphTensor* not_sum = m.differ(sum, m.word(0xFFFFFFFFu));
@@ -109,7 +109,7 @@ Words moved(const Arithmetic& m, const Words& counter, MPSGraphTensor* low, MPSG
   return {c0, c1, c2, m.add(counter[3], carry3)};
 }
 
-// The high word of a * b, computed from 16-bit halves so that no product or sum exceeds 32 bits.
+// Return the high word of a * b, computed from 16-bit halves so that no product or sum exceeds 32 bits.
 MPSGraphTensor* upper_product(const Arithmetic& m, MPSGraphTensor* a, uint32_t b) {
   MPSGraphTensor *half = m.word(0xFFFFu), *low = m.both(a, half), *high = m.right(a, 16);
   MPSGraphTensor *b_low = m.word(b & 0xFFFFu), *b_high = m.word(b >> 16);
@@ -123,7 +123,8 @@ struct State {
   std::array<MPSGraphTensor*, 2> key;
 };
 
-// Decode an int32[7] state: 1, the counter from its low word, the key. Each word has shape (1).
+// Decode an int32[7] state: the constant 1, four counter words from the lowest, and two key words. Each word has shape
+// (1).
 State state_of(const Arithmetic& m) {
   MPSGraphTensor* words = m.as(m.l.input(1), DType::uint32);
   const auto part = [&](NSInteger i) { return [m.graph sliceTensor:words dimension:0 start:i length:1 name:nil]; };
@@ -166,8 +167,8 @@ MPSGraphTensor* first_of(const Arithmetic& m, MPSGraphTensor* tensor, int64_t co
   return [m.graph sliceTensor:row dimension:0 start:0 length:count name:nil];
 }
 
-// Uniform numbers in [0, 1) from the low 23 bits of each word. They are drawn as one row, because MPSGraph has been
-// wrong for more than four axes.
+// Return uniform numbers in [0, 1) from the low 23 bits of each word. MPSGraph has returned wrong numbers for more than
+// four axes, so all numbers are drawn as one row.
 MPSGraphTensor* uniform(const Arithmetic& m, int64_t count) {
   MPSGraphRandomOpDescriptor* descriptor =
       [MPSGraphRandomOpDescriptor descriptorWithDistribution:MPSGraphRandomDistributionUniform
@@ -177,14 +178,14 @@ MPSGraphTensor* uniform(const Arithmetic& m, int64_t count) {
   return [m.graph randomTensorWithShape:numbers({count}) descriptor:descriptor stateTensor:m.l.input(1) name:nil][0];
 }
 
-// A shorter mantissa uses the lowest bits.
+// Return uniform numbers with a mantissa of `bits` bits, taken from the lowest bits of the float32 mantissa.
 MPSGraphTensor* uniform_of_bits(const Arithmetic& m, int64_t count, uint32_t bits) {
   MPSGraphTensor* mantissa = m.l.cast(m.mul(uniform(m, count), m.real(0x1p23)), DType::uint32);
   MPSGraphTensor* lowest = m.both(mantissa, m.word((1u << bits) - 1));
   return m.mul(m.l.cast(lowest, DType::float32), m.real(std::ldexp(1.0, -static_cast<int>(bits))));
 }
 
-// Box-Muller transform of a pair of uniform numbers to standard normal numbers, sine first.
+// Transform a pair of uniform numbers to standard normal numbers by the Box-Muller method, sine first.
 std::array<MPSGraphTensor*, 2> normal_pair(const Arithmetic& m, MPSGraphTensor* u, MPSGraphTensor* v) {
   MPSGraphTensor* logarithm = [m.graph logarithmWithTensor:m.greater(u, m.real(1e-7f)) name:nil];
   MPSGraphTensor *radius = m.root(m.mul(logarithm, m.real(-2))), *angle = m.mul(v, m.real(2 * M_PI));
@@ -199,8 +200,8 @@ MPSGraphTensor* normal(const Arithmetic& m, int64_t count) {
   return first_of(m, m.beside(@[ first, second ]), count);
 }
 
-// Normal numbers between bounds, redrawn until they are inside. Each group of four has 256 blocks reserved. A round
-// computes one block per group and fills in the numbers that the group still lacks.
+// Return normal numbers between bounds, redrawn until they are inside. Each group of four numbers has 256 Philox blocks
+// reserved. A round of the loop computes one block per group and fills in the numbers that the group still lacks.
 MPSGraphTensor* truncated(const Arithmetic& m, const State& state, int64_t count) {
   const int64_t groups = (count + 3) / 4;
   MPSGraphTensor* number = m.numbers_to(groups);
@@ -242,10 +243,10 @@ MPSGraphTensor* truncated(const Arithmetic& m, const State& state, int64_t count
 
 double below(double z) { return 0.5 * std::erfc(-z * std::sqrt(0.5)); }
 
-// Normal numbers by inversion, restricted to a range of the distribution. A range above the mean is mirrored, because
-// small probabilities are the most precise ones. For the probabilities p below z and q above it, z / (p - q) is a
-// smooth function of w = -log(4 p q). It is approximated to 3e-7 by polynomials in w, and in its square root for the
-// tails.
+// Return normal numbers z by inverting the distribution function, restricted to a range. A range above the mean is
+// mirrored, because float32 represents small probabilities most precisely. With the probabilities p below z and q above
+// z, z / (p - q) is a smooth function of w = -log(4 p q). Polynomials in w, and in sqrt(w) for the tails, approximate
+// it to 3e-7.
 MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   const Attributes& a = m.l.attributes();
   double lower = is_truncated ? a.real("lower") : -HUGE_VAL, upper = is_truncated ? a.real("upper") : HUGE_VAL;
@@ -256,11 +257,11 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   if (least < 1e-37)
     m.l.unsupported("lower and upper must be closer to the mean, because their probabilities underflow in float32; use "
                     "device=\"cpu\"");
-  // The midpoint of a grid interval is exact from both ends.
+  // The midpoint of a grid interval is exact in float32 whether measured from 0 or from 1.
   MPSGraphTensor *u = m.add(uniform(m, count), m.real(0x1p-24)), *rest = m.sub(m.real(1), u);
   MPSGraphTensor* p = m.add(m.mul(u, m.real(length)), m.real(begin));
   MPSGraphTensor* q = m.add(m.mul(rest, m.real(length)), m.real(end));
-  // The product p q may underflow in float32, so logarithms are added.
+  // The product p q may underflow in float32, so the logarithms of p and q are added.
   MPSGraphTensor* product = [m.graph logarithmWithTensor:m.mul(m.smaller(p, q), m.real(4)) name:nil];
   MPSGraphTensor* w = [m.graph negativeWithTensor:m.add(product, [m.graph logarithmWithTensor:m.greater(p, q) name:nil])
                                              name:nil];
@@ -284,8 +285,8 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   return mirrored ? [m.graph negativeWithTensor:z name:nil] : z;
 }
 
-// Integers in [low, low + range) by modulo, which is slightly biased, as specified; a range of 0 means all values of
-// the dtype.
+// Return integers in [low, low + range) by modulo, which is slightly biased, as specified. A range of 0 means all
+// values of the dtype.
 MPSGraphTensor* random_integers(const Arithmetic& m, const State& state, int64_t count, DType dtype) {
   const bool wide = dtype == DType::int64;
   const int64_t low = m.l.attributes().integer("min_integer");
@@ -313,7 +314,7 @@ MPSGraphTensor* random_integers(const Arithmetic& m, const State& state, int64_t
 
 // --- random ----------------------------------------------------------------------------------------------------------
 
-// Scale and shift in the arithmetic of the dtype, which rounds twice.
+// Scale and shift in the arithmetic of the dtype, which rounds after each of the two operations.
 MPSGraphTensor* scaled(const Arithmetic& m, MPSGraphTensor* numbers, DType dtype) {
   const Attributes& a = m.l.attributes();
   const bool is_uniform = a.string("distribution") == "uniform";

@@ -1,10 +1,11 @@
-// The steps of recurrent layers. A layer is these steps with matmuls over all steps before and after them.
+// The time steps of recurrent layers. Matmuls over all time steps come before and after these steps; together they form
+// a layer.
 //
-// MPSGraph's single-gate RNN and LSTM return states and cells; the gates follow from the previous states by one matmul.
-// Whatever Apple does not document unambiguously is composed step by step: GRU, because two of Apple's comments on
-// flipZ contradict each other; masks and other dtypes, whose shape and precision are not documented; and the gradients,
-// whose training state is internal to MPSGraph. Reverse sequences are reversed here, because the order of the results
-// of `reverse` is not documented.
+// MPSGraph's single-gate RNN and LSTM return states and cells; one matmul computes the gates from the previous states.
+// All forms that Apple does not document unambiguously are composed step by step: GRU, because two of Apple's comments
+// on flipZ contradict each other; masks and other dtypes, whose shape and precision are not documented; and the
+// gradients, whose training state is internal to MPSGraph. The order of the results of `reverse` is not documented, so
+// sequences are reversed here.
 #include "core/ops/recurrent.h"
 
 #include <functional>
@@ -19,7 +20,7 @@ using ops::Cell;
 using ops::RecurrentActivation;
 using Terms = std::vector<Term>;
 
-constexpr int64_t most_written_out = 128;  // steps; longer sequences use a loop
+constexpr int64_t most_written_out = 128;  // maximum number of time steps to unroll; longer sequences use a loop
 
 // --- pieces ----------------------------------------------------------------------------------------------------------
 
@@ -60,7 +61,7 @@ Term activate(RecurrentActivation activation, const Term& x) {
   return select(y < 0.0, 0.0, select(y > 1.0, 1.0, y));
 }
 
-// Derivative of the activation at the point where its value is y.
+// Return the derivative of the activation at the point where the activation is y.
 Term slope(RecurrentActivation activation, const Term& y) {
   switch (activation) {
     case RecurrentActivation::none: return y.constant(1);
@@ -85,11 +86,11 @@ MPSGraphRNNActivation apples(RecurrentActivation activation) {
 
 // --- iteration over steps --------------------------------------------------------------------------------------------
 
-// Computes one step: from the sequences' slices at this step (two axes each) and the values carried from the previous
-// step, which it replaces, to the results of this step.
+// Computes one time step. `parts` are the slices of the sequences at this step, with two axes each. `carried` holds the
+// values from the previous step, which the function replaces. Returns the results of this step.
 using Step = std::function<Terms(const Terms& parts, Terms& carried)>;
 
-// Unrolled iteration. Returns the results of all steps, time first, followed by the final carried values.
+// Unroll the steps. Return the results of all steps, with time as the first axis, followed by the final carried values.
 Terms written_out(int64_t steps, bool from_end, const Terms& sequences, Terms carried, const Step& step) {
   std::vector<Terms> results(static_cast<size_t>(steps));
   for (int64_t s = 0; s < steps; ++s) {
@@ -114,8 +115,8 @@ Terms written_out(int64_t steps, bool from_end, const Terms& sequences, Terms ca
   return all;
 }
 
-// The same as a loop. `widths` are the widths of the results, each of which is written where the time equals that of
-// the step.
+// Run the steps in a loop, with the same results as written_out(). `widths` are the widths of the results. In each
+// iteration, a result is written at the position whose time equals that of the step.
 Terms in_a_loop(const Lowering& l, int64_t steps, bool from_end, const Terms& sequences, const Terms& carried,
                 const Ints& widths, const Step& step) {
   const Term like = carried[0];
@@ -193,7 +194,7 @@ class Sequence {
   int64_t width() const { return cell.gates() * hidden; }
   Term zeros() const { return Term(l, l.filled(0, {l.dtype(), Shape(Dims{batch, hidden})})); }
 
-  // The part of the last axis that belongs to this direction, `count` times as wide as a state.
+  // Return the part of the last axis that belongs to this direction; it is `count` times as wide as a state.
   Term own(const Term& x, int64_t direction, int64_t count = 1) const {
     const auto axis = static_cast<NSUInteger>(dims_of(x.tensor().shape).size() - 1);
     return directions == 1 ? x : part(x, axis, direction * count * hidden, count * hidden);
@@ -207,7 +208,7 @@ class Sequence {
     return part(gates, axis, cell.places[role] * hidden, hidden);
   }
   Term rows(const Term& weights, size_t role) const { return part(weights, 0, cell.places[role] * hidden, hidden); }
-  // Concatenate gates, given by role, in the order of the weights.
+  // Concatenate gates, which are given in the order of their roles, in the order of the weights.
   Term ordered(const Terms& by_role) const {
     std::vector<std::optional<Term>> places(by_role.size());
     for (size_t role = 0; role < by_role.size(); ++role)
@@ -216,7 +217,7 @@ class Sequence {
     for (const auto& place : places) inorder.push_back(*place);
     return beside(inorder, static_cast<NSInteger>(dims_of(inorder[0].tensor().shape).size() - 1));
   }
-  // For each step, the value at the preceding step in this direction.
+  // Return, for each step, the value at the preceding step in this direction.
   Term before(const Term& values, const Term& initial, int64_t direction) const {
     const Term first = initial.reshape({1, batch, hidden});
     if (steps == 1) return first;
@@ -272,7 +273,8 @@ class Forward : public Sequence {
     const Term turned = transposed(weights(direction));
     const std::optional<Term> extra = operand("extra"), mask = this->mask(direction);
     const std::optional<Term> own_extra =
-        extra ? std::optional(part(*extra, 0, direction, 1)) : std::nullopt;  // [1, gates * H] or [1, H]
+        // the bias of this direction: [1, gates * H] or [1, H]
+        extra ? std::optional(part(*extra, 0, direction, 1)) : std::nullopt;
     Terms sequences{own(projected(), direction, cell.gates())};
     if (mask) sequences.push_back(*mask);
     Terms carried{own(*operand("initial_state"), direction)};
@@ -332,7 +334,7 @@ class Forward : public Sequence {
     return ordered({update, reset, output});
   }
 
-  // Both directions in one operation, without input weights: the source is already the input of the gates.
+  // Run both directions in one operation, without input weights, because the source is already the input of the gates.
   GraphTensors native() const {
     const Term source = projected(), state = *operand("initial_state");
     const bool turn = directions == 1 && cell.reverse;
@@ -379,7 +381,7 @@ class Forward : public Sequence {
                                       name:l.name()];
   }
 
-  // The source times the input weights, if there are any, plus the bias.
+  // Return the source times the input weights, if there are any, plus the bias.
   Term projected() const {
     const Term source = *operand("source");
     const auto weight = operand("input_weight");
@@ -421,7 +423,7 @@ class Backward : public Sequence {
 
  private:
   const bool is_lstm;
-  // The states are not operands; they follow from the gates and, for an LSTM, the cells.
+  // Recompute the previous states from the gates and, for an LSTM, the cells, because the states are not operands.
   MPSGraphTensor* states_before() const {
     Terms by_direction;
     for (int64_t d = 0; d < directions; ++d) {
@@ -452,7 +454,7 @@ class Backward : public Sequence {
     return given ? own(*given, direction) : zeros();
   }
 
-  // Gradients of the projected input, the initial state, and the initial cell.
+  // Return the gradients of the projected input, the initial state, and the initial cell for one direction.
   Terms one(int64_t direction) {
     Terms carried{last("last_state_gradient", direction)};
     if (is_lstm) carried.push_back(last("last_cell_gradient", direction));
@@ -498,7 +500,7 @@ class Backward : public Sequence {
     const auto mask = at("mask", parts);
     return mask ? x * *mask : x;
   }
-  // Gradient of a gate before its activation, from the gradient of its value.
+  // Return the gradient of a gate before its activation, computed from the gradient after the activation.
   Term through(const Terms& parts, size_t role, Term gradient) const {
     if (const auto more = at("training_state_gradient", parts)) gradient = gradient + gate(*more, role);
     return gradient * slope(cell.activations[role], gate(*at("training_state", parts), role));

@@ -1,9 +1,9 @@
 // Reductions along axes, which remain with size 1.
 //
 // Apple does not document how plain extrema treat NaN, which of several equal elements arg reductions choose, whether
-// small integers and complex numbers can be summed, or the precision of float16 and bfloat16 sums; these are composed.
-// MPSGraph only receives the dtypes that PyTorch's backend passes: int32, int64, float16, and float32. For other types
-// it may lack a kernel and abort the process (pytorch/pytorch#114532).
+// small integers and complex numbers can be summed, or the precision of float16 and bfloat16 sums. Such reductions are
+// composed. MPSGraph only receives the dtypes that PyTorch's backend passes: int32, int64, float16, and float32. For
+// other dtypes, MPSGraph may lack a kernel and abort the process (pytorch/pytorch#114532).
 #include <cmath>
 #include <numeric>
 
@@ -51,7 +51,7 @@ Term slice(const Term& x, size_t axis, int64_t start, int64_t end) {
 
 Parts product(const Parts& a, const Parts& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-// Multiply the first half by the second until one element is left.
+// Multiply the first half of the elements by the second half until one element is left.
 Parts complex_product(Parts z, const Ints& axes) {
   for (const int64_t axis : axes) {
     const auto a = static_cast<size_t>(axis);
@@ -74,8 +74,8 @@ Parts complex_product(Parts z, const Ints& axes) {
   return z;
 }
 
-// 8- and 16-bit integers are reduced in 32 bits, where the low bits are the same, and unsigned integers as signed ones;
-// float16 and bfloat16 are reduced in float32.
+// Integers of 8 and 16 bits are reduced in 32 bits, where the low bits are the same. Unsigned integers are reduced as
+// signed integers, and float16 and bfloat16 in float32.
 GraphTensors reduce_numbers(Lowering& l, Method method) {
   if (is_float(l.dtype())) return narrow(l, reduce(wide_input(l), method, axes_of(l)));
   const Term x = Term::input(l);
@@ -99,7 +99,7 @@ GraphTensors lower_product(Lowering& l) {
 
 // --- extrema ---------------------------------------------------------------------------------------------------------
 
-// Whether all or any elements are true, for bool converted to int32.
+// Whether all, or any, elements along the axes are true. bool is converted to int32 for the reduction.
 Term all_of(const Term& x, const Ints& axes) { return reduce(x.cast(DType::int32), minimum_of, axes) == 1; }
 Term any_of(const Term& x, const Ints& axes) { return reduce(x.cast(DType::int32), maximum_of, axes) == 1; }
 
@@ -111,10 +111,10 @@ Term extremum_of_integers(const Lowering& l, Method method) {
   return x.with(number_of_key(l, reduce(keys_of(l, x), method, axes_of(l)).tensor(), l.dtype()));
 }
 
-// bfloat16 is converted to float32, which represents the same numbers exactly.
+// Convert bfloat16 to float32, which represents the same numbers exactly.
 Term floats(const Lowering& l) { return wide_input(l); }
 
-// Extremum that ignores NaN, unless all elements are NaN.
+// Return the extremum, ignoring NaN unless all elements are NaN.
 GraphTensors extremum(Lowering& l, Method method, double worst) {
   if (!is_float(l.dtype())) return extremum_of_integers(l, method);
   const Term x = floats(l);
@@ -128,7 +128,7 @@ GraphTensors extremum_or_nan(Lowering& l, Method of_floats, Method of_integers) 
   return narrow(l, reduce(floats(l), of_floats, axes_of(l)));
 }
 
-// The first of several equal elements, or the first NaN if there is one.
+// Return the index of the first of several equal extrema, or of the first NaN if there is one.
 GraphTensors arg_extremum(Lowering& l, Method of_floats, Method of_integers) {
   const bool half = is_half(l.dtype());
   const Term given = Term::input(l);

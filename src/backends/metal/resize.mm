@@ -1,9 +1,9 @@
 // Resizing of images by nearest-neighbor or linear interpolation, and the gradients.
 //
 // MPSGraph interpolates 2-D images. Its operation is used if the layout names the image axes and the centering is one
-// that its documentation defines. Everything else is composed per axis by picking and weighting elements:
-// nearest-neighbor, because halfway points round identically everywhere only if positions are exact, and tensor
-// operands for scale and offset, which need not be constants.
+// that its documentation defines. All other resizes are composed per axis by picking and weighting elements. This
+// includes nearest-neighbor, because halfway points round identically on all devices only if positions are exact, and
+// scales and offsets that are operands, because they need not be constants.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// The image element for each result element, and its weight with shape (1, result, 1); a null weight means 1.
+// For each result element along an axis, an image element and its weight, of shape (1, result, 1); a null weight means
+// 1.
 struct Pick {
   MPSGraphTensor *index, *weight;
 };
@@ -31,7 +32,7 @@ class Resize {
   }
 
   bool nearest() const { return nearest_.has_value(); }
-  // An axis of one element has no corners to align.
+  // Whether MPSGraph's operation can be used. An axis of one element has no corners to align, so it is excluded.
   bool native() const {
     const auto several = [this](int axis) { return images_[size_t(axis)] > 1 && result_[size_t(axis)] > 1; };
     return !nearest_ && !given_ && !l_.attributes().string("layout").empty() &&
@@ -60,8 +61,8 @@ class Resize {
     return tensor;
   }
 
-  // The transpose: each result element is added to the elements from which it was computed. Floats use one matrix per
-  // axis, because scattering adds in an undefined order; for integers the order is irrelevant.
+  // Apply the transpose: each result element is added to the elements from which it was computed. Floats use one matrix
+  // per axis, because scattering adds in an undefined order; for integers the order is irrelevant.
   MPSGraphTensor* backward(MPSGraphTensor* tensor, DType dtype) const {
     Dims now = result_;
     for (size_t k = axes_.size(); k-- > 0;) {
@@ -129,7 +130,7 @@ class Resize {
             {l_.ints(high, DType::int32), along_axis(l_, behind, 1, 3, DType::float32)}};
   }
 
-  // i = position * scale + offset
+  // Return the position i = position * scale + offset in the image for each result position.
   MPSGraphTensor* places(size_t k, int64_t result) const {
     const auto own = [&](size_t operand) {
       return s_.cast(s_.slice(l_.input(operand), 0, static_cast<int64_t>(k), 1), DType::float32);
@@ -169,7 +170,8 @@ class Resize {
       case ops::Rounding::round_to_even: return rint(place);
       case ops::Rounding::round_to_odd: break;
     }
-    return s_.add(rint(s_.subtract(place, one)), one);  // subtracting an odd number swaps even and odd
+    // subtracting an odd number swaps even and odd positions, which changes how rint rounds halfway points
+    return s_.add(rint(s_.subtract(place, one)), one);
   }
 
   const Lowering& l_;

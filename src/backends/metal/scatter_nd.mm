@@ -1,11 +1,11 @@
 // Scatters.
 //
 // Cases that Apple leaves open but this library defines are composed. The update at an out-of-range index is replaced
-// by a neutral one at a valid index (only scatterAlongAxis skips it itself). NaN in minimum and maximum modes is
-// scattered separately. In set mode, where the last update of a position wins, the numbers of the updates are scattered
-// by their maximum, and each position gathers the update with its number. Everything is scattered as float32: integers
-// are converted to it in any case, and before macOS 15 there are no integer extrema (indexing.h;
-// pytorch/pytorch#141948).
+// with a neutral update at a valid index; only scatterAlongAxis skips such updates itself. NaN in minimum and maximum
+// modes is scattered separately. In set mode, the last update of a position wins: the numbers of the updates are
+// scattered by their maximum, and each position gathers the update with the resulting number. All values are scattered
+// as float32, because MPSGraph converts integers to float32 in any case and has no integer extrema before macOS 15
+// (indexing.h; pytorch/pytorch#141948).
 #include <cmath>
 #include <limits>
 
@@ -28,7 +28,7 @@ MPSGraphScatterMode mode_named(const std::string& name) {
 
 bool is_extremum(MPSGraphScatterMode mode) { return mode == MPSGraphScatterModeMin || mode == MPSGraphScatterModeMax; }
 
-// The neutral element of the mode, as a constant of shape (1).
+// Return the neutral element of the mode, as a constant of shape (1).
 MPSGraphTensor* neutral(const Lowering& l, MPSGraphScatterMode mode, DType dtype) {
   if (!is_extremum(mode)) {
     const bool factor = mode == MPSGraphScatterModeMul || mode == MPSGraphScatterModeDiv;
@@ -37,8 +37,9 @@ MPSGraphTensor* neutral(const Lowering& l, MPSGraphScatterMode mode, DType dtype
   return l.scalar(mode == MPSGraphScatterModeMin ? HUGE_VAL : -HUGE_VAL, dtype);
 }
 
-// A scatter operation of any kind. `scatter` writes updates into data (nil means zeros of shape `places`) at the
-// indices; `gather` selects updates by number from 0, with any value for -1; `number` numbers the updates from 1.
+// Describes a scatter operation of any kind. `scatter` writes updates into data (nil means zeros of shape `places`) at
+// the indices. `gather` selects updates by number, starting at 0; for number -1, it may return any value. `number`
+// holds the number of each update, starting at 1.
 struct Form {
   Dims data, updates, places;  // `places` is the shape of the update numbers, broadcastable to data
   int64_t count;  // maximum number of updates at one position
@@ -64,12 +65,12 @@ MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* da
                   numbers);
 }
 
-// Compare integers part by part, highest first: among those whose higher parts equal the best at their position, find
-// the best next part.
+// Compare integers part by part, from the highest part on. Among the updates whose higher parts equal the best at their
+// position, find the best next part.
 MPSGraphTensor* extremum_of_integers(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
                                      bool largest, DType dtype) {
   const Steps s(l);
-  // Convert to unsigned numbers whose maximum is sought.
+  // Convert to unsigned numbers so that the maximum is the result.
   const DType as = size_of(dtype) == 8 ? DType::int64 : DType::int32;
   const auto turned = [&](MPSGraphTensor* x) {
     if (is_signed(dtype)) x = s.exclusive_or(x, l.ints({as == DType::int64 ? INT64_MIN : INT32_MIN}, as));
@@ -89,7 +90,7 @@ MPSGraphTensor* extremum_of_integers(const Lowering& l, const Form& form, MPSGra
   return turned(joined_parts(l, best, dtype));
 }
 
-// Scatter integers: sums by bytes, extrema of small integers in float32.
+// Scatter integers. Sums are computed byte by byte, and extrema of small integers in float32.
 MPSGraphTensor* combined_integers(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
                                   MPSGraphScatterMode mode, DType dtype) {
   const Steps s(l);
@@ -108,10 +109,10 @@ MPSGraphTensor* combined_integers(const Lowering& l, const Form& form, MPSGraphT
 
 MPSGraphTensor* replaced(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates) {
   const Steps s(l);
-  constexpr int64_t most = 1 << 24;  // limit of exact integers in float32
+  constexpr int64_t most = 1 << 24;  // float32 represents integers up to this limit exactly
   if (form.count > most)
-    l.unsupported(cat("MPSGraph distinguishes at most ", most, " updates, got ", form.count,
-                      "; scatter in several steps, or use device=\"cpu\""));
+    l.unsupported(cat("a scatter must have at most ", most, " updates, because MPSGraph numbers them in float32, got ",
+                      form.count, "; scatter in several steps, or use device=\"cpu\""));
   MPSGraphTensor* number = s.cast(form.number, DType::float32);
   MPSGraphTensor* const zero = l.scalar(0, DType::float32);
   if (form.inside) number = s.select(s.reshape(form.inside, dims_of(number.shape)), number, zero);
@@ -131,8 +132,9 @@ GraphTensors scattered(const Lowering& l, const Form& form) {
   const bool factors = mode == MPSGraphScatterModeMul || mode == MPSGraphScatterModeDiv;
   if (factors && is_integer(dtype))
     l.unsupported(
-        cat("MPSGraph scatters integer products as float32 at best and does not document quotients, got dtype ", dtype,
-            "; cast to float32, or use device=\"cpu\""));
+        cat("scattered products and quotients must be floating-point, because MPSGraph computes integer products in "
+            "float32 at best and does not document quotients, got dtype ",
+            dtype, "; cast to float32, or use device=\"cpu\""));
   MPSGraphTensor *const data = s.reshape(l.input(0), form.data), *const updates = s.reshape(l.input(1), form.updates);
   if (mode == MPSGraphScatterModeSet) return {replaced(l, form, data, updates)};
   if (is_integer(dtype)) return {combined_integers(l, form, data, updates, mode, dtype)};
@@ -148,7 +150,7 @@ GraphTensors scattered_rows(const Lowering& l, const Lanes& lanes, int64_t count
   if (p.inside) form.inside = s.reshape(p.inside, column);
   form.number = s.add(s.coordinate(0, {count}), l.ints({1}));
   form.scatter = [&](MPSGraphTensor* data, MPSGraphTensor* updates, MPSGraphScatterMode mode) {
-    const bool numbers = !data;  // update numbers have no other axes
+    const bool numbers = !data;  // without data, the updates are update numbers, which have no other axes
     if (numbers) data = l.filled(0, {DType::float32, Shape(Dims{lanes.n})});
     return [l.graph() scatterWithDataTensor:data
                               updatesTensor:updates
@@ -194,7 +196,7 @@ GraphTensors lower_scatter_nd(Lowering& l) {
                                    constant_value(l.operation.inputs[2])));
 }
 
-// Scatter element by element. A last axis of size 1 is removed, because Apple's kernel rejects it.
+// Scatter element by element along an axis. A last axis of size 1 is removed, because Apple's kernel rejects it.
 GraphTensors lower_scatter_along_axis(Lowering& l) {
   if (changes_nothing(l)) return {l.input(0)};
   const Steps s(l);

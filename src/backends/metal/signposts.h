@@ -1,4 +1,4 @@
-// Intervals shown in Instruments: compile, encode, run, and copy, each with the name of the work.
+// Signposts mark intervals for Instruments: compile, encode, run, and copy, each with the name of the work.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The system requires the interval's name as a literal, so each phase has a separate pair of calls. Dynamic text is
-// shown as "<private>" unless the format marks it as public.
+// Emits signposts. The system requires the interval's name as a literal, so each phase has a separate pair of calls.
+// Dynamic text is shown as "<private>" unless the format marks it as public.
 #include "backends/metal/signposts.h"
 
 #include <os/log.h>

@@ -1,7 +1,8 @@
 // Slices, their gradient, and their update.
 //
-// MPSGraph's slices follow TensorFlow's semantics, like those of this library. Its sliceGradient rejects strides and
-// its update rejects masks, so these use forward slices, on a reversed tensor where the slice goes backward.
+// MPSGraph's slices follow TensorFlow's semantics, like those of this library. MPSGraph's sliceGradient rejects strides
+// and its slice update rejects masks. These operations therefore use slices with positive strides, applied to a
+// reversed tensor if the stride is negative.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"
@@ -28,7 +29,8 @@ GraphTensors lower_slice(Lowering& l) {
   uint32_t end_mask = 0;
   for (const ops::SliceRange& range : ranges_of(l, l.dims())) {
     const int64_t last = range.start + (range.count - 1) * range.stride, end = last + (range.stride > 0 ? 1 : -1);
-    // Backward to the first element: an end of -1 would mean the last element.
+    // A slice with a negative stride that ends at the first element needs an end mask, because an end of -1 would mean
+    // the last element.
     if (end < 0) end_mask |= uint32_t{1} << starts.size();
     starts.push_back(range.start);
     ends.push_back(std::max<int64_t>(end, 0));
@@ -46,9 +48,9 @@ GraphTensors lower_slice(Lowering& l) {
   })};
 }
 
-// The positions that a slice reads, in memory order.
+// The positions that a slice reads along each axis, in memory order.
 struct Places {
-  Ints first, step, count, turned;  // `turned`: axes along which the slice goes backward
+  Ints first, step, count, turned;  // `turned`: axes with a negative stride
   explicit Places(const Ranges& ranges) {
     for (size_t axis = 0; axis < ranges.size(); ++axis) {
       const ops::SliceRange& range = ranges[axis];
@@ -63,13 +65,13 @@ struct Places {
   bool covers(size_t axis, int64_t size) const { return step[axis] == 1 && count[axis] == size; }
 };
 
-// Reshape a slice's result to all axes, in the order of its source.
+// Reshape a slice's result to all axes of the source, in memory order.
 MPSGraphTensor* in_order(const Lowering& l, MPSGraphTensor* part, const Places& places) {
   part = l.reshape(part, places.count);
   return places.turned.empty() ? part : Steps(l).reverse(part, places.turned);
 }
 
-// Return zeros with `part` at its positions.
+// Return zeros of shape `dims` with `part` at the slice's positions.
 MPSGraphTensor* placed(const Lowering& l, MPSGraphTensor* part, const Places& places, const Dims& dims) {
   const Steps s(l);
   MPSGraphTensor* result = in_order(l, part, places);
@@ -97,8 +99,8 @@ GraphTensors lower_slice_gradient(Lowering& l) {
                   [&](const GraphTensors& in) { return placed(l, in[0], places, dims); })};
 }
 
-// Return a mask of the updated elements, broadcast from one row per axis that is not covered completely; null if all
-// are updated.
+// Return a mask of the updated elements: the conjunction of one mask vector per axis that the slice does not cover
+// completely; null if all elements are updated.
 MPSGraphTensor* places_mask(const Lowering& l, const Places& places, const Dims& dims) {
   const Steps s(l);
   MPSGraphTensor* mask = nil;

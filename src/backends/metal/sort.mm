@@ -1,6 +1,7 @@
-// Sorting, and the largest and smallest elements, all by the order of integer keys.
+// Sorting, and the largest and smallest elements (top-k), all in the order of integer keys.
 //
-// MPSGraph's topK is neither stable nor available for every axis and k, and its sorts leave NaN undefined (order.h).
+// MPSGraph's topK is neither stable nor available for every axis and k, and Apple's documentation of sorts does not
+// define the order of NaN (order.h).
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"
 #include "backends/metal/steps.h"
@@ -16,7 +17,7 @@ struct Ordered {
     if (lanes.inner > 1) rows = s.transpose(rows, {0, 2, 1});
     rows = s.reshape(rows, {lanes.outer * lanes.inner, lanes.n});
     MPSGraphTensor* keys = order_key(l, rows, l.dtype());
-    // For descending order, the keys are inverted, which keeps the sort stable.
+    // Inverting the keys sorts in descending order and keeps the sort stable.
     order = ascending_order(l, descending ? s.flip_bits(keys) : keys);
     if (count < lanes.n) order = s.slice(order, 1, 0, count);
     this->count = count;

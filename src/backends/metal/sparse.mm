@@ -1,15 +1,15 @@
-// Conversion of sparse matrices to dense ones, and gathering of a dense matrix's elements at the stored positions.
+// Conversion of sparse matrices to dense matrices, and gathering of a dense matrix's elements at the stored positions.
 //
-// MPSGraph's sparse tensors are handles for its matmul only, and out-of-range or duplicate entries are not documented.
-// So entries are added by scatterAlongAxis, which skips out-of-range indices.
+// MPSGraph's sparse tensors can only be operands of its matmul, and out-of-range or duplicate entries are not
+// documented. Entries are therefore added by scatterAlongAxis, which skips out-of-range indices.
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 
 namespace mpsgraph::metal {
 namespace {
 
-// Return the row (or column) of each entry from the start offsets: the number of later starts that are at or before the
-// entry.
+// Return the row (or column) of each entry, computed from the start offsets of the rows (or columns): the number of
+// starts after the first one that are at or before the entry.
 MPSGraphTensor* lines(const Lowering& l, MPSGraphTensor* starts, int64_t count, int64_t entries) {
   const Steps s(l);
   const DType dtype = starts.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;

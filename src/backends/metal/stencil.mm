@@ -1,7 +1,7 @@
-// Stencils without boundary handling, which is a separate pad or slice before them, and their gradients.
+// Stencils without boundary handling, which is a separate pad or slice before the stencil, and their gradients.
 //
 // MPSGraph reduces windows by sum, minimum, and maximum. It does not document what ArgumentMin and ArgumentMax return,
-// and has no gradients, so these are composed of slices, one per kernel element.
+// and it has no gradients of stencils. These are composed of slices, one per kernel element.
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 #include "backends/metal/windows.h"
@@ -20,7 +20,7 @@ Taps taps_of(const Lowering& l, const Dims& source, const Dims& weights) {
   return Taps(l, source, axes, each);
 }
 
-// The weights as separate scalars.
+// The stencil's weights as separate scalars.
 class Weights {
  public:
   Weights(const Lowering& l, MPSGraphTensor* weights, int64_t count) : s_(l), flat_(s_.reshape(weights, {count})) {}
@@ -79,7 +79,8 @@ GraphTensors lower_data_gradient(Lowering& l) {
   })};
 }
 
-// Operands: (incoming, source, output_shape). For each kernel element, the sum over everything it reads.
+// Operands: (incoming, source, output_shape). The gradient of each kernel element is a sum over all source elements
+// that the kernel element reads.
 GraphTensors lower_weights_gradient(Lowering& l) {
   const Taps taps = taps_of(l, l.dims(1), l.result_dims());
   return {carried(l, l.dtype(), summed_as(l.dtype()), {l.input(0), l.input(1)}, [&](const GraphTensors& in) {

@@ -1,4 +1,5 @@
-// Short names for the steps of composed operations: each is one MPSGraph method without an explicit operation name.
+// Steps: short names for the parts of composed operations. Each function calls one MPSGraph method without an explicit
+// operation name.
 #pragma once
 
 #include "backends/metal/lowering.h"
@@ -72,7 +73,7 @@ class Steps {
   }
   T reinterpret(T x, DType dtype) const { return [g reinterpretCastTensor:x toType:data_type(dtype) name:nil]; }
 
-  // A real attribute as a constant of shape (1) with the given dtype; integers are exact.
+  // Return a real attribute as a constant of shape (1) with the given dtype. Integers are exact.
   T element(std::string_view attribute, DType dtype) const {
     if (!is_integer(dtype)) return l.scalar(l.attributes().real(attribute), dtype);
     return [g constantWithData:bytes_of(element_of(l.attributes(), attribute, dtype))
@@ -99,7 +100,7 @@ class Steps {
     for (T part : parts) [tensors addObject:part];
     return [g concatTensors:tensors dimension:axis name:nil];
   }
-  // `length` elements of an axis, starting at `start`.
+  // Return `length` elements of an axis, starting at `start`.
   T slice(T x, int64_t axis, int64_t start, int64_t length) const {
     return [g sliceTensor:x dimension:static_cast<NSUInteger>(axis) start:start length:length name:nil];
   }
@@ -111,11 +112,11 @@ class Steps {
           constantValue:0
                    name:nil];
   }
-  T coordinate(int64_t axis, const Dims& dims) const {  // int32
+  T coordinate(int64_t axis, const Dims& dims) const {  // returns int32
     require_size(dims, size_of(DType::int32));
     return [g coordinateAlongAxis:axis withShape:shape_of(dims) name:nil];
   }
-  // Zero where the index is out of range.
+  // Gather along an axis; the result is zero where the index is out of range.
   T gather_along(T x, T indices, int64_t axis) const {
     return [g gatherAlongAxis:axis withUpdatesTensor:x indicesTensor:indices name:nil];
   }

@@ -9,18 +9,18 @@
 
 namespace mpsgraph::metal {
 
-// UnsupportedError for float64 and complex128, and for dtypes that require a newer system. `where` is appended to the
-// message.
+// Return Apple's dtype. Throws UnsupportedError for float64 and complex128, and for dtypes that require a newer system.
+// `where` is appended to the message.
 MPSDataType data_type(DType dtype, const std::string& where = {});
 MPSShape* shape_of(const Dims& dims);                  // rank 0 becomes (1)
 MPSShape* shape_of(const TensorType& type);
-NSArray<NSNumber*>* numbers(const Ints& values);       // unchanged
+NSArray<NSNumber*>* numbers(const Ints& values);       // the values unchanged, as an NSArray
 Dims dims_of(MPSShape* shape);                         // -1 for unknown sizes; empty for nil
 std::string to_string(MPSDataType type);
 
-// Metal's frameworks abort the process or compute wrong results if an array has a dimension above 2^31 - 1, 2^31 or
-// more elements, or more than 2^32 bytes (pytorch/pytorch#84039, #143859, #188756). Such arrays raise UnsupportedError
-// before they reach Metal.
+// Throw UnsupportedError for arrays with a dimension above 2^31 - 1, 2^31 or more elements, or more than 2^32 bytes.
+// For such arrays, Metal's frameworks abort the process or compute wrong results (pytorch/pytorch#84039, #143859,
+// #188756).
 void require_size(const Dims& dims, size_t element_bytes, const std::string& where = {});
 void require_size(MPSGraphTensor* tensor, const Dims& dims);       // for another shape with the tensor's dtype
 void require_size_of(MPSGraphTensor* a, MPSGraphTensor* b);        // for the broadcast shape of two operands

@@ -1,4 +1,4 @@
-// Tables of dtypes in both directions. A constant's bytes are shared with Apple's data without a copy.
+// Tables that map dtypes to Apple's types and back. A constant's bytes are shared with Apple's data without a copy.
 #include "backends/metal/types.h"
 
 #include <algorithm>
@@ -61,7 +61,8 @@ std::string to_string(MPSDataType type) {
   }
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (dtype == DType::bfloat16 || dtype == DType::complex64) continue;  // not available on every system
+    // these dtypes are not available on every system
+    if (dtype == DType::bfloat16 || dtype == DType::complex64) continue;
     if (dtype != DType::float64 && dtype != DType::complex128 && data_type(dtype) == type)
       return std::string(name(dtype));
   }
@@ -87,7 +88,7 @@ void require_size(const Dims& dims, size_t element_bytes, const std::string& whe
 
 namespace {
 
-// The low 16 bits of a type are its width in bits; for complex types, that of one part.
+// The low 16 bits of a type are its width in bits, or, for complex types, the width of one part.
 size_t bytes_of_type(MPSDataType type) {
   const size_t part = (static_cast<uint32_t>(type) & 0xFFFF) / 8;
   return type == MPSDataTypeBool ? 1 : part;
@@ -114,7 +115,8 @@ NSData* bytes_of(const ConstantPtr& value) {
     value->expand_into(data.mutableBytes);
     return data;
   }
-  // MPSGraph may read the constant later, so the block keeps it alive until the NSData is released.
+  // MPSGraph may read the constant later, so the deallocator block keeps the constant alive until the NSData is
+  // released.
   const ConstantPtr kept = value;
   return [[NSData alloc] initWithBytesNoCopy:const_cast<std::byte*>(value->bytes())
                                       length:bytes

@@ -1,8 +1,9 @@
-// The variables of a graph: MPSGraph variables in the one MPSGraph into which all programs with variables are lowered.
+// The variables of a graph. They are MPSGraph variables in the one MPSGraph into which all programs with variables are
+// lowered.
 //
-// An MPSGraph keeps every operation ever added to it. Many programs, such as one per batch size, would let it grow
-// without bound. So the variables and their values move to a new MPSGraph when most of the old one belongs to destroyed
-// programs; the remaining programs become stale and are recompiled.
+// An MPSGraph keeps every operation ever added to it, so many programs, such as one per batch size, would let it grow
+// without bound. When most of an MPSGraph belongs to destroyed programs, the variables and their values therefore move
+// to a new MPSGraph. The remaining programs become stale and are recompiled.
 #pragma once
 
 #include <memory>
@@ -22,12 +23,14 @@ class MetalVariables final : public runtime::VariableHome, public std::enable_sh
 
   MPSGraph* graph() const { return graph_; }
   MetalDevice& device() const { return device_; }
-  // A token held by each program in the current MPSGraph; replaced after each move.
+  // A token that each program in the current MPSGraph holds; replaced after each move.
   std::shared_ptr<const int> generation() const { return generation_; }
-  // Locked while a program of the MPSGraph is encoded, because Apple does not document that several threads may encode.
-  // The host's reads and writes need no lock, because nothing else runs at that time.
+  // Locked while a program of the MPSGraph is encoded, because Apple does not document that several threads may encode
+  // programs of one MPSGraph. The host's reads and writes of variables need no lock, because nothing else runs at that
+  // time.
   std::mutex encoding;
-  // Call before lowering another program, while nothing runs.
+  // Move the variables to a new MPSGraph if necessary. Call this before lowering another program, while no program
+  // runs.
   void make_room();
 
  private:
@@ -37,7 +40,7 @@ class MetalVariables final : public runtime::VariableHome, public std::enable_sh
   MetalDevice& device_;
   MPSGraph* graph_;
   std::shared_ptr<const int> generation_ = std::make_shared<int>(0);
-  int programs_ = 0;  // number lowered since the last move
+  int programs_ = 0;  // number of programs lowered since the last move
   std::vector<std::weak_ptr<MetalVariable>> variables_;
 };
 
@@ -49,7 +52,8 @@ class MetalVariable final : public runtime::VariableStorage {
   runtime::NDArray read() const override;
   void write(const runtime::NDArray& value) override;
 
-  MPSGraphTensor* tensor() const { return there_.variable; }  // in the current MPSGraph; nil if it has no elements
+  // the variable in the current MPSGraph; nil if it has no elements
+  MPSGraphTensor* tensor() const { return there_.variable; }
   MetalVariables& home() const { return *home_; }
 
  private:
@@ -58,8 +62,8 @@ class MetalVariable final : public runtime::VariableStorage {
       : home_(std::move(home)), type_(std::move(type)) {}
   struct InGraph {
     MPSGraphTensor* variable = nil;
-    MPSGraphTensor* value = nil;  // its value, as a read
-    MPSGraphTensor* given = nil;  // a placeholder for the value that `assign` writes
+    MPSGraphTensor* value = nil;  // result of a read of the variable
+    MPSGraphTensor* given = nil;  // placeholder for the value that `assign` writes
     MPSGraphOperation* assign = nil;
   };
   InGraph declared(MPSGraph* graph, NSData* value) const;

@@ -1,4 +1,4 @@
-// Reading and writing variables between runs, and the move to a new MPSGraph.
+// Reads and writes variables between runs, and moves them to a new MPSGraph.
 #include "backends/metal/variables.h"
 
 #include <cstring>

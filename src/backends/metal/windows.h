@@ -1,7 +1,7 @@
-// What the lowerings with sliding windows share: explicit padding, layouts, and windows as slices.
+// Code shared by the lowerings with sliding windows: explicit padding, layouts, and windows as slices.
 //
 // MPSGraph always receives explicit padding. Since all sizes are known, every padding style becomes a number of
-// elements before and after an axis, whose meaning is unambiguous; MPSGraph's own rounding and ceilMode are not used.
+// elements before and after an axis, whose meaning is unambiguous. MPSGraph's own rounding and ceilMode are not used.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace mpsgraph::metal {
 
-// The windows of one axis with `input` elements. The overhang of ceil_mode comes after the padding.
+// Return the windows along an axis with `input` elements. behind() is the padding after the axis, including the
+// overhang of ceil_mode.
 ops::Window window_of(const ops::Windows& windows, int i, int64_t input, int64_t kernel);
 inline int64_t behind(const ops::Window& window) { return window.end + window.overhang; }
 
@@ -21,20 +22,21 @@ MPSGraphTensorNamedDataLayout data_layout(const ops::Windows& windows);  // NHWC
 // is a slice of the padded tensor.
 class Taps {
  public:
-  // `axes` are non-negative; each has a window.
+  // `axes` are non-negative; `windows` has one entry per axis.
   Taps(const Lowering& l, Dims dims, std::vector<int> axes, std::vector<ops::Window> windows);
 
   int64_t count() const { return count_; }
   const Dims& result_dims() const { return result_; }
-  Ints tap(int64_t number) const;  // index along each window axis
+  Ints tap(int64_t number) const;  // index of the tap along each window axis
   const std::vector<int>& axes() const { return axes_; }
   const std::vector<ops::Window>& windows() const { return windows_; }
   bool pads() const { return padded_ != dims_; }
   MPSGraphTensor* inside(int64_t number) const;  // bool per window: whether this tap reads inside the tensor
 
-  MPSGraphTensor* padded(MPSGraphTensor* tensor) const;  // with zeros
+  MPSGraphTensor* padded(MPSGraphTensor* tensor) const;  // pads the tensor with zeros
   MPSGraphTensor* slice(MPSGraphTensor* padded, int64_t number) const;
-  // The transpose of padding and slicing: add the taps' values at the positions they read, and crop the padding.
+  // The transpose of padding and slicing: add the value of each tap at the positions that the tap reads, and crop the
+  // padding.
   MPSGraphTensor* gathered(const std::vector<MPSGraphTensor*>& slices) const;
 
  private:
@@ -51,14 +53,14 @@ class Taps {
   int64_t count_ = 1;
 };
 
-// Return a constant with one number per position along an axis of a tensor with the given rank, to be broadcast over
-// the others.
+// Return a constant with one number per position along an axis of a tensor with the given rank, to be broadcast along
+// the other axes.
 MPSGraphTensor* along_axis(const Lowering& l, const std::vector<float>& numbers, int axis, int rank, DType dtype);
 MPSGraphTensor* along_axis(const Lowering& l, const Ints& numbers, int axis, int rank, DType dtype = DType::int32);
 
-// Return the `carried` value of the tap with the largest (or smallest) value of each window, the first one among
-// equals. NaN counts as larger and smaller than all numbers. Taps in the padding are ignored; a window of only padding
-// returns that of its first tap.
+// Return the `carried` value of the tap with the largest (or smallest) value of each window; among equal values, the
+// first tap wins. NaN wins against all numbers in both cases. Taps in the padding are ignored; for a window of only
+// padding, the result is the `carried` value of its first tap.
 using OfTap = std::function<MPSGraphTensor*(int64_t tap)>;
 MPSGraphTensor* of_extremum(const Lowering& l, const Taps& taps, const OfTap& value, const OfTap& carried,
                             bool largest);

@@ -67,7 +67,7 @@ MPSGraphTensor* Taps::slice(MPSGraphTensor* padded, int64_t number) const {
                             name:nil];
 }
 
-// Composed because MPSGraph's gradient of slices rejects strides.
+// Insert a slice into zeros. The operation is composed because MPSGraph's gradient of slices rejects strides.
 MPSGraphTensor* Taps::spread(MPSGraphTensor* slice, const Cut& cut) const {
   const Steps s(l_);
   Dims now = result_;
@@ -97,7 +97,7 @@ MPSGraphTensor* Taps::gathered(const std::vector<MPSGraphTensor*>& slices) const
   return total;
 }
 
-// A tap reads inside if it does so along every axis; each axis has a separate mask vector.
+// A tap reads inside the tensor if it does so along every axis. Each axis has a separate mask vector.
 MPSGraphTensor* Taps::inside(int64_t number) const {
   const Ints taps = tap(number);
   MPSGraphTensor* inside = nil;

@@ -48,8 +48,8 @@ Tensor* lower_fully_connected(Lowering& l) {
   return l.b.reshape(result, Ints{l.batch(), 1, 1, d.output_feature_channels});
 }
 
-// The windows along one axis of the convolution that a transposed convolution reverses: those of the given convolution,
-// or else from the padding policy.
+// Return the windows along one axis of the convolution that a transposed convolution reverses. If the source state
+// names that convolution, they are its windows; otherwise, they follow from the padding policy.
 WindowAxis undone(const Lowering& l, int axis, int64_t pixels, int64_t kernel, int64_t stride) {
   if (!l.undone) return l.node.padding.reverse(axis, pixels, kernel, stride);
   const int64_t size = axis == 0 ? l.undone->height() : l.undone->width();

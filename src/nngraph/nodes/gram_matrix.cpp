@@ -1,6 +1,6 @@
 // Family gram_matrix: MPSNNGramMatrixCalculationNode, the Gram matrix of an image's channels.
 //
-//   y[n, 0, f, c] = alpha * sum over pixels of x[n, ., ., f] x[n, ., ., c].
+//   y[n, 0, f, c] = alpha * sum over pixels (i, j) of x[n, i, j, f] * x[n, i, j, c]
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {

@@ -3,7 +3,10 @@
 //
 //   spatial, cross-channel: y = x / (delta + alpha * mean of squares)^beta, with the mean over the neighboring pixels
 //   or channels
-//   local contrast:         y = pm + ps * (x - p0 * mean) / (delta + alpha * variance)^beta
+//   local contrast:         y = pm + ps * (x - p0 * mean) / (delta + alpha * variance)^beta, with the mean and variance
+//   over the neighboring pixels
+//
+// alpha, beta, delta, pm, ps, and p0 are attributes of the nodes.
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {

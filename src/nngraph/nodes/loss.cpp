@@ -66,7 +66,7 @@ Losses losses_of(const LossTerms& terms, Builder& b, Tensor* y, Tensor* t) {
   if (type == "categorical_cross_entropy")
     return {b.neg(times_log(b, t, y)),
             b.neg(b.select(b.binary("equal", t, b.scalar_like(t, 0)), b.scalar_like(t, 0), b.div(t, y)))};
-  if (type == "hinge") {  // labels are 0 or 1; side is -1 for label 1 and 1 for label 0
+  if (type == "hinge") {  // labels are 0 or 1; `side` is -1 for label 1 and 1 for label 0
     Tensor* side = b.sub(1, b.mul(t, 2));
     Tensor* margin = b.add(b.mul(side, y), 1);
     Tensor* zero = b.scalar_like(y, 0);
@@ -79,7 +79,7 @@ Losses losses_of(const LossTerms& terms, Builder& b, Tensor* y, Tensor* t) {
     Tensor* slope = b.graph().add("clamp", {d, b.scalar_like(d, -terms.delta), b.scalar_like(d, terms.delta)});
     return {b.select(b.binary("less_than_or_equal_to", size, b.scalar_like(size, terms.delta)), near, far), slope};
   }
-  if (type == "cosine_distance")  // 1 - sum; the 1 is added after the sum has been computed
+  if (type == "cosine_distance")  // the loss is 1 - sum(y t); reduced_loss adds the 1 after the sum
     return {b.neg(b.mul(y, t)), b.neg(t)};
   if (type == "log") {
     Tensor *p = b.add(y, terms.epsilon), *q = b.add(b.sub(1, y), terms.epsilon), *u = b.sub(1, t);
@@ -202,12 +202,13 @@ Tensor* lower_forward_loss(Lowering& l) {
   return reduced_loss(terms, l.b, loss, w);
 }
 
-// Gradient of a forward loss: for the logits from the loss's own formula, for labels and weights from the element-wise
-// derivative. No reduction scales it.
+// Gradient of a forward loss. The gradient of the logits uses the loss's own formula; the gradients of labels and
+// weights are derivatives of the element-wise loss. The reduction does not scale any of them.
 Tensor* d_forward_loss(Lowering& l, Tensor* incoming, size_t i) {
   const LossTerms terms = loss_terms(l.attributes());
   Tensor* g = incoming;
-  if (terms.reduction != "none" && terms.reduce_across_batch)  // the first image holds the gradient of the batch
+  // the gradient of the batch's loss is stored in the first image
+  if (terms.reduction != "none" && terms.reduce_across_batch)
     g = l.add("slice", {g}, {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1, 1, 1}}});
   if (i == 0) return l.b.mul(l.state["slope"], g);
   Tensor* loss = l.state["weighted"];

@@ -46,8 +46,8 @@ Tensor* pool(Lowering& l, std::string_view kind, Tensor* (*before)(Builder&, Ten
 
 Tensor* lower_max(Lowering& l) { return pool(l, "max_pooling2d"); }
 
-// If some windows lie outside the image, the average is the mean of the zero-padded image divided by the mean of
-// zero-padded ones.
+// If some windows lie outside the image, the average is the mean over the zero-padded image, divided by the mean over a
+// zero-padded image of ones.
 Tensor* lower_average(Lowering& l) {
   const Window window = window_of(l);
   Windowed w = pooled(l, window);
@@ -64,7 +64,8 @@ Tensor* lower_average(Lowering& l) {
   return l.b.binary("division_no_nan", mean_in_zeros(w.source), mean_in_zeros(ones));
 }
 
-// The square root of the sum of squares, where the sum is the mean over the zero-padded window times the window's size.
+// Return the square root of the sum of squares. The sum is the mean over the zero-padded window times the window's
+// size.
 Tensor* lower_l2_norm(Lowering& l) {
   const Window window = window_of(l);
   Windowed w = touching(l, window);

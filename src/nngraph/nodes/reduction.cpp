@@ -1,5 +1,5 @@
-// Family reduction: along rows (the width becomes 1), columns (the height becomes 1), channels, or both spatial axes.
-// MPSNNReduction…Node.
+// Family reduction: reductions along rows (the width becomes 1), columns (the height becomes 1), channels, or both
+// spatial axes. MPSNNReduction…Node.
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {

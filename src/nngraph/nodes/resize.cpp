@@ -48,7 +48,7 @@ ConstantPtr lanczos_weights(int64_t from, int64_t to) {
   return ConstantData::copy(DType::float32, {to, from}, weights.data());
 }
 
-// Resample [N, H, W, C] by two matmuls, first along the rows, then along the columns.
+// Resample images [N, H, W, C] with two matmuls, first along the rows, then along the columns.
 Tensor* lower_lanczos(Lowering& l) {
   const int64_t height = l.attributes().integer("height"), width = l.attributes().integer("width");
   const auto weights = [&](int64_t from, int64_t to) {

@@ -30,13 +30,13 @@ Tensor* lower_reshape(Lowering& l) {
   const int64_t came = l.height() * l.width() * l.channels();
   if (height * width * channels != came)
     l.shape_error(cat("cannot reshape images of shape ", l.sources[0]->shape(), " with ", came, " elements each to ",
-                      height, "x", width, "x", channels, " with ", height * width * channels));
+                      height, "x", width, "x", channels, " with ", height * width * channels, " elements"));
   return l.b.reshape(l.sources[0], Ints{l.batch(), height, width, channels});
 }
 
 std::string_view core_mode(std::string_view edge_mode) {
   if (edge_mode == "mirror") return "reflect";
-  if (edge_mode == "mirror_with_edge") return "symmetric";  // repeats the edge pixel
+  if (edge_mode == "mirror_with_edge") return "symmetric";  // both repeat the edge pixel
   if (edge_mode == "clamp") return "clamp_to_edge";
   return "constant";
 }

@@ -5,11 +5,11 @@
 // exactly one class is 1. Every anchor of a cell has the label of the cell. The prediction is:
 //   center sigmoid(x), sigmoid(y); size anchor * e^w, anchor * e^h; confidence sigmoid(c); classes softmax
 //
-// In a cell with an object, the anchors responsible for it are those whose box overlaps it most (intersection over
-// union of predicted and true box) or by more than min_iou_for_object_presence; they learn box, confidence, and class.
-// Anchors in cells without an object, and anchors that overlap it by less than max_iou_for_object_absence, learn
-// confidence 0. With rescore, the target confidence is the overlap itself. The overlap is treated as a constant,
-// without a gradient.
+// The overlap of an anchor is the intersection over union of its predicted box and the true box. In a cell with an
+// object, the anchors responsible for the object are those with the largest overlap or with an overlap above
+// min_iou_for_object_presence; they learn box, confidence, and class. Anchors in cells without an object, and anchors
+// whose overlap is below max_iou_for_object_absence, learn confidence 0. With rescore, the target confidence is the
+// overlap itself. The overlap is treated as a constant, without a gradient.
 //
 // Apple documents the scales and thresholds, but not which anchor is responsible. That rule follows Redmon and Farhadi,
 // arXiv:1612.08242.
@@ -118,7 +118,7 @@ class Yolo {
 
   Part size() const {
     Tensor* ratio = b_.div(channels(labels_, 2, 2), anchors());
-    // the size is 0 in cells without an object
+    // the true box has size 0 in cells without an object, and the logarithm of 0 is infinite
     Tensor* there = b_.binary("greater_than", ratio, b_.scalar_like(ratio, 0));
     Tensor* target = b_.unary("logarithm", b_.select(there, ratio, b_.scalar_like(ratio, 1)));
     const Losses losses = losses_of(terms("wh"), b_, channels(predicted_, 2, 2), target);

@@ -1,4 +1,4 @@
-// BatchEncoding: one batch of nodes while it is encoded.
+// BatchEncoding holds the state of one batch of nodes while the batch is encoded.
 #pragma once
 
 #include <exception>
@@ -11,11 +11,11 @@
 
 namespace mpsgraph::metal {
 
-// Collects exceptions of callbacks, which must not propagate through Apple's frames: the first is kept and rethrown
-// after the call.
+// Collects exceptions of callbacks, because they must not propagate through Apple's frames. The first exception is kept
+// and rethrown after the call.
 class Failures {
  public:
-  // Return false if `function` threw or an earlier one did.
+  // Return false if `function` or an earlier function threw; after an exception, `function` is not called.
   template <class Function>
   bool run(const Function& function) noexcept {
     if (first_) return false;
@@ -35,11 +35,11 @@ class Failures {
   std::exception_ptr first_;
 };
 
-// A batch is encoded immediately into a separate MTLCommandBuffer, which is submitted in its turn, or dropped if
-// encoding fails. So a failed encode has no effect.
+// A batch is encoded immediately into a separate MTLCommandBuffer. The MTLCommandBuffer is submitted when its turn in
+// the queue comes, or dropped if encoding fails, so a failed encode has no effect.
 struct BatchEncoding {
   MetalDevice& device;
-  id<MTLCommandBuffer> commands;  // while a data source is called, the buffer passed to it
+  id<MTLCommandBuffer> commands;  // during a call of a data source, the buffer that Apple passed to it
   runtime::CommandBuffer& buffer;
   ArrayUses& uses;
   Failures& failures;

@@ -1,5 +1,5 @@
-// MPSImageCopyToMatrix and MPSMatrixCopyToImage. Batches of images are arrays in this library, so they are converted to
-// MPSImages on the way.
+// Copies images to matrices and back with MPSImageCopyToMatrix and MPSMatrixCopyToImage. Batches of images are arrays
+// in this library, so they are converted to and from MPSImages.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/images.h"
 #include "backends/metal/nngraph/recurrent.h"
@@ -18,8 +18,8 @@ MPSDataLayout layout_of(DataLayout layout) {
 
 void require_images(const char* what, const NDArray& images) {
   if (images.dtype() != DType::float32 && images.dtype() != DType::float16)
-    throw UnsupportedError(cat("[", what, "] images must be float32 or float16 on device metal, got ", images.dtype(),
-                               "; convert them first, or use device=\"cpu\""));
+    throw UnsupportedError(cat("[", what, "] images must be float32 or float16 on the Metal device, got ",
+                               images.dtype(), "; convert them first, or use device=\"cpu\""));
   require_texture(images.dims(), cat("[", what, "] an image"));
 }
 

@@ -1,7 +1,8 @@
-// Classes that adopt Apple's data source protocols. Each kind has a class for constant parameters and a subclass that
-// trains, because Apple determines an object's update method by whether it responds to the selector.
+// Classes that adopt Apple's data source protocols. Each kind of source has a class for constant parameters and a
+// subclass that trains, because Apple decides whether an object updates itself by whether it responds to the update
+// selector.
 //
-// An update decrements the read counts of the states it receives: they are temporary and read once.
+// An update decrements the read counts of the states that it receives, because they are temporary and read once.
 #include "backends/metal/nngraph/data_sources.h"
 
 #include "backends/metal/guarded.h"
@@ -70,7 +71,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
   parameters->purge();
 }
 - (NSString*)label {
-  return nil;  // labels are set on the nodes
+  return nil;  // labels are set on the nodes, so the source has none
 }
 - (float*)gamma {
   return parameters->array("gamma");
@@ -252,7 +253,7 @@ std::vector<Derived> summed(BatchEncoding& batch, NSArray<State*>* states, int64
   return static_cast<NSUInteger>(parameters->layer.normalization.number_of_groups);
 }
 - (void)setNumberOfGroups:(NSUInteger)groups {
-  // Ignored: the number of groups is a property of the layer.
+  // Empty because the number of groups is a property of the layer.
 }
 @end
 

@@ -1,4 +1,4 @@
-// MetalNodes: an NNGraph as an MPSNNGraph.
+// MetalNodes runs an NNGraph as an MPSNNGraph.
 #pragma once
 
 #include <map>

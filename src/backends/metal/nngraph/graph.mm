@@ -19,7 +19,8 @@ using mpsgraph::nngraph::ImageNode;
 using mpsgraph::nngraph::ImagePtr;
 using mpsgraph::nngraph::Layer;
 
-// Identifies inputs, labels, and exports: MPSNNGraph reports the order of its arguments and results as handles.
+// Handle that identifies an input, a label, or an export. MPSNNGraph reports the order of its arguments and results as
+// handles.
 @interface MpsgraphHandle : NSObject <MPSHandle> {
  @package
   size_t number;
@@ -33,7 +34,7 @@ using mpsgraph::nngraph::Layer;
 + (BOOL)supportsSecureCoding {
   return YES;
 }
-// Graphs are not archived.
+// Empty because graphs are not archived.
 - (void)encodeWithCoder:(NSCoder*)coder {
 }
 - (instancetype)initWithCoder:(NSCoder*)coder {
@@ -100,7 +101,7 @@ void MetalNodes::make_nodes() {
   const auto& exports = graph_.intermediate_images();
   for (const ImagePtr& image : exports) {
     MPSNNImageNode* node = images_.at(image.get());
-    // The image is read by a copy on the device, not by the host.
+    // A copy on the device reads the image, so the image need not be accessible to the host.
     node.imageAllocator = [MPSImage defaultAllocator];
     node.exportFromGraph = !needed_result(graph_, image.get());
   }
@@ -119,7 +120,7 @@ void MetalNodes::require_single_use(const Layer& layer, const FilterNode& filter
   if (uses(false) > 1 || uses(true) > 1)
     unsupported(
         filter,
-        "its trainable data source is used by several filters, but on device metal each filter would train its own "
+        "its trainable data source is used by several filters, but on the Metal device each filter would train its own "
         "copy of the parameters; use a separate data source per filter, or device=\"cpu\"");
 }
 
@@ -160,7 +161,9 @@ void MetalNodes::make_graph() {
   for (const FilterPtr& filter : graph_.filters()) images_.at(&filter->result()).handle = handle(number++);
   native_ = [MPSNNGraph graphWithDevice:device_.device resultImages:results resultsAreNeeded:needed.get()];
   failures_.rethrow();
-  if (!native_) throw DeviceError("[metal] MPSNNGraph rejected the nodes without a reason; use device=\"cpu\"");
+  if (!native_)
+    throw DeviceError("[metal] expected an MPSNNGraph for these nodes, but Apple's initializer returned nil without a "
+                      "reason; use device=\"cpu\"");
   for (const auto& [layer, parameters] : parameters_) parameters->forget();
 }
 
@@ -260,7 +263,7 @@ void MetalNodes::encode(BatchEncoding& encoding, const nngraph::NodeBatch& batch
                               destinationStates:nil];
   }
   failures_.rethrow();
-  // Results after the first one are returned among the intermediate images, if they are needed.
+  // MPSNNGraph returns the results after the first one among the intermediate images, if they are needed.
   std::vector<size_t> handles;
   for (id<MPSHandle> each in native_.intermediateImageHandles) {
     const ImageNode* image = &graph_.filters()[number_of(each) - graph_.source_images().size()]->result();
@@ -328,7 +331,7 @@ VectorStep vectors_of(ArrayUses& uses, const nngraph::OptimizerStep& step) {
   const int64_t length = step.values.elements();
   const auto vector = [&](const NDArray& array, Access access) {
     if (!array.contiguous())
-      throw UnsupportedError("on device metal, arrays updated while a batch is encoded must be contiguous; make "
+      throw UnsupportedError("on the Metal device, arrays updated while a batch is encoded must be contiguous; make "
                              "contiguous copies");
     return vector_of(uses.view(array, access), length);
   };
@@ -341,7 +344,7 @@ VectorStep vectors_of(ArrayUses& uses, const nngraph::OptimizerStep& step) {
   return vectors;
 }
 
-// Encode the step on vectors if all arrays are dense, or else on matrices, whose rows may be padded.
+// Encode the step on vectors if all arrays are dense, and otherwise on matrices, whose rows may be padded.
 void encode_step(MetalDevice& device, MPSNNOptimizer* kernel, runtime::CommandBuffer& buffer,
                  const nngraph::OptimizerStep& step, std::string label) {
   const auto work = std::make_shared<MatrixWork>(device);
@@ -349,13 +352,13 @@ void encode_step(MetalDevice& device, MPSNNOptimizer* kernel, runtime::CommandBu
   all.insert(all.end(), step.moments.begin(), step.moments.end());
   const bool dense = std::ranges::all_of(all, &NDArray::contiguous);
   if (!dense && step.values.dims().size() != 2)
-    throw UnsupportedError(cat(label, ": on device metal, non-contiguous arrays must be matrices, got ",
+    throw UnsupportedError(cat(label, ": on the Metal device, non-contiguous arrays must be matrices, got ",
                                step.values.dims().size(), " dimensions; make contiguous copies"));
   const auto add = [&](const NDArray& array, Access access) {
     if (!dense && (array.strides()[1] == 1 || array.dims()[1] == 1)) return work->add(array, access);
     if (!dense)
-      throw UnsupportedError(
-          cat(label, ": on device metal, the elements of a row must be adjacent in memory; make contiguous copies"));
+      throw UnsupportedError(cat(
+          label, ": on the Metal device, the elements of a row must be adjacent in memory; make contiguous copies"));
     const int64_t length = array.elements();
     return work->add(NDArray(array.buffer(), array.dtype(), {1, length}, {length, 1},
                              static_cast<size_t>(array.data() - array.buffer()->data())),
@@ -394,7 +397,7 @@ void encode_step(MetalDevice& device, MPSNNOptimizer* kernel, runtime::CommandBu
 void encode_step(MetalDevice& device, const nngraph::Optimizer& optimizer, runtime::CommandBuffer& buffer,
                  const nngraph::OptimizerStep& step) {
   guarded([&] {
-    // created now so that it uses the current time step
+    // the kernel is created now so that it uses the current time step
     MPSNNOptimizer* kernel = optimizer_kernel(device.device, optimizer);
     if (BatchEncoding* batch = BatchEncoding::current(); batch && &batch->buffer == &buffer)
       return encode_step(batch->commands, kernel, vectors_of(batch->uses, step));

@@ -7,10 +7,10 @@
 namespace mpsgraph::metal {
 
 MPSImageFeatureChannelFormat channel_format(nngraph::ChannelFormat format);
-// dtype of a filter's result: float32 or float16.
+// Return the dtype of a filter's result: float32 or float16.
 DType dtype_of(MPSImage* image);
 
-// UnsupportedError for images that exceed the limits of a texture.
+// Throw UnsupportedError for images that exceed the limits of a texture.
 void require_texture(const Dims& dims, const std::string& what);
 
 // Create one MPSImage per image of the array. The device copies floats when the work runs; the host copies bytes
@@ -19,7 +19,7 @@ MPSImageBatch* upload(const BatchEncoding& batch, const runtime::NDArray& array)
 // Return an array into which the work copies the images.
 runtime::NDArray download(const BatchEncoding& batch, MPSImageBatch* images);
 
-// The first dimension of `dims` is the number of rows of the matrix.
+// Return a matrix whose number of rows is the first dimension of `dims`; the other dimensions form the columns.
 MPSMatrix* matrix_of(const BufferView& view, const Dims& dims, DType dtype);
 MPSVector* vector_of(const BufferView& view, int64_t length);
 

@@ -38,8 +38,8 @@ void require_texture(const Dims& dims, const std::string& what) {
   constexpr int64_t side = 16384, channels = 2048 * 4;
   if (dims[1] > side || dims[2] > side || dims[3] > channels)
     throw UnsupportedError(cat(what, " is ", dims[1], "x", dims[2], " with ", dims[3],
-                               " channels, but images on device metal have at most ", side, "x", side, " pixels and ",
-                               channels, " channels; use smaller images or device=\"cpu\""));
+                               " channels, but images on the Metal device have at most ", side, "x", side,
+                               " pixels and ", channels, " channels; use smaller images or device=\"cpu\""));
 }
 
 MPSMatrix* matrix_of(const BufferView& view, const Dims& dims, DType dtype) {
@@ -67,12 +67,13 @@ MPSImageBatch* upload(const BatchEncoding& batch, const NDArray& array) {
                                            featureChannels:static_cast<NSUInteger>(dims[3])];
   const MPSDataLayout layout = MPSDataLayoutHeightxWidthxFeatureChannels;
   MPSMatrixCopyToImage* copy = [[MPSMatrixCopyToImage alloc] initWithDevice:batch.device.device dataLayout:layout];
-  // The interface states that allocating all images at once is faster.
+  // MPS documents that allocating all images of a batch at once is faster.
   MPSImageBatch* images = [[MPSImage defaultAllocator] imageBatchForCommandBuffer:batch.commands
                                                                   imageDescriptor:descriptor
                                                                            kernel:copy
                                                                             count:static_cast<NSUInteger>(dims[0])];
-  if (array.dtype() == DType::uint8 || array.dtype() == DType::uint16) {  // matrices cannot convert bytes
+  // MPSMatrix does not support unorm8 and unorm16 images
+  if (array.dtype() == DType::uint8 || array.dtype() == DType::uint16) {
     const size_t bytes = array.bytes() / static_cast<size_t>(dims[0]);
     for (NSUInteger i = 0; i < images.count; ++i)
       [images[i] writeBytes:array.data() + i * bytes dataLayout:layout imageIndex:0];

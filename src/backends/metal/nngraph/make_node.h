@@ -23,10 +23,10 @@ struct MadeFilter {
     bool has_gradient;
   };
   std::vector<Behind> behind;
-  MPSNNLabelsNode* labels = nil;  // of a loss
+  MPSNNLabelsNode* labels = nil;  // the labels of a loss
 
   MPSNNImageNode* result() const { return (behind.empty() ? node : behind.back().node).resultImage; }
-  // Create the gradient nodes for the incoming gradient. The last one computes the gradient of source `i`.
+  // Create the gradient nodes for the incoming gradient. The last of them computes the gradient of source `i`.
   std::vector<MPSNNFilterNode*> gradient(MPSNNImageNode* incoming, size_t i) const;
 
  private:
@@ -42,14 +42,14 @@ class Making {
   const nngraph::FilterNode& filter;
   const bool has_gradient;  // whether one of its gradient filters is in the graph
   NSArray<MPSNNImageNode*>* sources;
-  const std::shared_ptr<LayerParameters> parameters;  // null if it has none
+  const std::shared_ptr<LayerParameters> parameters;  // null if the filter has no parameters
   MadeFilter made;
 
   const Attributes& attributes() const { return filter.attributes(); }
   MPSNNImageNode* source() const { return sources[0]; }
   NSUInteger size(std::string_view attribute) const { return static_cast<NSUInteger>(attributes().integer(attribute)); }
   float number(std::string_view attribute) const { return static_cast<float>(attributes().real(attribute)); }
-  // Apply a neuron a * x + b to source i.
+  // Apply a neuron node that computes a * x + b to source i.
   MPSNNImageNode* scaled(NSUInteger i, float a, float b);
   void add_behind(MPSNNNeuronDescriptor* neuron, bool has_gradient);
   // Apple's loss gradient nodes are created from images instead of from the forward node.
@@ -59,9 +59,9 @@ class Making {
 };
 
 using Make = void (*)(Making&);
-// Reject sizes that Apple's kernel does not support, although the node's definition does.
+// Throw UnsupportedError for sizes that the node's definition allows but Apple's kernel does not support.
 using Fits = void (*)(const nngraph::FilterNode& filter, std::span<const Dims> sources);
-// Registers a file of nodes/; defined at the end of the file.
+// Registers the makers of one file in nodes/; defined at the end of the file.
 using NodeMakers = Registration<Making>;
 void define_maker(std::string_view kind, Make make, Fits fits = nullptr);
 
@@ -69,7 +69,7 @@ struct Maker {
   Make make;
   Fits fits;
 };
-const Maker& find_maker(const nngraph::FilterNode& filter);  // UnsupportedError if there is none
+const Maker& find_maker(const nngraph::FilterNode& filter);  // UnsupportedError if the filter has no maker
 [[noreturn]] void unsupported(const nngraph::FilterNode& filter, const std::string& why);
 
 }  // namespace mpsgraph::metal

@@ -1,4 +1,4 @@
-// The table of makers, and what they share.
+// The table of makers and the functions that all makers share.
 #include "backends/metal/nngraph/make_node.h"
 
 #include <map>
@@ -32,7 +32,7 @@ const Maker& find_maker(const nngraph::FilterNode& filter) {
 }
 
 void unsupported(const nngraph::FilterNode& filter, const std::string& why) {
-  throw UnsupportedError(cat("[", filter.title(), "] on device metal: ", why, filter.where()));
+  throw UnsupportedError(cat("[", filter.title(), "] on the Metal device: ", why, filter.where()));
 }
 
 void Making::unsupported(const std::string& why) const { metal::unsupported(filter, why); }

@@ -1,7 +1,7 @@
-// MatrixWork: the matrices that a piece of work reads and writes, mapped over their memory. Their rows may be padded.
+// MatrixWork: the matrices that a piece of work reads and writes, mapped to device memory. Their rows may be padded.
 //
-// The work is encoded in its turn: what it leaves for other work, such as a state object of Apple's, is available to
-// whatever follows in the queue.
+// The work is encoded when its turn in the queue comes. Objects that it creates for other work, such as Apple's state
+// objects, are therefore available to all work after it in the queue.
 #pragma once
 
 #include <functional>
@@ -24,15 +24,15 @@ struct DeviceRows {
 
 MPSMatrix* matrix_of(const DeviceRows& rows);
 
-// A matrix, including the padding of its last row, must not end beyond its buffer. If it would, it starts earlier and
-// an offset points to the data.
+// Matrices that do not extend beyond their buffers. The padding of the last row counts as part of a matrix. If it would
+// end beyond the buffer, the MPSMatrix starts earlier and its offset points to the data.
 struct MovedMatrices {
   NSMutableArray<MPSMatrix*>* const matrices = [NSMutableArray array];
-  std::vector<NSUInteger> offsets;  // in bytes
+  std::vector<NSUInteger> offsets;  // offset of the data in each matrix, in bytes
   void add(const DeviceRows& rows);
 };
 
-// Copy rows between two matrices; both have the same number of bytes per row.
+// Copy rows between two matrices that have the same number of bytes per row.
 void copy_rows(id<MTLBlitCommandEncoder> blit, const DeviceRows& from, const DeviceRows& to);
 DeviceRows rows_of(MPSMatrix* matrix);
 
@@ -42,8 +42,9 @@ class MatrixWork {
   ~MatrixWork();
   MetalDevice& device;
 
-  // Add an array [rows, columns] whose columns are adjacent in memory, and return its number. The host copies arrays
-  // that the device cannot map, and arrays that are used with another dtype (float16 instead of float32 or vice versa).
+  // Add an array [rows, columns] whose columns are adjacent in memory, and return its index in this work. The host
+  // copies arrays that the device cannot map, and arrays that are used with another dtype (float16 instead of float32
+  // or vice versa).
   size_t add(const runtime::NDArray& array, Access access) { return add(array, access, array.dtype()); }
   size_t add(const runtime::NDArray& array, Access access, DType as);
   // Add images [N, H, W, C] with any strides, as rows [N, H W C].
@@ -64,9 +65,9 @@ class MatrixWork {
     runtime::NDArray array;
     Access access;
     DType as;
-    bool copied;  // by the host
+    bool copied;  // whether the host copies the array
     DeviceRows place;
-    std::shared_ptr<PooledMemory> own;  // of a copied matrix
+    std::shared_ptr<PooledMemory> own;  // device memory of a copied array
   };
   struct Span;
   void begin(MetalCommands& commands);

@@ -1,4 +1,4 @@
-// MatrixWork: memory shared by several matrices is mapped once. Copies by the host wait for preceding work.
+// Maps memory that several matrices share once. Copies by the host wait for preceding work.
 #include "backends/metal/nngraph/matrices.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ MPSMatrix* matrix_at(const DeviceRows& rows, size_t offset) {
 }  // namespace
 
 MatrixWork::~MatrixWork() {
-  @autoreleasepool {  // the destroying thread may have no pool
+  @autoreleasepool {  // the thread that destroys this object may have no autorelease pool
     [kept_ removeAllObjects];
     shared_.clear();
     entries_.clear();
@@ -128,8 +128,8 @@ struct MatrixWork::Span {
   bool reads, writes, writable;
   std::vector<size_t> entries;
 
-  // Return the span's bytes as an array: a view of one of the matrices' buffers, preferably a device buffer, or else
-  // one over all of them.
+  // Return the span's bytes as an array. It is a view of one of the matrices' buffers that covers the span, preferably
+  // a device buffer; if there is none, it is a buffer over all of the matrices.
   NDArray array(const std::vector<Entry>& all) const {
     const std::shared_ptr<runtime::Buffer>* found = nullptr;
     std::vector<std::shared_ptr<runtime::Buffer>> held;
@@ -210,7 +210,7 @@ void MatrixWork::begin(MetalCommands& commands) {
   ArrayUses uses(device);
   map(uses);
   make_room(uses);
-  uses.begin(commands);  // may submit preceding work and wait for it, whose results are copied back first
+  uses.begin(commands);  // begin() may submit preceding work, wait for it, and copy its results back
   for (const Entry& entry : entries_) {
     if (!entry.copied) continue;
     if (entry.access != Access::writes) {

@@ -17,15 +17,15 @@ struct ValuesStep {
 };
 using VectorStep = ValuesStep<MPSVector>;
 using MatrixStep = ValuesStep<MPSMatrix>;
-// Create the kernel for the optimizer's next step; its time step counts the preceding ones. UnsupportedError for
-// settings whose effect in Apple's optimizers is unknown.
+// Create the kernel for the optimizer's next step. Its time step is the number of preceding steps. Throws
+// UnsupportedError for settings whose effect in Apple's optimizers is unknown.
 MPSNNOptimizer* optimizer_kernel(id<MTLDevice> device, const nngraph::Optimizer& optimizer);
 void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const VectorStep& step);
 void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const MatrixStep& step);
-// values += (1 - keep) * (now - values)
+// Encode values += (1 - keep) * (now - values).
 void encode_moving_average(id<MTLDevice> device, id<MTLCommandBuffer> commands, double keep, MPSVector* now,
                            MPSVector* values);
-// sum += values
+// Encode sum += values.
 void encode_sum(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSVector* values, MPSVector* sum);
 
 }  // namespace mpsgraph::metal

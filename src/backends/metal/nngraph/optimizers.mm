@@ -1,5 +1,5 @@
-// A new MPSNNOptimizer is created for each step. That is cheap, because it only holds a few properties, which always
-// match those of the nngraph optimizer.
+// Encodes optimizer steps. A new MPSNNOptimizer is created for each step so that its properties match those of the
+// nngraph optimizer; this is cheap, because an MPSNNOptimizer only holds a few properties.
 #include "backends/metal/nngraph/optimizers.h"
 
 #include "mpsgraph/core/errors.h"
@@ -15,10 +15,10 @@ MPSNNOptimizerDescriptor* descriptor_of(const nngraph::Optimizer& optimizer) {
   using enum OptimizerDescriptor::Regularization;
   if (d.regularization_type == l1)
     throw UnsupportedError(cat(optimizer.name(),
-                               ": l1 regularization is not supported on device metal, because Apple's "
-                               "documentation adds regularization_scale to the gradient of negative values, too, which "
-                               "would push them away from zero, and it is unknown what a Mac computes; use l2, or "
-                               "device=\"cpu\""));
+                               ": l1 regularization is not supported on the Metal device: according to Apple's "
+                               "documentation, regularization_scale is also added to the gradient of negative values, "
+                               "which would push them away from zero, and it is unknown what a Mac computes; use l2, "
+                               "or device=\"cpu\""));
   const auto number = [](double value) { return static_cast<float>(value); };
   return [MPSNNOptimizerDescriptor
       optimizerDescriptorWithLearningRate:number(d.learning_rate)
@@ -44,7 +44,7 @@ void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizer
   encode_step(commands, descent_kernel(device, descriptor, 0, false), step);
 }
 
-// Gradient descent with a negative rate and L2 regularization of the values computes a moving average.
+// A moving average is computed as gradient descent with a negative rate and L2 regularization of the values.
 MPSNNOptimizerDescriptor* plain(double rate, double scale) {
   return [MPSNNOptimizerDescriptor
       optimizerDescriptorWithLearningRate:static_cast<float>(rate)

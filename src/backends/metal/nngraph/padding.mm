@@ -1,5 +1,5 @@
-// Centered policies use Apple's own class. All others use a custom class, because Apple does not fully document where
-// they place the windows.
+// Converts padding policies. Centered policies use Apple's own class. All others use a custom class, because Apple does
+// not fully document where other policies place the windows.
 #include "backends/metal/nngraph/padding.h"
 
 using mpsgraph::nngraph::PaddingAlignment;
@@ -22,7 +22,7 @@ using mpsgraph::nngraph::WindowAxis;
 - (MPSNNPaddingMethod)paddingMethod {
   return MPSNNPaddingMethodCustom | MPSNNPaddingMethodSizeSame;
 }
-// The window of the result's first pixel starts at offset - reach / 2.
+// In MPS, the window of the result's first pixel starts at offset - reach / 2, where reach is the dilated kernel size.
 - (MPSImageDescriptor*)destinationImageDescriptorForSourceImages:(NSArray<MPSImage*>*)images
                                                     sourceStates:(NSArray<MPSState*>*)states
                                                        forKernel:(MPSKernel*)kernel
@@ -45,7 +45,7 @@ using mpsgraph::nngraph::WindowAxis;
 + (BOOL)supportsSecureCoding {
   return YES;
 }
-// Graphs are not archived.
+// Empty because graphs are not archived.
 - (void)encodeWithCoder:(NSCoder*)coder {
 }
 - (instancetype)initWithCoder:(NSCoder*)coder {

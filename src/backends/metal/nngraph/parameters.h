@@ -31,18 +31,18 @@ class LayerParameters {
   // Set the parameters that load() uses instead of loading the data source, until forget() is called.
   void give(std::vector<nngraph::NamedArray> arrays) { given_ = std::move(arrays); }
   void forget() { given_.clear(); }
-  // Replace the parameters of a trained layer by those of the data source.
+  // Replace the parameters of a trained layer with those of the data source.
   void take(const std::vector<nngraph::NamedArray>& arrays);
 
   // --- while a batch is encoded ---
-  // Encode the update of the parameters with the given gradients, or of the statistics. Returns false if there is no
-  // update.
+  // Encode the update of the parameters with the given gradients, or of the moving statistics with the batch's
+  // statistics. Returns false if there is no update.
   bool update(BatchEncoding& batch, const std::vector<Derived>& derived);
   bool update_statistics(BatchEncoding& batch, const std::vector<Derived>& derived);
-  // Return the buffer with the values that the next batch reads. If the source has no such parameter, all values are
-  // `otherwise`.
+  // Return the buffer with the values that the next batch reads. If the source has no parameter of that name, the
+  // buffer is filled with `otherwise`.
   id<MTLBuffer> updated(BatchEncoding& batch, std::string_view name, float otherwise);
-  void keep();     // adopts what the batch changed
+  void keep();     // adopts the changes of the batch
   void discard();
 
  private:
@@ -53,7 +53,7 @@ class LayerParameters {
   MetalDevice& device_;
   std::vector<std::vector<runtime::NDArray>> moments_;  // one entry per slot
   std::vector<nngraph::NamedArray> given_, loaded_;
-  nngraph::StatePtr result_;  // the self-updating source's result for this batch
+  nngraph::StatePtr result_;  // result of a self-updating source for this batch
   bool asked_ = false;
 };
 

@@ -124,8 +124,8 @@ NDArray LayerParameters::copied(BatchEncoding& batch, const Dims& dims, id<MTLBu
   return array;
 }
 
-// The source is only called once per batch, because batch normalization requests parameters and statistics separately,
-// in an undocumented order.
+// Batch normalization requests parameters and statistics separately, in an undocumented order, but the source may only
+// be called once per batch. Its result is therefore kept for the second request.
 bool LayerParameters::ask_source(BatchEncoding& batch, const std::vector<Derived>& derived) {
   if (asked_) return result_ != nullptr;
   asked_ = true;
@@ -145,8 +145,8 @@ bool LayerParameters::ask_source(BatchEncoding& batch, const std::vector<Derived
   const nngraph::StatePtr result = layer.source->update(batch.buffer, gradient_state, source_state);
   if (batch.buffer.mark().commands != before.commands)
     throw UnsupportedError(cat(layer.who,
-                               " update() may only encode optimizer steps on device metal, because other work "
-                               "would run after the batch, which is too late; use device=\"cpu\""));
+                               " update() may only encode optimizer steps on the Metal device, because other work "
+                               "would run after the batch instead of within it; use device=\"cpu\""));
   if (result) layer.require_fitting(*result);
   result_ = result;
   return result_ != nullptr;
@@ -166,7 +166,7 @@ id<MTLBuffer> LayerParameters::updated(BatchEncoding& batch, std::string_view na
   const NDArray& array = next(*slot);
   const BufferView view = batch.uses.view(array, Access::reads);
   if (view.offset == 0) return view.buffer;
-  // Normalization states do not support offsets.
+  // The values are copied to the start of a buffer, because normalization states do not support offsets.
   return batch.uses.view(copied(batch, array.dims(), view.buffer, view.offset), Access::both).buffer;
 }
 

@@ -10,10 +10,10 @@
 
 namespace mpsgraph::metal {
 
-// Create a descriptor whose data sources hold the weights. `directed`: for a layer that may run backward.
+// Create a descriptor whose data sources hold the weights. `directed` is set for a layer that may run backward.
 MPSRNNDescriptor* rnn_descriptor(const nngraph::RecurrentDescriptor& descriptor, bool directed);
 
-// Add steps or weights to the work and return their numbers in it.
+// Add steps or weights to the work and return their indices in it.
 std::vector<size_t> add_steps(MatrixWork& work, const nngraph::Steps& steps, Access access);
 MovedMatrices moved_matrices(const MatrixWork& work, const std::vector<size_t>& numbers);
 // nil if `numbers` is empty
@@ -21,9 +21,9 @@ NSMutableArray<MPSMatrix*>* matrices_of(const MatrixWork& work, const std::vecto
 // A matrix without memory, for an encode that is never committed.
 MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns);
 
-// Pool of initial states. Only an encode of Apple's layers can create state objects, so the states from which sequences
-// start are created by an encode that is never committed. The initial values are then copied into their matrices or
-// images. Unused states are reused.
+// Pool of initial states. Only an encode of Apple's layers can create state objects. The state from which a sequence
+// starts is therefore created by an encode that is never committed, and the initial values are copied into its matrices
+// or images. States that are no longer used are reused.
 class BeginStates {
  public:
   ~BeginStates();
@@ -39,7 +39,7 @@ class BeginStates {
 id leased_state(const std::shared_ptr<BeginStates>& states, MatrixWork& work, int64_t rows,
                 const std::function<id()>& make);
 
-// The matrices of a state, as numbers in the work; npos for zeros or if there is none.
+// The matrices of a state, as indices in the work; npos if a matrix is zero or does not exist.
 struct StatePlaces {
   static constexpr size_t npos = static_cast<size_t>(-1);
   size_t output = npos, cell = npos;

@@ -1,4 +1,5 @@
-// Recurrent descriptors, and the data sources of gates: convolutions of one pixel whose neuron is that of the gate.
+// Builds recurrent descriptors and the data sources of gates. A gate is a convolution over one pixel with the gate's
+// neuron.
 #include "backends/metal/nngraph/neurons.h"
 #include "backends/metal/nngraph/recurrent.h"
 #include "backends/metal/types.h"
@@ -40,7 +41,7 @@ using namespace mpsgraph::metal;
   return YES;
 }
 - (void)purge {
-  // Nothing to release: the descriptor owns a copy of the data.
+  // Empty because the descriptor owns a copy of the data.
 }
 - (NSString*)label {
   return nil;
@@ -63,8 +64,8 @@ NDArray dense(const NDArray& array) { return array.contiguous() ? array : array.
 
 MPSNNNeuronDescriptor* neuron_of(const nngraph::Neuron& n) { return neuron_descriptor(n.type, n.a, n.b, n.c, nullptr); }
 
-// Create the data source of a gate; nil if the weights are omitted. The source of the input weights also provides
-// neuron and bias.
+// Create the data source of a gate; nil if the weights are omitted. The source of the input weights also provides the
+// gate's neuron and bias.
 id<MPSCNNConvolutionDataSource> source_of(const RecurrentDescriptor& d, size_t number, WeightKind kind) {
   const Gate& gate = d.gates[number];
   NDArray weights = gate[kind];

@@ -1,5 +1,5 @@
-// MPSRNNImageInferenceLayer. Its behavior for images with more than one pixel is not documented, so each pixel becomes
-// a separate image, and the sequence of each pixel is encoded separately.
+// MPSRNNImageInferenceLayer. Apple does not document its behavior for images with more than one pixel, so each pixel
+// becomes a separate image, and the sequence of each pixel is encoded separately.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/images.h"
 #include "backends/metal/nngraph/recurrent.h"
@@ -17,9 +17,9 @@ using Images = NSMutableArray<MPSImage*>;
 using States = NSMutableArray<MPSRNNRecurrentImageState*>;
 constexpr auto layout = nngraph::DataLayout::height_x_width_x_feature_channels;
 
-// The images of a step, one per pixel.
+// The images of a time step, one per pixel.
 struct Step {
-  size_t number;  // number in the work
+  size_t number;  // index of the step's matrix in the work
   int64_t pixels, channels;
   DType dtype;
 
@@ -54,7 +54,7 @@ void download(id<MTLCommandBuffer> commands, const MatrixWork& work, NSArray<Ima
     images_to_rows(commands, work.device, images[t], work[steps[t].number], layout);
 }
 
-// The images of one pixel in all steps that include it.
+// Return the images of one pixel in all steps that include that pixel.
 Images* of_pixel(NSArray<Images*>* steps, int64_t pixel) {
   Images* images = [NSMutableArray array];
   for (Images* step in steps)
@@ -89,7 +89,7 @@ struct Native {
 
 // --- states ----------------------------------------------------------------------------------------------------------
 
-// The images of a layer's states for all pixels: its outputs or its cells.
+// Return the images of a layer's states for all pixels: the outputs, or the memory cells.
 Images* of_layer(States* states, NSUInteger layer, bool cells) {
   Images* images = [NSMutableArray array];
   for (MPSRNNRecurrentImageState* state in states) {
@@ -101,9 +101,9 @@ Images* of_layer(States* states, NSUInteger layer, bool cells) {
   return images;
 }
 
-// The state of a layer, in the dtype of the images.
+// The indices of a layer's state arrays in the work, in the dtype of the images.
 struct LayerPlaces {
-  size_t output, cell;  // npos if there is none
+  size_t output, cell;  // npos if the array does not exist
 };
 
 std::vector<LayerPlaces> add_states(MatrixWork& work, const RecurrentState& state, Access access, DType as) {
@@ -123,7 +123,7 @@ void each_place(const std::vector<LayerPlaces>& layers, const Function& function
   }
 }
 
-// Fill in zeros for missing arrays, so that every layer has a complete state.
+// Replace missing arrays with zeros, so that every layer has a complete state.
 RecurrentState completed(MetalDevice& device, const RecurrentState& start,
                          const std::vector<RecurrentDescriptor>& descriptors, int64_t pixels) {
   RecurrentState full = start;
@@ -149,7 +149,10 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
       NSMutableArray<const MPSRNNDescriptor*>* all = [NSMutableArray array];
       for (const RecurrentDescriptor& descriptor : descriptors) [all addObject:rnn_descriptor(descriptor, true)];
       native_->layer = [[MPSRNNImageInferenceLayer alloc] initWithDevice:device.device rnnDescriptors:all];
-      if (!native_->layer) throw DeviceError("[metal] MPSRNNImageInferenceLayer rejected the descriptors");
+      if (!native_->layer)
+        throw DeviceError(
+            "[metal] expected an MPSRNNImageInferenceLayer, but Apple's initializer returned nil for these "
+            "descriptors; use device=\"cpu\"");
     });
   }
 
@@ -179,7 +182,7 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
             rows_to_images(commands, work.device, work[place], of_layer(begin, layer, cells), layout);
           });
           native->layer.storeAllIntermediateStates = ends.size() > 1;
-          // one entry per end, each with the states of all pixels
+          // one entry per state to write, each with the states of all pixels
           NSMutableArray<States*>* given = [NSMutableArray array];
           for (size_t i = 0; i < ends.size(); ++i) [given addObject:[NSMutableArray array]];
           for (int64_t pixel = 0; pixel < pixels; ++pixel) {
@@ -237,7 +240,7 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
     constexpr int64_t most = 4096;
     const int64_t pixels = sources.front().dims()[0];
     if (pixels > most)
-      throw UnsupportedError(cat("[RNNImageInferenceLayer] on device metal, a step must have at most ", most,
+      throw UnsupportedError(cat("[RNNImageInferenceLayer] on the Metal device, a step must have at most ", most,
                                  " pixels, because each is encoded separately, got ", pixels,
                                  "; use RNNMatrixInferenceLayer with one row per pixel, or device=\"cpu\""));
     for (const Steps* steps : {&sources, &destinations})
@@ -245,7 +248,7 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
     return pixels;
   }
 
-  // Return the dtype of a state's images, found by creating a state.
+  // Return the dtype of a state's images, which is found by creating a state.
   DType state_dtype() {
     return guarded([&] {
       const std::lock_guard lock(native_->encoding);

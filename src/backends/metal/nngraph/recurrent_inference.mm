@@ -1,4 +1,4 @@
-// MPSRNNMatrixInferenceLayer: stacks of layers over matrices, in one or both directions.
+// MPSRNNMatrixInferenceLayer runs stacks of layers over matrices, in one or both directions.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/recurrent.h"
 
@@ -39,7 +39,10 @@ class MetalMatrixLayer final : public nngraph::DeviceInferenceLayer {
       NSMutableArray<const MPSRNNDescriptor*>* all = [NSMutableArray array];
       for (const RecurrentDescriptor& descriptor : descriptors) [all addObject:rnn_descriptor(descriptor, true)];
       native_->layer = [[MPSRNNMatrixInferenceLayer alloc] initWithDevice:device.device rnnDescriptors:all];
-      if (!native_->layer) throw DeviceError("[metal] MPSRNNMatrixInferenceLayer rejected the descriptors");
+      if (!native_->layer)
+        throw DeviceError(
+            "[metal] expected an MPSRNNMatrixInferenceLayer, but Apple's initializer returned nil for these "
+            "descriptors; use device=\"cpu\"");
     });
   }
 

@@ -1,5 +1,4 @@
-// Conversion of a sequence's steps to Apple's matrices, and of its initial and final states to and from Apple's state
-// objects.
+// Converts a sequence's steps to Apple's matrices, and its initial and final states to and from Apple's state objects.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/recurrent.h"
 
@@ -36,7 +35,7 @@ MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns) {
 // --- states ----------------------------------------------------------------------------------------------------------
 
 BeginStates::~BeginStates() {
-  @autoreleasepool {  // the destroying thread may have no pool
+  @autoreleasepool {  // the thread that destroys this object may have no autorelease pool
     free_.clear();
   }
 }
@@ -62,7 +61,7 @@ void BeginStates::give_back(int64_t rows, id state) {
 id leased_state(const std::shared_ptr<BeginStates>& states, MatrixWork& work, int64_t rows,
                 const std::function<id()>& make) {
   id state = states->take(rows, make);
-  if (!state) throw DeviceError("[metal] a recurrent layer of Apple's returned no state");
+  if (!state) throw DeviceError("[metal] expected a state from a recurrent layer of Apple's, got nil");
   work.keep(std::shared_ptr<const void>(states.get(),
                                         [states, rows, state](const void*) { states->give_back(rows, state); }));
   return state;
@@ -77,7 +76,7 @@ StatePlaces add_state(MatrixWork& work, const LayerState& state, Access access, 
 
 namespace {
 
-// Call the function for the output and the cell of each layer, in order.
+// Call the function for the output and then the memory cell of each layer, in the order of the layers.
 template <class Function>
 void each_matrix(MPSRNNRecurrentMatrixState* state, const std::vector<StatePlaces>& layers, const Function& function) {
   for (size_t i = 0; i < layers.size(); ++i) {

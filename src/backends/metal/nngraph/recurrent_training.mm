@@ -16,7 +16,7 @@ using runtime::NDArray;
 
 using Matrices = NSMutableArray<MPSMatrix*>;
 
-// Apple's states of a forward sequence, set when it has been encoded for the device.
+// Apple's states of a forward sequence. They are set when the sequence has been encoded for the device.
 struct Training final : nngraph::DeviceTraining {
   ~Training() override { clear(); }
   void clear() {
@@ -77,13 +77,16 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
   MetalTrainingLayer(MetalDevice& device, const RecurrentDescriptor& descriptor) : device_(device) {
     if (nngraph::WeightLayout(descriptor).matrices().empty())
       throw UnsupportedError(
-          "[RNNMatrixTrainingLayer] a layer without weights is not supported on device metal, because "
+          "[RNNMatrixTrainingLayer] a layer without weights is not supported on the Metal device, because "
           "Apple does not document it; add data sources, or use device=\"cpu\"");
     guarded([&] {
       native_->layer = [[MPSRNNMatrixTrainingLayer alloc] initWithDevice:device.device
                                                            rnnDescriptor:rnn_descriptor(descriptor, false)
                                                         trainableWeights:native_->initial];
-      if (!native_->layer) throw DeviceError("[metal] MPSRNNMatrixTrainingLayer rejected the descriptor");
+      if (!native_->layer)
+        throw DeviceError(
+            "[metal] expected an MPSRNNMatrixTrainingLayer, but Apple's initializer returned nil for this "
+            "descriptor; use device=\"cpu\"");
       for (MPSMatrix* matrix in native_->initial) weights_.push_back(descriptor_of(matrix));
     });
   }
@@ -112,7 +115,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
     return result;
   }
 
-  // Copied by the device, because the memory that Apple allocates may not be visible to the CPU.
+  // The device copies the initial weights, because the memory that Apple allocates may not be visible to the CPU.
   std::vector<Matrix> initial_weights() override {
     std::vector<Matrix> result = zeros(weights_);
     guarded([&] {
@@ -163,7 +166,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
                                            destinationOffsets:to.offsets.data()
                                                trainingStates:steps
                                           recurrentInputState:begin
-                                        recurrentOutputStates:states  // must not be nil
+                                        recurrentOutputStates:states  // Apple requires an array of output states
                                                       weights:matrices_of(work, weights)];
           if (states.count < ends.size())
             throw DeviceError(
@@ -221,7 +224,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
     MatrixWork::encode(work, buffer, "encode_copy_weights",
                        [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
                          const std::lock_guard lock(native->encoding);
-                         // The effect of an offset is not documented, so a view of the matrix is passed instead.
+                         // Apple does not document the effect of an offset, so a view of the matrix is passed instead.
                          [native->layer encodeCopyWeightsToCommandBuffer:commands
                                                                  weights:matrices_of(work, places)
                                                                 matrixId:static_cast<MPSRNNMatrixId>(number)

@@ -1,6 +1,6 @@
 // MPSNNGraph nodes of family arithmetic. Inside a graph, primaryScale does not reach the kernel on a Mac, and the
-// effect of secondaryScale, bias, and limits has not been measured. Neuron nodes around the arithmetic node implement
-// them instead.
+// effect of secondaryScale, bias, and limits has not been measured. Neuron nodes before and after the arithmetic node
+// implement these attributes instead.
 #include <limits>
 
 #include "backends/metal/nngraph/make_node.h"
@@ -29,8 +29,8 @@ Node* of_two(Making& m) {
   return node;
 }
 
-// Clamp one side: max(side * y, side * limit) * side, as a ReLU of the distance from the limit. The gradient ignores
-// it.
+// Clamp y from below (side 1) or from above (side -1) as limit + side * relu(side * (y - limit)). The gradient ignores
+// the clamp.
 void add_limit(Making& m, double side, double limit) {
   m.add_behind(neuron_descriptor("linear", side, -side * limit, 0, nullptr), false);
   m.add_behind(neuron_descriptor("relu", 0, 0, 0, nullptr), false);

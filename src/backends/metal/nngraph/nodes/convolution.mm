@@ -1,5 +1,5 @@
 // MPSNNGraph nodes of family convolution. The neuron of a data source's descriptor is fused if the layer does not
-// train; if it does, Apple requires a separate neuron node.
+// train. If the layer trains, Apple requires a separate neuron node.
 #include "backends/metal/nngraph/data_sources.h"
 #include "backends/metal/nngraph/make_node.h"
 #include "backends/metal/nngraph/neurons.h"

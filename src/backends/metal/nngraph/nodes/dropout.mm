@@ -1,4 +1,5 @@
-// MPSNNGraph nodes of family dropout. Apple generates the masks, so equal seeds give different masks than on the CPU.
+// MPSNNGraph nodes of family dropout. Apple generates the masks, so the same seed gives another mask on Metal than on
+// the CPU.
 #include "backends/metal/nngraph/make_node.h"
 
 namespace mpsgraph::metal {

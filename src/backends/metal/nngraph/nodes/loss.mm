@@ -82,7 +82,7 @@ void make_yolo(Making& m) {
                           anchorBoxes:[NSData dataWithBytes:values.data() length:values.size() * sizeof(float)]
                   numberOfAnchorBoxes:m.size("number_of_anchor_boxes")];
   d.rescore = a.boolean("rescore");
-  const float weight = m.number("weight");  // multiplied into the scale of each part
+  const float weight = m.number("weight");  // the weight is multiplied into the scale of each part
   d.scaleXY = weight * m.number("scale_xy");
   d.scaleWH = weight * m.number("scale_wh");
   d.scaleNoObject = weight * m.number("scale_no_object");

@@ -1,5 +1,5 @@
-// MPSNNGraph nodes of family reduction. Of Apple's reductions, only the sum over channels has a weight; a neuron node
-// implements it for the others.
+// MPSNNGraph nodes of family reduction. Among Apple's reductions, only the sum over channels has a weight; for the
+// others, a neuron node applies the weight.
 #include "backends/metal/nngraph/make_node.h"
 #include "backends/metal/nngraph/neurons.h"
 

@@ -4,7 +4,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-// On Macs, the padding channels of sources that do not fill their slices of four channels contain arbitrary numbers
+// Concatenated images must fill their slices of four channels: on Macs, the padding channels contain arbitrary numbers
 // instead of zeros.
 void fits_concatenation(const nngraph::FilterNode& filter, std::span<const Dims> sources) {
   for (const Dims& dims : sources)
