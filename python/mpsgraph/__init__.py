@@ -2,8 +2,8 @@
 
 The package provides a symbolic graph with placeholders, variables, and control dependencies; gradients derived by the
 graph; executables compiled once per input type; command buffers, semaphores, and shared events. All public names are
-attributes of this module. Importing it loads only numpy and the compiled core; nn, optim, data, Trainer, and their
-dependencies are imported on first use.
+attributes of this module. Importing the module loads only numpy and the compiled core; nn, optim, data, Trainer, and
+their dependencies are imported on first use.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ __version__ = library_version()
 
 if TYPE_CHECKING:
     from . import coreml, custom, data, distributed, nn, nngraph, onnx, optim, profiler, training
-    from . import jax as jax  # Not in __all__, so that `from mpsgraph import *` requires neither JAX nor PyTorch.
+
+    # jax is not in __all__, so that `from mpsgraph import *` requires neither JAX nor PyTorch.
+    from . import jax as jax
     from . import torch as torch
     from .custom import CustomOperation, TensorType, custom_operation, load_custom_operations, python_operation
     from .model import Model

@@ -2,9 +2,9 @@
 
 `checked` wraps a function, or the public methods of a class. The annotations are the contract: an argument that has
 none of the annotated types is rejected with a typed one-line error that says where it happened, what was expected, what
-was received, and how to fix it. Bounds of numbers are part of the annotation as well (`Size`, `Share`, and the other
-aliases below), and a string in an annotation is used as advice. A check costs some hundred nanoseconds per call, so
-functions that run in every training step check their arguments themselves.
+was received, and how to fix it. Annotations also contain the bounds of numbers (`Size`, `Share`, and the other aliases
+below), and a string in an annotation is advice that is added to the message. A check costs a few hundred nanoseconds
+per call. Functions that run in every training step are therefore not wrapped and check their arguments themselves.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Check: TypeAlias = Callable[[Any], bool]
 
 
 class Bounds:
-    """Range of an annotated number. NaN is never in range, and infinity only where it is a bound."""
+    """Range of an annotated number. NaN is never in range, and infinity is in range only if it is a bound."""
 
     def __init__(self, words: str, fits: Check) -> None:
         self.words, self.fits = words, fits
 
 
 class Named:
-    """Name of an annotated type in messages."""
+    """Name that messages use for an annotated type."""
 
     def __init__(self, words: str) -> None:
         self.words = words
@@ -83,7 +83,7 @@ for _names, _alias in (
     ("max_length output_size batch_size", Size),
 ):
     _BOUNDS |= dict.fromkeys(_names.split(), get_args(_alias)[1])
-"""Bounds of arguments of layers, losses, and data, by name: a name means the same everywhere."""
+"""Dict from argument names of layers, losses, and data to bounds. A name has the same bounds everywhere."""
 
 
 def checked(subject: T) -> T:
@@ -134,10 +134,12 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Parameter:
-    """A parameter: its name, the types that need no further check, and what else its annotation accepts.
+    """A parameter of a checked function, with its name, the types that always match, and a check for values of other
+    types.
 
-    Analyzing an annotation takes longer than most first calls, so it is postponed until a value arrives while `usual`
-    is still empty. The check for values of other types is built when the first of these arrives.
+    Analyzing an annotation takes longer than most first calls. Unless the types that always match, `usual`, follow from
+    its text, the annotation is therefore analyzed when the first value arrives. The check for other types is built when
+    the first value of another type arrives.
     """
 
     def __init__(self, name: str, annotation: Any, function: Callable[..., Any], bounds: Bounds | None) -> None:
@@ -155,7 +157,7 @@ class Parameter:
         return hint if self._bounds is None else _with_bounds(hint, self._bounds)
 
     def accepts(self, value: Any) -> bool:
-        """Return whether `value` matches the annotation. Called for types that are not in `usual`."""
+        """Return whether `value` matches the annotation. Called only for values whose type is not in `usual`."""
         if not self._seen:
             text = self._annotation if self._bounds is None and isinstance(self._annotation, str) else ""
             self.usual = _plain_types(text) or self._looked_up(_usual_types_of)
@@ -177,13 +179,13 @@ class Parameter:
 
 
 class Contract:
-    """The arguments that a function's signature accepts.
+    """The arguments that a checked function accepts, as determined from its signature.
 
     Attributes:
         positional: Number of arguments that may be passed by position.
-        looked_at: The (position, parameter) pairs of those that are checked.
-        named: The parameters that are checked, by name.
-        rest: The parameter of *args, unless it accepts anything.
+        looked_at: (position, parameter) pairs of the checked parameters that may be passed by position.
+        named: Dict from names to checked parameters.
+        rest: The parameter *args, or None if there is none or it accepts anything.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -226,7 +228,7 @@ class Contract:
 
 
 def refuse(where: str, hint: Any, value: Any) -> NoReturn:
-    """Raise the same error as `checked` would, for functions that check their arguments themselves."""
+    """Raise the error that `checked` would raise, for functions that check their arguments themselves."""
     raise error_class(hint)(f"{where} must be {expected(hint)}, got {shown(value)}{_advice(hint, value)}")
 
 
@@ -242,8 +244,8 @@ _DTYPES = (
 def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the name, kind, and annotation of each parameter of a function.
 
-    They are read from the code object if there is one, because building an `inspect.Signature` takes longer than most
-    first calls.
+    The parameters are read from the code object if the function has one, because building an `inspect.Signature` takes
+    longer than most first calls.
     """
     if not isinstance(function, FunctionType) or hasattr(function, "__signature__"):
         for name, parameter in inspect.signature(function).parameters.items():
@@ -258,7 +260,8 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
         yield name, kind, annotations.get(name, _EMPTY)
 
 
-_RESOLVED: dict[tuple[str, str], Any] = {}  # By module and text, because most annotations occur in many places.
+# Dict from (module, text) of annotations to objects; cached, because most annotations occur in many places.
+_RESOLVED: dict[tuple[str, str], Any] = {}
 
 
 def resolved(annotation: Any, function: Callable[..., Any]) -> Any:
@@ -274,7 +277,7 @@ def resolved(annotation: Any, function: Callable[..., Any]) -> Any:
 
 
 class _Names(Mapping[str, Any]):
-    """Classes of this package that annotations may name without importing them."""
+    """Mapping from names to classes of this package, which annotations may use without importing them."""
 
     _homes = {
         "Graph": "graph",
@@ -300,7 +303,7 @@ class _Names(Mapping[str, Any]):
 
 
 def _alternatives(hint: Any) -> list[Any]:
-    """Return the members of a union, with nested unions flattened, or a list of the annotation itself."""
+    """Return the members of a union, with nested unions flattened. Return other annotations as a list with one item."""
     if get_origin(hint) in (Union, UnionType):
         return [inner for part in get_args(hint) for inner in _alternatives(part)]
     if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) in (Union, UnionType):
@@ -321,12 +324,12 @@ def _with_bounds(hint: Any, bounds: Bounds) -> Any:
 
 @functools.cache
 def _check_of(hint: Any) -> Check | None:
-    """Return a function that checks whether a value matches the annotation, or None if every value does."""
+    """Return a function that checks whether a value matches the annotation, or None if every value matches."""
     if {DType, str} <= set(_alternatives(hint)):
         optional = NoneType in _alternatives(hint)
         return lambda value: _is_dtype(value) or (optional and value is None)
     origins: tuple[Any, ...] = _CONTAINERS
-    # The most frequent ones first.
+    # Try the most frequent alternatives first.
     parts = sorted(_alternatives(hint), key=lambda part: get_origin(part) not in origins)
     checks = [check for part in parts if (check := _check_of_one(part)) is not None]
     if len(checks) < len(parts):
@@ -374,7 +377,7 @@ def _check_of_one(hint: Any) -> Check | None:
 
 
 def _is_callable(hint: Any) -> bool:
-    """Return whether the annotation is for functions: Callable, or a protocol such as Initialiser."""
+    """Return whether the annotation describes functions: Callable, or a protocol such as Initialiser."""
     base = get_origin(hint) or hint
     return base is Callable or (getattr(base, "_is_protocol", False) and base not in _CONTAINERS)
 
@@ -440,7 +443,7 @@ def _container(base: type, inner: tuple[Any, ...]) -> Check:
         return lambda value: isinstance(value, Mapping) and all(key(k) and item(v) for k, v in value.items())
     fixed = base is tuple and bool(inner) and inner[-1] is not Ellipsis
     checks = [_check_of(part) for part in inner if part is not Ellipsis]
-    loose = base is Iterable and checks in ([], [None])  # Any kind of data.
+    loose = base is Iterable and checks in ([], [None])  # Iterable arguments accept any kind of data.
     usual = frozenset(_usual_types(inner[0])) if inner and not fixed else frozenset[type]()
 
     def fits(value: Any) -> bool:
@@ -476,21 +479,25 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "Axes": (int, NoneType),
     "DTypeLike": (DType,),
 }
-"""Names with the same meaning in the annotations of every module, and the types that need no further check for them."""
-# Annotations that a list or tuple of ints matches as well.
+"""Dict from names with the same meaning in the annotations of every module to the types that need no further check."""
+# Annotations that also match a list or tuple of ints.
 _WITH_INTS = {"Sequence[int]", "ShapeLike", "AttributeLike", "Axes"}
 
 
 @functools.cache
 def _plain_types(annotation: str) -> frozenset[type] | None:
-    """Return the result of `_usual_types_of` for an annotation of names in _PLAIN only; None for any other."""
+    """Return the result of `_usual_types_of` for an annotation that consists of names in _PLAIN, or None for other
+    annotations.
+    """
     names = set(annotation.split(" | "))
     return frozenset(kind for name in names for kind in _PLAIN[name]) if names <= _PLAIN.keys() else None
 
 
 @functools.cache
 def _usual_types_of(hint: Any) -> frozenset[type]:
-    """Return the types whose values need no further check. Cached, because most annotations occur in many places."""
+    """Return the types whose values need no further check. The result is cached, because most annotations occur in many
+    places.
+    """
     return frozenset(_usual_types(hint))
 
 
@@ -596,7 +603,7 @@ def error_class(hint: Any, module: str = "mpsgraph.ops.") -> type[Error]:
 
 
 def _core_of(hint: Any) -> Any:
-    """Return the innermost type: int for Sequence[int] and for a bounded int."""
+    """Return the innermost type of an annotation, such as int for Sequence[int] and for a bounded int."""
     while get_origin(hint) is not None:
         inner = get_args(hint)
         if get_origin(hint) is np.ndarray:

@@ -1,7 +1,7 @@
-"""Docstrings, with examples, of the classes that are defined in C++.
+"""Docstrings, with examples, for the classes that are defined in C++.
 
-The bindings have a one-sentence docstring for each class, which this file replaces. Everything else about these classes
-stays as the bindings define it.
+The bindings have a one-sentence docstring for each class, which this file replaces. The docstrings of methods and
+properties stay as the bindings define them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _explain(
     """A symbolic result of an operation, which has a value only during a run.
 
     Python's operators and comparisons, numpy's basic indexing, and the methods of the graph (available as `x.graph`)
-    add operations to the graph. `bool(x)` and `float(x)` are errors, because the value is not known while the graph is
+    add operations to the graph. `bool(x)` and `float(x)` raise errors, because x has no value while the graph is
     built.
 
     Example:
@@ -40,8 +40,8 @@ _explain(
     "Operation",
     """An operation of a graph.
 
-    An operation has a kind, input tensors, attributes, and output tensors, and stores the line that built it. A run
-    computes target operations, such as assignments, as well as target tensors.
+    An operation has a kind, input tensors, attributes, and output tensors, and stores the source line that built it.
+    A run computes target operations, such as assignments, as well as target tensors.
 
     Example:
         >>> g = mg.Graph()
@@ -80,7 +80,7 @@ _explain(
 
 _explain(
     "NDArray",
-    """An array: memory with an element type, a shape, and strides, shared with numpy and DLPack.
+    """An array of memory with an element type, a shape, and strides, which numpy and DLPack can share.
 
     Runs return NDArrays and accept them as feeds, next to numpy arrays.
 
@@ -106,9 +106,9 @@ _explain(
 
 _explain(
     "Device",
-    """A backend: Device("cpu"), and on a Mac Device("metal"), which is the default there.
+    """A device that runs graphs: Device("cpu") or, on a Mac, Device("metal"), which is the default on a Mac.
 
-    Device metal has been tested against a mock of Apple's frameworks, and compiled for macOS and against Apple's
+    The Metal device has been tested against a mock of Apple's frameworks, and compiled for macOS and against Apple's
     interfaces; it has not yet run on Apple hardware (docs/metal.md).
 
     Args:
@@ -152,7 +152,7 @@ _explain(
 
 _explain(
     "Executable",
-    """Targets and target operations compiled for one device and for one type of each feed.
+    """A program that is compiled from targets and target operations for one device and one type of each feed.
 
     A run takes arrays in the order of `feeds` and returns arrays in the order of `targets`, without any lookup.
     `Graph.compile` returns executables.
@@ -212,13 +212,13 @@ _explain(
 
 _explain(
     "CompilationDescriptor",
-    """Options of a compilation: passes to skip, reference kernels, observation, and callables.
+    """Options of a compilation, such as compiler passes to skip and executables that the graph calls.
 
     Args:
-        disabled_passes: Names of optional passes to skip. Defaults to none.
+        disabled_passes: Names of optional compiler passes to skip. Defaults to no passes.
         reference_kernels: Whether to use the plain kernels that serve as a reference. Defaults to False.
         observe: Function that is called as observe(pass_name, text) with the program after each pass. Defaults to None.
-        callables: Executables of other graphs, or ends of an Exchange, by the symbol that Graph.call uses. Defaults to
+        callables: Dict from symbols for Graph.call to executables of other graphs or ends of an Exchange. Defaults to
             none.
         check_finite: Whether runs end with a CheckError at the first operation that produces NaN or an infinity.
             Defaults to False.
@@ -239,7 +239,7 @@ _explain(
 
 _explain(
     "SerializedExecutable",
-    """An executable read from a file that Executable.serialize() wrote; on device metal, an MPSGraphPackage.
+    """An executable read from a file that Executable.serialize() wrote; on the Metal device, an MPSGraphPackage.
 
     Args:
         path: Path of the package.
@@ -260,7 +260,7 @@ _explain(
 
 _explain(
     "CacheStatistics",
-    """Contents and counters of an executable cache.
+    """Statistics of an executable cache: counters, and the number and size of the stored executables.
 
     Example:
         >>> g = mg.Graph()
@@ -364,7 +364,7 @@ _explain(
     """A node for a batch of images: an input of the graph, or the result of a filter.
 
     Args:
-        handle: Name among the inputs of the graph. Defaults to None.
+        handle: Name of the node among the inputs of the graph. Defaults to None.
 
     Source: MPSNNImageNode.
 
@@ -381,7 +381,7 @@ _explain(
     """A node for state that a filter passes to its gradient filter (its result_state), or that is fed with each batch.
 
     Args:
-        handle: Name among the source states of the graph. Defaults to None.
+        handle: Name of the node among the source states of the graph. Defaults to None.
 
     Source: MPSNNStateNode.
 
@@ -395,7 +395,7 @@ _explain(
 
 _explain(
     "FilterNode",
-    """A filter of images, or the gradient filter of one: the base class of all filter nodes.
+    """Base class of all filter nodes, which are image filters and the gradient filters of image filters.
 
     Filters are created through the derived classes.
 
@@ -412,9 +412,9 @@ _explain(
 
 _explain(
     "RNNMatrixTrainingState",
-    """The values that one step of a forward sequence keeps for its gradient.
+    """The values that one step of a forward sequence stores for the computation of gradients.
 
-    `RNNMatrixTrainingLayer.encode_forward_sequence` returns one for each step.
+    `RNNMatrixTrainingLayer.encode_forward_sequence` appends one state for each step to its argument training_states.
 
     Source: MPSRNNMatrixTrainingState.
 
@@ -435,7 +435,7 @@ def _explain_error(name: str, text: str, *lines: str) -> None:
 
 _explain(
     "Error",
-    """Base class of the errors that mpsgraph raises. Each is also a subclass of the matching built-in exception.
+    """Base class of the errors that mpsgraph raises. Each class also derives from the matching built-in exception.
 
     Example:
         >>> try:
@@ -471,7 +471,7 @@ _explain_error(
 )
 _explain_error(
     "GraphError",
-    "Raised for invalid graphs and arguments: foreign tensors, feeds, names, attributes, or text that does not parse.",
+    "Raised for invalid graphs and arguments, such as tensors of another graph, wrong names, or unparsable text.",
     'mg.parse("no graph")',
 )
 _explain_error(
@@ -482,7 +482,9 @@ _explain_error(
     'g.compile({x: (2,)}, [x + 1.0], device="cpu").serialize("net.mpsgraphpackage")',
 )
 _explain_error(
-    "DeviceError", "Raised when a run fails: memory, queues, command buffers, or fork.", 'mg.Device("no such device")'
+    "DeviceError",
+    "Raised when a run fails because of memory, queues, command buffers, or a fork, or a device does not exist.",
+    'mg.Device("no such device")',
 )
 _explain_error(
     "TimeoutError",
@@ -502,6 +504,6 @@ _explain_error(
 
 
 def install() -> None:
-    """Set the docstrings of the classes."""
+    """Set the docstrings of the classes that are defined in C++."""
     for name, text in _TEXTS.items():
         getattr(_core, name).__doc__ = text

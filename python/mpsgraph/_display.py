@@ -1,8 +1,8 @@
-"""How errors show arguments, and how objects show the arguments they were created with.
+"""Formatting of arguments in error messages and in the repr of objects.
 
-`shown` turns any value into one short line: arrays become their dtype, shape, and first elements; lists their first
-items and length; strings their beginning; and modules their class. Every message that quotes a value, in Python and in
-the compiled core, uses it. Classes whose repr is the call that created them derive from `ShowsArguments`.
+`shown` turns any value into one short line: an array becomes its dtype, shape, and first elements; a list its first
+items and length; a string its beginning; and a module its class. Every message that quotes a value, in Python and in
+the compiled core, uses this function. Classes whose repr is the call that created them derive from `ShowsArguments`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 FEW, LONGEST = 3, 60
-"""The number of items of a list, and the number of characters of anything, that are shown."""
+"""Maximum number of list items and maximum number of characters that are shown."""
 
 
 def shown(value: Any, depth: int = 0) -> str:
@@ -41,7 +41,8 @@ def _shown(value: Any, depth: int) -> str:
         return f"the module {value.__name__}"
     if isinstance(value, FunctionType):
         return f"the function {value.__name__}"
-    if hasattr(value, "named_modules") and not isinstance(value, type):  # Modules of this package and of PyTorch.
+    # The value is a module of this package or of PyTorch.
+    if hasattr(value, "named_modules") and not isinstance(value, type):
         return f"<{type(value).__name__}>"
     if type(value).__name__ in ("ndarray", "NDArray"):
         return _array(value)
@@ -75,7 +76,7 @@ def _items(values: Iterable[Any], count: int, opening: str, closing: str, depth:
 
 
 def _joined(items: Iterable[str], count: int, opening: str, closing: str) -> str:
-    """Join the first items as long as they are short, followed by the number of items."""
+    """Join the first items while they are short enough, and append the number of items."""
     first: list[str] = []
     length = 0
     for item in islice(items, FEW):
@@ -118,7 +119,7 @@ class _ConstructorSignature:
 class ShowsArguments:
     """Base class whose repr shows the constructor's arguments that differ from their defaults.
 
-    Numbers, strings, and flags are shown with their current values.
+    Arguments that are numbers, strings, or flags are shown with their current values.
 
     Example:
         >>> mg.optim.Adam(1e-3, beta1=0.8), mg.nn.Linear(10, bias=False), mg.nn.Dropout(0.5)
@@ -139,9 +140,7 @@ class ShowsArguments:
 
 
 def arguments_of(made: ShowsArguments) -> Iterator[str]:
-    """Yield arguments without a default by position, then those that differ from their default by name, skipping
-    submodules.
-    """
+    """Yield arguments without a default, then name=value for arguments that differ from it. Skip submodules."""
     given = made._arguments
     if given is None:
         return
@@ -149,7 +148,7 @@ def arguments_of(made: ShowsArguments) -> Iterator[str]:
     signature = inspect.signature(made.__init__)  # type: ignore[misc]
     try:
         bound = signature.bind(*given.positional, **given.named)
-    except TypeError:  # A subclass passes arguments that do not match.
+    except TypeError:  # The arguments do not match the signature, because a subclass passes other arguments.
         return
     named = False
     for name, value in bound.arguments.items():

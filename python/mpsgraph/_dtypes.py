@@ -1,6 +1,7 @@
 """Conversion of Python values to constants, and of numpy dtypes to DTypes.
 
-numpy has no bfloat16: such arrays have the dtype of ml_dtypes if it is installed, otherwise uint16 with the same bits.
+numpy has no bfloat16. Such arrays have the bfloat16 dtype of ml_dtypes if that package is installed, otherwise dtype
+uint16 with the same bits.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def dtype_of(array: Any) -> DType:
 def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | None) -> ConstantData:
     """Return the data of a constant, or of the initial value of a variable.
 
-    An array keeps its dtype unless another is requested; Python numbers and lists become float32, int32, bool, or
-    complex64. With a shape, `value` is the number that fills it. ConstantData is returned unchanged.
+    An array keeps its dtype unless `dtype` is given; Python numbers and lists become float32, int32, bool, or
+    complex64. If `shape` is given, the result has that shape and is filled with the number `value`. ConstantData is
+    returned unchanged.
     """
     if isinstance(value, ConstantData):
         return value
@@ -94,8 +96,8 @@ def dtype_for(number: bool | int | float | complex) -> str:
 
 
 def _first_infinite(digits: int, exponent: int) -> int:
-    """Return the smallest number that rounds to infinity: half a unit above the largest number of `digits` binary
-    digits.
+    """Return the smallest number that rounds to infinity in a floating-point format. It is half a unit in the last
+    place above the largest finite number, which has `digits` binary digits.
     """
     return ((1 << digits + 1) - 1) << exponent - digits - 1
 
@@ -111,14 +113,14 @@ _FIRST_INFINITE = {
 
 
 def _converted(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return the array converted to a requested dtype. Raise DTypeError if the conversion would lose the kind of
-    number.
+    """Return the array converted to a requested dtype. Raise DTypeError for a conversion to another kind of number,
+    such as from float to int.
     """
     if array.dtype == dtype.numpy:
         return array
     if not (dtype.is_float and array.dtype.kind in "fiu") and not np.can_cast(array.dtype, dtype.numpy, "same_kind"):
         raise DTypeError(
-            f"{array.dtype} values are not converted to {dtype} implicitly: convert them with astype first"
+            f"value has dtype {array.dtype}, which is not converted to {dtype} implicitly: convert it with astype first"
         )
     if dtype.is_integer and array.size and not (fits(int(array.min()), dtype) and fits(int(array.max()), dtype)):
         raise DTypeError(

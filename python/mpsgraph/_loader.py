@@ -1,8 +1,8 @@
-"""Imports the compiled module, after loading oneDNN if the system's loader does not find it.
+"""Import the compiled module, after loading oneDNN if the system's loader does not find it.
 
-`_core` depends on libmpsgraph, which depends on libdnnl from the distribution onednn-cpu-gomp. Their relative paths are
-built in for the usual installations; if packages are installed in separate directories, libdnnl is loaded here by its
-full path first.
+`_core` depends on libmpsgraph, which depends on libdnnl from the distribution onednn-cpu-gomp. For the usual
+installations, the relative paths of both libraries are built in. If packages are installed in separate directories,
+this module first loads libdnnl by its full path.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ def load() -> None:
 
 @contextmanager
 def _sleeping_threads() -> Iterator[None]:
-    """Set how GNU OpenMP's threads wait while the library is loaded, which is when it reads the setting.
+    """Set an environment variable while GNU OpenMP is loaded, so that its idle threads sleep.
 
-    By default they spin for milliseconds after each loop. Only oneDNN's convolutions use these threads here, and the
-    kernels that run next need the processors for their own thread pool. The environment is restored afterwards.
+    By default, these threads spin for milliseconds after each loop. Only oneDNN's convolutions use them, and the
+    kernels that run next need the processors for the package's own thread pool. OpenMP reads the setting when it is
+    loaded, so the environment is restored afterwards.
     """
     if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
         yield

@@ -1,4 +1,4 @@
-"""Import of optional dependencies, when a feature first needs them."""
+"""Import optional dependencies when a feature first needs them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 
 def require(module: str, extra: str, purpose: str) -> Any:
-    """Return the module. Raise ImportError with the feature that needs it and the command that installs it."""
+    """Return the module. If it is missing, raise ImportError with the feature that needs it and the command to install
+    it.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:

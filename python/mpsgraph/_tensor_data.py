@@ -31,8 +31,9 @@ def tensor_data(
 
     - tensor_data(buffer, shape, dtype): elements from the start of a buffer, which is an NDArray or a C-contiguous
       numpy array of any dtype, or any object with Python's buffer protocol.
-    - tensor_data(image_batch): an array of shape [images, height, width, channels]. For floating-point formats, it
-      shares the memory; unorm8 and unorm16 are converted to float32 from 0 to 1 in a copy, which is counted.
+    - tensor_data(image_batch): an array of shape [images, height, width, channels]. For floating-point formats, the
+      array shares the memory of the batch. Formats unorm8 and unorm16 are converted to a float32 copy with values from
+      0 to 1, and the copy is counted.
     - tensor_data(matrix, rank=None) and tensor_data(vector, rank=None): an array with the shape of the matrix or
       vector. With a rank, axes of size 1 are prepended, or the first axes are joined.
     - tensor_data(array): an NDArray over the memory of an array.
@@ -45,8 +46,8 @@ def tensor_data(
         source: A buffer, a batch of images, a matrix, a vector, or an array.
         shape: Shape of the array, for a buffer. Defaults to None.
         dtype: Element type of the array, for a buffer. Defaults to None.
-        row_bytes: For a buffer, the number of bytes from one row along the last axis to the next. None, the default,
-            means that rows are dense.
+        row_bytes: For a buffer, the number of bytes from the start of one row (the elements along the last axis) to the
+            start of the next. None, the default, means that rows are dense.
         rank: For a matrix or a vector, the rank of the array, from 1 to 16. Defaults to None.
 
     Returns:

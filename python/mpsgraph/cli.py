@@ -25,7 +25,7 @@ _SELFTEST_PARTS = ("operations", "gradients", "nodes", "runtime", "digits", "spe
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return the exit status of the process, printing errors of the package as one line."""
+    """Run the command and return the exit status of the process. Errors of the package are printed as one line."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.cmake_dir:
@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_selftest(commands)
     profile = commands.add_parser("profile", help="run a script and report the time spent in each kernel")
     profile.add_argument(
-        "--by", choices=("kernel", "kind"), default="kind", help="what a row of the table stands for (default: kind)"
+        "--by", choices=("kernel", "kind"), default="kind", help="unit of the table's rows (default: kind)"
     )
     profile.add_argument("--top", type=int, default=20, metavar="N", help="number of rows (default: 20)")
     profile.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline to open in ui.perfetto.dev")
@@ -155,7 +155,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="T",
         help="threads of each process (default: an equal share of the processors)",
     )
-    start.add_argument("--hosts", metavar="A,B", help="hosts to distribute the processes over (default: this host)")
+    start.add_argument(
+        "--hosts", metavar="A,B", help="hosts among which to distribute the processes (default: this host)"
+    )
     start.add_argument(
         "--unbound",
         action="store_true",

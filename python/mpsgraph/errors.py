@@ -1,6 +1,6 @@
-"""The errors that mpsgraph raises. Each is also a subclass of the matching built-in exception.
+"""The errors that mpsgraph raises. Each error class is also a subclass of the matching built-in exception.
 
-The compiled core, which raises most of them, defines the classes; the definitions below are for type checkers.
+The compiled core, which raises most of these errors, defines the classes. The definitions below are for type checkers.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ if TYPE_CHECKING:
         """Raised when an index, a class number, or a length is out of range."""
 
     class CheckError(Error, AssertionError):
-        """Raised when a check fails during a run: Graph.check, or check_finite."""
+        """Raised when a check fails during a run: Graph.check, or check_finite on NaN or an infinity."""
 
     class DTypeError(Error, TypeError):
         """Raised when element types do not match or are not supported."""
 
     class GraphError(Error, ValueError):
-        """Raised for invalid graphs and arguments: foreign tensors, feeds, names, attributes, or text that does not
-        parse.
-        """
+        """Raised for invalid graphs and arguments, such as tensors of another graph, wrong names, or unparsable text."""
 
     class UnsupportedError(Error, NotImplementedError):
         """Raised when a device does not support an operation that is otherwise valid."""
 
     class DeviceError(Error, RuntimeError):
-        """Raised when a run fails: memory, queues, command buffers, or fork."""
+        """Raised when a run fails because of memory, queues, command buffers, or a fork, or a device does not exist."""
 
     class TimeoutError(DeviceError, builtins.TimeoutError):
         """Raised when an event or a command buffer does not complete in time."""

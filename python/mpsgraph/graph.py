@@ -1,4 +1,4 @@
-"""The graph: operations by name, gradients, a textual form, and runs on a device from feeds to targets.
+"""The graph class, with methods for operations, gradients, textual form, compilation, and runs.
 
 The operations are inherited from the classes in mpsgraph.ops; everything else is defined here. A graph is built by one
 thread; once built, several threads may run it. Targets are compiled on their first run with given types of feeds, and
@@ -151,7 +151,7 @@ class Graph(
         self._repeated_states: list[Tensor] = []
         self._generator: np.random.Generator | None = None
         self._on_devices: dict[str | None, DeviceGraph] = {}
-        self._guest: Any = None  # A runner of training/engine.py that currently holds the variables' values.
+        self._guest: Any = None  # Object of training/engine.py that currently holds the values of the variables.
 
     @property
     def generator(self) -> np.random.Generator:
@@ -200,7 +200,7 @@ class Graph(
         """Check the graph against the rules of its operations.
 
         Raises:
-            GraphError: If an operation is invalid; the error names the first one.
+            GraphError: If an operation is invalid; the error names the first invalid operation.
         """
         _core.verify(self)
 
@@ -294,7 +294,8 @@ class Graph(
     # --- running ---------------------------------------------------------------------------------------------------
 
     def on(self, device: Device | str | None = None) -> DeviceGraph:
-        """Return the graph on a device, with its values of the variables and its executables there.
+        """Return an object that runs the graph on a device and holds the values of variables and the executables on
+        that device.
 
         Args:
             device: The device or its name. None, the default, means the default device.
@@ -360,19 +361,19 @@ class Graph(
         On x86, arithmetic flushes subnormal numbers (below 2^-126 in float32) to zero.
 
         Args:
-            feeds: Arrays, or batches of images, matrices, and vectors as tensor_data accepts them, by placeholder.
-                C-contiguous arrays of the right dtype are shared, not copied.
-            targets: A tensor or a sequence of tensors to compute. Defaults to none.
-            target_operations: Operations to run in addition, such as assignments. Defaults to none.
+            feeds: Dict from placeholders to arrays, or to batches of images, matrices, or vectors as tensor_data
+                accepts them. C-contiguous arrays of the right dtype are shared, not copied.
+            targets: A tensor or a sequence of tensors to compute. Defaults to no tensors.
+            target_operations: Operations to run in addition, such as assignments. Defaults to no operations.
             device: The device or its name. None, the default, means the default device.
-            results: Contiguous, writable arrays to write to, by target, or a single one for a single target. None, the
-                default, allocates them.
+            results: Dict from targets to contiguous, writable arrays to write to, or one array for a single target.
+                None, the default, allocates arrays.
             queue: Command queue to run on. None, the default, means the device's own queue.
             copy: Handling of feeds that cannot be shared: None, the default, copies them and counts the copies; False
                 raises ShapeError.
             check_finite: Whether the run ends with a CheckError at the first operation that produces NaN or an
                 infinity. The error names the operation and the line that built it, and variables keep their values, as
-                for `check`. This is slow. Defaults to False.
+                for `check`. The checks are slow. Defaults to False.
 
         Returns:
             The NDArray of a single target, or a dict from targets to NDArrays.
@@ -418,13 +419,13 @@ class Graph(
         Arrays that are fed must not change until the run is done.
 
         Args:
-            feeds: Arrays, or batches of images, matrices, and vectors as tensor_data accepts them, by placeholder.
-                C-contiguous arrays of the right dtype are shared, not copied.
-            targets: A tensor or a sequence of tensors to compute. Defaults to none.
-            target_operations: Operations to run in addition, such as assignments. Defaults to none.
+            feeds: Dict from placeholders to arrays, or to batches of images, matrices, or vectors as tensor_data
+                accepts them. C-contiguous arrays of the right dtype are shared, not copied.
+            targets: A tensor or a sequence of tensors to compute. Defaults to no tensors.
+            target_operations: Operations to run in addition, such as assignments. Defaults to no operations.
             device: The device or its name. None, the default, means the default device.
-            results: Contiguous, writable arrays to write to, by target, or a single one for a single target. None, the
-                default, allocates them.
+            results: Dict from targets to contiguous, writable arrays to write to, or one array for a single target.
+                None, the default, allocates arrays.
             descriptor: Handlers and events of the run. Defaults to None.
             queue: Command queue to run on. None, the default, means the device's own queue.
             copy: Handling of feeds that cannot be shared: None, the default, copies them and counts the copies; False
@@ -472,12 +473,12 @@ class Graph(
 
         Args:
             command_buffer: Command buffer of a queue on the device to run on.
-            feeds: Arrays, or batches of images, matrices, and vectors as tensor_data accepts them, by placeholder.
-                C-contiguous arrays of the right dtype are shared, not copied.
-            targets: A tensor or a sequence of tensors to compute. Defaults to none.
-            target_operations: Operations to run in addition, such as assignments. Defaults to none.
-            results: Contiguous, writable arrays to write to, by target, or a single one for a single target. None, the
-                default, allocates them.
+            feeds: Dict from placeholders to arrays, or to batches of images, matrices, or vectors as tensor_data
+                accepts them. C-contiguous arrays of the right dtype are shared, not copied.
+            targets: A tensor or a sequence of tensors to compute. Defaults to no tensors.
+            target_operations: Operations to run in addition, such as assignments. Defaults to no operations.
+            results: Dict from targets to contiguous, writable arrays to write to, or one array for a single target.
+                None, the default, allocates arrays.
             descriptor: Handlers and events of the run. Defaults to None.
             copy: Handling of feeds that cannot be shared: None, the default, copies them and counts the copies; False
                 raises ShapeError.
@@ -559,14 +560,17 @@ class Graph(
         types = {}
         for tensor, value in feeds.items():
             if not isinstance(tensor, Tensor):
-                raise GraphError(f"[compile] feeds must map placeholders to types, got {shown(tensor)}: {shown(value)}")
+                raise GraphError(
+                    "[compile] feeds must map placeholders to types, got an entry from "
+                    f"{shown(tensor)} to {shown(value)}"
+                )
             types[tensor] = _type_of(tensor, value)
         if check_finite:
             options = _with_check_finite(options)
         return self.on(device).compile(types, _listed(targets, None)[0], target_operations, options)
 
     def variable_value(self, variable: Tensor, *, device: Device | str | None = None) -> np.ndarray:
-        """Return a copy of a variable's value, after all runs that were started before.
+        """Return a copy of a variable's value, after waiting for all runs that have been started.
 
         Args:
             variable: A variable of this graph.
@@ -628,7 +632,7 @@ class Graph(
 
         Args:
             count: Maximum number of executables.
-            bytes: Maximum number of bytes of all executables together.
+            bytes: Maximum total number of bytes of all executables.
 
         Raises:
             GraphError: If a limit is negative or not an int.
@@ -662,7 +666,7 @@ def parse(text: str, seed: int = 0) -> Graph:
         A new graph.
 
     Raises:
-        GraphError: If text is not a valid graph; the error has the line and column.
+        GraphError: If text is not a valid graph; the error contains the line and column.
 
     Example:
         >>> g = mg.parse("graph {\\n  %x = placeholder() {type=float32[2]} : float32[2]\\n}")
@@ -717,10 +721,10 @@ def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | N
     if results is None:
         return wanted, None
     if not isinstance(results, Mapping):
-        raise GraphError(f"results must be a dict from targets to arrays, got {shown(results)}")
+        raise GraphError(f"[run] results must be a dict from targets to arrays, got {shown(results)}")
     unknown = [tensor for tensor in results if not any(tensor is target for target in wanted)]
     if unknown:
-        raise GraphError(f"the keys of results must be targets, got {shown(unknown)}")
+        raise GraphError(f"[run] the keys of results must be targets of the run, got {shown(unknown)}")
     return wanted, [results.get(tensor) for tensor in wanted]
 
 
@@ -730,7 +734,9 @@ def _keyed(targets: Targets, arrays: list[NDArray]) -> Any:
 
 
 def _type_of(tensor: Tensor, value: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return (dtype, shape) of a feed described by a shape, a pair (shape, dtype), or an object that has both."""
+    """Return (dtype, shape) of a feed, given its shape, a pair (shape, dtype), or an object that has a shape and a
+    dtype.
+    """
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return as_dtype(value.dtype), tuple(value.shape)
     if isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], (tuple, list)):

@@ -28,13 +28,14 @@ class Model:
 
     Args:
         graph: The graph that contains all tensors.
-        inputs: Placeholders by name.
-        outputs: Tensors by name.
-        parameters: Variables by name. None, the default, means all variables of the graph under their own names.
+        inputs: Dict from names to placeholders.
+        outputs: Dict from names to tensors.
+        parameters: Dict from names to variables. None, the default, means all variables of the graph under their own
+            names.
 
     Attributes:
-        classes: For a classifier loaded from an ONNX file that specifies them, the class labels of each output, by
-            name. Packages do not keep them.
+        classes: Dict from output names to class labels, for a classifier from an ONNX file that specifies labels.
+            Packages do not store class labels.
 
     Raises:
         GraphError: If a tensor does not belong to graph, an input is not a placeholder, or a parameter is not a
@@ -69,7 +70,9 @@ class Model:
                 if not isinstance(tensor, Tensor) or tensor.graph is not graph:
                     raise GraphError(f"{what} '{name}' must be a tensor of the model's graph, got {shown(tensor)}")
                 if kind and tensor.operation.kind != kind:
-                    raise GraphError(f"{what} '{name}' must be a {kind}, got {tensor.name}, a {tensor.operation.kind}")
+                    raise GraphError(
+                        f"{what} '{name}' must be a {kind}, got '{tensor.name}', which is a {tensor.operation.kind}"
+                    )
 
     @property
     def graph(self) -> Graph:
@@ -78,17 +81,17 @@ class Model:
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """The placeholders by name, in the model's order."""
+        """Dict from input names to placeholders, in the model's order."""
         return dict(self._inputs)
 
     @property
     def outputs(self) -> dict[str, Tensor]:
-        """The output tensors by name, in the model's order."""
+        """Dict from output names to tensors, in the model's order."""
         return dict(self._outputs)
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """The variables by name."""
+        """Dict from parameter names to variables."""
         return dict(self._parameters)
 
     def run(
@@ -97,15 +100,15 @@ class Model:
         outputs: Sequence[str] | None = None,
         target_operations: Sequence[Operation] = (),
     ) -> dict[str, NDArray]:
-        """Run the model on feeds by name.
+        """Run the model on arrays that are passed by input name.
 
         Args:
-            feeds: Arrays by input name.
+            feeds: Dict from input names to arrays.
             outputs: Names of the outputs to compute. None, the default, means all.
             target_operations: Operations to run in addition, such as assignments. Defaults to none.
 
         Returns:
-            A dict of arrays by output name.
+            A dict from output names to arrays.
 
         Raises:
             GraphError: If a name is unknown or an input is missing.
@@ -123,11 +126,11 @@ class Model:
         return {name: results[tensor] for name, tensor in wanted.items()}
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
-        """Run the model on arrays in the order of its inputs, or by name.
+        """Run the model on arrays that are passed in the order of its inputs or by input name.
 
         Args:
             *arrays: Arrays in the order of the inputs.
-            **named: Arrays by input name.
+            **named: Arrays as keyword arguments with the names of inputs.
 
         Returns:
             The array of a single output, or a tuple in the order of the outputs.
@@ -158,20 +161,21 @@ class Model:
         In the copy:
 
         - Variables become constants with their current values, unless the model assigns them.
-        - Conditionals on known values are replaced by the branch that is taken.
+        - Conditionals on known values are replaced with the branch that is taken.
         - Dropout is removed.
         - Operations on constants are computed.
         - Normalization by constants is folded into the weights and bias of the preceding convolution, transposed
-          convolution, or matrix product, whatever operations it is written with:
+          convolution, or matrix product, regardless of the operations that implement the normalization:
           y = gamma (w x - mean) / sqrt(variance + epsilon) + beta becomes (w' x) + b'.
-        - Embeddings absorb the weights that they are multiplied by, if the new table is no larger than both.
+        - Embeddings absorb the weights that they are multiplied by, if the new table is no larger than the old table
+          and the weights together.
         - Constant weights of 2-D convolutions are stored with channels last (HWIO), the layout that devices read.
 
         Results may differ from the model's in the last digits. The model itself does not change.
 
         Args:
-            known: Values of inputs that become constants and are no longer inputs of the copy, such as {"is_training":
-                False}. Defaults to None.
+            known: Dict from input names to values. These inputs become constants and are no longer inputs of the copy,
+                such as {"is_training": False}. Defaults to None.
 
         Returns:
             A model with its own graph, which can be saved, loaded from C++, and run on every device.
@@ -216,23 +220,24 @@ class Model:
         """Return a copy of the model that computes with 8-bit integers internally, with the same inputs and outputs.
 
         The model is first optimized for inference. Then the sources and weights of convolutions and matrix products,
-        and the operands added to their results, are converted to integers, value = (integer - zero_point) * scale, with
-        MPSGraph's quantize and dequantize operations, which the compiler turns into integer kernels. Weights are
+        and the operands added to their results, are converted to integers with value = (integer - zero_point) * scale,
+        by MPSGraph's quantize and dequantize operations, which the compiler turns into integer kernels. Weights are
         symmetric int8.
 
         Args:
             calibration: Data that the model runs on to find the ranges of its tensors: an array, an iterable of arrays
-                for a model with one input, or an iterable of dicts of arrays by input name.
+                for a model with one input, or an iterable of dicts from input names to arrays.
             scheme: "symmetric" (the default): int8 around zero, or uint8 from zero for tensors that are never negative;
                 or "asymmetric": uint8 with a zero point.
-            per_channel: Whether weights have a scale for each output channel, instead of one. Defaults to True.
+            per_channel: Whether weights have a scale for each output channel, instead of one scale for the whole
+                tensor. Defaults to True.
             range: "minmax" (the default), the range of all values; or "percentile", the `percentile` of the values of
-                each batch, so that a few large values do not cost the others their precision.
+                each batch, so that a few large values do not reduce the precision of all others.
             percentile: Percentile of the values that the range must include, above 50 and at most 100. Defaults to
                 99.99.
 
         Returns:
-            A model with its own graph, of the same kind as any other.
+            A model with its own graph, which supports everything that other models support.
 
         Raises:
             GraphError: If there is no calibration data, a batch is empty or contains values that are not finite, an
@@ -267,14 +272,15 @@ class Model:
         return model_of(contents, graph.seed)
 
     def _batches(self, calibration: Iterable[Any]) -> Iterator[dict[Tensor, Any]]:
-        """Yield feeds from calibration data in any of its accepted forms."""
+        """Yield feeds from calibration data in any of the accepted forms."""
         if not isinstance(calibration, Iterable):
             raise GraphError(f"calibration must be an array or an iterable of batches, got {shown(calibration)}")
         for batch in [calibration] if isinstance(calibration, np.ndarray) else calibration:
             if not isinstance(batch, Mapping):
                 if len(self.inputs) != 1:
                     raise GraphError(
-                        f"calibration must be dicts of arrays for the inputs {list(self.inputs)}, got an array"
+                        f"calibration must consist of dicts from the inputs {list(self.inputs)} to arrays, because the "
+                        "model has several inputs, got an array"
                     )
                 batch = {next(iter(self.inputs)): batch}
             yield {self._named(name, self.inputs, "input"): array for name, array in batch.items()}
@@ -301,7 +307,7 @@ class Model:
         return model_table(self.inputs, self.outputs, self.parameters)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Support pickle and copy.deepcopy: the copy is a model over a copy of the graph."""
+        """Support pickle and copy.deepcopy. The copy is a model with a copy of the graph."""
         named = ({name: t.name for name, t in ts.items()} for ts in (self._inputs, self._outputs, self._parameters))
         return _model_again, (self._graph, *named, self.classes)
 
@@ -338,7 +344,7 @@ def save_model(
 
 
 def graph_of(contents: _core.PackageContents, seed: int) -> Graph:
-    """Return the graph of a package. This consumes the contents, so it can be called only once."""
+    """Return the graph of a package. The call consumes `contents`, so contents can be used only once."""
     graph = Graph(seed, text=contents)
     graph._trainable = list(contents.trainable(graph))
     return graph
@@ -367,12 +373,12 @@ def _model_again(
 
 
 def _values(graph: Graph) -> DeviceGraph | None:
-    """Return the graph on the device that holds the variables' values, or None if it has not run anywhere."""
+    """Return the DeviceGraph that holds the values of the variables, or None if the graph has not run on any device."""
     if graph._guest is not None:
         graph._guest.give_back()
     return graph._on_devices.get(None) or next(iter(graph._on_devices.values()), None)
 
 
 def _named(tensors: Mapping[str, Tensor] | Sequence[Tensor]) -> dict[str, Tensor]:
-    """Return tensors by their given names, or by the names of their operations."""
+    """Return a dict from names to tensors. Tensors in a sequence get the names of their operations."""
     return dict(tensors) if isinstance(tensors, Mapping) else {tensor.name: tensor for tensor in tensors}

@@ -1,4 +1,4 @@
-"""Packages: saving graphs, models, and trainers for other processes and languages, and loading them.
+"""Save graphs, models, and trainers as packages for other processes and languages, and load packages.
 
 model.py writes models and training/package.py writes trainers; the format is implemented by the core.
 """
@@ -38,20 +38,21 @@ def save(
     """Write a package: the operations that the outputs depend on, with the current values of the variables.
 
     `mpsgraph.load` opens packages, as do the C and C++ libraries. An existing package at the path is replaced; any
-    other existing file is an error. The package of a trainer holds its training step, its evaluation, and its state;
-    training resumed from it gives bit-identical results (docs/packages.md).
+    other existing file raises an error. The package of a trainer holds its training step, its evaluation, and its
+    state; training resumed from it gives bit-identical results (docs/packages.md).
 
     Args:
         path: Directory to write, by convention with the extension .mpsgraph.
         graph: A graph, a model, or a trainer. Models and trainers have their own inputs and outputs.
-        inputs: Placeholders of a graph, by name or as a sequence under their own names. None, the default, means all.
-        outputs: Outputs of a graph, by name or as a sequence under their own names. Required for a graph.
+        inputs: Placeholders of a graph, as a dict from names or as a sequence under their own names. None, the default,
+            means all placeholders.
+        outputs: Outputs of a graph, as a dict from names or as a sequence under their own names. Required for a graph.
         locations: Whether to store the source location of each operation, such as "model.py:41", for error messages.
             Defaults to False.
-        updates: For a trainer, the number of updates for which learning rates of a schedule without an end are stored.
+        updates: For a trainer, the number of updates for which learning rates are stored if the schedule has no end.
             Defaults to 100,000.
         leave_out: For a trainer, names of parts to omit because a package cannot hold them, such as metrics that
-            accumulate. Defaults to none.
+            accumulate. Defaults to no parts.
 
     Raises:
         GraphError: If a tensor does not belong to the graph, an argument does not apply, or a trainer has not trained
@@ -80,7 +81,8 @@ def save(
         raise GraphError(f"save: graph must be a graph, a model, or a trainer, got {shown(graph)}: {_TO_SAVE}")
     if inputs is not None or outputs is not None:
         raise GraphError(
-            "[save] inputs and outputs do not apply to a trainer, which has its own: save its graph to choose others"
+            "[save] inputs and outputs do not apply to a trainer, which has its own: omit them, or save the trainer's "
+            "graph"
         )
     if isinstance(graph, TrainableModel):
         if updates is not None or len(leave_out):
@@ -155,18 +157,19 @@ def prepare(
     *,
     device: Device | str | None = None,
 ) -> Preparation:
-    """Store the kernels' preprocessed form of a package's weights, for faster starts on this machine.
+    """Store a package's weights in the preprocessed form that kernels use, for faster starts on this machine.
 
-    The package is compiled for inputs of the given shapes, and the forms of constants that the kernels create, such as
-    weights in the order in which they are read, are written to its folder `prepared`. Processes that load the package
-    with the same release on the same kind of processor map this file instead of preparing the weights; others ignore
-    it. There is one file for each kind of processor: a second call on the same kind replaces it, and saving the package
-    removes all of them. Only constants are prepared; `Model.optimize_for_inference` turns variables into constants.
+    The package is compiled for inputs of the given shapes. The preprocessed constants that the kernels create, such as
+    weights in the order in which kernels read them, are written to a file in the package's directory `prepared`.
+    Processes that load the package with the same release of mpsgraph on the same kind of processor map this file
+    instead of preprocessing the weights; other processes ignore the file. There is one file for each kind of processor:
+    a second call on the same kind replaces it, and saving the package removes all of them. Only constants are prepared;
+    `Model.optimize_for_inference` turns variables into constants.
 
     Args:
         path: Directory of the package.
-        shapes: Shapes of inputs by name, or a list of such dicts, one for each combination of shapes that will be used.
-            Inputs with a static shape may be omitted. Defaults to none.
+        shapes: Dict from input names to shapes, or a list of such dicts, one for each combination of shapes that will
+            be used. Inputs with a static shape may be omitted. Defaults to no shapes.
         device: The device or its name. None, the default, means the default device.
 
     Returns:
@@ -176,7 +179,7 @@ def prepare(
         PackageError: If path is not a package, or the file cannot be written.
         GraphError: If a name in shapes is not an input.
         ShapeError: If a shape does not match its input.
-        UnsupportedError: If there is nothing to prepare, as on device metal, which has MPSGraphPackages for this
+        UnsupportedError: If there is nothing to prepare, as on the Metal device, which has MPSGraphPackages for this
             purpose (`Executable.serialize`).
 
     Source: docs/packages.md.

@@ -1,6 +1,6 @@
 """Ranges of tensors, recorded while a model runs on calibration data, and the resulting scales and zero points.
 
-Model.quantize uses them; src/compiler/quantization.cpp decides which tensors become integers, and where.
+Model.quantize uses these ranges. src/compiler/quantization.cpp decides which tensors become integers, and where.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .errors import GraphError
 
 
 class Ranges:
-    """Records the smallest and largest values of tensors.
+    """Recorder of the smallest and largest values of tensors, from which scales and zero points are computed.
 
     Args:
         tensors: Tensors to record.
@@ -42,7 +42,7 @@ class Ranges:
             )
         self.scheme = scheme
         self.percentile = percentile if range == "percentile" else 100.0
-        # 0 is always exactly representable.
+        # Every range includes 0, so that 0 is exactly representable.
         self._ends: dict[Tensor, tuple[float, float]] = dict.fromkeys(tensors, (0.0, 0.0))
         self._batches = 0
 
@@ -52,19 +52,26 @@ class Ranges:
         for tensor, (low, high) in self._ends.items():
             array = values[tensor].numpy()
             if not array.size:
-                raise GraphError("[quantize] batches of calibration data must not be empty")
+                raise GraphError(
+                    "[quantize] batches of calibration data must not be empty, got a batch in which "
+                    f"'{tensor.name}' is empty"
+                )
             if self.percentile == 100:
                 first, last = array.min(initial=0), array.max(initial=0)
             else:
                 first, last = np.percentile(array, [100 - self.percentile, self.percentile])
             if not (np.isfinite(first) and np.isfinite(last)):
-                raise GraphError(f"[quantize] '{tensor.name}' has values that are not finite on this calibration data")
+                raise GraphError(
+                    f"[quantize] calibration data must lead to finite values, got NaN or infinity in '{tensor.name}'"
+                )
             self._ends[tensor] = min(low, float(first)), max(high, float(last))
 
     def quantization(self) -> list[tuple[Tensor, float, int, DType]]:
         """Return (tensor, scale, zero_point, dtype) for each tensor. Raise GraphError if no batch has been recorded."""
         if not self._batches:
-            raise GraphError("[quantize] calibration has no batches: pass some batches of typical inputs")
+            raise GraphError(
+                "[quantize] calibration must contain at least one batch, got none: pass batches of typical inputs"
+            )
         return [(tensor, *self._steps(low, high)) for tensor, (low, high) in self._ends.items()]
 
     def _steps(self, low: float, high: float) -> tuple[float, int, DType]:

@@ -1,8 +1,8 @@
 """States of the Philox 4x32-10 generator, as int32[7] arrays: [1, counter words c0..c3, key words k0, k1].
 
-`Graph.random` and similar methods take such a state and return the next one. The functions here create the states that
-TensorFlow's entry points start from, so that the same seeds give the same numbers. Low words come first; element 0 is
-the number of the algorithm, as in Apple's own state tensors.
+`Graph.random` and similar methods take such a state and return the next one. The functions in this module create the
+states from which TensorFlow's functions start, so that the same seeds give the same numbers. Low words come first;
+element 0 identifies the algorithm, as in Apple's own state tensors.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.nd
 def philox_state_from_seeds(seed: int, seed2: int = 0) -> np.ndarray:
     """Return the state of TensorFlow's operations that take two seeds, such as RandomUniform(seed, seed2).
 
-    These are the operations that `tf.random.uniform(shape, seed=seed2)` runs first after `tf.random.set_seed(seed)`.
+    After `tf.random.set_seed(seed)`, the first call of `tf.random.uniform(shape, seed=seed2)` runs such an operation.
     The key is seed, and the high 64 bits of the counter are seed2. If both are 0, TensorFlow draws the seeds from the
-    clock; here the numbers are those of seed 0.
+    clock; this function returns the state for two seeds of 0 instead.
 
     Args:
-        seed: First seed, the global one.
-        seed2: Second seed, that of the operation. Defaults to 0.
+        seed: The global seed.
+        seed2: The seed of the operation. Defaults to 0.
 
     Returns:
         An int32 array of shape (7,).
@@ -97,8 +97,8 @@ def philox_state_from_stateless_seed(seed0: int, seed1: int) -> np.ndarray:
     """Return the state of `tf.random.stateless_uniform(shape, seed=[seed0, seed1], alg="philox")` and similar
     functions.
 
-    TensorFlow scrambles the seed with one block of the generator and a fixed key: the first two words become the key,
-    and the others the high 64 bits of the counter.
+    TensorFlow scrambles the seed with one block of the generator and a fixed key: the first two words of the block
+    become the key, and the other two become the high 64 bits of the counter.
 
     Args:
         seed0: First element of the seed.
@@ -123,8 +123,8 @@ def philox_state_from_stateless_seed(seed0: int, seed1: int) -> np.ndarray:
 def philox_block(counter: Sequence[int], key: Sequence[int]) -> list[int]:
     """Return the block of four 32-bit words that Philox 4x32-10 generates from a counter and a key.
 
-    This implementation is for seeds; the runtime has its own. See Salmon et al., "Parallel random numbers: as easy as
-    1, 2, 3", 2011.
+    This implementation is only for seeds; the runtime has its own implementation. See Salmon et al., "Parallel random
+    numbers: as easy as 1, 2, 3", 2011.
 
     Args:
         counter: Four 32-bit words.

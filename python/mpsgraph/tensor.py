@@ -2,8 +2,9 @@
 
 Each operator adds one operation with numpy's broadcasting to the tensor's graph; importing this module adds them to
 `_core.Tensor`. A tensor is a symbol without a value, so truth tests, iteration, and conversion to an array raise errors
-that suggest an alternative. `==` compares elements, like `<`. As keys of feeds, results, and gradients, tensors are
-distinguished by identity, because dicts and sets compare hashes first and the hash is that of the object.
+that suggest an alternative. `==` compares elements, like `<`. Tensors can nevertheless be keys of dicts of feeds,
+results, and gradients, where they are distinguished by identity: dicts and sets compare hashes first, and the hash of a
+tensor is that of the object.
 """
 
 from collections.abc import Callable
@@ -29,8 +30,8 @@ def _graph(x: Tensor) -> "Graph":
 def _is_operand(value: Any) -> bool:
     """Return whether the operator applies to `value` or rejects it, as opposed to returning NotImplemented.
 
-    Only values of third-party classes, which may define the operator themselves, are passed on. Lists, strings, and
-    arrays are rejected where numbers become constants.
+    NotImplemented is returned only for values of third-party classes, which may define the operator themselves. Lists,
+    strings, and arrays are rejected later, in the code that converts numbers to constants.
     """
     kind = type(value)
     return isinstance(value, (Tensor, *Number, np.ndarray)) or kind.__module__ in ("builtins", "types")
@@ -101,7 +102,7 @@ def _get_item(self: Tensor, key: Any) -> Tensor:
         raise ShapeError(f"indexing requires a tensor of known rank, but the rank of {self.name} is unknown")
     keys = list(key) if isinstance(key, tuple) else [key]
     if sum(k is Ellipsis for k in keys) > 1:
-        raise ShapeError("an index must contain at most one ...")
+        raise ShapeError("an index must contain at most one ... (Ellipsis), got several")
     if not any(k is Ellipsis for k in keys):
         keys.append(Ellipsis)
     position = next(i for i, k in enumerate(keys) if k is Ellipsis)
@@ -229,8 +230,8 @@ def install() -> None:
         "__int__": _no_number,
         "__array__": _no_array,
         "__reduce_ex__": _no_copy,
-        "__array_ufunc__": None,  # Makes numpy scalars on the left defer to the reflected operator.
+        "__array_ufunc__": None,  # Numpy scalars on the left defer to the reflected operator.
     }
-    # The hash is kept, because only a class body removes __hash__ when it defines __eq__.
+    # setattr keeps __hash__; only a class body that defines __eq__ removes it.
     for name, function in operators.items():
         setattr(Tensor, name, function)

@@ -209,7 +209,7 @@ WORDS = (
     "feed ",
     "constant",
     "inputs are",
-    "values are not converted",
+    "which is not converted",
     "must have the shape of outputs",
     "already has its state in another graph",
     "has no input",
