@@ -471,7 +471,7 @@ _explain_error(
 )
 _explain_error(
     "GraphError",
-    "Raised for invalid graphs and arguments, such as tensors of another graph, wrong names, or unparsable text.",
+    "Raised for invalid graphs or arguments, such as tensors of another graph, wrong names, or unparsable text.",
     'mg.parse("no graph")',
 )
 _explain_error(

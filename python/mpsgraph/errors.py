@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         """Raised when element types do not match or are not supported."""
 
     class GraphError(Error, ValueError):
-        """Raised for invalid graphs and arguments, such as tensors of another graph, wrong names, or unparsable text."""
+        """Raised for invalid graphs or arguments, such as tensors of another graph, wrong names, or unparsable text."""
 
     class UnsupportedError(Error, NotImplementedError):
         """Raised when a device does not support an operation that is otherwise valid."""
