@@ -158,7 +158,7 @@ def test_nested_control_dependencies_run_in_order():
     assert (value(g, v), value(g, w)) == ([1], [10])
 
 
-def test_exception_in_control_dependency_block_closes_it():
+def test_exception_in_control_dependency_block_closes_the_block():
     g = mg.Graph()
     assign = g.assign(g.variable([0.0]), g.constant([1.0]))
 
@@ -276,7 +276,7 @@ def test_loop_updates_variable_every_iteration():
     assert value(g, v) == [16]
 
 
-def test_nested_loops_see_outer_indices():
+def test_nested_loops_can_use_outer_indices():
     g = mg.Graph()
     zero = g.constant(0)
 

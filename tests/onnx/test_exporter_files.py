@@ -102,7 +102,7 @@ def squeezed(axis: int, *behind: onnx.NodeProto, opset: int = 21, shape=("n", 3,
 
 @pytest.mark.both_devices
 @pytest.mark.parametrize("opset", [11, 21])
-def test_conditional_squeeze_is_assumed_if_only_that_branch_is_valid(opset):
+def test_conditional_squeeze_is_assumed_if_only_its_branch_is_valid(opset):
     loaded = mg.onnx.load(squeezed(-1, node("Gemm", ["s", "w"], ["y"]), opset=opset))
     assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 2)
     np.testing.assert_array_equal(loaded(ones(4, 3, 1)), np.full((4, 2), 3))
@@ -383,7 +383,7 @@ def test_pads_computed_from_static_sizes_are_static():
     np.testing.assert_array_equal(loaded(x), expected)
 
 
-def test_command_line_tool_errors_name_its_own_options(tmp_path, capsys):
+def test_convert_command_errors_name_command_line_options(tmp_path, capsys):
     inputs = [value("x", FLOAT, ("n",)), value("axes", INT64, ("some",))]
     path = tmp_path / "m.onnx"
     onnx.save(model([node("Unsqueeze", ["x", "axes"], ["y"])], inputs, [value("y", FLOAT, None)]), path)

@@ -128,7 +128,7 @@ ALONG_AXES = [(c, d) for c, d in float_cases("float32") if not c.elementwise and
 
 
 @pytest.mark.parametrize(("case", "dtype"), ALONG_AXES, ids=[c.id for c, _ in ALONG_AXES])
-def test_axis_operations_propagate_nan_as_numpy_does(case: Case, dtype: str):
+def test_axis_operations_propagate_nan_as_in_numpy(case: Case, dtype: str):
     built = build(case, dtype)
     run = runner(built, feeds(case.inputs, dtype), OPTIMISED)
     for i, _, fed in swept(case, dtype, (np.nan,)):

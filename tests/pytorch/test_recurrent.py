@@ -179,7 +179,7 @@ def test_packed_sequences_match_eager():
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_recurrent_operations_run_in_pytorch_directly(reverse: bool):
+def test_recurrent_operations_left_to_pytorch_give_correct_results(reverse: bool):
     """PyTorch runs them where a call is not translated, for example because sizes depend on values."""
     x, h, c = (torch.randn(s).double().requires_grad_() for s in ((T, N, IN), (N, H), (N, H)))
     weights = {n: [torch.randn(n * H, k).double().requires_grad_() for k in (IN, H)] for n in (4, 3, 1)}

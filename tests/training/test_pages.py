@@ -63,7 +63,7 @@ def test_data_page_code_prints_the_stated_output(repository, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("page", ["training.md", "data.md"])
-def test_links_and_names_on_pages_exist(repository, page):
+def test_links_and_names_on_training_pages_exist(repository, page):
     text = (repository / "docs" / page).read_text()
     for target in re.findall(r"\]\(([\w/.]+)\)", text):
         assert (repository / "docs" / target).exists(), target

@@ -33,7 +33,7 @@ def mse():
 
 
 @pytest.mark.parametrize("as_tuple", [False, True])
-def test_trainer_with_several_inputs_outputs_and_losses(as_tuple):
+def test_trainer_supports_several_inputs_outputs_and_losses(as_tuple):
     classes = (X[:, 0] > 0).astype(np.int32)
     inputs = (X, X[::-1].copy()) if as_tuple else {"a": X, "b": X[::-1].copy()}
     labels = {"sum": Y, "classes": classes}

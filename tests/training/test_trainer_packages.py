@@ -161,7 +161,7 @@ def test_early_stopping_works_on_a_package(tmp_path):
     assert model.stopped and model.history.epoch < 30
 
 
-def test_package_with_structured_inputs_and_several_outputs(tmp_path):
+def test_package_supports_structured_inputs_and_several_outputs(tmp_path):
     class Two(mg.nn.Module):
         def __init__(self):
             super().__init__()
@@ -217,7 +217,7 @@ def test_package_keeps_varying_dimensions_dynamic(tmp_path):
     assert model.step == trainer.step == 5
 
 
-def test_package_of_imported_model_in_second_training_phase(tmp_path):
+def test_package_of_imported_model_can_be_saved_in_second_training_phase(tmp_path):
     g = mg.Graph()
     x = g.placeholder((-1, 6), name="x")
     scores = x @ g.variable(np.float32(RNG.normal(size=(6, 3))), name="w")

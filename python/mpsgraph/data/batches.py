@@ -173,7 +173,8 @@ class Batches:
                     f"{own}: use the same seed and dataset"
                 )
         self.epoch, self.position = state["epoch"], state["position"]
-        # The position counts batches of all processes together, whose number may have changed.
+        # The position counts batches of all processes together, and the number of processes may have changed since the
+        # save.
         if "batch_size" in state:
             self.position = self.position * state["batch_size"] // self.batch_size
 

@@ -125,11 +125,11 @@ class _Column:
         self.lengths = np.array([len(item) for item in self.items] if self.ragged else [], np.int64)
 
     def follows(self, lengths: np.ndarray) -> bool:
-        """Return whether each item has as many steps as the sequence it belongs to."""
+        """Return whether each item of the column has as many steps as the sequence of the same sample."""
         return self.ragged and bool((self.lengths == lengths).all())
 
     def batch(self, picked: np.ndarray, steps: int | None) -> np.ndarray:
-        """Return samples as one array, with sequences padded to a number of steps, or to the longest of them."""
+        """Return samples as one array. Pad sequences to a number of steps or, for None, to the longest of them."""
         if isinstance(self.items, np.ndarray):
             return np.asarray(self.items[picked])
         steps = int(self.lengths[picked].max()) if steps is None else steps

@@ -65,7 +65,10 @@ def read_idx(path: str | Path) -> np.ndarray:
     """
     data = _contents(Path(path))
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES or data[3] > _IDX_MAX_RANK:
-        raise DataError(f"{path} is not an IDX file: it starts with {data[:4].hex(' ') or 'nothing'}")
+        raise DataError(
+            f"{path} is not an IDX file: it must start with two zero bytes, an element type, and a rank, got "
+            f"{data[:4].hex(' ') or 'nothing'}"
+        )
     dtype, rank = np.dtype(_IDX_TYPES[data[2]]), data[3]
     start = 4 + 4 * rank
     if len(data) < start:
@@ -190,12 +193,12 @@ def _cifar_records(path: Path) -> tuple[np.ndarray, np.ndarray]:
         )
     records = data.reshape(-1, _CIFAR_RECORD)
     if records[:, 0].max() > 9:
-        raise DataError(f"{path} is not CIFAR-10 in binary form: labels must be 0 to 9, found {records[:, 0].max()}")
+        raise DataError(f"{path} is not CIFAR-10 in binary form: labels must be 0 to 9, got {records[:, 0].max()}")
     return records[:, 1:], records[:, 0]
 
 
 def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return pixels and labels from a pickled dict with the keys data, a uint8 array, and labels, a list."""
+    """Return pixels and labels from a pickled dict with the keys `data`, a uint8 array, and `labels`, a list."""
     try:
         batch = _ArrayUnpickler(io.BytesIO(_contents(path)), encoding="bytes").load()
         pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
@@ -215,7 +218,7 @@ def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
             f"{labels.dtype} of shape {labels.shape}"
         )
     if labels.max(initial=0) > 9:
-        raise DataError(f"{path} is not CIFAR-10: labels must be 0 to 9, found {labels.max()}")
+        raise DataError(f"{path} is not CIFAR-10: labels must be 0 to 9, got {labels.max()}")
     return pixels, labels
 
 
@@ -226,7 +229,8 @@ class _ArrayUnpickler(pickle.Unpickler):
         ("multiarray", "_reconstruct"): lambda subtype, shape, code: np.ndarray(shape, np.uint8),
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,
-        ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # How pickle protocol 2 stores bytes.
+        # Pickle protocol 2 stores bytes as this call.
+        ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),
     }
 
     def find_class(self, module: str, name: str) -> Any:

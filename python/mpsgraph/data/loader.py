@@ -111,8 +111,8 @@ class Loader(Batches):
                 except BrokenExecutor as error:
                     raise GraphError(
                         "loaded: a worker process died. Workers are started by spawn, so dataset and transform must be "
-                        "importable "
-                        "and picklable, and the main program must be guarded by 'if __name__ == \"__main__\":'"
+                        "importable and picklable, and the main program must be guarded by "
+                        "'if __name__ == \"__main__\":'"
                     ) from error
                 self.position += 1
                 yield batch
@@ -153,7 +153,7 @@ class _Side:
 
 
 class _Reader:
-    """Reads samples and combines them into batches. Worker processes get a copy of it."""
+    """Reads samples and combines them into batches. Each worker process gets a copy of the reader."""
 
     def __init__(self, dataset: Any, transform: Transform | None, seed: int) -> None:
         self.dataset, self.transform, self.seed = dataset, transform, seed
@@ -202,15 +202,15 @@ def together(samples: list[Any]) -> Any:
     if isinstance(first, dict):
         if any(not isinstance(s, dict) or s.keys() != first.keys() for s in samples):
             raise ShapeError(
-                "samples of a batch must have the same keys, but some differ from the first one's, "
-                f"{shown(sorted(first))}"
+                "samples of a batch must have the same keys: the first sample has the keys "
+                f"{shown(sorted(first))}, but at least one other sample differs"
             )
         return {key: together([sample[key] for sample in samples]) for key in first}
     if isinstance(first, (tuple, list)):
         if any(not isinstance(s, (tuple, list)) or len(s) != len(first) for s in samples):
             raise ShapeError(
-                "samples of a batch must have the same number of items, but some differ from the first one's "
-                f"{len(first)}"
+                f"samples of a batch must have the same number of items: the first sample has {len(first)}, but at "
+                "least one other sample differs"
             )
         return tuple(together(list(items)) for items in zip(*samples, strict=True))
     arrays = [np.asarray(sample) for sample in samples]

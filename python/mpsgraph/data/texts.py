@@ -47,7 +47,7 @@ def tokenized(
         library: Any = require("tokenizers", "data", "a tokenizer's file")
         try:
             tokenizer = library.Tokenizer.from_file(os.fspath(tokenizer))
-        except Exception as error:  # The library raises plain Exception.
+        except Exception as error:  # tokenizers raises plain Exception for invalid files.
             path = shown(os.fspath(tokenizer))
             raise DataError(f"tokenized: {path} cannot be read as a tokenizer: {shown(str(error))}") from error
     given = list(texts)

@@ -102,7 +102,7 @@ def kind_of(operation: Operation) -> str:
     return f"custom {operation.attributes['operation']}" if operation.kind == "custom" else operation.kind
 
 
-def refuse_unsaid(problems: Sequence[tuple[Operation, str]], what: str, language: str) -> None:
+def refuse_not_expressible(problems: Sequence[tuple[Operation, str]], what: str, language: str) -> None:
     """Raise one UnsupportedError that lists every operation that cannot be exported. Return if there are none."""
     if not problems:
         return

@@ -26,8 +26,8 @@ def _zero(x: Tensor) -> Tensor:
 def exponent_minus_one(x: Tensor) -> Tensor:
     """Return e^x - 1 for x <= 0, without cancellation near 0.
 
-    Near 0, float32 uses the first two terms of the series, which keeps the relative error below 6e-5; float64 corrects
-    the power by the part of x it has lost, at the cost of a logarithm.
+    Near 0, float32 uses the first two terms of the series, which keeps the relative error below 6e-5. float64 adds e^x
+    * (x - ln(e^x)), which corrects the rounding error of the computed power e^x, at the cost of a logarithm.
     """
     g, power = graph_of(x), graph_of(x).exponent(x)
     if x.dtype == float64:
@@ -40,7 +40,7 @@ def exponent_minus_one(x: Tensor) -> Tensor:
 
 
 def logarithm_of_one_plus(x: Tensor) -> Tensor:
-    """Return ln(1 + x), corrected for the rounding error of the sum."""
+    """Return ln(1 + x), corrected for the rounding error of 1 + x."""
     g, one_plus = graph_of(x), x + 1.0
     return g.logarithm(one_plus) - ((one_plus - 1.0) - x) / one_plus
 
@@ -207,7 +207,7 @@ def mish(x: Tensor) -> Tensor:
         [0.0, inf]
     """
     g, above = graph_of(x), x >= 0.0
-    # For x above 0, the numerator and denominator of the quotient are both divided by e^2x.
+    # For x >= 0, divide the numerator and the denominator of tanh(ln p) by e^2x, so that neither overflows.
     small = g.exponent(g.select(above, -x, x))
     difference = g.select(above, small * 2.0 + 1.0, small * (small + 2.0))
     rest = g.select(above, small * 2.0 * small, g.constant(2.0, dtype=x.dtype))

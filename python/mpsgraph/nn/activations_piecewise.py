@@ -1,4 +1,4 @@
-"""Piecewise linear and thresholded activations, as modules, and the hard variants of sigmoid and swish.
+"""Piecewise linear and thresholded activation modules, including the hard variants of sigmoid and swish.
 
 Values and derivatives at the points where pieces meet match PyTorch's.
 """

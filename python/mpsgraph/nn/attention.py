@@ -273,7 +273,10 @@ class MultiheadAttention(Module):
     def _placed(
         self, q: Tensor, k: Tensor, v: Tensor, cache: KeyValueCache | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Apply positions and cache. Return queries, keys, and values to compare, and a term to add to the scores."""
+        """Apply the position encoding and the cache to queries and keys.
+
+        Return the queries, keys, and values to use in attention, and a term to add to the scores, or None.
+        """
         g, added = graph_of(q), None
         if self.positions is None and cache is None:
             return q, k, v, None
@@ -398,7 +401,7 @@ class PositionalEncoding(Module):
         table = g.constant(waves, dtype=x.dtype)
         if not isinstance(length, int):
             sizes = shape_of_sizes(x, [length, features])
-            # A slice stops at the end of its source, so the reshape fails for sequences longer than max_length.
+            # A slice stops at the end of the table, so the reshape fails for sequences longer than max_length.
             table = g.reshape(g.slice(table, [0, 0], sizes=sizes), sizes)
         y = x + (table if self.batch_first else g.expand_dims(table, 1))
         return self.dropout(y) if self.dropout.rate else y

@@ -24,7 +24,10 @@ _LAYOUTS = ("NHWC", "NCHW")
 
 
 class _Augmentation(Module):
-    """Base of the augmentations. Subclasses define `_augmented`, for channels last, and `_plain`, for inference."""
+    """Base class of the augmentation layers, which convert images to channels last and select the mode.
+
+    Subclasses define `_augmented`, used in training mode, and may override `_plain`, used in inference mode.
+    """
 
     def __init__(self, data_layout: str) -> None:
         if data_layout not in _LAYOUTS:
@@ -325,7 +328,8 @@ class Cutout(_Augmentation):
         return f"{self.size}"
 
 
-# Draws per sample. Each is accepted with probability 1/2 or more, so all are rejected at most once in 2^32.
+# Number of candidate draws per sample. A draw is accepted with probability at least 1/2, so all are rejected with
+# probability at most 2^-32.
 _TRIES = 32
 
 

@@ -23,7 +23,7 @@ LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 def channels_last(data_layout: str, axes: int, what: str) -> bool:
-    """Return whether a layout has its channels last. Raise GraphError if it is unknown for this number of axes."""
+    """Return whether a layout has its channels last. Raise GraphError if the layout does not fit this number of axes."""
     if data_layout not in LAYOUTS[axes]:
         raise GraphError(
             f"{what}: data_layout must be {LAYOUTS[axes][0]} or {LAYOUTS[axes][1]}, got {shown(data_layout)}"
@@ -48,7 +48,7 @@ def row_padding(padding: Padding | Sequence[int], what: str) -> Padding:
 
 
 class _Convolution(Module):
-    """Base of the convolutions. Subclasses set the number of axes and define `forward`."""
+    """Base class of the convolution layers. Subclasses set the number of axes and define `forward`."""
 
     axes = 2
     weight: Tensor
@@ -97,7 +97,9 @@ class _Convolution(Module):
             self._add_bias(x, self.out_channels)
 
     def _add_weight(self, x: Tensor, inputs: int, outputs: int) -> None:
-        """Create the weight: (kernel..., inputs, outputs), or (outputs, inputs, kernel...) if channels come first."""
+        """Create the weight of shape (kernel..., inputs, outputs), or (outputs, inputs, kernel...) if channels come
+        first.
+        """
         window = 1
         for size in self.kernel_size:
             window *= size
@@ -535,8 +537,8 @@ class Fold(Unfold):
         channels, rest = divmod(size_of(x, 2 if last else 1, None, "Fold"), self.kernel_size[0] * self.kernel_size[1])
         if rest:
             raise ShapeError(
-                f"Fold: the feature axis of an input of shape {x.shape} must be divisible by the window size, "
-                f"kernel_size {tuple(self.kernel_size)}"
+                "Fold: the size of the feature axis must be divisible by the number of elements in a window of "
+                f"kernel_size {tuple(self.kernel_size)}, got input shape {x.shape}"
             )
         sizes = [*self.output_size, channels] if last else [channels, *self.output_size]
         return g.col_to_im(

@@ -1,6 +1,6 @@
 """Transposed convolution layers over one to three axes, which enlarge their input by the strides.
 
-A transposed convolution is the gradient of a convolution with respect to its source and takes the same arguments.
+A transposed convolution is the gradient of a convolution with respect to its input and takes the same arguments.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ConvTranspose2d(_Convolution):
         super()._add_weight(x, outputs // self.groups, inputs * self.groups)
 
     def _pads(self) -> list[int]:
-        """Return the padding before and after each axis; zeros for padding styles."""
+        """Return the padding before and after each axis, or zeros if `padding` is a style such as "same"."""
         if isinstance(self.padding, str):
             return [0] * (2 * self.axes)
         return explicit_padding(self.padding, type(self).__name__, self.axes)

@@ -1,8 +1,8 @@
 """Text generation: continue token sequences with a language model, by sampling or beam search.
 
 A model is a Module that takes tokens, int32 (N, L), and the keyword argument `cache`, a KeyValueCache, and returns the
-logits of each next token, (N, L, V). `Generator` copies it into a graph of its own, in which each step is one run from
-the new tokens to the sampled ones. The graph the model was trained in does not change.
+logits of each next token, (N, L, V). `Generator` copies the model into a separate graph, in which a single run
+processes the new tokens and samples the next ones. The graph in which the model was trained does not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .layers import shape_of_sizes, size_in_run
 from .module import Module, graph_of, unbuilt_copy
 
 Prompt = np.ndarray | Sequence[int] | Sequence[Sequence[int]]
-_COLDEST = 1e-6  # Temperature below which the likeliest token is taken, because the odds may become infinite.
+# Temperature below which the likeliest token is selected, because exponentials of logits / temperature may overflow.
+_COLDEST = 1e-6
 TopP = Annotated[float, Bounds("above 0 and at most 1", lambda v: 0 < v <= 1)]
 
 
@@ -74,7 +75,8 @@ def sampled(
     total = g.reduction_sum(odds, 1)
     drawn = total * g.random_uniform(shape_of_sizes(total, [size_in_run(total, 0), 1]))
     place = g.reduction_sum(g.cast(g.less_than_or_equal_to(g.cumulative_sum(odds, 1), drawn), int32), 1)
-    # Rounding can leave the drawn number above the sum of all odds; then take the last class with nonzero odds.
+    # Rounding can leave the drawn number above the sum of all odds. In that case, take the last class with nonzero
+    # odds.
     number = g.coordinate_along_axis(1, g.shape_of(odds))
     last = g.reduction_maximum(g.select(g.greater_than(odds, 0.0), number, 0), 1)
     place = g.select(cold, g.reduction_arg_maximum(values, 1), g.minimum(place, last))
@@ -271,7 +273,7 @@ class Generator:
             step = tokens if place == begun else tokens[:, -1:]
             odds = self._run(step, place - step.shape[1], self._log_odds, 1.0)
             sums = (scores[:, None] + odds).reshape(-1)
-            # Up to half of these candidates can be ended sequences.
+            # Consider twice as many candidates as beams, because up to half of them can be sequences that end here.
             order = np.argsort(-sums, kind="stable")[: 2 * beams]
             kept: list[tuple[int, int]] = []
             for row, token in zip(*np.divmod(order, self.classes), strict=True):
@@ -304,13 +306,14 @@ class Generator:
         return float(score / length**penalty)
 
     def _sampler(self, top_k: int | None, top_p: float | None) -> Tensor:
-        """Return the tensor of sampled tokens (rows,), built once for each pair of limits."""
+        """Return the tensor of sampled tokens (rows,), built once for each pair of top_k and top_p."""
         if (top_k, top_p) not in self._samplers:
             self._samplers[top_k, top_p] = sampled(self.logits, self.temperature, top_k=top_k, top_p=top_p)
         return self._samplers[top_k, top_p]
 
     def _run(self, tokens: np.ndarray, place: int, target: Tensor, temperature: float) -> np.ndarray:
-        """Run the tokens (rows, L), which start at a position, and return the target's value after the last one.
+        """Run the model on tokens (rows, L) that start at position `place`, and return the target's value after the
+        last token.
 
         L is split into powers of two, so that few programs need to be compiled.
         """

@@ -72,7 +72,10 @@ def fans_of(shape: Sequence[int]) -> Fans:
 
 
 def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
-    """Return a generator: itself, one from a seed (negative seeds as two's complement), or one seeded by the system."""
+    """Return `generator` if it is a numpy generator; otherwise, create one from a seed.
+
+    Negative seeds are taken as two's complement. None means a seed from the operating system.
+    """
     if isinstance(generator, np.random.Generator):
         return generator
     return np.random.default_rng(None if generator is None else generator % 2**64)

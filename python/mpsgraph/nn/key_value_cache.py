@@ -1,8 +1,8 @@
 """KeyValueCache: stored keys and values of earlier steps, so that a new step computes only its own.
 
 The keys and values of each attention layer are stored in variables of the cache's maximum length. A call with the cache
-writes the keys and values of its steps at their positions, changes nothing else, and attends to all steps up to there.
-The position is data, so all calls of the same length share one program
+writes the keys and values of its steps at their positions, leaves all other entries unchanged, and attends to all steps
+stored so far. The position is a tensor instead of a constant, so all calls of the same length share one program
 ([why](docs/decisions/0032-key-value-caches-are-variables.md)).
 """
 
@@ -105,8 +105,8 @@ class KeyValueCache:
         g = graph_of(keys)
         if g is not self.position.graph:
             raise GraphError(
-                "KeyValueCache: keys and values are in another graph than position: create the cache with a "
-                "position tensor of the model's graph"
+                "KeyValueCache: keys and values must be in the graph of position, but are in another graph: create the "
+                "cache with a position tensor of the model's graph"
             )
         if id(layer) not in self._kept:
             self._kept[id(layer)] = (layer, self._room(keys), self._room(values))

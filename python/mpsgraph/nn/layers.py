@@ -37,7 +37,7 @@ def size_in_run(x: Tensor, axis: int) -> int | Tensor:
 
 
 def shape_of_sizes(x: Tensor, sizes: Sequence[int | Tensor]) -> list[int] | Tensor:
-    """Build a shape from ints and one-element int32 tensors; the result is a tensor only if some size is."""
+    """Build a shape from ints and one-element int32 tensors. Return a tensor only if at least one size is a tensor."""
     numbers = [size for size in sizes if isinstance(size, int)]
     if len(numbers) == len(sizes):
         return numbers

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 _ELEMENTWISE = {item["name"] for item in definitions() if item["elementwise"]}
 _masks: WeakKeyDictionary[Graph, dict[int, int]] = WeakKeyDictionary()
-"""For each graph, ids of the operations that produce masks, by ids of those that produce the masked tensors.
+"""For each graph, a dict from the id of the operation that produces a tensor to the id of the one that produces its
+mask.
 
-Ids, rather than tensors, so that the table does not keep a graph alive.
+Ids are stored instead of tensors, so that the table does not keep a graph alive.
 """
 
 

@@ -79,7 +79,7 @@ class Module(ShowsArguments):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        # Custom layers decide for themselves whether their arguments are checked.
+        # Check the arguments of this package's layers only; custom layers decide for themselves.
         if cls.__module__.startswith(_LAYERS):
             check_methods(cls)
 
@@ -142,8 +142,8 @@ class Module(ShowsArguments):
             self._graph = graph_of(x)
         elif self._graph is not x.graph:
             raise GraphError(
-                f"{type(self).__name__} was built in another graph than its input's: create a new module and copy "
-                "the weights with load_state_dict"
+                f"{type(self).__name__} was built in another graph and cannot be called with this input: create a new "
+                "module and copy the weights with load_state_dict"
             )
 
     # --- variables ----------------------------------------------------------------------------------------------------
@@ -685,7 +685,7 @@ def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, A
 def take_state(
     state: Mapping[str, Any], module: Module, *, strict: bool, cast: bool, where: str = "load_state_dict"
 ) -> IncompatibleKeys:
-    """Load a state that uses the module's own names into a module that has its variables."""
+    """Load a state that uses the module's own names into a module that already has its variables."""
     variables = dict(module._variables())
     slots = {path: slot_of(variable) for path, variable in variables.items()}
     values, keys = fitting(where, slots, state, strict=strict, cast=cast)
@@ -707,8 +707,8 @@ def is_built(module: Module) -> bool:
 def adopt(module: Module, graph: Graph) -> None:
     """Mark a module and its containers as built in a graph, although only parts of them were called.
 
-    A pair of competing networks, for example, then has parameters by path. Modules with a `build` method of their own
-    are skipped; they are built when they are called.
+    A pair of competing networks, for example, then has parameters by path. Modules that override `build` are skipped,
+    because they are built when they are called.
     """
     for _, part in module.named_modules():
         if part._graph is None and type(part).build is Module.build:

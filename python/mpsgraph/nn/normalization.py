@@ -177,7 +177,7 @@ class BatchNorm(Module):
 
 
 class _Norm(Module):
-    """Base of the normalizations without moving averages."""
+    """Base class of the normalizations without moving averages."""
 
     passes_mask = True
 
@@ -192,7 +192,7 @@ class _Norm(Module):
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
 
     def _normalized(self, x: Tensor, axes: Sequence[int], gamma: Tensor | None, beta: Tensor | None) -> Tensor:
-        """Normalize x by its own statistics over axes, with gamma and beta that broadcast to it."""
+        """Normalize x by its own statistics over `axes`, with gamma and beta that broadcast to x."""
         g, wide = graph_of(x), _wide(x)
         mean = g.mean(wide, axes)
         variance = g.variance(wide, mean, axes)
@@ -353,7 +353,8 @@ class GroupNorm(_Norm):
         self._add_scale(x, [channels])
 
     def forward(self, x: Tensor) -> Tensor:
-        # Reduce each channel first, so that all passes over x run along its rows.
+        # Reduce over the positions of each channel first and over groups of channels afterwards, so that every pass
+        # reads x in memory order.
         g, channels, wide = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm"), _wide(x)
         between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
         mean = self._over_groups(g.mean(wide, between) if between else wide)

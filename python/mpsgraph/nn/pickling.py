@@ -1,8 +1,8 @@
 """Copies of built modules for pickle and copy.deepcopy, in a new graph and with the current values of the variables.
 
-A module's state is pickled unchanged, except for its graph, which is replaced by a new, empty one, and its variables,
-which are created there with their current values. Modules that share a graph share the new one, and a variable
-referenced from several modules stays one variable.
+A module's state is pickled unchanged, except for its graph, which is replaced with a new, empty one, and its variables,
+which are created in the new graph with their current values. Copies of modules that shared a graph share the new graph,
+and a variable referenced from several modules stays one variable.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _standing_for: weakref.WeakKeyDictionary[Any, NewGraph] = weakref.WeakKeyDiction
 
 
 def written(value: Any) -> Any:
-    """Replace graphs and variables in a module's state, or in part of it, by their placeholders."""
+    """Replace graphs and variables in a module's state, or in part of it, with their placeholders."""
     if isinstance(value, Tensor) and value.operation.kind == "variable":
         graph = written_graph(value.graph)
         known = graph.variables.get(value.name)

@@ -20,7 +20,9 @@ from .module import Module, graph_of
 
 
 class _Pool(Module):
-    """Base of the pooling layers. Subclasses set the number of axes; `_pool2d` and `_pool4d` define the reduction."""
+    """Base class of the pooling layers. Subclasses set the number of axes and define the reduction in `_pool2d` and
+    `_pool4d`.
+    """
 
     axes = 2
 
@@ -70,7 +72,7 @@ class _Pool(Module):
 
 
 class _AvgPool(_Pool):
-    """Base of the average pooling layers."""
+    """Base class of the average pooling layers."""
 
     def __init__(
         self,
@@ -343,7 +345,7 @@ class AdaptiveAvgPool2d(Module):
 
 
 def _means(size: int, out: int) -> np.ndarray:
-    """Return the matrix that maps one axis to the means of its windows."""
+    """Return the matrix (out, size) that computes the mean of each window along an axis."""
     matrix = np.zeros((out, size))
     for i in range(out):
         first, last = i * size // out, -(-(i + 1) * size // out)

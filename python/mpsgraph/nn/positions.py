@@ -176,8 +176,8 @@ class RelativePositions(AttentionPositions):
     def of_heads(self, num_heads: int, head_size: int) -> None:
         if self.num_heads not in (None, num_heads):
             raise ShapeError(
-                f"RelativePositions: the object is in use for {self.num_heads} heads and cannot be shared with "
-                f"attention of {num_heads} heads: create another one"
+                f"RelativePositions: layers that share this object must have {self.num_heads} heads, got a layer with "
+                f"{num_heads} heads: create a separate RelativePositions for it"
             )
         self.num_heads = num_heads
 

@@ -30,7 +30,7 @@ FORWARD, BACK = "", "_reverse"  # Suffixes of parameter names for the two direct
 
 
 class _EachGate:
-    """Initializer that calls another one separately for the rows of each gate."""
+    """Initializer that calls another initializer separately for the rows of each gate."""
 
     def __init__(self, initialiser: Initialiser, gates: int) -> None:
         self.initialiser, self.gates = initialiser, gates
@@ -43,11 +43,11 @@ class _EachGate:
 
 
 class _Recurrent(Module):
-    """Base of the recurrent layers: parameters, the loop over layers and directions, and the final states."""
+    """Base class of the recurrent layers: holds the parameters and runs the loop over layers and directions."""
 
     gates = 1
     passes_mask = True
-    unbounded = False  # Whether states can grow without bound over the steps of long padding.
+    unbounded = False  # Whether states can grow without bound while the layer runs over long padding.
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class _Recurrent(Module):
         self._weights[name] = self.add_parameter(name, x, shape, initialiser, fans)
 
     def _of_layer(self, kind: str, layer: int, ways: Sequence[str]) -> list[Tensor]:
-        """Return one kind of parameter of a layer, for each direction."""
+        """Return the parameters of one kind, such as "weight_ih", of a layer: one for each direction in `ways`."""
         return [self._weights[f"{kind}_l{layer}{way}"] for way in ways]
 
     def _behind_each_other(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
@@ -142,7 +142,9 @@ class _Recurrent(Module):
     def _through(
         self, x: Tensor, initial: Sequence[Tensor], final: bool, lengths: Lengths | None, mask: Tensor | None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Run all layers. Return the last one's states at all steps and, if requested, the final states of all."""
+        """Run all layers. Return the states of the last layer at all steps and, if requested, the final states of all
+        layers.
+        """
         self.ensure_built(x)
         g, lasts = graph_of(x), []
         if lengths is None and mask is None:
@@ -175,7 +177,7 @@ class _Recurrent(Module):
     def _real_layer(
         self, x: Tensor, layer: int, initial: Sequence[Sequence[Tensor]], final: bool, real: RealSteps
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Run each direction of a layer over packed sequences. Return its states and, if requested, the final ones."""
+        """Run each direction of a layer over packed sequences. Return its states and, if requested, its final states."""
         found, lasts = [], []
         kept = graph_of(x).expand_dims(graph_of(x).cast(real.real, x.dtype), -1) if self.unbounded else None
         for way, given in zip((FORWARD, BACK)[: self.directions], initial, strict=True):
@@ -192,7 +194,9 @@ class _Recurrent(Module):
         return self.when_training(y, lambda: graph_of(y).dropout(y, self.dropout), lambda: y)
 
     def _last_step(self, states: Tensor) -> Tensor:
-        """Return final states (directions, N, H) of [T, N, directions * H]; the reverse direction ends at step 0."""
+        """Return final states (directions, N, H) from states (T, N, directions * H). The reverse direction ends at step
+        0.
+        """
         g = graph_of(states)
         last = g.slice_axis(states, 0, -1, 1)
         if self.directions == 1:

@@ -28,7 +28,10 @@ def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
 
 
 def _nearest(size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearest source positions as the operation and as PyTorch (float32, from 1 / scale) compute them."""
+    """Return the indices of nearest source pixels twice: as the graph's operation computes them, and as PyTorch does.
+
+    PyTorch computes them in float32 from 1 / scale.
+    """
     i = np.arange(size)
     return np.floor(i / np.float64(np.float32(scale))), np.floor(i.astype(np.float32) * np.float32(1 / scale))
 
@@ -68,7 +71,10 @@ class Upsample(Module):
         data_layout: str = "NHWC",
     ) -> None:
         if (size is None) == (scale_factor is None):
-            raise ShapeError("Upsample: pass exactly one of size and scale_factor")
+            raise ShapeError(
+                "Upsample: pass exactly one of size and scale_factor, got "
+                f"size={shown(size)} and scale_factor={shown(scale_factor)}"
+            )
         if mode not in ("nearest", "bilinear"):
             raise GraphError(f'Upsample: mode must be "nearest" or "bilinear", got {shown(mode)}')
         self.size = None if size is None else ints(size, "Upsample: size", 2)
@@ -104,8 +110,8 @@ class Upsample(Module):
     def _scale(self, old: int, new: int, factor: float) -> float:
         """Return the scale that determines sampling positions.
 
-        It is the factor itself, because sizes are rounded but positions are not. As in PyTorch, it is the ratio of the
-        sizes where the size stays the same, or doubles in nearest mode.
+        The scale is the factor itself, because output sizes are rounded but sampling positions are not. As in PyTorch,
+        it is the ratio of the sizes if the size stays the same, or if it doubles in nearest mode.
         """
         return new / old if new == old or (new == 2 * old and self.mode == "nearest") else factor
 

@@ -43,7 +43,7 @@ class RealSteps:
         self.steps, self.rows = size_in_run(x, 0), size_in_run(x, 1)
         shape = shape_of_sizes(x, [self.steps, self.rows])
         self.time, self.row = g.coordinate_along_axis(0, shape), g.coordinate_along_axis(1, shape)
-        # For each row, the time indices of its real steps, followed by those of the others.
+        # For each row, the time indices of its real steps, followed by those of its padding.
         self.order: Tensor | None = None
         if lengths is not None:
             self.lengths = g.expand_dims(checked_lengths(x, lengths, self.steps, (x.shape or ())[1], what), 0)
@@ -57,7 +57,7 @@ class RealSteps:
         self.turned = g.select(self.real, self.lengths - self.time - 1, self.time)
 
     def gathered(self, x: Tensor, times: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Gather x at other time indices, (times, N), for each row."""
+        """Return the steps of each sequence of x at the time indices `times`, (steps, N)."""
         g = graph_of(x)
         features = (x.shape or ())[-1]
         place = times * self.rows + (self.row if rows is None else rows)
@@ -75,12 +75,12 @@ class RealSteps:
         return y if self.order is None else self.gathered(y, graph_of(y).arg_sort(self.order, 0))
 
     def cleared(self, y: Tensor) -> Tensor:
-        """Set packed sequences to zero after their real steps."""
+        """Return packed sequences with zeros after their real steps."""
         g = graph_of(y)
         return g.select(g.expand_dims(self.real, -1), y, g.constant(0.0, dtype=y.dtype))
 
     def reversed(self, y: Tensor) -> Tensor:
-        """Reverse the real steps of packed sequences."""
+        """Return packed sequences with their real steps in reverse order."""
         return self.gathered(y, self.turned)
 
     def last(self, y: Tensor, before: Tensor | None) -> Tensor:

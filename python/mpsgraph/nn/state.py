@@ -19,7 +19,7 @@ from .._dtypes import as_dtype, constant_data
 from ..errors import DTypeError, GraphError, ShapeError
 
 _MANY = 100
-"""Number of names an error message lists before it only counts the rest."""
+"""Maximum number of names that an error message lists; further names are only counted."""
 
 
 class IncompatibleKeys(NamedTuple):

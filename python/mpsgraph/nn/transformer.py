@@ -24,7 +24,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": lambda x: graph_o
 
 
 class _TransformerLayer(Module):
-    """Base of the encoder and decoder layers."""
+    """Base class of the encoder and decoder layers."""
 
     passes_mask = True
 

@@ -1,6 +1,7 @@
 """RMSProp, Adagrad, and AdaDelta, which adapt the step of each element to the size of its past gradients.
 
-MPSGraph has none of them. They are composed of basic operations, which are fused into one kernel for each variable.
+MPSGraph has no operations for these optimizers. They are composed of basic operations, which are fused into one kernel
+for each variable.
 """
 
 from __future__ import annotations

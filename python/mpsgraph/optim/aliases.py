@@ -31,7 +31,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "ns_steps": ("iterations",),
     "adjust_lr_fn": ("adjustment",),
 }
-_PAIRS = {"eps": ("epsilon1", "epsilon2")}  # Adafactor has two epsilons.
+_PAIRS = {"eps": ("epsilon1", "epsilon2")}  # Adafactor has two epsilons, so eps is a pair.
 
 
 def taking_aliases(initialise: Callable[..., None]) -> Callable[..., None]:
@@ -52,7 +52,7 @@ def taking_aliases(initialise: Callable[..., None]) -> Callable[..., None]:
     names = list(inspect.signature(initialise).parameters)[1:]
     known = {
         alias: options
-        for table in (_PAIRS, ALIASES)  # ALIASES takes precedence wherever the optimizer has its option.
+        for table in (_PAIRS, ALIASES)  # ALIASES takes precedence if the optimizer has the options of both tables.
         for alias, options in table.items()
         if alias not in names and set(options) <= set(names)
     }
@@ -63,7 +63,10 @@ def taking_aliases(initialise: Callable[..., None]) -> Callable[..., None]:
             wanted, value = known[alias], options.pop(alias)
             if len(wanted) > 1 and (not isinstance(value, (tuple, list)) or len(value) != len(wanted)):
                 words = " and ".join(wanted)
-                raise GraphError(f"{type(self).__name__}: {alias} must be a pair of {words}, got {shown(value)}")
+                raise GraphError(
+                    f"{type(self).__name__}: {alias} must be a tuple of {len(wanted)} numbers ({words}), got "
+                    f"{shown(value)}"
+                )
             for option, number in zip(wanted, value if len(wanted) > 1 else (value,), strict=True):
                 if option in options or option in names[: len(args)]:
                     raise GraphError(

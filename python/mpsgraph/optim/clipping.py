@@ -11,7 +11,7 @@ from .optimizers import Around, Optimizer
 
 
 class _Clipped(Around):
-    """Base of the clipping optimizers. Subclasses define how gradients are clipped."""
+    """Base class of the clipping optimizers. Subclasses define how gradients are clipped."""
 
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         if gradients:
@@ -62,7 +62,7 @@ class ClipByValue(_Clipped):
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
         g = self.graph
 
-        def within(d: Tensor) -> Tensor:  # `clamp` would replace NaN by a bound.
+        def within(d: Tensor) -> Tensor:  # `clamp` would replace NaN with a bound.
             return g.minimum_with_nan_propagation(g.maximum_with_nan_propagation(d, self.minimum), self.maximum)
 
         return {v: within(d) for v, d in gradients.items()}

@@ -1,7 +1,8 @@
 """LAMB and LARS, optimizers for large batches, which scale the step of each parameter by a ratio of norms.
 
 The ratio of the norm of the values to that of the step limits each parameter's change to a fraction of its size; the
-ratio is 1 if either norm is 0. As in the papers, biases and scales are better excluded, in a group of their own.
+ratio is 1 if either norm is 0. As in the papers, it is better to exclude biases and scales by putting them into a
+separate parameter group.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class LossScaling(Around):
             raise GraphError(f"LossScaling: initial must be a power of two from 2^-14 to 2^24, got {initial}")
         if not (growth > 1 > backoff > 0 and math.frexp(growth)[0] == math.frexp(backoff)[0] == 0.5):
             raise GraphError(
-                "LossScaling: growth must be a power of two above 1, and backoff one between 0 and 1, "
+                "LossScaling: growth must be a power of two above 1, and backoff a power of two between 0 and 1, "
                 f"got growth={growth} and backoff={backoff}"
             )
         self.initial, self.interval = initial, interval

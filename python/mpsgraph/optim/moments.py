@@ -1,6 +1,7 @@
-"""Relatives of Adam: NAdam, RAdam, Adamax, and Lion, as compositions that are fused into one kernel for each variable.
+"""Optimizers related to Adam: NAdam, RAdam, Adamax, and Lion.
 
-Conventions and defaults are PyTorch's; for Lion, its authors'.
+They are composed of basic operations, which are fused into one kernel for each variable. Conventions and defaults are
+PyTorch's; those of Lion are its authors'.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from .schedules import Schedule
 
 
 class Counting(Optimizer):
-    """Base of optimizers that count steps, in a state shared by all parameters."""
+    """Base class of optimizers that count steps, in a state shared by all parameters."""
 
     def _count(self, values: Tensor) -> Tensor:
         """Return the number of the current step, counted from 1."""
@@ -28,7 +29,7 @@ class Counting(Optimizer):
 
 
 class Moments(Counting):
-    """Base of optimizers with running means of gradients and of their squares."""
+    """Base class of optimizers with running means of gradients and of their squares."""
 
     beta1: float
     beta2: float

@@ -85,7 +85,7 @@ class Optimizer(ShowsArguments):
         self._schedule = scaled_rate(self._schedule, factor)
 
     def _rescale(self, factors: Sequence[float]) -> None:
-        """Scale the rate that was set by the given factors alone, which a checkpoint stored."""
+        """Restore the rate that was last set, scaled only by the given factors, which come from a checkpoint."""
         self.learning_rate = self._unscaled
         for factor in factors:
             self.scale_learning_rate(factor)
@@ -435,7 +435,7 @@ class Adam(Optimizer):
         return values, gradient + values * self.weight_decay if self.weight_decay else gradient
 
     def _beta_powers(self, dtype: DType) -> tuple[Tensor, Tensor]:
-        """Return beta1^t and beta2^t for the current step t, one pair for each dtype."""
+        """Return beta1^t and beta2^t for the current step t. Each dtype has its own pair."""
         if dtype not in self._powers:
             self._powers[dtype] = (
                 self.graph.variable(self.beta1, dtype, "adam/beta1_power", trainable=False),
@@ -444,7 +444,7 @@ class Adam(Optimizer):
         return self._powers[dtype]
 
     def _epsilon_in(self, dtype: DType) -> Tensor | float:
-        """Return what is added to the root of the uncorrected mean square."""
+        """Return the term to add to the root of the mean square, which is not bias-corrected."""
         if not self.corrected_epsilon:
             return self.epsilon
         _, power = self._beta_powers(dtype)

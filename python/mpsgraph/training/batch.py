@@ -40,7 +40,9 @@ class Batch:
         return self.inputs, self.labels, self.weights
 
     def shapes(self) -> tuple[Any, Any, Any]:
-        """Return the shapes of the arrays in the structure of the batch, for which a step is compiled."""
+        """Return the shapes of the arrays, in the structure of the batch. A step is compiled for each combination of
+        shapes.
+        """
         inputs, labels, weights = (mapped(lambda array: tuple(array.shape), part) for part in self.parts)
         return inputs, labels, weights
 
@@ -124,7 +126,9 @@ class WholeArrays:
 
 
 def as_source(data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bool, seed: int) -> Iterable[Any]:
-    """Convert whole arrays to batches; take anything else as an iterable of batches. Raise GraphError or DTypeError."""
+    """Convert whole arrays to batches and return any other iterable unchanged. Raise GraphError or DTypeError for
+    invalid data.
+    """
     if labels is not None:
         return WholeArrays(checked_batch(data, labels, weights), batch_size, shuffle, seed)
     if isinstance(data, (tuple, list)) and data and all(isinstance(array, np.ndarray) for array in data):

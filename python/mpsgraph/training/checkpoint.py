@@ -123,12 +123,12 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     if len(data) < 8:
-        raise CheckpointError(f"{path} is truncated: it has only {len(data)} bytes")
+        raise CheckpointError(f"{path} is truncated: a checkpoint has at least 8 bytes, got {len(data)}")
     length = struct.unpack("<Q", data[:8])[0]
     if length > len(data) - 8:
         raise CheckpointError(
-            f"{path} is truncated or not a checkpoint: it should have a header of {length} bytes, but has {len(data)} "
-            "bytes in all"
+            f"{path} is truncated or not a checkpoint: its header should have {length} bytes, but the whole file has "
+            f"{len(data)} bytes"
         )
     header, body = data[8 : 8 + length], memoryview(data)[8 + length :]
     try:
@@ -146,7 +146,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         raise CheckpointError(f"{path} is truncated or altered: its checksum does not match")
     if metadata["format_version"] != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path} has format version {metadata['format_version']}, but this version of mpsgraph reads "
+            f"{path} has format version {metadata['format_version']}, but this version of mpsgraph reads version "
             f"{FORMAT_VERSION}: update mpsgraph"
         )
     tensors = {name: _array(entry, body) for name, entry in entries.items()}

@@ -126,7 +126,7 @@ def _states(
 
 
 def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
-    """Return the names of gradient sums that wait for further batches; each process has its own."""
+    """Return the names of gradient sums that wait for further batches. Each process has its own sums."""
     own = {v for sums in trainer._sums.values() for v in sums.values()}
     return [name for name, v in variables.items() if v in own]
 
@@ -146,7 +146,7 @@ def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
 
 
 def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
-    """Continue in the precision of the checkpoint."""
+    """Take over the layer precisions of a checkpoint. Raise CheckpointError if its precision is not the trainer's."""
     precision = metadata.get("precision", "float32")
     if precision != trainer.precision:
         raise CheckpointError(
@@ -158,7 +158,8 @@ def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Ma
         trainer._take_choices(choices)
     elif {p: c.precision for p, c in choices.items()} != {p: c.precision for p, c in trainer.precision_choices.items()}:
         raise CheckpointError(
-            f"{path} has other layer precisions than this trainer has chosen: load it before the first step"
+            f"{path} has layer precisions that differ from those this trainer has already chosen: load the checkpoint "
+            "before the first step"
         )
 
 

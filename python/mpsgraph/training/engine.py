@@ -1,6 +1,6 @@
-"""Protocols of engines, which run a Trainer's steps elsewhere than on mpsgraph's devices, such as mpsgraph.jax.Engine.
+"""Protocols of engines such as mpsgraph.jax.Engine, which run a Trainer's steps in place of mpsgraph's own devices.
 
-An engine returns a `Runner` for a graph. The runner holds the values of the variables while it works, and returns them
+An engine returns a `Runner` for a graph. The runner holds the values of the variables during training and returns them
 to the graph when they are accessed there (see `Graph.on`). Checkpoints, `state_dict`, and `variable_value` therefore
 see the values that training has produced, wherever they are stored.
 """
@@ -15,7 +15,7 @@ from ..graph import Graph
 
 
 class Started(Protocol):
-    """Protocol of a run that has been started, like `Execution`."""
+    """Protocol of a started run, like `Execution`."""
 
     @property
     def done(self) -> bool:
@@ -38,7 +38,7 @@ class Started(Protocol):
 
 
 class Prepared(Protocol):
-    """Protocol of targets and operations compiled for one type of each feed, like `Executable`."""
+    """Protocol of a compiled program for fixed dtypes and shapes of the feeds, like `Executable`."""
 
     def run_async(self, inputs: Sequence[Any]) -> Started:
         """Start a run.
@@ -89,7 +89,7 @@ class Runner(Protocol):
 
 
 class Engine(Protocol):
-    """Protocol of engines, which run graphs elsewhere."""
+    """Protocol of engines, which run graphs in place of mpsgraph's own devices."""
 
     def on(self, graph: Graph) -> Runner:
         """Return the runner of a graph.

@@ -89,7 +89,7 @@ class Fit:
                 self._record(keep=0)
             for callback in self.told:
                 callback.on_fit_end(trainer)
-            # The trainer keeps this object for the state of callbacks and epoch, not for the data.
+            # The trainer keeps this object for the state of callbacks and epoch, so release the data.
             self.source = self.validation = ()
         history: History = trainer.history
         return history
@@ -177,7 +177,7 @@ class Fit:
         return {"callbacks": [c for c in told if c["state"]], "epoch": epoch if self.within else None}
 
     def _resume_callbacks(self) -> None:
-        """After a checkpoint, pass each callback the next saved state of its class."""
+        """After loading a checkpoint, pass each callback the next saved state of its class."""
         states = self.trainer._resumed.pop("callbacks", [])
         for callback in self.told:
             for i, described in enumerate(states):
@@ -257,7 +257,7 @@ class Fit:
         order = source.batches if isinstance(source, WholeArrays) else source
         if isinstance(order, Batches):
             if order is not data and isinstance(trainer._data, Batches) and trainer._data.fits(order):
-                # The data are the same arrays as before: continue their order instead of repeating it.
+                # The data has the order of the previous fit, so continue that order instead of repeating it.
                 order.load_state_dict(trainer._data.state_dict())
             if trainer._data_state is not None:
                 order.load_state_dict(trainer._data_state)

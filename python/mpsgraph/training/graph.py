@@ -127,13 +127,15 @@ class TrainingGraph:
         """
         if not self._scales:
             return self._outputs(inputs)
-        # Build the inference form first, which creates the variables, to read them before training changes them.
+        # Build the inference form first, because it creates the variables, which must be read before training changes
+        # them.
         self._inference(inputs)
         while True:
             self._before = {buffer: self.graph.read(buffer) for buffer in self.network.buffers()}
             outputs = self._outputs(inputs)
             if set(self.network.buffers()) == self._before.keys():
-                # Otherwise a module that only training calls has just been built, and its buffers must be read as well.
+                # If the buffers differ, a module that only training calls has just been built: repeat to read its
+                # buffers as well.
                 return outputs
 
     def _outputs(self, inputs: Any) -> Any:
@@ -413,7 +415,8 @@ class TrainingGraph:
         if self._measures:
             if not isinstance(batch.inputs, np.ndarray) or not callable(self.loss):
                 raise GraphError(
-                    "Trainer: precision='auto' supports only models with one input array and one loss: name a precision"
+                    "Trainer: precision='auto' supports only models with one input array and one loss: pass another "
+                    "precision, such as 'float32'"
                 )
             self._prediction = None  # Predictions built before labels were known used float32.
             task = Task(self.model, self.loss, self.seed, self.device, self.precision_error)  # type: ignore[arg-type]

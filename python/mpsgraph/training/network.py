@@ -22,7 +22,7 @@ from .structure import mapped
 
 
 class Network:
-    """A module in a trainer's graph."""
+    """Network of a module, which creates its variables when it is first called."""
 
     def __init__(self, module: Module, seed: int) -> None:
         self.module = module
@@ -80,7 +80,7 @@ class Network:
 
 
 class ImportedNetwork(Network):
-    """A Model imported from an ONNX file or a package, with a complete graph."""
+    """Network of a Model imported from an ONNX file or a package, whose graph is complete."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.graph = model, model.graph

@@ -45,7 +45,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Part:
-    """An output with its labels, loss, and metrics. The name is empty if there is only one output."""
+    """An output with its labels, loss, and metrics. The name is empty if the model has only one output."""
 
     name: str
     output: Any
@@ -57,13 +57,14 @@ class Part:
 
 
 class Objective:
-    """Losses, their weights, and metrics, as requested. Raises GraphError for unknown names."""
+    """The losses, loss weights, and metrics requested for a trainer. Raises GraphError for unknown names."""
 
     def __init__(self, loss: Losses, loss_weights: Any, metrics: Metrics | None) -> None:
         self.loss: Any = _named(loss)
         self.loss_weights, self.asked = loss_weights, metrics
         single = callable(self.loss)
-        self.metrics: dict[str, Metric] = {}  # Metrics of every output, if they are not given by output.
+        # Metrics that apply to every output; empty if metrics were passed by output.
+        self.metrics: dict[str, Metric] = {}
         self.accumulated: dict[str, Accumulated] = {}
         if single and not isinstance(metrics, Mapping):
             self.metrics, self.accumulated = _metrics(metrics, self.loss)
@@ -128,7 +129,9 @@ class Objective:
         names = list(self.loss) if isinstance(self.loss, Mapping) else None
         place = names.index(name) if names else int(name or 0)
         if not 0 <= place < len(weights):
-            raise GraphError(f"loss_weights must have a number for output '{name}', got only {len(weights)} numbers")
+            raise GraphError(
+                f"loss_weights must have a number for each output, got {len(weights)} numbers and none for '{name}'"
+            )
         return float(weights[place])
 
     def terms(self, parts: list[Part], weights: Any, added: list[Tensor]) -> list[Term]:

@@ -1,8 +1,9 @@
 """Saving trainers as packages: the training step as functions of the graph, and all state as variables.
 
-A step in a package is the program that the trainer runs, with the same inputs, so whatever continues with it gets the
-same bits. What Python decides for a trainer is stored in the graph: the number of steps made, and a table with the
-learning rates of future updates, because a schedule can be any function. `trainable_model.py` reads packages.
+A step in a package is the program that the trainer runs, with the same inputs, so training that continues from the
+package gives bitwise identical results. Values that Python computes for a trainer are stored in the graph: the number
+of steps made, and a table with the learning rates of future updates, because a schedule can be any function.
+`trainable_model.py` reads packages.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Clock:
     last_row: Tensor
     count: Operation
     tables: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
-    """Tables of rates by index and length: the variable, and a tensor with the rates of the next update."""
+    """Tables of rates, keyed by (index, length): the variable, and a tensor with the rates of the next update."""
 
     @classmethod
     def of(cls, trainer: Trainer) -> Clock:
@@ -117,7 +118,9 @@ def save(
 
 
 def _built_of(trainer: Trainer) -> Built:
-    """Return what was last trained with, or rebuilt from a checkpoint."""
+    """Return what was built for the last training step, or rebuilt from a checkpoint. Raise GraphError if there is
+    neither.
+    """
     if trainer._last_step is not None:
         return trainer._last_step[2]
     if not trainer._builts:
@@ -130,7 +133,7 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     if trainer._partnership is not None:
         raise UnsupportedError(
             "a distributed trainer cannot be saved as a package, whose step runs in one process: write a checkpoint "
-            "with trainer.save(path), load it into a trainer without distributed, and save that one"
+            "with trainer.save(path), load it into a trainer without distributed, and save that trainer"
         )
     overridden = [name for name in _OURS if getattr(type(trainer), name) is not getattr(Trainer, name)]
     if overridden:
@@ -145,7 +148,7 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     for name in leave_out:
         if name not in inside:
             known = ", ".join(map(repr, inside)) or "nothing"
-            raise GraphError(f"leave_out has '{name}', but the parts of this trainer that can be left out are: {known}")
+            raise GraphError(f"leave_out must name parts of this trainer that can be left out ({known}), got '{name}'")
     for name, what in inside.items():
         if name not in leave_out:
             raise UnsupportedError(
@@ -217,7 +220,8 @@ def _evaluation(
 ) -> dict[str, str]:
     """Add the function "evaluate", and return, for each result that is not a mean over samples, the name of its count.
 
-    A custom training step has none until the trainer has evaluated, because its loss is not known before.
+    A trainer with a custom training step has no such function until it has evaluated, because its loss is unknown
+    before.
     """
     if not built.evaluation:
         return {}

@@ -123,7 +123,9 @@ class Form:
 
 
 def example_of(described: dict[str, Any] | None) -> Any:
-    """Return empty arrays of a form, from which a trainer infers it. Axes without a fixed size have size 1."""
+    """Return empty arrays of the described form, from which a trainer infers the form. Axes without a fixed size have
+    size 1.
+    """
     if described is None:
         return None
     types = zip(described["dtypes"], described["shapes"], strict=True)
@@ -151,7 +153,9 @@ def from_json(described: Any) -> Any:
 
 
 def require_dtype(inputs: Any, dtype: Any) -> None:
-    """Raise DTypeError if floating-point inputs have another dtype than the trainer's. Integers may have any."""
+    """Raise DTypeError if floating-point inputs have another dtype than the trainer's. Integer inputs may have any
+    dtype.
+    """
     for path, array in named_leaves(inputs):
         found = dtype_of(array)
         if found == dtype or (not found.is_float and dtype.is_float and (path or found.is_integer)):
@@ -159,7 +163,7 @@ def require_dtype(inputs: Any, dtype: Any) -> None:
         what = f"inputs '{path}'" if path else "inputs"
         other = f", or create the trainer with dtype='{found}'" if found.is_float else ""
         raise DTypeError(
-            f"{what} are {found}, but this trainer works in {dtype}: convert them with x.astype('{dtype}'){other}"
+            f"{what} must have the trainer's dtype, {dtype}, got {found}: convert them with x.astype('{dtype}'){other}"
         )
 
 

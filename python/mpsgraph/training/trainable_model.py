@@ -1,7 +1,7 @@
 """TrainableModel: an opened package of a trainer, which continues training where the trainer was saved, bit for bit.
 
-It contains the graph but no modules, so nothing of the program that created it is needed. `package.py` defines its
-contents.
+The package contains the graph but no modules, so the program that created the trainer is not needed. `package.py`
+defines the contents of a package.
 """
 
 from __future__ import annotations
@@ -453,8 +453,8 @@ def _require_structure(what: str, known: Any, given: Any) -> None:
     """Raise GraphError if a batch does not have the structure of the step's placeholders."""
     if (known is None) != (given is None):
         raise GraphError(
-            f"the package's training step {'does not take' if known is None else 'needs'} {what}: pass the batches "
-            "that the trainer took"
+            f"the package's training step {'does not take' if known is None else 'needs'} {what}: pass batches with the "
+            "structure of those that the trainer was trained with"
         )
     mapped(
         lambda placeholder, array: None,

@@ -147,7 +147,8 @@ class Trainer(TrainingGraph):
         """Reason why the current or last `fit` was stopped, or None."""
         self.precision, self.precision_error = _precision(precision), precision_error
         self.precision_choices = {}
-        # Layers are measured until choices have been made, which may be empty.
+        # Whether layers still have to be measured. Empty choices do not show this, because measuring may choose
+        # nothing.
         self._measures = self.precision == "auto"
         if isinstance(precision, Mapping):
             self._take_choices(as_choices(precision))
@@ -170,15 +171,18 @@ class Trainer(TrainingGraph):
         if not isinstance(self.distributed, DataParallel) or everyone().size == 1:
             return
         if self.engine is not None:
-            raise GraphError("Trainer: distributed and engine cannot be combined, as an engine distributes by itself")
+            raise GraphError(
+                "Trainer: distributed and engine cannot be combined, because an engine distributes the work itself: "
+                "pass only one of them"
+            )
         if self.check_finite:
             raise GraphError(
-                "Trainer: check_finite cannot be combined with distributed: train in one process to find the fault"
+                "Trainer: check_finite cannot be combined with distributed: train in one process to find the operation"
             )
         if self.precision == "auto":
             raise GraphError(
-                "Trainer: precision='auto' cannot be combined with distributed, as processes might choose "
-                "differently: name a precision"
+                "Trainer: precision='auto' cannot be combined with distributed, because processes might choose "
+                "different precisions: pass another precision, such as 'float32'"
             )
         used = Device.default() if device is None else device if isinstance(device, Device) else Device(device)
         if used.name != "cpu":
@@ -251,9 +255,9 @@ class Trainer(TrainingGraph):
         return result
 
     def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
-        """Return the executable of a step for these shapes, in their structure.
+        """Return the executable of a step for these shapes, which are in the structure of the batch.
 
-        The last one is reused directly; others may be in the graph's cache.
+        If the shapes are those of the last step, its executable is reused directly; others may be in the graph's cache.
         """
         applying = (self.step + 1) % self.accumulation == 0
         key = shapes, self.device, applying
@@ -281,14 +285,18 @@ class Trainer(TrainingGraph):
         return self.graph.on(self.device) if self._on_engine is None else self._on_engine
 
     def _elsewhere(self, engine: Engine, precision: Any) -> Runner:
-        """Return the graph on an engine. Raise GraphError for options that only the package's devices support."""
+        """Return the graph on an engine. Raise GraphError for options that only mpsgraph's own devices support."""
         if not callable(getattr(engine, "on", None)):
-            raise GraphError(f"Trainer: engine must be an engine, such as mpsgraph.jax.Engine(), got {shown(engine)}")
+            raise GraphError(
+                f"Trainer: engine must have a method on(graph), as mpsgraph.jax.Engine() has, got {shown(engine)}"
+            )
         for what, given in (("a device", self.device), ("check_finite", self.check_finite)):
             if given:
                 raise GraphError(f"Trainer: engine cannot be combined with {what}: pass only one of them")
         if precision == "auto":
-            raise GraphError("Trainer: precision='auto' cannot be combined with an engine: name a precision")
+            raise GraphError(
+                "Trainer: precision='auto' cannot be combined with engine: pass another precision, such as 'float32'"
+            )
         return engine.on(self.graph)
 
     def _rates(self, built: Built) -> list[np.ndarray]:
@@ -599,13 +607,15 @@ class Trainer(TrainingGraph):
     def _require_model(self) -> None:
         """Raise GraphError if the module has meanwhile been built in another graph."""
         if isinstance(self.model, Module) and is_built(self.model) and self.model._graph is not self.graph:
-            raise GraphError("the model was built in another graph than this trainer's: create a new Trainer for it")
+            raise GraphError(
+                "the model has been built in a graph that is not this trainer's: create a new Trainer for it"
+            )
 
 
 def _waiting(trainer: Trainer) -> Callable[[], None]:
-    """Return a function that waits for a trainer's steps, if it still exists.
+    """Return a function that waits for a trainer's steps, if the trainer still exists.
 
-    Their messages to other processes must be sent before this process ends.
+    Messages of these steps to other processes must be sent before this process ends.
     """
     reference = weakref.ref(trainer)
 

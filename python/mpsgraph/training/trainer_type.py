@@ -1,4 +1,4 @@
-"""The type of trainers in modules that Trainer imports, which cannot import its class."""
+"""Type alias of Trainer for modules that trainer.py imports, which cannot import the class itself."""
 
 from typing import Any, TypeAlias
 

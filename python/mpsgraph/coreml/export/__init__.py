@@ -18,7 +18,7 @@ from ..._display import shown
 from ..._optional import require
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.export import NotExpressible, as_model, assigned_variables, needed, refuse_unsaid
+from ...interchange.export import NotExpressible, as_model, assigned_variables, needed, refuse_not_expressible
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
@@ -146,14 +146,14 @@ def _converted(model: Model, target: str, largest: int) -> Any:
             continue
         name = w.fresh(variable.name)
         kept[name], placeholders[name] = variable, mb.state_tensor_placeholder(shape, types.fp16)
-    refuse_unsaid(problems, "coreml.export", "MIL")
+    refuse_not_expressible(problems, "coreml.export", "MIL")
     program = Program()
     with Function(placeholders, opset_version=version) as function:
         for name, tensor in given.items():
             w.give(tensor, function.inputs[name])
         w.states = {variable: function.inputs[name] for name, variable in kept.items()}
         _write_all(w, model, problems)
-        refuse_unsaid(problems, "coreml.export", "MIL")
+        refuse_not_expressible(problems, "coreml.export", "MIL")
         results = []
         for name, tensor in model.outputs.items():
             y = w[tensor]

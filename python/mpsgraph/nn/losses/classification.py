@@ -72,7 +72,7 @@ def cross_entropy(
             "cross_entropy: ignore_index needs integer class labels, got labels with the shape of the logits"
         )
     factors = None if class_weights is None else _along(axis, class_weights, logits, classes)
-    used = None  # Weight of each label, by whose sum the mean over integer labels is divided.
+    used = None  # Weight of each integer label; the mean divides by the sum of these weights.
     if by_index and not (factors is None and ignore_index is None):
         used = shares if factors is None else shares * factors
         if ignore_index is not None:
@@ -106,7 +106,7 @@ def _classes(logits: Tensor, labels: Tensor, axis: int, what: str) -> tuple[int,
 
 
 def _along(axis: int, class_weights: Any, logits: Tensor, classes: int) -> Tensor:
-    """Reshape one number per class so that it lies along the axis of the classes."""
+    """Reshape class_weights (classes,) so that it broadcasts along the class axis of the logits."""
     class_weights = as_dtype_of(class_weights, logits)
     if class_weights.shape != (classes,):
         raise ShapeError(
@@ -183,7 +183,7 @@ def nll(
         used = used * _along(axis, class_weights, log_probabilities, classes)
     if ignore_index is not None:
         used = used * _counts(labels, ignore_index, used, axis)
-    # 0 * ln 0 counts as 0.
+    # Count 0 * ln 0 as 0 instead of NaN.
     parts = g.select(g.equal(used, 0.0), g.constant(0.0, dtype=used.dtype), -log_probabilities * used)
     losses = g.squeeze(g.reduction_sum(parts, axis), axis)
     return _weighed_mean(losses, used, weights, reduction)
@@ -315,7 +315,8 @@ def binary_cross_entropy(
     g, wanted = graph_of(outputs), binary_labels(labels, outputs)
 
     def logarithm(p: Tensor) -> Tensor:
-        # At or below 0 the slope of the logarithm would turn a zero gradient into NaN. NaN itself is kept.
+        # For p <= 0, the derivative of the logarithm would turn a zero gradient into NaN, so compute ln(1) there. A NaN
+        # in p is kept.
         nothing = p <= 0.0
         found = g.logarithm(g.select(nothing, g.constant(1.0, dtype=p.dtype), p))
         least = g.constant(-100.0, dtype=p.dtype)
@@ -401,7 +402,8 @@ def kl_divergence(
     if log_labels:
         losses = g.exponent(wanted) * (wanted - outputs)
     else:
-        positive = g.select(wanted > 0.0, wanted, g.constant(1.0, dtype=wanted.dtype))  # 0 * ln 0 counts as 0.
+        # Count 0 * ln 0 as 0 instead of NaN.
+        positive = g.select(wanted > 0.0, wanted, g.constant(1.0, dtype=wanted.dtype))
         losses = wanted * (g.logarithm(positive) - outputs)
     if reduction != "batch_mean":
         return reduced(losses, reduction, weights)

@@ -67,7 +67,7 @@ def require_one_shape(labels: Tensor, outputs: Tensor) -> None:
 
 
 def as_dtype_of(x: Any, other: Tensor) -> Tensor:
-    """Return x in the dtype of another tensor; an array or list becomes a constant."""
+    """Return x in the dtype of another tensor. An array or list becomes a constant."""
     if not isinstance(x, Tensor):
         return graph_of(other).constant(x, dtype=other.dtype)
     return x if x.dtype == other.dtype else graph_of(x).cast(x, other.dtype)
@@ -83,7 +83,9 @@ def one_hot_labels(labels: Tensor, classes: int, axis: int, outputs: Tensor, ign
 
 
 def class_numbers(labels: Tensor, classes: int, ignore_index: int | None = None) -> Tensor:
-    """Return class indices as int32, with 0 for ignore_index. Others out of range raise OutOfRangeError at run time."""
+    """Return class indices as int32, with 0 for ignore_index. Any other index out of range raises OutOfRangeError at
+    run time.
+    """
     g, numbers = graph_of(labels), _used(labels, ignore_index)
     if classes < 0:  # The number of classes is dynamic.
         return g.cast(numbers, "int32")

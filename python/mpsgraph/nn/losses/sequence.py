@@ -94,7 +94,8 @@ def ctc(
     places = g.broadcast_to(g.expand_dims(states, 0), shape_of_sizes(by_time, [steps, *sizes]))
     odds = g.gather_along_axis(2, g.maximum(g.log_softmax(by_time, -1), lowest), places)
 
-    # Two extra states at the front, never reached by any step; the second one is the state before the first step.
+    # Prepend two states that no step can reach. The second one is the start state, with log-probability 0 before the
+    # first step.
     closed = g.cast(a_blank * 0, dtype) + lowest
     first = g.concat([closed, closed - lowest, g.cast(states * 0, dtype) + lowest], 1)
 

@@ -39,8 +39,8 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 
     g = graph_of(x)
 
     def direction(v: Tensor) -> Tensor:
-        # Bound the square, because the root of 0 has no slope. Normalize each vector separately, because products of
-        # long ones overflow.
+        # Bound the square, because the root is not differentiable at 0. Normalize each vector separately, because
+        # products of long vectors overflow.
         squares = g.maximum_with_nan_propagation(g.reduction_sum(g.square(v), axis), epsilon * epsilon)
         return v / g.square_root(squares)
 
@@ -236,7 +236,8 @@ def triplet_margin(
         if p == 1:
             return g.squeeze(g.reduction_sum(abs(difference), -1), -1)
         powers = g.squeeze(g.reduction_sum(g.square(difference) if p == 2 else abs(difference) ** p, -1), -1)
-        nothing = g.equal(powers, 0.0)  # A root has no slope at 0; PyTorch defines it as 0 there.
+        # The root is not differentiable at 0; as in PyTorch, its derivative there is defined as 0.
+        nothing = g.equal(powers, 0.0)
         some = g.select(nothing, g.constant(1.0, dtype=powers.dtype), powers)
         root = g.square_root(some) if p == 2 else some ** (1 / p)
         return g.select(nothing, g.constant(0.0, dtype=powers.dtype), root)

@@ -1,4 +1,4 @@
-"""Accumulated, the base class of metrics that are updated batch by batch and return one value for all batches."""
+"""Accumulated, the base class of metrics that are updated with each batch and return one value for all batches."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Accuracy(Confusion):
 
 
 class _OfClasses(Confusion):
-    """Base of the metrics that have a value for each class and an average over classes."""
+    """Base class of the metrics that have a value for each class and an average over classes."""
 
     def __init__(
         self,
@@ -152,7 +152,9 @@ class _OfClasses(Confusion):
         super().__init__(name or type(self).__name__.lower(), num_classes, threshold, ignore_index)
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
-        """Return the value from the counts of one class, or of each class."""
+        """Return the value of a metric from the counts of one class, or its values from arrays with the counts of each
+        class.
+        """
         raise NotImplementedError
 
     def result(self) -> Any:
@@ -350,7 +352,7 @@ class TopKAccuracy(Accumulated):
             labels = labels.argmax(axis=-1)
         if outputs.shape[:-1] != labels.shape:
             raise ShapeError(
-                f"{self.name}: outputs of shape {outputs.shape} need labels of shape {outputs.shape[:-1]}, got "
+                f"{self.name}: labels must have shape {outputs.shape[:-1]} for outputs of shape {outputs.shape}, got "
                 f"{labels.shape}"
             )
         own = np.take_along_axis(outputs, labels[..., None].astype(np.int64), -1)
@@ -394,7 +396,7 @@ class Perplexity(Accumulated):
         logits, numbers = np.asarray(outputs, np.float64), np.asarray(labels).astype(np.int64)
         if logits.shape[:-1] != numbers.shape:
             raise ShapeError(
-                f"{self.name}: logits of shape {logits.shape} need labels of shape {logits.shape[:-1]}, got "
+                f"{self.name}: labels must have shape {logits.shape[:-1]} for logits of shape {logits.shape}, got "
                 f"{numbers.shape}"
             )
         logits, numbers = logits.reshape(-1, logits.shape[-1]), numbers.ravel()

@@ -36,7 +36,7 @@ class MAE(Accumulated):
         self.total += len(true)
 
     def _of(self, errors: np.ndarray) -> np.ndarray:
-        """Return the terms to sum, given the errors."""
+        """Return the terms to sum, such as absolute errors, from the signed errors."""
         return np.asarray(np.abs(errors))
 
     def result(self) -> float:

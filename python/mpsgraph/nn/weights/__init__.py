@@ -1,7 +1,8 @@
 """Weights from other programs: import and export of PyTorch state dicts, and safetensors files.
 
 `pytorch_parameters.py` describes the parameters of each layer in PyTorch, `flatten_order.py` finds features that are
-flattened images, `names.py` renames, and `pytorch.py` and `files.py` hold the public functions.
+flattened images, and `names.py` renames the entries of a state. The public functions are in `pytorch.py` and
+`files.py`.
 """
 
 from .files import load_safetensors

@@ -92,7 +92,7 @@ def read_values(path: PathLike) -> dict[str, Value]:
 
 
 def _read_index(path: Path) -> dict[str, Value]:
-    """Read each tensor of an index from the file it names, in the same folder."""
+    """Read each tensor listed in an index from its file, which must be in the same folder as the index."""
     try:
         where = json.loads(path.read_bytes())["weight_map"]
         plain = isinstance(where, dict) and all(isinstance(file, str) for file in where.values())
@@ -116,7 +116,7 @@ def _read_file(path: Path) -> dict[str, Value]:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > size - 8 or length > _LONGEST_HEADER:
-                raise CheckpointError(f"{path} is truncated or not a safetensors file ({size} bytes)")
+                raise CheckpointError(f"{path} is not a safetensors file or is truncated at {size} bytes")
             header = file.read(length)
         data = np.memmap(path, np.uint8, "r", 8 + length) if size > 8 + length else np.zeros(0, np.uint8)
     except (OSError, ValueError) as error:

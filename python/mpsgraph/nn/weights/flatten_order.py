@@ -31,17 +31,17 @@ class Orders:
     outputs: dict[Tensor, Order] = field(default_factory=dict)
     """Order along the last axis: the columns of a weight, and the vectors that follow it."""
     images: set[Tensor] = field(default_factory=set)
-    """Variables shaped like such an image, for example those of a normalization over all of its axes."""
+    """Variables with the shape of a channels-last image, for example those of a normalization over all of its axes."""
 
 
 class _Walk:
-    """A walk over a graph in the order in which its operations were created."""
+    """Finds the feature orders in a graph, visiting its operations in order of creation."""
 
     def __init__(self) -> None:
         self.found = Orders()
         self.images: set[Tensor] = set()  # Tensors that are channels-last images.
         self.flat: dict[Tensor, Order] = {}  # Flattened images, possibly concatenated with other features.
-        # The variable from which a tensor is computed, element-wise with constants.
+        # For a tensor computed element-wise from one variable and constants, that variable.
         self.origin: dict[Tensor, Tensor] = {}
         self.makers: dict[Tensor, tuple[Tensor, ...]] = {}  # Variables that determine the feature order of a tensor.
         # Features reshaped to the shape of images, which are images if a convolution or pooling uses them.
@@ -102,7 +102,7 @@ class _Walk:
             self.flat[y] = met[0]
 
     def _see_beside(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
-        """Concatenate features, each of which keeps its own order."""
+        """Record the feature order of a concatenation, in which each operand keeps its own order."""
         shapes = [x.shape or () for x in inputs]
         if any(len(shape) != 2 or shape[1] < 0 for shape in shapes) or operation.attributes.get("interleave"):
             return

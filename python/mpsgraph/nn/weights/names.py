@@ -35,7 +35,10 @@ def renamed(where: str, state: Mapping[str, Any], mapping: Names | None) -> dict
         if not isinstance(new, str):
             raise GraphError(f"{where}: mapping must return a name or None, got {shown(new)} for {shown(name)}")
         if new in found:
-            raise GraphError(f"{where}: mapping gives both '{origin[new]}' and '{name}' the name '{new}'")
+            raise GraphError(
+                f"{where}: mapping must give each value a different name, but renames both '{origin[new]}' and '{name}' to "
+                f"'{new}'"
+            )
         found[new], origin[new] = value, name
     return found
 
@@ -57,7 +60,9 @@ def _function_of(where: str, mapping: Names) -> Callable[[str], str | None]:
             try:
                 name = pattern.sub(new, name)
             except (re.error, IndexError) as error:
-                raise GraphError(f"{where}: mapping cannot replace by {shown(new)} in '{name}': {error}") from error
+                raise GraphError(
+                    f"{where}: mapping cannot use {shown(new)} as the replacement in '{name}': {error}"
+                ) from error
         return name
 
     return substituted

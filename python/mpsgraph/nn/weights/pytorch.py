@@ -1,7 +1,8 @@
 """load_torch and to_torch: import and export of a model's weights as a PyTorch state dict.
 
-Both iterate over the model's parameter forms. All values are checked before any is changed. Conversions move elements
-but never round them, unless `cast` asks for another dtype.
+Both functions iterate over the model's forms, which pair PyTorch tensors with variables (see `pytorch_parameters.py`).
+All values are checked before any variable is changed. Conversions move elements but never round them, unless `cast`
+requests another dtype.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def taken(
 def take_torch_state(
     state: Mapping[str, Any], model: Module, *, strict: bool, cast: bool, where: str
 ) -> IncompatibleKeys:
-    """Load a state with PyTorch's names into a model that has its variables."""
+    """Load a state with PyTorch's names into a model that already has its variables."""
     forms = list(forms_of(model, _orders(model), state))
     slots = {name: slot for form in forms for name, slot in form.slots.items()}
     arrays, keys = fitting(where, slots, state, strict=strict, cast=cast, optional=_may_be_missing(forms, state))
@@ -95,15 +96,15 @@ def take_torch_state(
         if len(given) < len(form.slots):
             if given:
                 raise GraphError(
-                    f"{where}: {', '.join(form.slots)} form one parameter here: the state must contain all of them or "
-                    "none"
+                    f"{where}: {', '.join(form.slots)} together form one parameter of the model: the state must contain "
+                    "either all of them or none"
                 )
             continue
         for variable, value in zip(form.variables, _read(where, form, given), strict=True):
             if variable in values and not np.array_equal(_bytes(values[variable]), _bytes(value)):
                 raise GraphError(
-                    f"{where}: {', '.join(form.slots)} shares its variable with another name, but the state has "
-                    "different values for them"
+                    f"{where}: {', '.join(form.slots)} must equal the other values in the state that belong to the same "
+                    "variable, got different values"
                 )
             values[variable] = value
         if form.keep is not None:

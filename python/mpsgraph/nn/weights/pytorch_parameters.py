@@ -1,11 +1,11 @@
 """Parameters of each layer in PyTorch: names, shapes, and conversions in both directions.
 
-A Form is a group of PyTorch tensors and the variables that hold the same numbers here, usually one of each. Where
-PyTorch packs several parameters (attention's in_proj_weight), a form has several variables; where PyTorch has redundant
-ones (an additional bias of zeros), it has several tensors. Layers without a rule here have the same names and arrays in
-both.
+A Form is a group of PyTorch tensors and the variables that hold the same numbers here, usually one tensor and one
+variable. Where PyTorch packs several parameters into one tensor (attention's in_proj_weight), a form has several
+variables; where PyTorch has redundant tensors (an additional bias of zeros), a form has several tensors. Layers without
+a rule in this file have the same names and arrays in both libraries.
 
-bfloat16 arrays are handled as bits in uint16. Forms only move elements; the few that inspect numbers convert them
+bfloat16 arrays are handled as bits in uint16. Most forms only move elements; those that inspect numbers convert them
 first.
 """
 
@@ -34,7 +34,7 @@ Arrays = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class Form:
-    """PyTorch tensors by name, the variables they fill, and the conversions between them."""
+    """Group of PyTorch tensors and the variables that hold the same numbers, with the conversions between them."""
 
     slots: Mapping[str, Slot]
     variables: tuple[Tensor, ...]
@@ -152,7 +152,7 @@ def _linear(module: Module, orders: Orders) -> list[list[Form]]:
 def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
     """Convert between (kernel..., inputs, outputs) and (outputs, inputs, kernel...).
 
-    In transposed convolutions, inputs and outputs are swapped in both.
+    For transposed convolutions, inputs and outputs are swapped in both layouts.
     """
     assert isinstance(module, _Convolution)
     own, forms = own_variables(module), []
@@ -205,8 +205,8 @@ def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
     def read(array: np.ndarray) -> np.ndarray:
         if np.any(_numbers(array[index], weight.dtype)):
             raise GraphError(
-                f"the row of padding_index {index} must be zeros, as it is in this layer: create the Embedding without "
-                "padding_index to use the row"
+                f"the row of padding_index {index} must be all zeros, because the layer treats it as zeros: create the "
+                "Embedding without padding_index to use the row"
             )
         return array
 
@@ -246,7 +246,7 @@ def _neutral(name: str, like: Tensor, number: float, same_shape: bool) -> Form:
     def read(arrays: Arrays) -> Arrays:
         if np.any(_numbers(arrays[0], like.dtype) != number):
             raise GraphError(
-                f"the layer has no {name}, so the state's must be {number:g} everywhere: create the layer with "
+                f"the layer has no {name}, so {name} in the state must be {number:g} everywhere: create the layer with "
                 "scale=True and center=True"
             )
         return []
@@ -269,7 +269,7 @@ def _batches_tracked(module: BatchNorm) -> Form:
 def _recurrent(module: Module, orders: Orders) -> list[list[Form]]:
     """Combine PyTorch's two biases for layers that have a single one, as in Keras.
 
-    Names, shapes, and gates are PyTorch's.
+    Names, shapes, and gate order are PyTorch's.
     """
     assert isinstance(module, _Recurrent)
     if module.recurrent_bias or not module.has_bias:
@@ -304,9 +304,9 @@ _PACKED = ("query", "key", "value", "output")
 def _attention(module: Module, orders: Orders) -> list[list[Form]]:
     """Convert the projections of query, key, and value, which PyTorch concatenates in in_proj_weight.
 
-    They are separate where their inputs differ in size. A state may also use the names of the four separate
-    projections, as most other programs do, and must do so if heads share keys and values, which PyTorch's layer does
-    not support.
+    PyTorch stores the projections separately if their inputs differ in size. A state may also use the names of the four
+    separate projections, as most other programs do. It must use them if heads share keys and values, which PyTorch's
+    layer does not support.
     """
     assert isinstance(module, MultiheadAttention)
     maps = {name: own_variables(child) for name, child in module.children() if name in _PACKED}

@@ -19,7 +19,7 @@ from ..._checks import checked
 from ..._core import Operation, Tensor
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.export import NotExpressible, assigned_variables, needed, nodes_as_model, refuse_unsaid, whole_file
+from ...interchange.export import NotExpressible, assigned_variables, needed, nodes_as_model, refuse_not_expressible, whole_file
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
@@ -177,7 +177,7 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
     states = assigned_variables(operations)
     w.states = dict.fromkeys(states, "")
     write_operations(w, operations, model.graph.variable_value, problems)
-    refuse_unsaid(problems, "onnx.export", "ONNX")
+    refuse_not_expressible(problems, "onnx.export", "ONNX")
     kept = {v.name: w.fresh(f"{v.name}_next") for v in states}
     infos += [value_info(v.name, v) for v in states]
     outputs = {**model.outputs, **{kept[v.name]: v for v in states}}

@@ -1,4 +1,4 @@
-"""Callback, the base class of callbacks, and the base of those that monitor one value."""
+"""Callback, the base class of callbacks, and Watching, the base class of callbacks that monitor one value."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Callback:
 
 
 class Watching(Callback):
-    """Base of the callbacks that monitor whether one of an epoch's values improves."""
+    """Base class of the callbacks that monitor whether one of an epoch's values improves."""
 
     @checked
     def __init__(self, monitor: str = "val_loss", mode: Literal["auto", "min", "max"] = "auto", min_delta: float = 0.0):
@@ -125,8 +125,8 @@ class Watching(Callback):
         """
         if self.monitor not in values:
             raise GraphError(
-                f"{type(self).__name__}: an epoch has no value '{self.monitor}', only {', '.join(values)}: pass "
-                "validation data to fit, or another monitor"
+                f"{type(self).__name__}: monitor must be one of the epoch's values ({', '.join(values)}), got "
+                f"'{self.monitor}': pass validation data to fit, or another monitor"
             )
         return values[self.monitor]
 
