@@ -285,8 +285,7 @@ class TransposedConvolution(Family):
         data_layout: str = "NHWC",
         name: str | None = None,
     ) -> Tensor:
-        """Add columns back to the image pixels that im_to_col copied them from, dropping elements that come from the
-        padding.
+        """Add columns back to the image pixels that im_to_col copied them from, omitting elements of the padding.
 
         result[n, y, x, c] = sum of all elements of source that im_to_col would copy from the pixel (n, y, x, c).
 
