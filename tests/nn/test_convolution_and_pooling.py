@@ -209,7 +209,7 @@ def test_invalid_convolution_and_pooling_arguments_raise():
         nn.Conv3d(4, 3, groups=3)(g.placeholder((-1, 8, 8, 8, 4)))
     with pytest.raises(mg.ShapeError, match="padding"):
         nn.MaxPool1d(2, padding=(1, 1, 1))(g.placeholder((-1, 8, 4)))
-    with pytest.raises(mg.ShapeError, match="divisible by the window size"):
+    with pytest.raises(mg.ShapeError, match="divisible by the number of elements in a window"):
         nn.Fold((4, 4), 2)(g.placeholder((-1, 9, 5)))
     with pytest.raises(mg.ShapeError, match="AdaptiveAvgPool2d"):
         nn.AdaptiveAvgPool2d(2)(g.placeholder((-1, -1, 8, 4)))

@@ -104,8 +104,8 @@ def test_half_precision_weights_load_into_float32_with_cast(tmp_path):
 
 FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 DAMAGED = {
-    "too short": (b"abc", "truncated or not a safetensors file"),
-    "a header that is not there": (struct.pack("<Q", 1 << 40) + b"{}", "truncated or not a safetensors file"),
+    "too short": (b"abc", "not a safetensors file or is truncated"),
+    "a header that is not there": (struct.pack("<Q", 1 << 40) + b"{}", "not a safetensors file or is truncated"),
     "no header": (struct.pack("<Q", 2) + b"xx", "its header cannot be read"),
     "a list": (struct.pack("<Q", 2) + b"[]", "its header cannot be read"),
     "beyond the end": ({"a": FLOAT}, "lies outside the file"),

@@ -1,4 +1,4 @@
-"""Test resumable batches, readers of complete, truncated, and invalid files, and the demo's digits."""
+"""Test resumable batches, readers of complete, truncated, and invalid files, and the digits of the demo."""
 
 import gzip
 import pickle
@@ -131,7 +131,7 @@ def test_read_cifar10(tmp_path, rng):
     with pytest.raises(mg.data.DataError, match="truncated: 3072 bytes"):
         mg.data.read_cifar10(tmp_path)
     (tmp_path / names[1]).write_bytes(bytes([10]) + records[0][1:])
-    with pytest.raises(mg.data.DataError, match="labels must be 0 to 9, found 10"):
+    with pytest.raises(mg.data.DataError, match="labels must be 0 to 9, got 10"):
         mg.data.read_cifar10(tmp_path)
 
     (tmp_path / names[0]).unlink()
@@ -169,7 +169,7 @@ def test_unsafe_or_invalid_pickles_raise(tmp_path):
         (pickle.dumps(good | {b"data": np.zeros((1, 3072), "f4")}), "float32"),
         (pickle.dumps(good | {b"data": np.zeros((1, 3071), "u1")}), "3071"),
         (pickle.dumps(good | {b"labels": [1, 2]}), "1 images need as many integer labels"),
-        (pickle.dumps(good | {b"labels": [10]}), "labels must be 0 to 9, found 10"),
+        (pickle.dumps(good | {b"labels": [10]}), "labels must be 0 to 9, got 10"),
     ]:
         path.write_bytes(content)
         with pytest.raises(mg.data.DataError, match=message):

@@ -1,4 +1,4 @@
-"""Test Trainer: it learns, steps are asynchronous, evaluation changes nothing, and resuming is exact.
+"""Test Trainer: it learns, steps are asynchronous, evaluation does not change the state, and resuming is exact.
 
 The demo's network is trained in test_digits.
 """
@@ -233,7 +233,7 @@ def test_wrong_dtype_raises_before_compiling_a_new_batch_size(dataset):
     trainer.train_step(images[:10], labels[:10]).wait()
     compiled = trainer.graph.cache.compiles
     for use in (trainer.predict, lambda x: trainer.train_step(x, labels[:12])):
-        with pytest.raises(mg.DTypeError, match=r"inputs are float64, but this trainer works in float32"):
+        with pytest.raises(mg.DTypeError, match=r"inputs must have the trainer.s dtype, float32, got float64"):
             use(images[:12].astype(float))
     with pytest.raises(mg.DTypeError, match=rf"labels are int64, but were {labels.dtype} in earlier batches"):
         trainer.train_step(images[:12], labels[:12].astype(np.int64))

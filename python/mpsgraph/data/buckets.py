@@ -160,7 +160,7 @@ def bucketed(
     Args:
         dataset: Columns with one item per sample. The first is the sequences, a list of arrays (T_i, ...) of one dtype.
             Others are arrays (n, ...), such as labels, or lists of arrays, which are padded like the first column if
-            their lengths are equal to its lengths, and otherwise to the longest of the batch.
+            their lengths equal those of the first column, and otherwise to the longest item of the batch.
         batch_size: Number of samples per batch. Defaults to 64.
         boundaries: Maximum lengths of the buckets, to which their sequences are padded. None, the default, means 8, 16,
             32, and so on up to the longest sequence.

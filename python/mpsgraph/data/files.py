@@ -93,8 +93,7 @@ def read_mnist(
 
     Returns:
         ((images, labels), (images, labels)) for training and test: images float32 (n, 28, 28, 1) from 0 to 1, labels
-        int32
-        (n,).
+        int32 (n,).
 
     Raises:
         DataError: If a file is missing, truncated, or not in the format.
@@ -139,8 +138,7 @@ def read_cifar10(
 
     Returns:
         ((images, labels), (images, labels)) for training and test: images float32 (n, 32, 32, 3) from 0 to 1, labels
-        int32
-        (n,).
+        int32 (n,).
 
     Raises:
         DataError: If a file is missing, truncated, or not in the format.

@@ -1,8 +1,7 @@
 """Scikit-learn's handwritten digits, resized to the size of MNIST, as demo data that needs no download.
 
 1,797 real scans of 8x8 pixels with 17 gray levels (Alpaydin and Kaynak, "Optical recognition of handwritten digits",
-UCI
-1998) are resized to 28x28, or another size, by bilinear interpolation. Every fifth one is in the test set.
+UCI 1998) are resized to 28x28, or another size, by bilinear interpolation. Every fifth one is in the test set.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ def digits(size: int = SIZE) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.nd
 
     Returns:
         ((images, labels), (images, labels)) for training and test: images float32 (n, size, size, 1) from 0 to 1,
-        labels int32
-        (n,).
+        labels int32 (n,).
 
     Raises:
         ShapeError: If size is out of range.

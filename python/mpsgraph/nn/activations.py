@@ -89,6 +89,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
     Returns:
         A tensor with the shape and dtype of x.
+
     Raises:
         DTypeError: If x is not a floating-point tensor.
 
@@ -113,6 +114,7 @@ def silu(x: Tensor) -> Tensor:
 
     Returns:
         A tensor with the shape and dtype of x.
+
     Raises:
         DTypeError: If x is not a floating-point tensor.
 
@@ -149,6 +151,7 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
 
     Returns:
         A tensor with the shape and dtype of x.
+
     Raises:
         DTypeError: If x is not a floating-point tensor.
 
@@ -173,6 +176,7 @@ def log_sigmoid(x: Tensor) -> Tensor:
 
     Returns:
         A tensor with the shape and dtype of x.
+
     Raises:
         DTypeError: If x is not a floating-point tensor.
 
@@ -196,6 +200,7 @@ def mish(x: Tensor) -> Tensor:
 
     Returns:
         A tensor with the shape and dtype of x.
+
     Raises:
         DTypeError: If x is not a floating-point tensor.
 
@@ -224,6 +229,7 @@ def selu(x: Tensor) -> Tensor:
 
     Returns:
         A tensor with the shape and dtype of x.
+
     Raises:
         DTypeError: If x is not a floating-point tensor.
 
@@ -248,6 +254,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
     Returns:
         A tensor with the shape and dtype of x.
+
     Raises:
         DTypeError: If x is not a floating-point tensor.
 
@@ -272,6 +279,7 @@ def softsign(x: Tensor) -> Tensor:
 
     Returns:
         A tensor with the shape and dtype of x.
+
     Raises:
         DTypeError: If x is not a floating-point tensor.
 

@@ -289,7 +289,9 @@ class ColorJitter(_Augmentation):
 
 
 class Cutout(_Augmentation):
-    """Fill a random square of each image. Its center is anywhere in the image, so part of it may lie outside.
+    """Fill a random square of each image with one value.
+
+    The center of the square is anywhere in the image, so part of the square may lie outside.
 
     Args:
         size: Side of the square, in pixels.
@@ -337,7 +339,8 @@ _TRIES = 32
 def mixup(x: Tensor, y: Tensor, alpha: Positive = 0.2) -> tuple[Tensor, Tensor]:
     """Mix each sample with the previous one in the batch, and their labels likewise, for use in a `training_step`.
 
-    Returns share * x + (1 - share) * x of the other sample, with a share drawn from Beta(alpha, alpha) for each sample.
+    Returns share * a + (1 - share) * b for each sample a and the sample b before it, with a share drawn from
+    Beta(alpha, alpha) for each sample.
 
     Args:
         x: Inputs, floating point (N, ...).

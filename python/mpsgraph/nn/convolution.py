@@ -23,7 +23,7 @@ LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 def channels_last(data_layout: str, axes: int, what: str) -> bool:
-    """Return whether a layout has its channels last. Raise GraphError if the layout does not fit this number of axes."""
+    """Return whether a layout has its channels last. Raise GraphError if it is unknown for this number of axes."""
     if data_layout not in LAYOUTS[axes]:
         raise GraphError(
             f"{what}: data_layout must be {LAYOUTS[axes][0]} or {LAYOUTS[axes][1]}, got {shown(data_layout)}"

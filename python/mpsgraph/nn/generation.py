@@ -396,8 +396,7 @@ def generate(
 
     Returns:
         Prompt and continuation, int32 (P + length,), or (rows, P + length) for several rows; shorter if all sequences
-        end
-        early.
+        end early.
 
     Raises:
         GraphError: If the model has no variables yet.

@@ -99,7 +99,7 @@ class KeyValueCache:
             All keys and all values, (rows, heads, max_length, features) each.
 
         Raises:
-            GraphError: If keys is in another graph than the cache's position.
+            GraphError: If keys is not in the graph of the cache's position.
             ShapeError: If the number of sequences is wrong, or the number of heads or features is dynamic.
         """
         g = graph_of(keys)

@@ -61,7 +61,7 @@ class Module(ShowsArguments):
         frozen: Whether trainers leave the parameters of this module and its descendants unchanged.
 
     Raises:
-        GraphError: If the module is called with a tensor of another graph than the one it was built in.
+        GraphError: If the module was built in one graph and is called with a tensor of another.
 
     Example:
         >>> class Scale(mg.nn.Module):
@@ -134,7 +134,7 @@ class Module(ShowsArguments):
             x: First input of the call.
 
         Raises:
-            GraphError: If the module was built in another graph than x's.
+            GraphError: If the module was built in a graph other than that of x.
         """
         if self._graph is None:
             self._name_children()

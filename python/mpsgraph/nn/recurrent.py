@@ -177,7 +177,7 @@ class _Recurrent(Module):
     def _real_layer(
         self, x: Tensor, layer: int, initial: Sequence[Sequence[Tensor]], final: bool, real: RealSteps
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Run each direction of a layer over packed sequences. Return its states and, if requested, its final states."""
+        """Run a layer's directions over packed sequences. Return its states and, if requested, its final states."""
         found, lasts = [], []
         kept = graph_of(x).expand_dims(graph_of(x).cast(real.real, x.dtype), -1) if self.unbounded else None
         for way, given in zip((FORWARD, BACK)[: self.directions], initial, strict=True):
@@ -285,8 +285,7 @@ class RNN(_Recurrent):
 
         Returns:
             The states of the last layer, (N, T, hidden_size), or (N, T, 2 * hidden_size) if bidirectional, with the
-            axes
-            ordered as in x.
+            axes ordered as in x.
 
         Raises:
             ShapeError: If x is not 3-D, or lengths or mask does not fit it.
@@ -310,8 +309,7 @@ class RNN(_Recurrent):
 
         Returns:
             The output, as `forward` returns it, and the final state (num_layers * directions, N, hidden_size), which
-            can be passed
-            to another call.
+            can be passed to another call.
 
         Raises:
             ShapeError: If x is not 3-D, or lengths or mask does not fit it.
@@ -407,8 +405,7 @@ class LSTM(_Recurrent):
 
         Returns:
             The states of the last layer, (N, T, hidden_size), or (N, T, 2 * hidden_size) if bidirectional, with the
-            axes
-            ordered as in x.
+            axes ordered as in x.
 
         Raises:
             ShapeError: If x is not 3-D, or lengths or mask does not fit it.
@@ -529,8 +526,7 @@ class GRU(_Recurrent):
 
         Returns:
             The states of the last layer, (N, T, hidden_size), or (N, T, 2 * hidden_size) if bidirectional, with the
-            axes
-            ordered as in x.
+            axes ordered as in x.
 
         Raises:
             ShapeError: If x is not 3-D, or lengths or mask does not fit it.
@@ -554,8 +550,7 @@ class GRU(_Recurrent):
 
         Returns:
             The output, as `forward` returns it, and the final state (num_layers * directions, N, hidden_size), which
-            can be passed
-            to another call.
+            can be passed to another call.
 
         Raises:
             ShapeError: If x is not 3-D, or lengths or mask does not fit it.

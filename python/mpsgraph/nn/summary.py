@@ -24,7 +24,7 @@ class Layer:
         title: Class name and arguments.
         output: Shape of the output of the last call; empty if the module was not called.
         parameters: Number of parameter elements of the module itself, without its children.
-        trainable: Number of them that are not frozen.
+        trainable: Number of those parameter elements that are not frozen.
         multiply_adds: Multiply-adds of all calls, including those of children.
         calls: Number of calls.
     """

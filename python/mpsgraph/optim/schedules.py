@@ -246,7 +246,7 @@ class WarmUp(ShowsArguments):
     Call it with a step number, counted from 0; it returns the learning rate of that step.
 
     Args:
-        schedule: Schedule or constant rate to follow after the warm-up; it starts at its step 0 then.
+        schedule: Schedule or constant rate that follows the warm-up, starting from its step 0.
         steps: Number of steps of the warm-up.
 
     Raises:
@@ -302,7 +302,7 @@ def scaled_rate(schedule: Schedule, factor: float) -> Schedule:
 
 
 def end_of(schedule: Schedule) -> int | None:
-    """Return the step from which a schedule's rate stays constant, or None if it does not or this is unknown.
+    """Return the step from which a schedule's rate stays constant, or None if there is none or it is unknown.
 
     Args:
         schedule: The schedule.

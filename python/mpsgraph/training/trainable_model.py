@@ -453,8 +453,8 @@ def _require_structure(what: str, known: Any, given: Any) -> None:
     """Raise GraphError if a batch does not have the structure of the step's placeholders."""
     if (known is None) != (given is None):
         raise GraphError(
-            f"the package's training step {'does not take' if known is None else 'needs'} {what}: pass batches with the "
-            "structure of those that the trainer was trained with"
+            f"the package's training step {'does not take' if known is None else 'needs'} {what}: pass batches with "
+            "the structure of those that the trainer was trained with"
         )
     mapped(
         lambda placeholder, array: None,

@@ -36,8 +36,8 @@ def renamed(where: str, state: Mapping[str, Any], mapping: Names | None) -> dict
             raise GraphError(f"{where}: mapping must return a name or None, got {shown(new)} for {shown(name)}")
         if new in found:
             raise GraphError(
-                f"{where}: mapping must give each value a different name, but renames both '{origin[new]}' and '{name}' to "
-                f"'{new}'"
+                f"{where}: mapping must give each value a different name, but renames both '{origin[new]}' and "
+                f"'{name}' to '{new}'"
             )
         found[new], origin[new] = value, name
     return found

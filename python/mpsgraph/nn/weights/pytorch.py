@@ -96,15 +96,15 @@ def take_torch_state(
         if len(given) < len(form.slots):
             if given:
                 raise GraphError(
-                    f"{where}: {', '.join(form.slots)} together form one parameter of the model: the state must contain "
-                    "either all of them or none"
+                    f"{where}: {', '.join(form.slots)} together form one parameter of the model: the state must "
+                    "contain either all of them or none"
                 )
             continue
         for variable, value in zip(form.variables, _read(where, form, given), strict=True):
             if variable in values and not np.array_equal(_bytes(values[variable]), _bytes(value)):
                 raise GraphError(
-                    f"{where}: {', '.join(form.slots)} must equal the other values in the state that belong to the same "
-                    "variable, got different values"
+                    f"{where}: {', '.join(form.slots)} must equal the other values in the state that belong to the "
+                    "same variable, got different values"
                 )
             values[variable] = value
         if form.keep is not None:
