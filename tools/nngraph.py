@@ -69,7 +69,13 @@ def document() -> str:
         title = family.replace("_", " ").capitalize().replace("Yolo", "YOLO")
         parts.append("\n".join([f"### {title}", "", *lines]) + "\n")
     numbered = [f"{i}. `{named[name]}`: {text}" for i, (name, text) in enumerate(LIMITS.items(), 1)]
-    limits = ["### Limits on device metal", "", "Anything beyond these limits raises UnsupportedError.", "", *numbered]
+    limits = [
+        "### Limits on device metal",
+        "",
+        "Nodes that exceed these limits raise UnsupportedError on the Metal device.",
+        "",
+        *numbered,
+    ]
     parts.append("\n".join(limits) + "\n")
     reasons: dict[str, list[str]] = {}
     for row in rows:

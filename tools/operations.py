@@ -32,21 +32,21 @@ GROUPS = {"floats": FLOATS, "integers": INTEGERS, "bool": ("bool",), "complex": 
 COLUMNS = ["operation", "gradient", "second order", "element types", "CPU", "Metal", "MPSGraph", "macOS"]
 INTRODUCTION = """# Operations
 
-All operations of a graph, with their gradients, dtypes, and support on each device. `make docs` generates this page
-from the operation table, so do not edit it.
+This page lists all operations of a graph with their gradients, dtypes, and support on each device. `make docs`
+generates the page from the operation table, so do not edit it. The columns are:
 
-- **gradient**: *rule* if the operation has its own derivative, *composition* if the derivative follows from the
-  operations it is composed of, *zero* if it is constant almost everywhere, or – if it has no floating-point result or
-  nothing to differentiate.
+- **gradient**: *rule* if the operation defines its derivative, *composition* if the derivative follows from the
+  operations it is composed of, *zero* if the operation is constant almost everywhere, or – if it has no floating-point
+  result or no floating-point operand.
 - **second order**: whether the tests compare second derivatives with central differences.
-- **element types**: the dtypes supported by operands that accept several. *floats* are float32, float16, bfloat16, and
-  float64; *complex* is complex64 and complex128. float64 and complex128 are only available on the CPU.
+- **element types**: the dtypes of operands that accept more than one dtype. *floats* are float32, float16, bfloat16,
+  and float64; *complex* is complex64 and complex128. float64 and complex128 are only available on the CPU.
 - **CPU**: *kernel*, *fused* (element-wise; shares one loop with neighboring operations), *composition*, or *built in*
   (memory layout, views, control flow).
 - **Metal**: *MPSGraph* (uses MPSGraph's own operation), *composition*, *built in*, or – with the reason
   [below](#not-supported-on-metal); followed by the first macOS version with full support if it is newer than 13.3.
-- **MPSGraph**, **macOS**: the first corresponding selector, the number of further ones, and the first macOS version
-  that has it.
+- **MPSGraph**, **macOS**: the first corresponding MPSGraph selector, the number of further selectors, and the first
+  macOS version that has the first selector.
 """
 
 
@@ -161,7 +161,7 @@ def refused() -> str:
         f"| {reason} | " + ", ".join(f"`{kind}`" if " " not in kind else kind for kind in sorted(kinds)) + " |"
         for reason, kinds in by_reason.items()
     ]
-    head = ["## Not supported on Metal", "", "These cases raise an UnsupportedError on device metal.", ""]
+    head = ["## Not supported on Metal", "", "The following cases raise an UnsupportedError on the Metal device.", ""]
     return "\n".join([*head, "| reason | in some cases of |", "|---|---|", *lines])
 
 
