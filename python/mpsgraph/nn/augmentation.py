@@ -337,7 +337,7 @@ _TRIES = 32
 
 @checked
 def mixup(x: Tensor, y: Tensor, alpha: Positive = 0.2) -> tuple[Tensor, Tensor]:
-    """Mix each sample with the previous one in the batch, and their labels likewise, for use in a `training_step`.
+    """Mix each sample and label with the previous ones in the batch, for use in a `training_step`.
 
     Returns share * a + (1 - share) * b for each sample a and the sample b before it, with a share drawn from
     Beta(alpha, alpha) for each sample.

@@ -41,7 +41,7 @@ def without_row_axis(y: Tensor, data_layout: str) -> Tensor:
 
 
 def row_padding(padding: Padding | Sequence[int], what: str) -> Padding:
-    """Convert the padding of a sequence to that of an image with one row."""
+    """Convert the padding of a sequence to the padding of an image with one row."""
     if isinstance(padding, str):
         return padding
     return ((0, 0), tuple(ints(cast("Sequence[int]", padding), f"{what}: padding", 2)))
@@ -97,8 +97,9 @@ class _Convolution(Module):
             self._add_bias(x, self.out_channels)
 
     def _add_weight(self, x: Tensor, inputs: int, outputs: int) -> None:
-        """Create the weight of shape (kernel..., inputs, outputs), or (outputs, inputs, kernel...) if channels come
-        first.
+        """Create the weight.
+
+        The shape is (kernel..., inputs, outputs), or (outputs, inputs, kernel...) if channels come first.
         """
         window = 1
         for size in self.kernel_size:

@@ -312,10 +312,9 @@ class Generator:
         return self._samplers[top_k, top_p]
 
     def _run(self, tokens: np.ndarray, place: int, target: Tensor, temperature: float) -> np.ndarray:
-        """Run the model on tokens (rows, L) that start at position `place`, and return the target's value after the
-        last token.
+        """Run the model on tokens (rows, L) and return the target's value after the last token.
 
-        L is split into powers of two, so that few programs need to be compiled.
+        The tokens start at position `place`. L is split into powers of two, so that few programs need to be compiled.
         """
         while True:
             count = 1 << (tokens.shape[1].bit_length() - 1)

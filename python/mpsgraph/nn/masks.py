@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 _ELEMENTWISE = {item["name"] for item in definitions() if item["elementwise"]}
 _masks: WeakKeyDictionary[Graph, dict[int, int]] = WeakKeyDictionary()
-"""For each graph, a dict from the id of the operation that produces a tensor to the id of the one that produces its
-mask.
+"""For each graph, a dict from ids of operations that produce masked tensors to ids of those that produce the masks.
 
 Ids are stored instead of tensors, so that the table does not keep a graph alive.
 """

@@ -20,8 +20,9 @@ from .module import Module, graph_of
 
 
 class _Pool(Module):
-    """Base class of the pooling layers. Subclasses set the number of axes and define the reduction in `_pool2d` and
-    `_pool4d`.
+    """Base class of the pooling layers.
+
+    Subclasses set the number of axes and define the reduction in `_pool2d` and `_pool4d`.
     """
 
     axes = 2

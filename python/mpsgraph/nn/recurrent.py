@@ -142,8 +142,9 @@ class _Recurrent(Module):
     def _through(
         self, x: Tensor, initial: Sequence[Tensor], final: bool, lengths: Lengths | None, mask: Tensor | None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Run all layers. Return the states of the last layer at all steps and, if requested, the final states of all
-        layers.
+        """Run all layers and return the states of the last layer at all steps.
+
+        If requested, also return the final states of all layers.
         """
         self.ensure_built(x)
         g, lasts = graph_of(x), []
@@ -194,8 +195,9 @@ class _Recurrent(Module):
         return self.when_training(y, lambda: graph_of(y).dropout(y, self.dropout), lambda: y)
 
     def _last_step(self, states: Tensor) -> Tensor:
-        """Return final states (directions, N, H) from states (T, N, directions * H). The reverse direction ends at step
-        0.
+        """Return final states (directions, N, H) from states (T, N, directions * H).
+
+        The final state of the reverse direction is at step 0.
         """
         g = graph_of(states)
         last = g.slice_axis(states, 0, -1, 1)

@@ -91,7 +91,7 @@ class Optimizer(ShowsArguments):
             self.scale_learning_rate(factor)
 
     def _innermost(self) -> list[Optimizer]:
-        """Return the optimizers that have rates of their own: this one, or those it wraps."""
+        """Return the optimizers that have their own rates: this optimizer, or those that it wraps."""
         return [self]
 
     def freezes(self, variable: Tensor) -> bool:

@@ -40,8 +40,9 @@ class Batch:
         return self.inputs, self.labels, self.weights
 
     def shapes(self) -> tuple[Any, Any, Any]:
-        """Return the shapes of the arrays, in the structure of the batch. A step is compiled for each combination of
-        shapes.
+        """Return the shapes of the arrays, in the structure of the batch.
+
+        A step is compiled for each combination of shapes.
         """
         inputs, labels, weights = (mapped(lambda array: tuple(array.shape), part) for part in self.parts)
         return inputs, labels, weights
@@ -126,8 +127,11 @@ class WholeArrays:
 
 
 def as_source(data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bool, seed: int) -> Iterable[Any]:
-    """Convert whole arrays to batches and return any other iterable unchanged. Raise GraphError or DTypeError for
-    invalid data.
+    """Convert whole arrays to batches and return any other iterable unchanged.
+
+    Raises:
+        GraphError: If data is neither arrays nor an iterable of batches, or labels or weights do not fit it.
+        DTypeError: If an array is not numeric.
     """
     if labels is not None:
         return WholeArrays(checked_batch(data, labels, weights), batch_size, shuffle, seed)

@@ -52,7 +52,7 @@ class Prepared(Protocol):
 
 
 class Runner(Protocol):
-    """Protocol of a graph on an engine, like `DeviceGraph` for a device."""
+    """Protocol of a graph bound to an engine, as `DeviceGraph` is to a device."""
 
     def compile(
         self,

@@ -341,7 +341,7 @@ class TrainingGraph:
     def _prediction_inputs_for(self, inputs: Any) -> Any:
         """Return placeholders for predictions.
 
-        With a custom step, the inputs of the model need not be those of the batches, so they have a form of their own.
+        With a custom step, the model's inputs may differ from those of the batches, so they have a separate form.
         Errors are those of _inputs_for.
         """
         if not self._has_own_step:
@@ -463,7 +463,7 @@ class TrainingGraph:
         return self._prediction
 
     def _take_choices(self, choices: dict[str, LayerPrecision]) -> None:
-        """Use these precisions for layers from now on. Raise GraphError if a path is not that of a module."""
+        """Use these precisions for layers from now on. Raise GraphError if a path does not lead to a module."""
         paths = [path for path, _ in self.model.named_modules()] if isinstance(self.model, Module) else []
         unknown = choices.keys() - set(paths)
         if unknown:

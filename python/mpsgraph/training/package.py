@@ -118,8 +118,9 @@ def save(
 
 
 def _built_of(trainer: Trainer) -> Built:
-    """Return what was built for the last training step, or rebuilt from a checkpoint. Raise GraphError if there is
-    neither.
+    """Return what was built for the last training step, or rebuilt from a checkpoint.
+
+    Raise GraphError if there is neither.
     """
     if trainer._last_step is not None:
         return trainer._last_step[2]

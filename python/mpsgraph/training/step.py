@@ -123,8 +123,9 @@ class Form:
 
 
 def example_of(described: dict[str, Any] | None) -> Any:
-    """Return empty arrays of the described form, from which a trainer infers the form. Axes without a fixed size have
-    size 1.
+    """Return empty arrays of the described form, from which a trainer infers the form.
+
+    Axes without a fixed size have size 1.
     """
     if described is None:
         return None
@@ -153,8 +154,9 @@ def from_json(described: Any) -> Any:
 
 
 def require_dtype(inputs: Any, dtype: Any) -> None:
-    """Raise DTypeError if floating-point inputs have another dtype than the trainer's. Integer inputs may have any
-    dtype.
+    """Raise DTypeError if floating-point inputs do not have the trainer's dtype.
+
+    Integer inputs may have any dtype.
     """
     for path, array in named_leaves(inputs):
         found = dtype_of(array)

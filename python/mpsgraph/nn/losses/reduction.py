@@ -83,8 +83,9 @@ def one_hot_labels(labels: Tensor, classes: int, axis: int, outputs: Tensor, ign
 
 
 def class_numbers(labels: Tensor, classes: int, ignore_index: int | None = None) -> Tensor:
-    """Return class indices as int32, with 0 for ignore_index. Any other index out of range raises OutOfRangeError at
-    run time.
+    """Return class indices as int32, with 0 for ignore_index.
+
+    Any other index out of range raises OutOfRangeError at run time.
     """
     g, numbers = graph_of(labels), _used(labels, ignore_index)
     if classes < 0:  # The number of classes is dynamic.

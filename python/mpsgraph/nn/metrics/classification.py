@@ -152,9 +152,7 @@ class _OfClasses(Confusion):
         super().__init__(name or type(self).__name__.lower(), num_classes, threshold, ignore_index)
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
-        """Return the value of a metric from the counts of one class, or its values from arrays with the counts of each
-        class.
-        """
+        """Return the metric's value for the counts of one class, or its values for arrays of counts of all classes."""
         raise NotImplementedError
 
     def result(self) -> Any:

@@ -103,7 +103,7 @@ class R2(Accumulated):
             return
         self.errors += float(((found - true) ** 2).sum())
         mean, count = float(true.mean()), self.total + len(true)
-        # Combine sums of squares about a common mean, which avoids cancellation of large numbers.
+        # Combine sums of squared deviations, because subtracting sums of squares of large numbers would cancel.
         shift = mean - self.mean
         self.spread += float(((true - mean) ** 2).sum()) + shift**2 * self.total * len(true) / count
         self.mean += shift * len(true) / count
