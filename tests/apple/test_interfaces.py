@@ -1,8 +1,8 @@
-"""Our Objective-C++ code is checked against Apple's interfaces.
+"""Check our Objective-C++ code against Apple's interfaces.
 
 The facts must be consistent, the Metal backend must compile for the oldest supported macOS with every newer name behind
-an availability check, and each kind of wrong use must fail to compile. The compiler is zig's clang with an Apple target
-(tests/apple/apple_target.py); nothing is run.
+an availability check, and each kind of incorrect use must fail to compile. The compiler is zig's clang with an Apple
+target (tests/apple/apple_target.py). The compiled code is not run.
 """
 
 import re
