@@ -1,4 +1,4 @@
-"""The C API of the installed package: programs in C and C++, ctypes, old headers, and invalid handles."""
+"""Test the C API of the installed package with programs in C and C++, ctypes, old headers, and invalid handles."""
 
 import ctypes
 import os

@@ -1,6 +1,4 @@
-"""Linking C programs to the library with a CMake package or pkg-config, from the wheel or an installation, and
-statically.
-"""
+"""Link C programs to the library with CMake and pkg-config, from the wheel and from an installation, and statically."""
 
 import os
 import subprocess
