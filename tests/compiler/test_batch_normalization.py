@@ -1,4 +1,4 @@
-"""Fusion of batch normalization by pass normalize: every form is compared with the unfused operations in float64.
+"""Test the fusion of batch normalization: every form must match the unfused operations in float64.
 
 The pass does not fuse float64, so the same graph in float64 serves as the reference.
 """

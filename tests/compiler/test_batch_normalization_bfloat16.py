@@ -1,7 +1,7 @@
-"""Batch normalization under autocast: activations stay bfloat16 in memory, statistics and sums are float32.
+"""Test batch normalization under autocast: activations stay bfloat16 in memory, and statistics and sums are float32.
 
-Pass normalize absorbs the casts around a normalization and its gradients. The fused operations are compared with the
-unfused ones in float64 and must not be less precise than a program that rounds every intermediate result.
+The normalize pass absorbs the casts around a normalization and its gradients. The fused operations are compared with
+the unfused operations in float64 and must not be less precise than a program that rounds every intermediate result.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Branch specialization: an `if` on fed flags is resolved before compilation and leaves no trace in the program.
+"""Test branch specialization, which resolves an `if` on fed flags before compilation.
 
 The results of `if` are covered by the cases, and its side effects and errors by core/test_control_flow.py. The tests
 here check when a branch is resolved, that the program equals the one without `if`, and that every run uses the flag fed
-to it, no matter how late it becomes available.
+to it, no matter how late the flag becomes available.
 """
 
 import threading

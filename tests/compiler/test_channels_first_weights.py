@@ -1,4 +1,4 @@
-"""Channels-first convolution weights, as in imported models, are transposed once by optimize_for_inference."""
+"""Test that optimize_for_inference transposes channels-first convolution weights of imported models once."""
 
 import mpsgraph as mg
 import numpy as np

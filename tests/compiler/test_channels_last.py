@@ -1,4 +1,4 @@
-"""Networks on channels-first images: results of pass channels_last compared with the reference kernels."""
+"""Test the channels_last pass on channels-first networks: results must match the reference kernels."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""check_finite: the first operation that produces a NaN or an infinity aborts the run and is named in the error."""
+"""Test check_finite: the first operation that produces a NaN or an infinity aborts the run with an error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Constant folding: every case runs once with its inputs fed and once with constants, and both must agree bitwise.
+"""Test constant folding: every case runs once with its inputs fed and once with constants, and both must agree bitwise.
 
-The folded values must be what the kernels compute at run time. Operands are those of the cases, the extremes of every
-integer type, and NaN, infinities, and signed zeros. If a kernel rounds, constants may select another kernel that sums
-in another order; then the last digits may differ, but not a NaN, an infinity, or a sign.
+Folded values must equal those that the kernels compute at run time. Operands are those of the cases, the extremes of
+every integer type, and NaN, infinities, and signed zeros. If a kernel rounds, constants may select another kernel that
+sums in another order. The last digits may then differ, but not a NaN, an infinity, or a sign.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dynamic slice starts: only sizes determine shapes, so the values of starts never cause a compilation.
+"""Test dynamic slice starts: only slice sizes determine shapes, so new start values must not cause a compilation.
 
 Slices and updates of known size read their starts at run time. If ends are given as tensors, every new size compiles
 the rest of the graph, but a new start does not. A key-value cache that grows by one row per token depends on this.

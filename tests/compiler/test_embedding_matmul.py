@@ -1,4 +1,4 @@
-"""Matmuls of looked-up embeddings: a table with fewer rows than lookups is multiplied instead, forward and backward."""
+"""Test matmuls of embeddings: a table with fewer rows than lookups is multiplied before its rows are gathered."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Pass fuse_elementwise: which element-wise operations are fused into one kernel."""
+"""Test which element-wise operations the fuse_elementwise pass fuses into one kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass fuse on softmax: the gradient reuses the result, and cross-entropy by class index skips one-hot labels."""
+"""Test fused softmax: gradients reuse its result, and cross-entropy by class index skips one-hot labels."""
 
 import mpsgraph as mg
 import numpy as np

@@ -1,4 +1,4 @@
-"""Optimization for inference: what becomes constant, what is folded, and that results do not change."""
+"""Test optimize_for_inference: which operations are folded or removed, and that results do not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusion of layer normalization by pass normalize: every form is compared with the unfused operations in float64.
+"""Test the fusion of layer normalization: every form must match the unfused operations in float64.
 
 The unfused operations in float64 are the reference for every dtype. The last test repeats this file with smaller
 instruction sets.

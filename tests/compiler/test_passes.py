@@ -1,7 +1,7 @@
-"""The compiler passes, seen through `observe`: the text of the program after a pass is compared with the expected text.
+"""Test the compiler passes with `observe`, by comparing the program text after a pass with the expected text.
 
-The C++ tests of the passes cover every rule. Here, each pass has one or two programs, and tests check that a pass can
-be disabled, and that disabling any of them never changes a result.
+The C++ tests of the passes cover every rule. Here, each pass is tested with one or two programs. Other tests check that
+each optional pass can be disabled and that disabling it never changes a result.
 """
 
 from __future__ import annotations

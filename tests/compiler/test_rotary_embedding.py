@@ -1,4 +1,4 @@
-"""Rotary embeddings and their gradients, as fused by pass fuse."""
+"""Test that the fuse pass fuses rotary embeddings and their gradients."""
 
 from __future__ import annotations
 

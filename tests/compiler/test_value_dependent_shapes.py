@@ -1,7 +1,7 @@
-"""Shapes and attributes that depend on run-time values: the graph is split there, and the rest compiled for the values.
+"""Test shapes that depend on run-time values: the graph is split, and the rest is compiled at run time.
 
-Cases with `late` results check every operation. The tests here check how split graphs run: the order of side effects,
-what is cached, and which errors are raised.
+Cases with `late` results check every operation. The tests here check the order of side effects in split graphs, the
+caching of programs, and the errors that are raised.
 """
 
 import threading
