@@ -1,7 +1,8 @@
 """Run random cases of single operators: ONNX nodes against ONNX Runtime, and graph operations against PyTorch.
 
-make_random_cases.py creates them. data/ holds a few hundred with a fixed seed; `make conformance` creates thousands
-with a random seed, which each message states. Exclusions are listed by operator and operand, with the reason.
+make_random_cases.py creates the cases. data/ holds a few hundred with a fixed seed. `make conformance` creates
+thousands with a random seed, which each failure message includes. Exclusions are listed by operator and operand, with
+the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Compare samples of PyTorch's operators and modules, exported to ONNX by PyTorch, with its outputs and gradients.
+"""Compare samples of PyTorch's operators and modules, exported to ONNX, with PyTorch's outputs and gradients.
 
-data/ holds cases created by make_torch_cases.py, so PyTorch is not needed here. `make conformance` creates more of
-them; exclusions.py covers those as well.
+data/ holds cases created by make_torch_cases.py, so PyTorch is not needed here. `make conformance` creates more cases,
+which exclusions.py also covers.
 """
 
 import mpsgraph as mg
