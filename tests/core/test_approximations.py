@@ -1,6 +1,4 @@
-"""The series coefficients shared by the exporters to other frameworks, compared with Python's math module and with
-exact fractions.
-"""
+"""Test the series coefficients that the exporters share, against Python's math module and exact fractions."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Calling executables of other graphs as operations: values, variables, loops, serialization, and errors."""
+"""Test calls of other graphs' executables as operations: values, variables, loops, serialization, and errors."""
 
 from __future__ import annotations
 

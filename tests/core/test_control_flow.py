@@ -1,4 +1,4 @@
-"""Variables, control dependencies, if, while, and for: execution order, side effects, and errors.
+"""Test variables, control dependencies, if, while, and for: execution order, side effects, and errors.
 
 The results of branches and loops are covered by the control_flow cases.
 """

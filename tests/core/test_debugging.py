@@ -1,4 +1,4 @@
-"""print and check: printed text, order, control flow, derivatives, and the state after a failed check."""
+"""Test print and check: printed text, order, control flow, derivatives, and the state after a failed check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/debugging.md: its programs run in order and print the output that the page shows below them."""
+"""Run the programs of docs/debugging.md in order and compare their output with the output shown on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs drawn as pictures and summarized as tables: contents, node overlap, and errors."""
+"""Test pictures and summary tables of graphs: their contents, overlap of nodes, and errors."""
 
 from __future__ import annotations
 

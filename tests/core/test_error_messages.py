@@ -1,5 +1,8 @@
-"""Error messages for wrong arguments: each names the argument, what was expected, what was received, and a remedy that
-works. test_entry_points.py searches all public functions.
+"""Test error messages for invalid arguments.
+
+Each message must name the argument, the expected value, the received value, and a remedy that works.
+test_entry_points.py
+fuzzes all public functions.
 """
 
 from __future__ import annotations

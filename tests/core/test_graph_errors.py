@@ -1,8 +1,7 @@
-"""Errors while a graph is built: each must name the operation, what was expected, what was received, and the source
-line.
+"""Test errors while a graph is built: each must name the operation, the problem, and the source line.
 
 A rejected operation must leave the graph unchanged. Each entry of the table checks this by comparing the graph's
-operations and by running the graph afterwards. Bad feeds are tested in runtime/test_bad_input.py, dtypes in
+operations and by running the graph afterwards. Invalid feeds are tested in runtime/test_bad_input.py, and dtypes in
 test_types.py.
 """
 

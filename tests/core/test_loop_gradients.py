@@ -1,4 +1,4 @@
-"""Derivatives of loops: variables, random numbers, and which intermediate values are saved.
+"""Test derivatives of loops: variables, random numbers, and which intermediate values are saved.
 
 The values themselves are compared with central differences in the control_flow cases.
 """

@@ -1,5 +1,6 @@
-"""Origins: the placeholders and block arguments that an operation depends on. Importers use them to find the input that
-determines a size.
+"""Test origins: the placeholders and block arguments that an operation depends on.
+
+Importers use the origins of a size to find the input that determines it.
 """
 
 import mpsgraph as mg

@@ -1,4 +1,4 @@
-"""Python operators and indexing on tensors, compared with numpy, and the conversions that a tensor rejects."""
+"""Compare Python operators and indexing on tensors with numpy, and test the conversions that tensors reject."""
 
 import mpsgraph as mg
 import numpy as np

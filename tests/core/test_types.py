@@ -1,4 +1,4 @@
-"""Dtypes: what each operation accepts and rejects, no implicit promotion, Python scalars as operands, and casts.
+"""Test dtypes: which dtypes each operation accepts, rejection of mixed dtypes, Python scalars as operands, and casts.
 
 operations/test_values.py checks the results for every accepted dtype.
 """
