@@ -1,4 +1,4 @@
-"""Test box suppression and crops, from MIL and from network layers, against loops in Python; also their export."""
+"""Compare non-maximum suppression and crops with loops in Python, for MIL, network layers, and export."""
 
 import numpy as np
 import pytest

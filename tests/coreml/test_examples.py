@@ -1,5 +1,6 @@
-"""Export the models of examples/ to ML Programs and import them again: values must be equal, or the export must explain
-what is unsupported.
+"""Export the models of examples/ to ML Programs and import them again.
+
+The values must be equal, or the export must name the unsupported feature.
 """
 
 import mpsgraph as mg

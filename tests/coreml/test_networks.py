@@ -1,7 +1,7 @@
 """Compare layers of the older neural network format, written by coremltools' builder, with PyTorch and numpy.
 
-Core ML itself runs only on Apple's systems. Each case builds a network of one or a few layers, with exact shapes or
-with the older five axes, loads the file, and compares results.
+Core ML itself runs only on Apple's systems. Each case builds a network of one or a few layers, either with exact shapes
+or with the five axes of the older format, loads the file, and compares results.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Compare ML Programs that coremltools converts from PyTorch with PyTorch itself.
 
-Covers traced and exported modules, dynamic sizes, float16, and compressed weights. For the latter, PyTorch runs with
-the weights that coremltools decompresses.
+The tests cover traced and exported modules, dynamic sizes, float16, and compressed weights. With compressed weights,
+PyTorch runs with the weights that coremltools decompresses.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Import and export states of iOS 18, which become variables that keep their values between runs."""
+"""Test import and export of iOS 18 states, which become variables that keep their values between runs."""
 
 import mpsgraph as mg
 import numpy as np
