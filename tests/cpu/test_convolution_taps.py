@@ -1,4 +1,4 @@
-"""Convolutions computed as one matmul per filter tap, at sizes that cross tile, panel, and thread boundaries.
+"""Test convolutions computed as one matmul per filter tap, at sizes that cross tile, panel, and thread boundaries.
 
 The sizes in the case suite are smaller than a tile. Winograd convolutions are tested in test_convolution_winograd.py.
 """

@@ -1,4 +1,4 @@
-"""Winograd convolutions, compared with sums in double precision by numpy, one matmul per filter tap.
+"""Compare Winograd convolutions with double-precision sums that numpy computes as one matmul per filter tap.
 
 test_instruction_sets.py runs this file with every instruction set.
 """

@@ -1,7 +1,8 @@
-"""Cumulative sums, products, and extrema along the last axis, whose rows are transposed in tiles, compared with numpy.
+"""Compare cumulative sums, products, and extrema along the last axis with numpy.
 
-Row counts and lengths are around those of a tile (8 rows of 64 elements) and of the squares that are transposed at
-once. Rows of 1,024 elements are included because their distance is a power of two.
+The kernels transpose the rows in tiles. Row counts and lengths are around those of a tile (8 rows of 64 elements) and
+of the square blocks that are transposed at once. Rows of 1,024 elements are included because the distance between such
+rows is a power of two.
 """
 
 import mpsgraph as mg

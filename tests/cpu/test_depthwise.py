@@ -1,5 +1,7 @@
-"""Depthwise convolutions and their gradients, compared with the reference kernels: dilations, windows larger than the
-image, bias, residual and relu, strides, odd channel counts, layouts.
+"""Compare depthwise convolutions and their gradients with the reference kernels.
+
+The cases include dilations, windows larger than the image, bias, residual and ReLU, strides, odd channel counts, and
+both layouts.
 """
 
 import mpsgraph as mg

@@ -1,4 +1,4 @@
-"""float64 fused kernels as generated code: 64-bit lanes, masks, float32 and int32 inputs and outputs, and casts.
+"""Test generated code for float64 fused kernels: masks, float32 and int32 inputs and outputs, and casts.
 
 Results are compared with the interpreted reference. The last test repeats this file with smaller instruction sets.
 """

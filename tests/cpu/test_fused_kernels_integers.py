@@ -1,6 +1,6 @@
-"""int32 and int64 fused kernels as generated code, and casts between all dtypes, compared with numpy and the reference.
+"""Compare generated code for int32 and int64 fused kernels, and casts between all dtypes, with numpy and the reference.
 
-Operations without generated code, such as int64 products with AVX2, are interpreted with the same results. The last
+Operations without generated code, such as int64 multiplication with AVX2, are interpreted with equal results. The last
 test repeats this file with smaller instruction sets.
 """
 

@@ -1,4 +1,7 @@
-"""Gradient of gather, compared with numpy's add.at: sorted indices for long rows, direct addition for short rows."""
+"""Compare the gradient of gather with numpy's add.at.
+
+The kernel sorts the indices if rows are long, and adds directly if rows are short.
+"""
 
 import mpsgraph as mg
 import numpy as np

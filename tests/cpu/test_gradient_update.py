@@ -1,6 +1,4 @@
-"""Weight gradients of dense layers, fused block by block with the optimizer update that reads them, and updates of
-small variables, fused into one kernel.
-"""
+"""Test optimizer updates that are fused with weight gradients or, for small variables, with each other."""
 
 import mpsgraph as mg
 import numpy as np

@@ -1,4 +1,4 @@
-"""Kernels selected at run time: vectorized kernels are tested again with smaller instruction sets."""
+"""Test the selection of kernels at run time, and vectorized kernels with smaller instruction sets."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Matmuls that oneDNN computes in blocks: the number of blocks, and that every element is covered."""
+"""Test how matmuls are divided into blocks for oneDNN: the number of blocks, and that every element is covered."""
 
 import mpsgraph as mg
 import pytest

@@ -1,6 +1,7 @@
-"""float64 matmuls in packed blocks, and the convolutions that use them.
+"""Test float64 matmuls in packed blocks, and the convolutions that use them.
 
-Sizes around tiles, blocks, and chunks of the inner dimension; batches, thread counts, and every instruction set.
+The sizes are around those of tiles, blocks, and chunks of the inner dimension. Batches, thread counts, and every
+instruction set are also tested.
 """
 
 import mpsgraph as mg

@@ -1,4 +1,4 @@
-"""Matrix inverses at sizes around the block of columns eliminated together and the tiles of its matmuls."""
+"""Test matrix inverses at sizes around the number of columns eliminated together and the tile sizes of the matmuls."""
 
 import mpsgraph as mg
 import numpy as np

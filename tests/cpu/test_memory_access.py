@@ -1,4 +1,4 @@
-"""Kernels that choose a memory access pattern by size, compared with numpy at sizes on both sides of each choice."""
+"""Test kernels that choose a memory access pattern by size, at sizes on both sides of each threshold."""
 
 import ml_dtypes
 import mpsgraph as mg

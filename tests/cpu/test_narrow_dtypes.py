@@ -1,8 +1,7 @@
-"""Fused kernels on half-precision, 8-bit, and bool tensors: every value of a dtype, and lengths around the vector
-sizes.
+"""Test fused kernels on half-precision, 8-bit, and bool tensors, with every value of a dtype and around vector lengths.
 
-Generated code loads and stores these dtypes as vectors; with AVX2, the remainder goes through a buffer. Results are
-compared with numpy, and the tests are repeated with smaller instruction sets.
+Generated code loads and stores these dtypes as vectors. With AVX2, the remainder of a row goes through a buffer.
+Results are compared with numpy, and the tests are repeated with smaller instruction sets.
 """
 
 import mpsgraph as mg

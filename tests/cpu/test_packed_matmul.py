@@ -1,6 +1,4 @@
-"""float32 matmuls in tiles with packed operands, where oneDNN would read them in place, and large matmuls, split so
-that oneDNN packs the pieces.
-"""
+"""Test float32 matmuls with packed operands, and large matmuls that are split so that oneDNN packs the pieces."""
 
 import mpsgraph as mg
 import numpy as np

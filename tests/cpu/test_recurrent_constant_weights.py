@@ -1,4 +1,4 @@
-"""Recurrent layers with constant weights, which are packed once, compared with the same weights as feeds."""
+"""Compare recurrent layers whose constant weights are packed once with layers whose weights are fed."""
 
 import os
 

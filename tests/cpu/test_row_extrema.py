@@ -1,4 +1,4 @@
-"""Row and column extrema, their indices, and integer sums, where the kernels are vectorized along a row."""
+"""Test row and column extrema, their indices, and integer sums, whose kernels are vectorized along a row."""
 
 import mpsgraph as mg
 import numpy as np

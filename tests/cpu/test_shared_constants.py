@@ -1,4 +1,4 @@
-"""Weights that are transposed, packed, or converted for a kernel exist once for all input sizes."""
+"""Test that weights transposed, packed, or converted for a kernel exist once for all input sizes."""
 
 import mpsgraph as mg
 import numpy as np

@@ -1,8 +1,7 @@
-"""Transposing, reversing, padding, concatenating, and sorting short rows of elements of every size, compared with
-numpy.
+"""Compare copies of short rows with numpy: transposing, reversing, padding, concatenating, and sorting.
 
-Transposes use shuffles for squares and copy the remaining elements one by one. Runs of up to 32 bytes are copied as two
-overlapping words.
+Transposes use shuffles for square blocks and copy the remaining elements one by one. Rows of up to 32 bytes are copied
+as two overlapping words.
 """
 
 import mpsgraph as mg

@@ -1,4 +1,4 @@
-"""Reductions over a short last axis, vectorized across rows, and over a long one, vectorized along rows."""
+"""Test reductions over a short last axis (vectorized across rows) and a long one (vectorized along rows)."""
 
 import mpsgraph as mg
 import numpy as np

@@ -1,4 +1,4 @@
-"""Matmuls of few rows with a large matrix, split along the rows of the matrix."""
+"""Test matmuls of a few rows with a large matrix, whose rows are divided among the threads."""
 
 import mpsgraph as mg
 import numpy as np

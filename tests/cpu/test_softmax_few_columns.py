@@ -1,4 +1,7 @@
-"""softmax and log_softmax along an axis followed by few columns; several positions form one vector."""
+"""Test softmax and log_softmax along an axis that is followed by few columns.
+
+The kernel combines several positions along the axis in one vector.
+"""
 
 import mpsgraph as mg
 import numpy as np

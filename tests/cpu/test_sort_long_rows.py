@@ -1,4 +1,4 @@
-"""Sorting rows that are long enough for a bucket sort, for many distributions of elements, compared with numpy."""
+"""Compare bucket sorts of long rows with numpy for many distributions of elements."""
 
 import mpsgraph as mg
 import numpy as np

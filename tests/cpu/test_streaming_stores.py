@@ -1,5 +1,6 @@
-"""Results too large for the caches are written with streaming stores and must be bitwise equal to those of smaller
-pieces.
+"""Test that results written with streaming stores are bitwise equal to results computed in small pieces.
+
+Results larger than the caches are written with streaming stores.
 """
 
 import mpsgraph as mg

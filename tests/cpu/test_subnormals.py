@@ -1,4 +1,4 @@
-"""Subnormal numbers are flushed to zero by arithmetic on x86 (decision 0017).
+"""Test that arithmetic on x86 flushes subnormal numbers to zero (decision 0017).
 
 This applies to every thread, because results must not depend on which thread computes them. Other processors keep
 subnormal numbers, at no cost.

@@ -1,4 +1,7 @@
-"""Tiled matmuls that oneDNN would read in place: operands packed once, packed in every run, or read in place."""
+"""Test tiled matmuls whose operands are packed once, packed in every run, or read in place.
+
+Without these kernels, oneDNN would read the operands in place.
+"""
 
 import mpsgraph as mg
 import numpy as np

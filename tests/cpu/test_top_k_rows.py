@@ -1,6 +1,7 @@
-"""top_k and bottom_k along rows of every dtype. The kernels compare elements as float32, which rounds some dtypes.
+"""Test top_k and bottom_k along rows of every dtype. The kernels compare elements as float32, which rounds some dtypes.
 
-Expected values are computed with exact comparisons: ties keep the lower index first, and NaN ranks above all numbers.
+Expected values are computed with exact comparisons. Among equal elements, the lower index comes first, and NaN ranks
+above all numbers.
 """
 
 import ml_dtypes

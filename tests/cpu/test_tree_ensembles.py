@@ -1,5 +1,6 @@
-"""Decision tree ensembles, evaluated several walks at a time, compared with walking the same trees one by one in
-Python.
+"""Compare decision tree ensembles with a traversal of the same trees in Python.
+
+The kernels traverse several trees at a time.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""Variables in the layout their convolutions prefer, which must look row-major to the user.
+"""Test variables that are stored in the layout of a convolution kernel but must appear row-major to the user.
 
-The optimized engine is compared with the reference kernels, which do not move variables. Channels-last convolutions use
-weights as they are (convolution_taps.h), so these graphs are channels first and stay so, as inside control flow blocks.
+The optimized engine is compared with the reference kernels, which do not change the layout of variables. Channels-last
+convolutions use weights unchanged (convolution_taps.h), so these graphs are channels first and stay so, as inside
+control flow blocks.
 """
 
 import mpsgraph as mg

@@ -1,5 +1,4 @@
-"""Vectorized kernels at the sizes where their loops begin and end, and with non-finite numbers, compared with plain
-sums.
+"""Compare vectorized kernels with plain sums at sizes around a vector's length, and with non-finite numbers.
 
 test_instruction_sets.py runs this file with every instruction set.
 """
