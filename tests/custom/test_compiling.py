@@ -1,4 +1,4 @@
-"""The cache of compiled sources: what triggers a compilation, source files and their includes, concurrent processes."""
+"""Test the cache of compiled sources: what triggers a compilation, included files, and concurrent processes."""
 
 from __future__ import annotations
 

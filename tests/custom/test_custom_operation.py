@@ -1,4 +1,4 @@
-"""Custom operations with a kernel in C++: values, attributes, shapes, gradients, passes, and control flow."""
+"""Test custom operations with a C++ kernel: values, attributes, shapes, gradients, passes, and control flow."""
 
 from __future__ import annotations
 

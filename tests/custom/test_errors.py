@@ -1,4 +1,4 @@
-"""Errors of custom operations: sources, compilers, dtypes, and kernels that fail or write out of bounds."""
+"""Test errors of custom operations: invalid sources, missing compilers, unsupported dtypes, and failing kernels."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_exception_in_kernel_aborts_the_run():
     ):
         run(operation)
     number = copying("throws_number", "throw 7;")
-    with pytest.raises(mg.DeviceError, match="not a std::exception"):
+    with pytest.raises(mg.DeviceError, match="expected an exception derived from std::exception"):
         run(number)
 
 

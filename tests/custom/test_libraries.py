@@ -1,4 +1,4 @@
-"""Libraries of custom operations: built by users or by Python, used in C programs, and required by packages."""
+"""Test libraries of custom operations that are built by users or by Python, used in C, and required by packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom operations with kernels in C++ and Metal on both devices: values, execution order, variables, and checks."""
+"""Test custom operations with C++ and Metal kernels on both devices: values, execution order, variables, and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""python_operation: numpy functions as operations on both devices, with exceptions, dtypes, gradients, and threads."""
+"""Test python_operation with numpy functions on both devices: exceptions, dtypes, gradients, and threads."""
 
 from __future__ import annotations
 
