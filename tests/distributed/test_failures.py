@@ -1,4 +1,8 @@
-"""Test failures: processes that differ raise at the start; one that dies ends the others and leaves a checkpoint."""
+"""Test failures in distributed training.
+
+Processes with different settings raise at the start. A process that dies ends the other processes and leaves a usable
+checkpoint.
+"""
 
 import time
 
