@@ -1,6 +1,4 @@
-"""Test examples/digits_nodes.py: both kinds of updates learn the same, at most two batches are in flight, and the
-figure.
-"""
+"""Test examples/digits_nodes.py: both update methods give equal weights, and at most two batches are in flight."""
 
 import digits_nodes
 import mpsgraph as mg

@@ -1,4 +1,4 @@
-"""Test examples/gelu.py: both programs compute GELU and its derivative, and fusion makes one kernel of it."""
+"""Test examples/gelu.py: both programs compute GELU and its derivative, and fusion yields a single kernel."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Test examples/gpt.py: it learns a text and recites it with its cache, and saves its alphabet; also invalid inputs."""
+"""Test examples/gpt.py: the model learns a text, recites it with a key-value cache, and saves its alphabet."""
 
 import gpt as example
 import mpsgraph as mg

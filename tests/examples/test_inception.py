@@ -1,4 +1,4 @@
-"""Test examples/inception.py: its logits equal those of Keras's network, and a short run works."""
+"""Test examples/inception.py: logits equal those of Keras's network, and a short run lowers the loss."""
 
 import json
 import re

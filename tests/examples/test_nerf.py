@@ -1,4 +1,4 @@
-"""Test examples/nerf.py: the hash encoding matches its definition, light is absorbed, and both fields learn."""
+"""Test examples/nerf.py: the hash encoding matches its definition, fog absorbs light, and both encodings learn."""
 
 import mpsgraph as mg
 import nerf

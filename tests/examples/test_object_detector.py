@@ -1,4 +1,4 @@
-"""Test examples/object_detector.py: targets, overlaps, and precision are correct, and a short run learns."""
+"""Test examples/object_detector.py: targets, overlaps, and precision are correct, and a short run lowers the loss."""
 
 import re
 

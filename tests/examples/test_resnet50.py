@@ -1,4 +1,4 @@
-"""Test examples/resnet50.py: its losses equal Keras's, both batch normalizations agree, and a short run works."""
+"""Test examples/resnet50.py: losses equal those of Keras, both batch normalizations agree, and a short run succeeds."""
 
 import json
 

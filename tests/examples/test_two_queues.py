@@ -1,4 +1,4 @@
-"""Test examples/two_queues.py: frames are right with the event, wrong without it, and the judge tells how."""
+"""Test examples/two_queues.py: frames are correct with a shared event and incorrect without it."""
 
 import mpsgraph as mg
 import numpy as np
