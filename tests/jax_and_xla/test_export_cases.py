@@ -1,6 +1,6 @@
-"""Run every case of tests/cases as a JAX function on the CPU and compare with the CPU device.
+"""Run every case of tests/cases as a JAX function on the CPU and compare it with the CPU device.
 
-Values are compared in all dtypes and gradients in the exact ones. The cases of an operation are compiled together,
+Values are compared in all dtypes, and gradients in the exact dtypes. The cases of an operation are compiled together,
 which takes a tenth of the time. Cases that cannot be exported are listed in harness/not_in_xla.py and must raise.
 """
 

@@ -1,4 +1,4 @@
-"""Test mpsgraph.jax.function: names and structures, state, order, loops, random numbers, and errors."""
+"""Test mpsgraph.jax.function: names, structures, state, execution order, loops, random numbers, and errors."""
 
 import mpsgraph as mg
 import numpy as np
