@@ -1,6 +1,4 @@
-"""User-defined kernels on device metal: encoding into one command buffer, arguments, and sources that do not
-compile.
-"""
+"""Test user-defined kernels on the Metal device: command buffers, arguments, and sources that do not compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers that float32 cannot represent must be moved, ordered, and summed on device metal exactly as on the CPU.
+"""Test integers that float32 cannot represent: the Metal device must move, order, and sum them exactly.
 
 MPSGraph's gathers and scatters convert integers to float32, and so do those of the mock.
 """

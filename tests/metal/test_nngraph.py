@@ -1,5 +1,4 @@
-"""Properties of the legacy MPSNNGraph API that apply only to device metal: Apple's classes, order, faults, live
-objects.
+"""Test the parts of the legacy MPSNNGraph API that apply only to the Metal device: classes, order, faults, and leaks.
 
 Results and gradients of all nodes are tested in tests/nngraph, which runs on both devices.
 """
@@ -239,7 +238,9 @@ def test_failed_encode_leaves_node_weights_unchanged():
 def test_images_too_large_for_a_texture_raise():
     graph = graph_of(nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
     buffer = queue().command_buffer()
-    with pytest.raises(mg.UnsupportedError, match="8196 channels, but images on the Metal device have at most 16384x16384"):
+    with pytest.raises(
+        mg.UnsupportedError, match="8196 channels, but images on the Metal device have at most 16384x16384"
+    ):
         graph.encode_batch(buffer, [np.zeros((1, 1, 1, 8196), np.float32)])
     with pytest.raises(mg.UnsupportedError, match="source image 'x' is 1x16385"):
         graph.encode_batch(buffer, [np.zeros((1, 1, 16385, 1), np.float32)])

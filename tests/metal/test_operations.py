@@ -1,4 +1,4 @@
-"""Operations that device metal implements in more than one way, at sizes that the cases do not reach."""
+"""Test operations that the Metal device implements in more than one way, at sizes that the cases do not reach."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Calls that fail or give wrong results on real Macs must never reach MPSGraph; tests/apple/behaviour.md lists them.
+"""Test that calls known to fail or give wrong results on Macs never reach MPSGraph.
 
-The mock raises where a Mac would abort the process, and computes the same wrong results as a Mac. The cases of all
-operations run on it. The tests here cover what the cases do not reach: sizes, old systems, and folders.
+tests/apple/behaviour.md lists the calls. The mock raises where a Mac would abort the process, and computes the same
+wrong results as a Mac. The cases of all operations run on the mock. The tests here cover sizes, old systems, and
+folders that the cases do not reach.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Properties of recurrent layers and converters that apply only to device metal: Apple's classes, order, memory,
-faults.
+"""Test recurrent layers and converters on the Metal device: Apple's classes, execution order, memory, and faults.
 
 Results and gradients are tested in tests/nngraph, which runs on both devices.
 """

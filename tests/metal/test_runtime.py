@@ -1,6 +1,6 @@
-"""Properties of device metal: memory, device faults, relocated variables, live objects, signposts, and packages.
+"""Test the runtime on the Metal device: memory, faults, relocated variables, leaks, signposts, and packages.
 
-The tests use the mock, which can simulate failures, in the same process as the other tests on device metal.
+The tests use the mock, which can simulate failures, in the same process as the other tests on the Metal device.
 """
 
 from __future__ import annotations

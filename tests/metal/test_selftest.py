@@ -1,7 +1,7 @@
-"""The self-test on device metal with the mock: its parts run, and the answers of the frameworks are reported.
+"""Test the self-test on the Metal device with the mock: its parts run, and the frameworks' answers are reported.
 
-The answers come from the mock, so they do not tell anything about a Mac. The tests check that they are collected and
-reported.
+The answers come from the mock, so they contain no information about a Mac. The tests check only that answers are
+collected and reported.
 """
 
 from __future__ import annotations

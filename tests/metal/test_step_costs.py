@@ -1,6 +1,7 @@
-"""Costs of a training step on device metal: command buffers, host waits, memory, and operations, counted by the mock.
+"""Test the costs of a training step on the Metal device, as counted by the mock.
 
-docs/metal-steps.md explains the numbers; the tests check that they do not increase.
+The counts are those of command buffers, host waits, memory, and operations. docs/metal-steps.md explains the numbers.
+The tests check that the numbers do not increase.
 """
 
 from __future__ import annotations

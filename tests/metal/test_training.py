@@ -1,4 +1,4 @@
-"""Digit training on device metal: losses match the CPU step by step, and the network learns."""
+"""Test training on the digits with the Metal device: losses match the CPU step by step, and the network learns."""
 
 from __future__ import annotations
 
