@@ -1,4 +1,4 @@
-"""Check attention and transformer layers against PyTorch's outputs and gradients; also masks, modes, and training."""
+"""Compare attention and transformer layers with PyTorch's outputs and gradients; test masks, modes, and training."""
 
 import mpsgraph as mg
 import numpy as np

@@ -1,5 +1,6 @@
-"""Test attention with no keys to attend to: fully padded rows give zeros and no gradient is NaN. Positions beyond the
-table of a positional encoding raise an error.
+"""Test attention with padding: fully padded rows give zeros, and no gradient is NaN.
+
+Sequences longer than the table of a positional encoding must raise an error.
 """
 
 import mpsgraph as mg

@@ -1,4 +1,4 @@
-"""Test layers in every floating-point dtype, in both modes of one graph, and with batches of any size, including 0."""
+"""Test layers in every floating-point dtype, in training and inference mode, and with any batch size, including 0."""
 
 import mpsgraph as mg
 import numpy as np

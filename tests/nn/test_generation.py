@@ -1,6 +1,7 @@
-"""Test text generation: sampling follows the model's probabilities, beam search finds the best sequence, and prompts
-may
-differ in length.
+"""Test text generation.
+
+Sampling must follow the model's probabilities, beam search must find the best sequence, and prompts may differ in
+length.
 """
 
 from itertools import product

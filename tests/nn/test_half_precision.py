@@ -1,4 +1,4 @@
-"""Test layers and losses in bfloat16 and float16: computed in float32, with one rounding at the end.
+"""Test that bfloat16 and float16 layers and losses compute in float32 and round once at the end.
 
 Expected values are computed by numpy in float64 from inputs rounded to the dtype.
 """

@@ -1,5 +1,6 @@
-"""Test key-value caches: incremental results equal full-sequence results; positions, shared heads, and invalid
-arguments.
+"""Test key-value caches: incremental results must equal full-sequence results.
+
+Positions, shared key and value heads, and invalid arguments are also tested.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Test losses against PyTorch's values and gradients; also losses of Keras and MPSCNNLoss, weights, and errors."""
+"""Compare losses with PyTorch's values and gradients or, for Keras and MPSCNNLoss, with their formulas."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Test sequence masks: which layers create, propagate, use, and drop them."""
+"""Test which layers create, propagate, use, and drop sequence masks."""
 
 import mpsgraph as mg
 import numpy as np

@@ -1,5 +1,6 @@
-"""Test recurrent layers on padded sequences: with lengths or a mask, each row gives the results and gradients it gives
-alone. Also tests invalid lengths and masks.
+"""Test recurrent layers on padded sequences, with lengths or a mask.
+
+Each row must have the results and gradients of the same row without padding. Invalid lengths and masks must raise.
 """
 
 import mpsgraph as mg

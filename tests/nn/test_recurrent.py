@@ -1,4 +1,4 @@
-"""Test RNN, LSTM, and GRU layers against PyTorch's values, final states, and gradients; also training."""
+"""Compare RNN, LSTM, and GRU layers with PyTorch's values, final states, and gradients, and test training."""
 
 import mpsgraph as mg
 import numpy as np

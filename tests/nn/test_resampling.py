@@ -1,4 +1,4 @@
-"""Test embedding, upsampling, pixel shuffle, and padding layers against numpy and results of torch 2.13."""
+"""Compare embedding, upsampling, pixel shuffle, and padding layers with numpy and results of torch 2.13."""
 
 import mpsgraph as mg
 import numpy as np

@@ -64,7 +64,7 @@ def test_summary_leaves_model_unchanged():
     assert [layer.output for layer in summary.layers] == ["(-1, 2)", "(-1, 4)", "(-1, 4)", "(-1, 2)"]
 
 
-def test_summary_of_shared_and_uncalled_submodules():
+def test_summary_counts_shared_submodules_once_and_lists_uncalled():
     class Twice(nn.Module):
         def __init__(self) -> None:
             self.shared, self.idle = nn.Linear(3), nn.Linear(9)
@@ -78,7 +78,7 @@ def test_summary_of_shared_and_uncalled_submodules():
     assert "shared: Linear(3) ×2" in str(summary) and "not called" in str(summary)
 
 
-def test_summary_of_several_inputs_and_invalid_inputs():
+def test_summary_accepts_several_inputs_and_rejects_invalid_ones():
     class Sum(nn.Module):
         def forward(self, x, y):
             return {"sum": x + y, "pair": (x, y)}

@@ -1,4 +1,4 @@
-"""Test the remaining layers against PyTorch's values and gradients, in both layouts, with static and dynamic sizes."""
+"""Compare the remaining layers with PyTorch's values and gradients, in both layouts, with static and dynamic sizes."""
 
 from functools import partial
 
