@@ -1,5 +1,7 @@
-"""Test errors for invalid use of node graphs: the type, the node and line they name, and that nothing is updated or
-leaked.
+"""Test errors for invalid use of node graphs.
+
+Each error has a specific type and names the node and its source line. After an error, weights are unchanged and no
+memory has leaked.
 """
 
 from __future__ import annotations

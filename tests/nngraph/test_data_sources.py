@@ -1,4 +1,4 @@
-"""Test the calls that data sources receive, the arguments of their updates, and the state after one of them raises."""
+"""Test which methods of data sources are called, the arguments of `update`, and the state after a method raises."""
 
 from __future__ import annotations
 

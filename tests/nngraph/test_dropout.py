@@ -1,4 +1,4 @@
-"""Test dropout: the share it keeps, what its mask depends on, and that its gradient uses the same mask."""
+"""Test dropout: the fraction of elements it keeps, the seeding of its mask, and its gradient."""
 
 from __future__ import annotations
 

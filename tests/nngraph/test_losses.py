@@ -1,6 +1,7 @@
-"""Test losses against formulas in numpy: type x reduction x weights x label smoothing x reduce_across_batch.
+"""Compare losses with formulas in numpy for all combinations of type, reduction, weights, and label smoothing.
 
-The gradient is weighted but not divided: the reduction applies only to the reported loss.
+reduce_across_batch is set and unset. The gradient is weighted but not divided, because the reduction applies only to
+the reported loss.
 """
 
 from __future__ import annotations

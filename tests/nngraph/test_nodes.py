@@ -1,4 +1,4 @@
-"""Test every kind of filter against a formula in numpy, and its gradient filters against central differences of it."""
+"""Compare every kind of filter with a formula in numpy, and its gradients with central differences."""
 
 import pytest
 from harness import node_cases, node_window_cases

@@ -1,4 +1,4 @@
-"""Test optimizers over 50 steps against float64: in a graph, and through encode() on vectors and states."""
+"""Compare optimizers with float64 over 50 steps, both in a graph and through encode() on vectors and states."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Test errors of the recurrent training layer: descriptors, data sources, sequences, states, and weights.
 
-A call that raises leaves nothing half done.
+A call that raises must have no effect.
 """
 
 from inspect import isfunction

@@ -1,4 +1,4 @@
-"""Test the recurrent inference layers against float64 numpy: stacks, both directions, states, and images."""
+"""Compare the recurrent inference layers with float64 numpy: stacks, both directions, states, and images."""
 
 import mpsgraph as mg
 import numpy as np

@@ -1,8 +1,7 @@
-"""Test the recurrent training layer: values and gradients of every cell, states, accumulation, copied weights, and
-memory.
+"""Test the recurrent training layer: values, gradients, states, accumulation, copied weights, and memory.
 
-Values are checked against the equations in float64 numpy (harness/recurrent_layers.py) and gradients against central
-differences of them.
+Values are compared with float64 numpy code for the equations (harness/recurrent_layers.py), and gradients with central
+differences of that code.
 """
 
 import mpsgraph as mg

@@ -1,4 +1,4 @@
-"""Test the states of filters: exporting them, passing them to another graph, and errors for mismatched batches."""
+"""Test the states of filters: exporting states, passing states to another graph, and errors for mismatched batches."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Test feeds and results of core graphs in buffers, image batches, matrices, and vectors, as MPSGraphTensorData takes
-them.
+"""Test core graphs whose feeds and results are in buffers, image batches, matrices, and vectors.
+
+MPSGraphTensorData accepts the same kinds of memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Test gradient_filter, gradient_filters, and training_graph; also graphs with several results, exports, and batch
-sizes.
-"""
+"""Test gradient_filter, gradient_filters, and training_graph, and graphs with several results and batch sizes."""
 
 from __future__ import annotations
 
