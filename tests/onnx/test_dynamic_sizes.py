@@ -1,4 +1,4 @@
-"""Test operators on inputs of dynamic size: one graph gives the results of a model with static sizes, for all sizes.
+"""Test operators on inputs of dynamic size: for all sizes, one graph must give the results of models with static sizes.
 
 Operators on static sizes have their cases in conformance/.
 """

@@ -1,7 +1,7 @@
 """Export every layer of docs/layers.md to ONNX, run the checker, compare values, and import the file again.
 
 Values are compared with the reference evaluator of the onnx package, which is independent of mpsgraph. Batch, image,
-and sequence sizes are dynamic, and each model runs at two of them.
+and sequence sizes are dynamic, and each model runs at two sizes.
 """
 
 from __future__ import annotations

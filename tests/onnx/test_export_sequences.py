@@ -1,7 +1,7 @@
-"""Test layers with masks, lengths, caches, and states, and loops: importing the exported file restores the same graph.
+"""Test that importing an exported file restores the graph, for layers with masks, lengths, caches, states, and loops.
 
-With mpsgraph's description in the file, the import equals the original operation by operation. Without it, as in a file
-of another program, the values are equal. tests/onnx_runtime runs the same models in ONNX Runtime.
+With mpsgraph's description in the file, the import equals the original operation by operation. Without the description,
+as in a file of another program, the values are equal. tests/onnx_runtime runs the same models in ONNX Runtime.
 """
 
 from __future__ import annotations

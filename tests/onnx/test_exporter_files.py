@@ -1,6 +1,6 @@
 """Test ONNX files in the forms that exporters and converters write.
 
-Hard-coded results are from ONNX Runtime 1.32, or from PyTorch 2.13 where it has the operation.
+Hard-coded results are from PyTorch 2.13 for operations that PyTorch has, and otherwise from ONNX Runtime 1.32.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Test files with large tensors, which stay in the file while it is parsed, wherever they occur."""
+"""Test files with large tensors, which stay in the file while it is parsed, at any nesting level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare operators that map to MPSGraph's own layers with the same nodes built step by step.
+"""Compare operators that are imported as MPSGraph's own layers with the same nodes built step by step.
 
 A clip value that no gate reaches makes the importer unroll a recurrent layer. Dynamic dimensions must stay dynamic.
 """

@@ -1,7 +1,7 @@
-"""Test ai.onnx.ml: scalers, linear models, trees, encoders, and replacements for strings and dictionaries.
+"""Test the ai.onnx.ml operators: scalers, linear models, trees, encoders, and string labels.
 
-Tree ensembles are compared with a traversal in Python, everything else with formulas in numpy. Scores of two classes,
-which the standard does not define, are hard-coded results of ONNX Runtime 1.32.
+Tree ensembles are compared with a traversal in Python, and all other operators with formulas in numpy. Scores for two
+classes, which the standard does not define, are hard-coded results of ONNX Runtime 1.32.
 """
 
 from __future__ import annotations

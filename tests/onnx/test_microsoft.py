@@ -1,6 +1,6 @@
 """Test com.microsoft: the fused and quantized operators that ONNX Runtime's optimizers and quantizer write.
 
-Most are compared with the same computation in numpy; hard-coded results are from ONNX Runtime 1.32.
+Most operators are compared with the same computation in numpy. Hard-coded results are from ONNX Runtime 1.32.
 """
 
 from __future__ import annotations

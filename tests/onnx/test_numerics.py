@@ -1,6 +1,6 @@
 """Test ONNX operators where precision is easily lost: integers, half precision, NaN, empty axes, and slice bounds.
 
-Expected values are from numpy: integers with two's complement wraparound, real numbers in float64.
+Expected values are computed by numpy: integers with two's complement wraparound, real numbers in float64.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compare the importer's table of operators with the ONNX standard: versions, attributes, and errors.
 
-The importer must not query the installed onnx package; a single test compares the table with it.
+The importer must not query the installed onnx package. A single test compares the table with that package.
 """
 
 from __future__ import annotations
