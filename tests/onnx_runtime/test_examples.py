@@ -1,4 +1,4 @@
-"""Run the exported models of examples/ in ONNX Runtime, passing states from run to run; values must be equal."""
+"""Run the exported models of examples/ in ONNX Runtime, passing states from run to run, and compare their values."""
 
 import numpy as np
 import pytest

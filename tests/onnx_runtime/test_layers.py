@@ -1,6 +1,6 @@
 """Run exported layers with masks, lengths, caches, and states in ONNX Runtime, in every supported opset.
 
-Dynamic dimensions of a file take another size in each run than at export.
+The dynamic dimensions have other sizes in each run than at export.
 """
 
 import harness.exports as exports
