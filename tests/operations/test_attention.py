@@ -1,5 +1,4 @@
-"""Attention compared with float64 numpy: tile sizes, masks, causal order, dropout, shared key heads, and extreme
-values.
+"""Compare attention with float64 numpy: tile sizes, masks, causal order, dropout, shared key heads, and extreme values.
 
 Results and gradients of the tiled kernels are also compared with the decomposed operations, and their memory use is
 checked. cpu/test_instruction_sets.py runs this file with every instruction set.

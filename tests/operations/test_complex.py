@@ -1,4 +1,4 @@
-"""Complex numbers beyond individual operations: the gradient convention, constants, text, memory, and matmuls.
+"""Test complex numbers beyond individual operations: the gradient convention, constants, text, memory, and matmuls.
 
 Results and gradients of every operation in complex64 and complex128 are tested in test_values, test_gradients, and
 test_second_order.

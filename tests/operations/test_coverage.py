@@ -1,7 +1,7 @@
-"""Completeness: every operation has cases, every differentiable operand a gradient check, and every public method
-documentation that names the source of its definition.
+"""Test that every operation is covered: by cases, gradient checks, and documentation.
 
-A new operation fails here until tests/cases covers it.
+Every differentiable operand needs a gradient check, and the documentation of every public method must name the source
+of its definition. A new operation fails here until tests/cases covers it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Integers must stay exact where floating point, signedness, or constant folding could corrupt them.
+"""Test that integers stay exact where floating point, signedness, or constant folding could corrupt them.
 
-Covers 64-bit attributes, Python scalars as operands, folded uint64 constants, and divisions at the limits of a dtype.
-test_constant_folding compares folding and execution for every operation; the expected values are given here.
+The tests cover 64-bit attributes, Python scalars as operands, folded uint64 constants, and divisions at the limits of a
+dtype. test_constant_folding compares folding and execution for every operation. Expected values are hard-coded here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""NaN, infinities, signed zeros, subnormals, and the largest numbers of a dtype in every operation and fused kernel.
+"""Test NaN, infinities, signed zeros, subnormals, and each dtype's largest numbers in every operation.
 
-Each float operand of each case gets such a number as its first, middle, and last element, one at a time, to cover
-vector loops and remainders. Optimized programs must have NaN exactly where the reference kernels without optional
-passes have it, and wherever numpy has it. Element-wise operations must match numpy for all these numbers. Operations
-that may drop a NaN are listed below with the reason.
+Fused kernels are also tested. Each float operand of each case gets such a number as its first, middle, and last
+element, one at a time, to cover vector loops and remainders. Optimized programs must return NaN exactly where the
+reference kernels without optional passes return NaN, and wherever numpy returns NaN. Element-wise operations must match
+numpy for all these numbers. Operations that may drop a NaN are listed below with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fourier transforms compared with numpy: lengths of every kind, round trips, and errors."""
+"""Compare Fourier transforms with numpy: lengths of every kind, round trips, and errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Gradients of every operation with respect to every differentiable input, compared with central differences in
-float64.
+"""Compare gradients of every operation with respect to every differentiable input with float64 central differences.
 
-Also tests dynamic shapes, broadcasting, float32 in the optimized engine, and operations without a gradient.
+Dynamic shapes, broadcasting, float32 in the optimized engine, and operations without a gradient are also tested.
 """
 
 from __future__ import annotations

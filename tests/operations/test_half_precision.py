@@ -1,9 +1,9 @@
-"""float16 and bfloat16: operations with sums or several steps compute in float32 and round once, forward and backward.
+"""Test that float16 and bfloat16 operations with sums or several steps compute in float32 and round once.
 
-Each operation runs for sizes from 1 to 100,000 and magnitudes from near the smallest to near the largest number of the
-dtype, and is compared with float64 on the same operands. The error may be half a unit in the last place for rounding
-the result, plus float32 rounding errors relative to the summed terms. Beyond the range of the dtype, infinity is
-correct.
+This applies to results and gradients. Each operation runs for sizes from 1 to 100,000 and magnitudes from near the
+smallest to near the largest number of the dtype, and is compared with float64 on the same operands. The error may be
+half a unit in the last place for rounding the result, plus float32 rounding errors relative to the summed terms. Beyond
+the range of the dtype, infinity is correct.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Integer matmuls: exact at the limits of their dtypes, with two's complement wraparound, on every instruction set.
+"""Test integer matmuls at the limits of their dtypes, with two's complement wraparound, on every instruction set.
 
 The cases in tests/cases/matrix.py cover sizes and shapes.
 """

@@ -1,4 +1,4 @@
-"""Out-of-range indices, labels, and lengths: the errors name them on either device, and a failed run changes nothing.
+"""Test out-of-range indices, labels, and lengths: errors name them, and a failed run has no effect.
 
 The results of modes "zeros", "drop", and "clip" are covered by tests/cases/gather.py and scatter_nd.py.
 """

@@ -1,8 +1,8 @@
-"""Random graphs compared with numpy: Hypothesis combines element-wise, reducing, reshaping, and matmul operations.
+"""Compare random graphs with numpy: Hypothesis combines element-wise, reducing, reshaping, and matmul operations.
 
-Each graph is evaluated by numpy in float64 as it is built. The engine's float32 results must agree with all passes,
-with each pass disabled, and with the reference kernels. The text of a graph must parse to the same graph, and gradients
-must agree with those of an unoptimized float64 run.
+Each graph is evaluated by numpy in float64 as it is built. The engine's float32 results must agree with numpy with all
+passes, with each pass disabled, and with the reference kernels. The text of a graph must parse to an equal graph, and
+gradients must agree with those of an unoptimized float64 run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Quantization: results compared with PyTorch, straight-through gradients, integer kernels, calibration, and errors."""
+"""Test quantization: PyTorch's results, straight-through gradients, integer kernels, calibration, and errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Recurrent layers beyond their cases: PyTorch's results with the same weights, gradients, saved values, and errors.
+"""Test recurrent layers beyond their cases: PyTorch's results with equal weights, gradients, saved values, and errors.
 
-The expected values come from PyTorch 2.13 in float64, with sine waves as weights and inputs, and the sum of the results
-times 1, 2, 3, ... as loss.
+The expected values come from PyTorch 2.13 in float64. Weights and inputs are sine waves, and the loss is the sum of the
+results times 1, 2, 3, ....
 """
 
 from __future__ import annotations

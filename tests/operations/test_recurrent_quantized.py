@@ -1,6 +1,6 @@
-"""LSTM steps with 8-bit recurrent weights, compared with numpy.
+"""Compare LSTM steps with 8-bit recurrent weights with numpy.
 
-Sums of products are exact, so each step matches up to float32 rounding when it starts from the same states. The last
+Sums of products are exact, so each step matches numpy up to float32 rounding if it starts from equal states. The last
 test repeats this file with smaller instruction sets.
 """
 

@@ -1,4 +1,4 @@
-"""Second derivatives of every case with a gradient check, compared with central differences of the gradient."""
+"""Compare second derivatives of every case with a gradient check with central differences of the gradient."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Shape limits: sixteen axes for every family that accepts any rank, empty tensors, and more than 2^31 elements.
+"""Test shape limits: sixteen axes for every family that accepts any rank, empty tensors, and more than 2^31 elements.
 
-Large tensors are zero pages that the operating system allocates on the first write, so they take no memory. Operations
+Large tensors are zero pages that the operating system allocates on the first write, so they use no memory. Operations
 that would need the memory must raise an error.
 """
 

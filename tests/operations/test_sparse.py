@@ -1,7 +1,7 @@
-"""Matmuls with sparse tensors: results and gradients equal the dense ones, without materializing the zeros of real
-matrices.
+"""Test matmuls with sparse tensors: results and gradients must equal those of dense matmuls.
 
-Gradients of transposed and of complex matmuls are correct but use a dense intermediate.
+Real-valued sparse matrices must not be expanded to dense ones. Gradients of transposed and of complex matmuls are
+correct but use a dense intermediate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Results of every operation compared with numpy: every dtype, fast and reference kernels, with and without optional
-passes, and feeds of every kind.
+"""Compare results of every operation with numpy.
 
-The tests use the cases in tests/cases. Errors are tested in core/test_types and runtime/test_bad_input, and gradients
-in test_gradients.
+The tests cover every dtype, fast and reference kernels, runs with and without optional passes, and feeds of every kind.
+They use the cases in tests/cases. Errors are tested in core/test_types and runtime/test_bad_input, and gradients in
+test_gradients.
 """
 
 from __future__ import annotations
