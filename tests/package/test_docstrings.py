@@ -1,4 +1,4 @@
-"""Tests that docstring examples run and print what they show, and that every operation is completely documented.
+"""Test that docstring examples run and print the documented output, and that every operation is completely documented.
 
 Examples can use `mg` and `np`; each docstring is a separate session.
 """

@@ -1,4 +1,4 @@
-"""Lazy imports of subpackages, observers of module calls, and unbuilt copies of modules."""
+"""Test lazy imports of subpackages, observers of module calls, and unbuilt copies of modules."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Tests of the `mpsgraphtool` command on a saved model: its output and the files it writes.
+"""Test the output and the written files of the `mpsgraphtool` command on a saved model.
 
 Conversion is tested in tests/onnx.
 """

@@ -1,4 +1,4 @@
-"""Tests of the wheel as a user installs it.
+"""Test the wheel as a user installs it.
 
 The wheel is built once and installed into an empty environment outside the source tree. There it is imported,
 type-checked, run from the command line, and linked from a C++ application.

@@ -1,7 +1,7 @@
-"""Tests of the self-test on the CPU: its parts, its report, and that a failing, crashing or hanging check does not
-affect the others.
+"""Test the self-test on the CPU.
 
-Cases and checks that are made to fail show that each part can report failures. Device "metal" is tested in
+The tests check its parts and its report, and that a failing, crashing, or hanging check does not affect other checks.
+Cases and checks that are made to fail show that each part can report failures. The Metal device is tested in
 metal/test_selftest.py.
 """
 
