@@ -1,4 +1,4 @@
-"""Run the code blocks of the documentation pages: Python from top to bottom, C and C++ compiled, linked and run.
+"""Run the code blocks of the documentation pages: Python from top to bottom; C and C++ are compiled, linked, and run.
 
 Blocks that need PyTorch or Keras are only compiled here; tests/pytorch runs them.
 """
