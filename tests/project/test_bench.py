@@ -1,7 +1,6 @@
-"""Tests of the benchmark harness: which peers run, which turns count, how ratios are computed, and what is written to
-the results file and the page.
+"""Test the benchmark harness: selection of peers and measurements, ratios, the results file, and the page.
 
-The processes compared here do almost no work; no peers are run and no times are measured.
+The processes compared here do almost no work. No peers are run, and no times are measured.
 """
 
 import math

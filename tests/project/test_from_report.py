@@ -1,8 +1,8 @@
-"""Tests of tools/from_report.py on two self-test reports: one with only the expected results, and one with failures and
-unexpected answers.
+"""Test tools/from_report.py on a self-test report with only expected results and on a report with failures.
 
-data/make_selftest_reports.py generates the reports, which the tests repeat to ensure that they have the current format
-of the self-test. The rules for probes are checked against the probes and behaviour.md.
+data/make_selftest_reports.py generates the reports. The tests generate them again to ensure that their format is that
+of
+the current self-test. The rules for probes are checked against the probes and behaviour.md.
 """
 
 from __future__ import annotations

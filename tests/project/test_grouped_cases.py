@@ -1,4 +1,4 @@
-"""Tests of harness/grouped_cases.py: each case runs with its own arguments and is reported under its own name."""
+"""Test harness/grouped_cases.py: each case runs with its own arguments and is reported under its own name."""
 
 import os
 import subprocess

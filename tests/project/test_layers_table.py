@@ -1,4 +1,4 @@
-"""Check that docs/layers.md lists exactly the existing layers, losses, optimizers and initializers."""
+"""Check that docs/layers.md lists exactly the existing layers, losses, optimizers, and initializers."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Check docs/nngraph.md: its table of nodes is up to date, and the names in its other tables exist.
+"""Check that the node table in docs/nngraph.md is up to date and that the names in its other tables exist.
 
 tests/pages runs the program on the page.
 """

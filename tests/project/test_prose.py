@@ -1,6 +1,6 @@
-"""Prose uses the field's terms: phrases that read as if translated are not allowed anywhere in the repository.
+"""Check that prose uses standard terms: phrases that read as if translated are not allowed anywhere in the repository.
 
-CONTRIBUTING.md, "How we write", explains the conventions; this list holds only what a pattern can find.
+CONTRIBUTING.md, "How we write", explains the conventions. This list holds only conventions that a pattern can check.
 """
 
 from __future__ import annotations
