@@ -1,7 +1,7 @@
-"""Run the code on pages that needs PyTorch, or Keras on top of it.
+"""Run the code on documentation pages that needs PyTorch, or Keras on top of PyTorch.
 
-Where a page compares two libraries, each side is a separate program. tests/pages runs the remaining code and compiles
-this code.
+Where a page compares two libraries, each library's code is a separate program. tests/pages runs the remaining code and
+compiles this code.
 """
 
 import os

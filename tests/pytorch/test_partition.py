@@ -1,5 +1,6 @@
-"""Test which values the backend saves for the backward pass: no views, nothing that gradients do not read, channels
-last.
+"""Test which values the backend saves for the backward pass.
+
+Views and values that no gradient reads must not be saved, and images are saved with channels last.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Compare LSTM, GRU, and RNN modules under torch.compile with eager mode, and test which calls stay with PyTorch."""
+"""Compare LSTM, GRU, and RNN modules under torch.compile with eager mode, and test which calls run in PyTorch."""
 
 import copy
 

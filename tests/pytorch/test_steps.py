@@ -1,4 +1,4 @@
-"""Compare mpsgraph.torch.compile_step with PyTorch's own steps: losses, weights, and state, which stay in PyTorch."""
+"""Compare mpsgraph.torch.compile_step with PyTorch's own steps: losses, weights, and state, which remain in PyTorch."""
 
 import copy
 import doctest

@@ -1,4 +1,4 @@
-"""Test passing tensors into and out of an executable: what is shared, what is copied, and who owns the memory."""
+"""Test passing tensors into and out of an executable: which tensors are shared or copied, and who owns the memory."""
 
 import gc
 import os

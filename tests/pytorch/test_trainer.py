@@ -1,6 +1,6 @@
 """Compare mpsgraph.torch.Trainer with PyTorch's own steps: losses, weights, and optimizer state.
 
-Uses float64 where values must be equal.
+The tests use float64 where values must be equal.
 """
 
 import copy

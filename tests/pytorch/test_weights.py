@@ -1,9 +1,8 @@
-"""Load the weights of PyTorch's layers and models: results must be equal, and exported weights must be equal bit for
-bit.
+"""Load weights of PyTorch's layers and models: results must be equal, and exported weights must be bitwise equal.
 
-Covers each layer of docs/layers.md with parameters or buffers, and each other layer with a data layout, in inference
-mode. With channels first, inputs and results have PyTorch's shapes; with channels last, they are transposed before the
-comparison.
+The tests cover each layer of docs/layers.md with parameters or buffers, and each other layer with a data layout, in
+inference mode. With channels first, inputs and results have PyTorch's shapes. With channels last, they are transposed
+before the comparison.
 """
 
 import re
