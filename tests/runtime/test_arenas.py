@@ -1,5 +1,6 @@
-"""Executables share arenas: together they need no more memory than the largest, which is released with the
-last of them.
+"""Test that executables share arenas.
+
+Together, executables need no more memory than the largest executable. The memory is released with the last executable.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Invalid input to runs: each entry raises its specific error, and graph, variables, and process remain usable.
+"""Test invalid input to runs: each error is specific, and graph, variables, and process remain usable.
 
 Errors while a graph is built are in core/test_graph_errors.py, damaged checkpoints in the checkpoint tests, and events
 and command buffers in test_queues.py.

@@ -1,4 +1,4 @@
-"""Exchange: a run passes arrays to another thread and receives them back; errors in runs and threads are propagated."""
+"""Test Exchange: a run sends arrays to another thread and receives results, and errors propagate."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""memory_statistics: arrays, arenas, and packed weights are counted on their device, and peak values persist."""
+"""Test memory_statistics: arrays, arenas, and packed weights are counted on their device, and peak values persist."""
 
 from __future__ import annotations
 

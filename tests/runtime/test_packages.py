@@ -1,4 +1,4 @@
-"""Packages in Python: mpsgraph.save, mpsgraph.load, and the converter that creates packages from ONNX.
+"""Test packages in Python: mpsgraph.save, mpsgraph.load, and the converter that creates packages from ONNX.
 
 The format itself and damaged files are tested in cpp/test_package.cpp.
 """

@@ -1,5 +1,6 @@
-"""Prepared packages: results are bitwise equal, and packed weights are mapped from a file. Files prepared for
-another processor are ignored, and damaged ones raise an error.
+"""Test prepared packages: results are bitwise equal, and packed weights are mapped from a file.
+
+Files prepared for another processor are ignored, and damaged files raise an error.
 """
 
 import gc

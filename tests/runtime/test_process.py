@@ -1,6 +1,6 @@
-"""The runtime with Python threads and at process exit.
+"""Test the runtime with Python threads and at process exit.
 
-Covers threads that share an executable, the GIL, interpreter exit with work in flight, and reproducible results.
+The tests cover threads that share an executable, the GIL, interpreter exit with pending work, and reproducible results.
 Single-threaded behavior is tested in test_queues.py.
 """
 

@@ -1,7 +1,7 @@
-"""The profiler: the records of a run, the sizes it reports for kernels, its table, and its trace.
+"""Test the profiler: the records of a run, the sizes it reports for kernels, its table, and its trace.
 
 No test depends on durations. Intervals must nest or follow one another, byte and operation counts must match the
-shapes, and nothing may be recorded outside of a profile.
+shapes, and nothing may be recorded outside a profile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Queues, command buffers, events, handlers, and the executable cache from Python; interpreter exit and fork."""
+"""Test queues, command buffers, events, handlers, and the executable cache from Python, and process exit."""
 
 import gc
 import os

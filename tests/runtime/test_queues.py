@@ -1,8 +1,8 @@
-"""Queues, command buffers, handlers, events, semaphores, all ways to run a graph, and the executable cache.
+"""Test queues, command buffers, handlers, events, semaphores, all ways to run a graph, and the executable cache.
 
-Events make the state of a queue observable: work that waits for an event stays in flight until the test signals it, so
-no test depends on timing. Threads and processes are tested in test_process.py, zero copy in test_zero_copy.py, and bad
-feeds in test_bad_input.py.
+Events make the state of a queue observable: work that waits for an event stays pending until the test signals the
+event, so no test depends on timing. Threads and processes are tested in test_process.py, zero copy in
+test_zero_copy.py, and invalid feeds in test_bad_input.py.
 """
 
 from __future__ import annotations

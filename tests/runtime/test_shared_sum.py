@@ -1,4 +1,7 @@
-"""SharedSum: members add arrays in memory that they all map. Here, the members are threads of one process."""
+"""Test SharedSum, whose members add arrays in shared memory.
+
+Here, the members are threads of one process.
+"""
 
 import tempfile
 import threading

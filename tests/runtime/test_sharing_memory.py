@@ -1,6 +1,4 @@
-"""Arrays are exchanged with numpy and DLPack without copies: shared, copied, or rejected, and kept alive long
-enough.
-"""
+"""Test the exchange of arrays with numpy and DLPack: sharing, copying, rejection, and lifetime of the memory."""
 
 import gc
 import sys

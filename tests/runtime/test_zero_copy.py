@@ -1,6 +1,6 @@
-"""Zero copy with numpy and DLPack in both directions: sharing, copying, errors, lifetime, and the counter of copies.
+"""Test zero copy with numpy and DLPack in both directions: sharing, copying, errors, lifetime, and the copy counter.
 
-DLPack is tested with numpy's implementation, which is as strict as any.
+DLPack is tested with numpy's implementation, which checks its arguments strictly.
 """
 
 from __future__ import annotations
