@@ -1,4 +1,4 @@
-"""Test bucketed batches of sequences: every sample occurs once, padded at the end, in an order that can be resumed."""
+"""Test bucketed batches of sequences: every sample occurs once, is padded at the end, and the order can be resumed."""
 
 import mpsgraph as mg
 import numpy as np

@@ -1,7 +1,7 @@
 """Test that the demo's network learns scikit-learn's digits.
 
-Each of five seeds reaches 95% (three of them in `make test-slow`), and so does every precision. Device metal, slow on
-the mock, trains a smaller network in metal/test_training.
+Each of five seeds must reach 95% (three of the seeds run in `make test-slow`), and so must every precision. The Metal
+device, which is slow on the mock, trains a smaller network in metal/test_training.
 """
 
 import mpsgraph as mg

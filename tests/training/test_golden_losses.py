@@ -1,8 +1,8 @@
 """Compare the losses of ten training steps of four small networks with PyTorch's in float64 (tests/data/losses.json).
 
-Losses are computed by the normal engine in float32 and bfloat16. Bounds are relative to the loss and about five times
-the measured differences. For Adam, most of the difference comes from betas and their powers being float32 here: with
-float32 betas in PyTorch it drops from 2e-6 to 3e-7.
+mpsgraph computes the losses in float32 and bfloat16 with its default kernels. Bounds are relative to the loss and about
+five times the measured differences. For Adam, most of the difference arises because betas and their powers are float32
+here. With float32 betas in PyTorch, the difference drops from 2e-6 to 3e-7.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Compare accumulating metrics with results of scikit-learn 1.9.1, written by `data/metrics/make.py`."""
+"""Compare accumulating metrics with results of scikit-learn 1.9.1, which data/metrics/make.py writes."""
 
 import json
 from pathlib import Path

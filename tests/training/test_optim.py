@@ -1,4 +1,4 @@
-"""Test optimizers against update rules in numpy; also schedules, clipping, and invalid arguments."""
+"""Compare optimizers with update rules in numpy, and test schedules, clipping, and invalid arguments."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Check that the code on docs/training.md, docs/data.md and docs/guides/steps.md runs and does what the pages say."""
+"""Run the code on docs/training.md, docs/data.md, and docs/guides/steps.md and check its results."""
 
 import re
 

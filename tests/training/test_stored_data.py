@@ -1,4 +1,4 @@
-"""Test data in files: images in folders, HDF5, tables, and tokens, read by every kind of worker; also invalid files."""
+"""Test data in files: images in folders, HDF5, tables, and tokens, with every kind of worker, and invalid files."""
 
 import pickle
 

@@ -1,5 +1,7 @@
-"""Test what a Trainer accepts: structures, several outputs and losses, sample weights, varying sizes, gradient
-accumulation, weight averages, and training phases.
+"""Test the data and options that a Trainer accepts.
+
+The tests cover structures, several outputs and losses, sample weights, varying sizes, gradient accumulation, weight
+averages, and training phases.
 """
 
 import mpsgraph as mg

@@ -1,6 +1,7 @@
-"""Test the semantics of Trainer: metrics that match the loss, frozen layers, reused arrays, states loaded before the
-first
-batch, and ignored labels.
+"""Test the semantics of Trainer.
+
+The tests cover metrics that match the loss, frozen layers, reused arrays, states loaded before the first batch, and
+ignored labels.
 """
 
 from functools import partial
