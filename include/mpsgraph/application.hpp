@@ -21,7 +21,8 @@
 
 namespace mpsgraph::application {
 
-// The exception that all functions throw for a status other than MPSGRAPH_OK.
+// The exception that all functions throw for a status other than MPSGRAPH_OK. It holds the status and the error
+// message.
 class Failure : public std::runtime_error {
  public:
   Failure(mpsgraph_status status, const std::string& message) : std::runtime_error(message), status(status) {}
@@ -55,7 +56,7 @@ class Shared {
   Handle handle_ = nullptr;
 };
 
-// The dtype of elements of type T. Throws std::invalid_argument if there is none.
+// Returns the dtype of elements of type T. Throws std::invalid_argument if no dtype corresponds to T.
 template <class T>
 constexpr mpsgraph_dtype dtype_of() {
   using Element = std::remove_cv_t<T>;
@@ -70,10 +71,11 @@ constexpr mpsgraph_dtype dtype_of() {
   if constexpr (std::is_same_v<Element, uint16_t>) return MPSGRAPH_UINT16;
   if constexpr (std::is_same_v<Element, uint32_t>) return MPSGRAPH_UINT32;
   if constexpr (std::is_same_v<Element, uint64_t>) return MPSGRAPH_UINT64;
-  throw std::invalid_argument("the element type is not supported by mpsgraph");
+  throw std::invalid_argument(
+      "the element type must be a type with an mpsgraph dtype, such as float or int32_t, got another type");
 }
 
-// A type with this dtype and shape; -1 is an unknown dimension.
+// Returns a type with this dtype and shape; -1 means an unknown dimension.
 inline mpsgraph_type type(mpsgraph_dtype dtype, std::span<const int64_t> dims) {
   if (dims.size() > MPSGRAPH_MAX_RANK)
     throw Failure(MPSGRAPH_INVALID_ARGUMENT,
@@ -118,11 +120,13 @@ class Array : public Shared<mpsgraph_array> {
     check(mpsgraph_array_type(handle(), &result));
     return result;
   }
-  // The array's own memory, which is valid as long as the array. Throws Failure if the elements are not of type T.
+  // Returns the array's own memory, which is valid as long as the array exists. Throws Failure if the elements are not
+  // of type T.
   template <class T>
   std::span<T> span() const {
     if (type().dtype != dtype_of<T>())
-      throw Failure(MPSGRAPH_DTYPE_ERROR, "the array's elements must have the type of the requested span");
+      throw Failure(MPSGRAPH_DTYPE_ERROR,
+                    "span<T>() requires an array whose dtype matches T, got another dtype; type() returns the dtype");
     void* data;
     size_t bytes;
     check(mpsgraph_array_data(handle(), &data, &bytes));
@@ -130,10 +134,11 @@ class Array : public Shared<mpsgraph_array> {
   }
 };
 
-using Tensor = mpsgraph_tensor;  // owned by their graph, so they need not be released
+using Tensor = mpsgraph_tensor;  // tensors are owned by their graph, so they need not be released
 using Operation = mpsgraph_operation;
 
-// The attributes of an operation. set() adds or replaces one and returns the object, so that calls can be chained.
+// The attributes of an operation. set() adds or replaces an attribute and returns the object, so that calls can be
+// chained.
 class Attributes : public Shared<mpsgraph_attributes> {
  public:
   Attributes() : Shared(make()) {}
@@ -178,7 +183,7 @@ inline std::vector<mpsgraph_array> handles(std::span<const Array> arrays) {
 // throw.
 using Completion = std::function<void(mpsgraph_status, const std::string& message, std::vector<Array> results)>;
 
-// An asynchronous run.
+// A run that run_async() started.
 class Execution : public Shared<mpsgraph_execution> {
  public:
   using Shared::Shared;
@@ -216,7 +221,7 @@ class Executable : public Shared<mpsgraph_executable> {
     mpsgraph_execution started;
     check(mpsgraph_executable_run_async(handle(), given.data(), given.size(), nullptr, 0, nullptr, &complete,
                                         held.get(), &started));
-    held.release();  // complete() deletes it
+    held.release();  // the callback complete() deletes the object
     return Execution(started);
   }
 
@@ -249,7 +254,7 @@ class Graph : public Shared<mpsgraph_graph> {
         [&](mpsgraph_graph* graph) { return mpsgraph_graph_from_text(text.data(), text.size(), nullptr, graph); }));
   }
   // save() writes a package with the current values of all variables. load_state() sets the variables to the values in
-  // a package; if one of them does not fit, none is changed.
+  // a package; if the value of any variable does not fit, no variable is changed.
   void save(const std::string& path) const { check(mpsgraph_graph_save(handle(), path.c_str())); }
   void load_state(const std::string& path) const { check(mpsgraph_graph_load_state(handle(), path.c_str())); }
 
@@ -287,7 +292,7 @@ class Graph : public Shared<mpsgraph_graph> {
     return made;
   }
 
-  // The tensor with this role and name, or all tensors with a role.
+  // Returns the tensor with this role and name, or all tensors with a role.
   Tensor find(mpsgraph_role role, const char* name) const {
     Tensor found;
     check(mpsgraph_graph_find(handle(), role, name, &found));
@@ -387,20 +392,21 @@ class Trainer : public Shared<mpsgraph_trainer> {
     return {made.begin(), made.end()};
   }
 
-  // The names of a batch's arrays, and of the results of step() and evaluate().
+  // Return the names of a batch's arrays, and of the results of step() and evaluate().
   std::vector<std::string> input_names() const {
     return names(&mpsgraph_trainer_input_count, &mpsgraph_trainer_input_name_at);
   }
   std::vector<std::string> result_names() const {
     return names(&mpsgraph_trainer_result_count, &mpsgraph_trainer_result_name_at);
   }
-  // The graph that contains the trainer's state.
+  // Returns the graph that contains the trainer's state.
   Graph graph() const {
     mpsgraph_graph held;
     check(mpsgraph_trainer_graph(handle(), &held));
     return Graph(held);
   }
-  // The number of completed steps, and the learning rate of the next one. They exist only for trainers from open().
+  // Return the number of completed steps, and the learning rate of the next step. They exist only for trainers from
+  // open().
   int64_t step_count() const {
     int64_t count;
     check(mpsgraph_trainer_step_count(handle(), &count));

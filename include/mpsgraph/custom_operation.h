@@ -1,10 +1,10 @@
-// Custom operations: the description of an operation in C, and C++ classes that make its kernels short.
+// Custom operations: the description of an operation in C, and C++ classes for writing short kernels.
 //
 // A shared library of custom operations exports one function, mpsgraph_custom_operations(), which returns their
-// descriptions. The library need not link with mpsgraph, because everything that a kernel needs is passed with its
-// call. Programs in C and C++ can instead register descriptions with mpsgraph_custom_register() of mpsgraph.h. Tensors
-// are dense and row-major. For an operation whose source text is given in Python, this header is included before the
-// source, and the description is appended after it (docs/custom_operations.md).
+// descriptions. The library need not link with mpsgraph, because each call of a kernel passes everything that the
+// kernel needs. Programs in C and C++ can instead register descriptions with mpsgraph_custom_register() of mpsgraph.h.
+// Tensors are dense and row-major. For an operation whose source text is given in Python, this header is included
+// before the source, and the description is appended after it (docs/custom_operations.md).
 #ifndef MPSGRAPH_CUSTOM_OPERATION_H
 #define MPSGRAPH_CUSTOM_OPERATION_H
 
@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* The version of this interface. mpsgraph accepts libraries built for its own version and for all earlier ones. */
+/* The version of this interface. mpsgraph accepts libraries built for its own version and for all earlier
+ * versions. */
 #define MPSGRAPH_CUSTOM_INTERFACE_VERSION 1
 #define MPSGRAPH_CUSTOM_MAX_RESULTS 16
 
@@ -27,7 +28,8 @@ enum {
   MPSGRAPH_CUSTOM_INTEGERS = 4
 };
 
-/* An attribute: its value in a call, or its default in a description. `kind` says which member has the value. */
+/* An attribute: its value in a call, or its default in a description. `kind` specifies which member holds the
+ * value. */
 typedef struct mpsgraph_custom_attribute {
   const char* name;
   mpsgraph_custom_kind kind;
@@ -39,9 +41,9 @@ typedef struct mpsgraph_custom_attribute {
   int64_t integer_count;
 } mpsgraph_custom_attribute;
 
-/* One use of the operation: its types and attributes. Unknown dimensions are -1; in a run, all are known. */
+/* One use of the operation: its types and attributes. Unknown dimensions are -1; in a run, all dimensions are known. */
 typedef struct mpsgraph_custom_site {
-  uint32_t interface_version; /* of the mpsgraph library that calls */
+  uint32_t interface_version; /* version of the calling mpsgraph library */
   int32_t operand_count, result_count;
   const mpsgraph_type* operand_types;
   const mpsgraph_type* result_types;
@@ -72,8 +74,8 @@ typedef int32_t (*mpsgraph_custom_kernel)(const mpsgraph_custom_call* call);
  * MPSGRAPH_CUSTOM_MAX_RESULTS types. */
 typedef struct mpsgraph_custom_inference {
   const mpsgraph_custom_site* site; /* without results */
-  mpsgraph_type* results;           /* the first is initially the type of the first operand */
-  int32_t result_count;             /* initially 1 */
+  mpsgraph_type* results; /* the first is initially the type of the first operand */
+  int32_t result_count; /* initially 1 */
   /* Sets the message of a failure; the text is copied. The function must then return a value other than 0. */
   void (*fail)(const struct mpsgraph_custom_inference* inference, const char* message);
   void* engine; /* used by mpsgraph */
@@ -90,11 +92,11 @@ typedef int32_t (*mpsgraph_custom_threads)(const mpsgraph_custom_site* site, int
 /* The description of a custom operation. Everything that it points to must remain valid until the process ends. */
 typedef struct mpsgraph_custom_operation {
   const char* name;
-  const char* key; /* distinguishes this code from other code with the same name, for example a version; not empty */
+  const char* key; /* not empty; distinguishes this code from other code with the same name, such as another version */
   const mpsgraph_custom_attribute* attributes;
   size_t attribute_count;
   int32_t operand_count; /* -1 for any number */
-  int32_t has_effect; /* operations with effects are never merged with equal ones */
+  int32_t has_effect; /* operations with effects are never merged with equal operations */
   /* The allowed dtypes of each operand; the last entry also applies to all operands after it. NULL for float32 only. */
   const uint32_t* dtypes;
   size_t dtype_count;
@@ -103,8 +105,9 @@ typedef struct mpsgraph_custom_operation {
   const char* metal_source; /* if NULL, the device "metal" does not support the operation */
   const char* metal_function;
   mpsgraph_custom_threads threads; /* if NULL, there is one thread per element of the first result */
-  /* The name of the custom operation that computes the gradient, or NULL. That operation takes the incoming gradients
-   * followed by the operands, and has one result per operand. It has all or some of this operation's attributes. */
+  /* The name of the custom operation that computes the gradient, or NULL. That operation takes the incoming
+   * gradients followed by the operands, and has one result per operand. It has some or all of the attributes of
+   * this operation. */
   const char* gradient;
   /* Whether only the program that built the graph can infer the result types, so that the graph states them. */
   int32_t infers_elsewhere;
@@ -151,7 +154,7 @@ namespace mpsgraph::custom {
 
 // ---- half-precision element types, which C++ lacks ------------------------------------------------------------------
 
-// The types bfloat16 and float16 compute as float: each use converts to float, and each result is rounded to nearest
+// The types bfloat16 and float16 compute in float: each use converts to float, and each result is rounded to nearest
 // even.
 struct bfloat16 {
   uint16_t bits = 0;
@@ -179,7 +182,7 @@ struct float16 {
     const uint32_t sign = wide >> 16 & 0x8000u, magnitude = wide & 0x7fffffffu;
     if (magnitude > 0x7f800000u) {
       bits = static_cast<uint16_t>(sign | 0x7e00u);
-    } else if (magnitude >= 0x477ff000u) {  // rounds to a value above 65504, the largest finite one
+    } else if (magnitude >= 0x477ff000u) {  // values that would round to more than 65504, the largest finite float16
       bits = static_cast<uint16_t>(sign | 0x7c00u);
     } else if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 aligns the last bit of the subnormal
       float shifted;
@@ -241,7 +244,7 @@ class View {
   T* data() const { return data_; }
   int64_t size() const { return size_; }
   int32_t rank() const { return rank_; }
-  int64_t dim(int32_t axis) const {  // negative axes count from the end
+  int64_t dim(int32_t axis) const {  // returns the size of an axis; negative axes count from the end
     const int32_t at = axis < 0 ? axis + rank_ : axis;
     if (at < 0 || at >= rank_)
       throw std::out_of_range("axis " + std::to_string(axis) + " is out of range for a tensor of rank " +
@@ -382,7 +385,7 @@ class Inference : public Site {
 
 namespace inside {
 
-// Converts exceptions to failures: none may cross the C interface, so the message is passed to `fail` instead.
+// Converts exceptions to failures. No exception may cross the C interface, so the message is passed to `fail` instead.
 template <class Function, class Fail>
 int32_t guarded(const Function& function, const Fail& fail) noexcept {
   try {
@@ -391,14 +394,15 @@ int32_t guarded(const Function& function, const Fail& fail) noexcept {
   } catch (const std::exception& error) {
     fail(error.what());
   } catch (...) {
-    fail("an exception that is not a std::exception was thrown");
+    fail("expected an exception derived from std::exception, but the custom operation threw another type");
   }
   return 1;
 }
 
 }  // namespace inside
 
-// Turns a function void(Call&) into the kernel of a description. An exception fails the run with its message.
+// Turns a function void(Call&) into the kernel of a description. If the function throws, the run fails with the message
+// of the exception.
 template <void (*function)(Call&)>
 int32_t kernel(const mpsgraph_custom_call* call) {
   return inside::guarded(
@@ -409,8 +413,8 @@ int32_t kernel(const mpsgraph_custom_call* call) {
       [&](const char* message) { call->fail(call, message); });
 }
 
-// Turns a function void(Inference&) into the inference function of a description. An exception is a ShapeError with its
-// message.
+// Turns a function void(Inference&) into the inference function of a description. If the function throws, mpsgraph
+// reports a ShapeError with the message of the exception.
 template <void (*function)(Inference&)>
 int32_t infer(mpsgraph_custom_inference* inference) {
   return inside::guarded(

@@ -1,15 +1,16 @@
-// The C interface of mpsgraph (C99): devices, arrays, graphs, executables, queues and training.
+// The C interface of mpsgraph (C99): devices, arrays, graphs, executables, queues, and training.
 //
 // Status: every function that can fail returns a status. Results are stored through the last argument, which is
 // unchanged on failure. mpsgraph_error_message() describes the last failure of the calling thread.
 //
 // Ownership: handles refer to reference-counted objects. A function that creates an object gives the caller one
-// reference; mpsgraph_release() gives it up, and mpsgraph_retain() adds another. Objects keep alive what they need: an
-// executable its graph, a run its arrays. Tensors and operations belong to their graph and need neither function.
+// reference. mpsgraph_release() releases a reference, and mpsgraph_retain() adds one. Objects keep alive what they
+// need: an executable its graph, a run its arrays. Tensors and operations belong to their graph and need neither
+// function.
 //
-// Safety: NULL, released handles and handles of another kind are detected and refused. The sizes of memory blocks that
-// the caller passes are trusted. Objects may be used from several threads, but nothing may be added to a graph while it
-// is being run.
+// Safety: NULL, released handles, and handles of another kind are detected and refused. The sizes of memory blocks that
+// the caller passes are trusted. Objects may be used from several threads, but no operation may be added to a graph
+// while the graph is being run.
 //
 // mpsgraph_get_functions() of function_table.h returns the same functions as a table, for programs that load the
 // library at run time.
@@ -36,7 +37,7 @@ enum {
   MPSGRAPH_OK = 0,
   MPSGRAPH_INVALID_ARGUMENT = 1, /* an argument is NULL or has an invalid value */
   MPSGRAPH_INVALID_HANDLE = 2, /* a handle is NULL, was released, or is of another kind */
-  MPSGRAPH_BUFFER_TOO_SMALL = 3, /* for texts, the required length was stored */
+  MPSGRAPH_BUFFER_TOO_SMALL = 3, /* if the result is text, the required length was stored */
   MPSGRAPH_SHAPE_ERROR = 4, /* a rank, dimension, size or axis is wrong */
   MPSGRAPH_OUT_OF_RANGE = 5, /* an index is out of range */
   MPSGRAPH_DTYPE_ERROR = 6, /* dtypes do not match or are not supported */
@@ -47,7 +48,7 @@ enum {
   MPSGRAPH_TIMEOUT = 11,
   MPSGRAPH_OUT_OF_MEMORY = 12,
   MPSGRAPH_INTERNAL_ERROR = 13, /* a bug in the library */
-  MPSGRAPH_CHECK_FAILED = 14 /* an operation `check`, or the check that all numbers are finite */
+  MPSGRAPH_CHECK_FAILED = 14 /* an operation `check` failed, or a number is not finite */
 };
 
 typedef int32_t mpsgraph_dtype;
@@ -91,17 +92,18 @@ typedef struct mpsgraph_trainer_handle* mpsgraph_trainer;
 
 /* Adds a reference to the object behind a handle of any kind. */
 MPSGRAPH_API mpsgraph_status mpsgraph_retain(void* handle);
-/* Gives up a reference to the object behind a handle of any kind. Releasing NULL does nothing. */
+/* Releases a reference to the object behind a handle of any kind. Releasing NULL does nothing. */
 MPSGRAPH_API mpsgraph_status mpsgraph_release(void* handle);
 
-/* Returns the message of the calling thread's last failure, which is valid until its next failure. Never NULL. */
+/* Returns the message of the calling thread's last failure. The message is never NULL, and is valid until the thread's
+ * next failure. */
 MPSGRAPH_API const char* mpsgraph_error_message(void);
 /* Returns the name of a status, such as "shape error". */
 MPSGRAPH_API const char* mpsgraph_status_name(mpsgraph_status status);
 
-/* Functions with the arguments `buffer`, `capacity` and `length` return a text. They write it to `buffer`, which has
- * room for `capacity` bytes, including the terminating null character. They store the length of the text without the
- * null character in `length`, which may be NULL. To query only the length, pass NULL and a capacity of 0. */
+/* Functions with the arguments `buffer`, `capacity`, and `length` return text. They write the text to `buffer`, which
+ * has room for `capacity` bytes, including the terminating null character. They store the length of the text without
+ * the null character in `length`, which may be NULL. To query only the length, pass NULL and a capacity of 0. */
 
 /* ---- process ---- */
 
@@ -113,8 +115,8 @@ typedef struct mpsgraph_memory_statistics {
 MPSGRAPH_API const char* mpsgraph_version(void);
 /* Returns the number of threads that the CPU device uses. */
 MPSGRAPH_API mpsgraph_status mpsgraph_thread_count(int32_t* count);
-/* Sets the number of threads that the CPU device uses; 0 means automatic. The number must not exceed the one in effect
- * at the first compilation (MPSGRAPH_DEVICE_ERROR). */
+/* Sets the number of threads that the CPU device uses; 0 means automatic. Returns MPSGRAPH_DEVICE_ERROR if the
+ * number exceeds the number in effect at the first compilation. */
 MPSGRAPH_API mpsgraph_status mpsgraph_set_thread_count(int32_t count);
 /* Returns statistics of the memory of all devices. */
 MPSGRAPH_API mpsgraph_status mpsgraph_get_memory_statistics(mpsgraph_memory_statistics* statistics);
@@ -140,7 +142,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_device_description(mpsgraph_device device,
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
-/* Called exactly once, by whichever thread gives up the last reference to the memory. */
+/* Called exactly once, by the thread that releases the last reference to the memory. */
 typedef void (*mpsgraph_deleter)(void* data, void* context);
 
 /* Creates an array of zeros. The shape must be static. */
@@ -164,8 +166,8 @@ MPSGRAPH_API mpsgraph_status mpsgraph_array_to_dlpack_versioned(mpsgraph_array a
 MPSGRAPH_API mpsgraph_status mpsgraph_array_type(mpsgraph_array array, mpsgraph_type* type);
 /* Stores the stride of each axis in elements. `strides` has room for `capacity` numbers. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_strides(mpsgraph_array array, int64_t* strides, size_t capacity);
-/* Returns the array's own memory, which is valid as long as the array. `bytes`, which may be NULL, receives the number
- * of bytes from the first element to the end of the last. */
+/* Returns the array's own memory, which is valid as long as the array exists. `bytes`, which may be NULL, receives the
+ * number of bytes from the first element to the end of the last. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_data(mpsgraph_array array, void** data, size_t* bytes);
 /* Copies all elements out of or into the array in row-major order. `bytes` must be exactly the size of the elements. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_read(mpsgraph_array array, void* destination, size_t bytes);
@@ -190,16 +192,17 @@ MPSGRAPH_API mpsgraph_status mpsgraph_graph_text(mpsgraph_graph graph, char* buf
 /* Writes a package with the named inputs and outputs, and with the current values of all variables. The graph must have
  * at least one named output. An existing package is replaced. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_save(mpsgraph_graph graph, const char* path);
-/* Sets the variables of the graph, by name, to the values in a package. If one of them does not exist or fit, no
- * variable is changed. */
+/* Sets the variables of the graph, by name, to the values in a package. If the graph lacks one of
+ * these variables, or a value does not fit its variable, no variable is changed. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_load_state(mpsgraph_graph graph, const char* path);
-/* The number of named tensors with a role, and each of them with its name. */
+/* Return the number of named tensors with a role, and the tensor and the name at an index. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_tensor_count(mpsgraph_graph graph, mpsgraph_role role, size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_tensor_at(mpsgraph_graph graph, mpsgraph_role role, size_t index,
                                                       mpsgraph_tensor* tensor);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_name_at(mpsgraph_graph graph, mpsgraph_role role, size_t index,
                                                     char* buffer, size_t capacity, size_t* length);
-/* Finds the tensor with a role and name, or an operation by its name. MPSGRAPH_GRAPH_ERROR if there is none. */
+/* Find the tensor with a role and name, or an operation by its name. Return MPSGRAPH_GRAPH_ERROR if it does not
+ * exist. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_find(mpsgraph_graph graph, mpsgraph_role role, const char* name,
                                                  mpsgraph_tensor* tensor);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_find_operation(mpsgraph_graph graph, const char* name,
@@ -225,14 +228,14 @@ MPSGRAPH_API mpsgraph_status mpsgraph_operation_output(mpsgraph_operation operat
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_add(mpsgraph_graph graph, const char* kind, const mpsgraph_tensor* inputs,
                                                 size_t input_count, mpsgraph_attributes attributes, const char* name,
                                                 mpsgraph_tensor* tensor);
-/* All operations created between begin and end run after the given operations. */
+/* All operations created between the calls of begin and end run after the given operations. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_control_dependencies(mpsgraph_graph graph,
                                                                        const mpsgraph_operation* operations,
                                                                        size_t count);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph);
-/* Control flow. Operations created between begin_block and end_block belong to a block, which has arguments of its own
+/* Control flow. Operations created between begin_block and end_block belong to a block, which has its own arguments
  * and may use all tensors from outside. mpsgraph_operation_create_with_blocks() then passes the last `block_count`
- * blocks that have ended at this place to an operation, and consumes them even if it fails:
+ * blocks that have ended in the current block to an operation. It consumes these blocks even if it fails:
  *
  *   "if" (predicate)                      two blocks: then, else
  *   "while" (initial values)              two blocks: before, which returns the predicate and the values; after
@@ -250,10 +253,10 @@ MPSGRAPH_API mpsgraph_status mpsgraph_operation_create_with_blocks(mpsgraph_grap
                                                                    mpsgraph_attributes attributes, const char* name,
                                                                    size_t block_count, mpsgraph_operation* operation);
 /* Adds the gradients of `of` with respect to `count` tensors to the graph, and stores them in `gradients`. The gradient
- * of a tensor has the tensor's type; if `of` is not a scalar, it is the gradient of the sum of its elements. */
+ * of a tensor has the tensor's type. If `of` is not a scalar, the gradients are those of the sum of its elements. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_gradients(mpsgraph_tensor of, const mpsgraph_tensor* with_respect_to,
                                                       size_t count, mpsgraph_tensor* gradients);
-/* The list of all kinds of operations, and the description of one kind as JSON: {"kind", "family", "min_inputs",
+/* Return the list of all kinds of operations, and the description of one kind as JSON: {"kind", "family", "min_inputs",
  * "max_inputs" (-1 for any number), "attributes": [{"name", "kind", "required"}]}. */
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_kind_count(size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_operation_kind_at(size_t index, char* buffer, size_t capacity, size_t* length);
@@ -269,7 +272,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_custom_register(const struct mpsgraph_cust
 /* Loads a shared library, which remains loaded, and registers its custom operations. */
 MPSGRAPH_API mpsgraph_status mpsgraph_custom_load(const char* path);
 
-/* Creates an empty set of attributes for an operation. The set_ functions add an attribute or replace it; they copy the
+/* Creates an empty set of attributes for an operation. The set_ functions add or replace an attribute, and copy the
  * name and the value. */
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_create(mpsgraph_attributes* attributes);
 MPSGRAPH_API mpsgraph_status mpsgraph_attributes_set_bool(mpsgraph_attributes attributes, const char* name,
@@ -300,12 +303,12 @@ MPSGRAPH_API mpsgraph_status mpsgraph_variable_write(mpsgraph_tensor variable, m
 
 /* ---- executables ---- */
 
-/* Compiles the graph from its named inputs to its named outputs, both in their order. `types` has one type per input;
- * if all inputs have static shapes, it may be NULL with a count of 0. */
+/* Compiles the graph from its named inputs to its named outputs, in the graph's order of both. `types` has one type per
+ * input; if all inputs have static shapes, it may be NULL with a count of 0. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_compile(mpsgraph_graph graph, const mpsgraph_type* types, size_t type_count,
                                                     mpsgraph_executable* executable);
-/* Compiles any feeds, targets and target operations, which the run executes for their effects. `types` has one type per
- * feed; NULL means the types of the feeds themselves. */
+/* Compiles any feeds and targets, and target operations, which a run executes for their effects. `types` has one type
+ * per feed; NULL means the types of the feeds themselves. */
 MPSGRAPH_API mpsgraph_status mpsgraph_executable_create(mpsgraph_graph graph, const mpsgraph_tensor* feeds,
                                                         const mpsgraph_type* types, size_t feed_count,
                                                         const mpsgraph_tensor* targets, size_t target_count,
@@ -337,7 +340,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_executable_run_async(mpsgraph_executable e
                                                            size_t result_count, mpsgraph_queue queue,
                                                            mpsgraph_completion completion, void* context,
                                                            mpsgraph_execution* execution);
-/* Waits until a run is done and returns its error. MPSGRAPH_TIMEOUT if it takes longer than `seconds`; a negative
+/* Waits until a run is done and returns its error, or MPSGRAPH_TIMEOUT if it takes longer than `seconds`; a negative
  * number means no timeout. */
 MPSGRAPH_API mpsgraph_status mpsgraph_execution_wait(mpsgraph_execution execution, double seconds);
 /* Waits without a timeout and returns the results of a run. The caller must release each of them. */
@@ -355,7 +358,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_encode(mpsgraph_command_buf
                                                             mpsgraph_executable executable,
                                                             const mpsgraph_array* inputs, size_t input_count,
                                                             mpsgraph_array* results, size_t result_count);
-/* Makes what is encoded afterwards wait until the event reaches `value`. The command buffer fails if this takes longer
+/* Makes all work encoded afterwards wait until the event reaches `value`. The command buffer fails if this takes longer
  * than 60 seconds. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_wait_for_event(mpsgraph_command_buffer buffer,
                                                                     mpsgraph_event event, uint64_t value);
@@ -367,16 +370,17 @@ MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_add_completion(mpsgraph_com
                                                                     mpsgraph_completion completion, void* context);
 /* Submits the command buffer to its queue. It can be committed only once, and nothing can be encoded afterwards. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_commit(mpsgraph_command_buffer buffer);
-/* Waits until a committed command buffer is completed and returns its error. MPSGRAPH_TIMEOUT if it takes longer than
+/* Waits until a committed command buffer is completed. Returns its error, or MPSGRAPH_TIMEOUT if it takes longer than
  * `seconds`; a negative number means no timeout. */
 MPSGRAPH_API mpsgraph_status mpsgraph_command_buffer_wait(mpsgraph_command_buffer buffer, double seconds);
 /* Creates a shared event: a number, initially 0, that only increases. It orders the work of queues and the host. */
 MPSGRAPH_API mpsgraph_status mpsgraph_event_create(mpsgraph_event* event);
 MPSGRAPH_API mpsgraph_status mpsgraph_event_value(mpsgraph_event event, uint64_t* value);
-/* Raises the event to `value`; does nothing if it is already that high. */
+/* Raises the event to `value`; does nothing if the event has already reached it. */
 MPSGRAPH_API mpsgraph_status mpsgraph_event_signal(mpsgraph_event event, uint64_t value);
-/* Waits until the event reaches `value`. MPSGRAPH_TIMEOUT if it takes longer than `seconds`; a negative number means no
- * timeout. MPSGRAPH_DEVICE_ERROR if the command buffer that was to signal the value failed. */
+/* Waits until the event reaches `value`. Returns MPSGRAPH_TIMEOUT if this takes longer than `seconds`; a negative
+ * number means no timeout. Returns MPSGRAPH_DEVICE_ERROR if the command buffer that should have signaled the value
+ * failed. */
 MPSGRAPH_API mpsgraph_status mpsgraph_event_wait(mpsgraph_event event, uint64_t value, double seconds);
 
 /* ---- training ---- */
@@ -397,7 +401,8 @@ MPSGRAPH_API mpsgraph_status mpsgraph_train_step(mpsgraph_trainer trainer, const
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_open(const char* path, mpsgraph_device device, mpsgraph_trainer* trainer);
 /* Returns the trainer's graph with a new reference, which the caller must release. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_graph(mpsgraph_trainer trainer, mpsgraph_graph* graph);
-/* The arrays of a batch, such as "inputs" and "labels", and the results of a step: "loss", followed by metrics. */
+/* Return the names and types of a batch's arrays, such as "inputs" and "labels", and the names of a step's results:
+ * "loss", followed by metrics. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_input_count(mpsgraph_trainer trainer, size_t* count);
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_input_name_at(mpsgraph_trainer trainer, size_t index, char* buffer,
                                                             size_t capacity, size_t* length);
@@ -406,31 +411,31 @@ MPSGRAPH_API mpsgraph_status mpsgraph_trainer_result_count(mpsgraph_trainer trai
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_result_name_at(mpsgraph_trainer trainer, size_t index, char* buffer,
                                                              size_t capacity, size_t* length);
 /* Runs one training step on a batch. `names` has the name of each array; if it is NULL, the arrays are in the order of
- * the inputs. Stores the first `result_count` results, the loss first. MPSGRAPH_OUT_OF_RANGE if the package's learning
- * rate schedule has no rate for this step. */
+ * the inputs. Stores the first `result_count` results, starting with the loss. Returns MPSGRAPH_OUT_OF_RANGE if the
+ * package's learning rate schedule has no rate for this step. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_train_step(mpsgraph_trainer trainer, const char* const* names,
                                                          const mpsgraph_array* inputs, size_t input_count,
                                                          double* results, size_t result_count);
-/* Computes the same results for a batch in inference mode, without a step. Results that exist only in training, such as
- * "loss_scale", are NaN. MPSGRAPH_UNSUPPORTED if the package has no function "evaluate", or if the trainer was not
- * opened from a package. */
+/* Computes the results of mpsgraph_trainer_train_step() for a batch in inference mode, without a step. Results that
+ * exist only in training, such as "loss_scale", are NaN. Returns MPSGRAPH_UNSUPPORTED if the package has no function
+ * "evaluate", or if the trainer was not opened from a package. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_evaluate(mpsgraph_trainer trainer, const char* const* names,
                                                        const mpsgraph_array* inputs, size_t input_count,
                                                        double* results, size_t result_count);
-/* Computes the model's outputs in inference mode from its inputs alone. `results` are as in mpsgraph_executable_run().
- * */
+/* Computes the model's outputs in inference mode from its inputs alone. `results` are as in
+ * mpsgraph_executable_run(). */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_predict(mpsgraph_trainer trainer, const char* const* names,
                                                       const mpsgraph_array* inputs, size_t input_count,
                                                       mpsgraph_array* results, size_t result_count);
-/* Returns the number of completed steps. MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package. */
+/* Stores the number of completed steps. Returns MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_step_count(mpsgraph_trainer trainer, int64_t* count);
-/* The learning rate of the next step. Setting it replaces the schedule from the next step on. Both are
- * MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package; setting the rate also if the trainer has several
- * rates. */
+/* Return or set the learning rate of the next step. Setting the rate replaces the schedule from the next step on. Both
+ * functions return MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package. Setting the rate also does so if
+ * the trainer has several rates. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_learning_rate(mpsgraph_trainer trainer, double* rate);
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_set_learning_rate(mpsgraph_trainer trainer, double rate);
-/* Saves a package from which Python, C++ and C can continue training; or sets the state from a package that was saved
- * from this trainer. */
+/* Save a package from which Python, C++, and C can continue training, or set the trainer's state from a package that
+ * was saved from this trainer. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_save(mpsgraph_trainer trainer, const char* path);
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_load_state(mpsgraph_trainer trainer, const char* path);
 

@@ -1,4 +1,4 @@
-// Options of a compilation: disabled passes, reference kernels, callables, and functions that observe the passes.
+// Options of a compilation: disabled passes, reference kernels, callables, and observers of the passes.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace mpsgraph::compiler {
 
-// The target of an operation `call`: code that was compiled separately, with operand and result types of its own.
+// The target of an operation `call`: separately compiled code with its own operand and result types.
 class MPSGRAPH_API Callable {
  public:
   virtual ~Callable() = default;
@@ -25,15 +25,16 @@ class MPSGRAPH_API Callable {
   // result_types() return.
   virtual void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) = 0;
 };
-using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;  // by the symbol of the `call`
+// maps the symbol of a `call` to its callable
+using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;
 
-// How to compile a graph.
+// Settings for the compilation of a graph.
 struct Options {
   std::vector<std::string> disabled_passes;
   bool reference_kernels = false;  // use only plain loops; for tests
   // Fail the run at the first operation that produces a NaN or an infinity, and name that operation in the error.
   bool check_finite = false;
-  Callables callables;  // the callables for the symbols of `call` operations
+  Callables callables;  // maps the symbols of `call` operations to their callables
   // Called after each pass with its name and the text of the program; the first pass is "specialize".
   std::function<void(std::string_view pass, const std::string& text)> observe;
   // Called with the begin and end time of each pass, for profiles.

@@ -12,13 +12,13 @@
 
 namespace mpsgraph::compiler {
 
-// Calls f(item) for each item in [0, items), on several threads if available.
+// A function that calls f(item) for each item in [0, items), on several threads if available.
 using ForEach = std::function<void(int64_t items, const std::function<void(int64_t item)>& f)>;
 
 // A callable whose work its caller's threads can share.
 class MPSGRAPH_API ThreadedCallable : public Callable {
  public:
-  // Like call(), but distributes work with `threads`.
+  // Does the same work as call(), but distributes it with `threads`.
   virtual void call_with(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results,
                          const ForEach& threads) = 0;
   void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) override {
@@ -30,8 +30,8 @@ class MPSGRAPH_API ThreadedCallable : public Callable {
   // Identifies the callable's own memory: callables that return the same address share it. Null if it has no memory to
   // lend.
   virtual const void* memory() const { return nullptr; }
-  // Memory that the caller may compute an operand into during this run, so that call_with() need not copy it; null if
-  // the caller can compute the operand anywhere.
+  // Returns memory into which the caller may compute an operand during this run, so that call_with() need not copy it.
+  // Returns null if the caller can compute the operand anywhere.
   virtual std::byte* operand_place(size_t operand) {
     static_cast<void>(operand);
     return nullptr;

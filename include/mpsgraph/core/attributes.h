@@ -22,8 +22,8 @@
 
 namespace mpsgraph {
 
-// A form of a constant that a device has derived for its kernels ahead of time. The device chooses the names of its
-// forms.
+// A constant's data in a form that a device has derived for its kernels ahead of time. The device chooses the names of
+// its forms.
 struct ConstantForm {
   std::shared_ptr<const std::byte> bytes;
   size_t count = 0;
@@ -36,7 +36,7 @@ class MPSGRAPH_API ConstantData {
  public:
   static std::shared_ptr<const ConstantData> copy(DType, Dims, const void* bytes);
   static std::shared_ptr<const ConstantData> splat(DType, Dims, const void* element);
-  static std::shared_ptr<const ConstantData> splat(DType, Dims, double value);  // rounded to dtype
+  static std::shared_ptr<const ConstantData> splat(DType, Dims, double value);  // `value` is rounded to the dtype
   // Borrows memory that `owner` keeps alive, such as a numpy array or a mapped file. `read`, if given, writes the bytes
   // to a destination without accessing the borrowed memory, for cases where this is cheaper.
   using Read = std::function<void(void* destination)>;
@@ -46,8 +46,8 @@ class MPSGRAPH_API ConstantData {
   // on any thread.
   using Make = std::function<std::shared_ptr<std::byte>()>;
   static std::shared_ptr<const ConstantData> remade(DType, Dims, std::shared_ptr<std::byte> bytes, Make make);
-  // External data that `open` returns when the bytes are first accessed; it may throw then. `digest` is a checksum of
-  // the bytes, which distinguishes constants without accessing them.
+  // Refers to external data that `open` returns when the bytes are first accessed; `open` may throw then. `digest` is a
+  // checksum of the bytes, which distinguishes constants without accessing them.
   static std::shared_ptr<const ConstantData> deferred(DType, Dims, uint64_t digest, Make open);
   static std::shared_ptr<const ConstantData> of_ints(const std::vector<int64_t>& values);  // int64[n]
 
@@ -56,19 +56,20 @@ class MPSGRAPH_API ConstantData {
   int64_t elements() const { return elements_; }
   bool is_splat() const { return splat_; }
   const std::byte* bytes() const { return made_ ? remade_bytes() : bytes_; }  // a single element for a splat
-  // Returns the memory itself, for writing, if the data can be produced again and its address was never handed out;
+  // Returns the data's memory for writing, if the data can be produced again and no caller has received its address;
   // otherwise returns null. If the bytes are accessed later, they are produced again and kept.
   std::shared_ptr<std::byte> take() const;
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
   void expand_into(void* destination) const;  // writes all elements in row-major order
-  double scalar(int64_t index = 0) const;  // an element of any dtype as a double; of a complex number, the real part
-  double imaginary(int64_t index = 0) const;  // 0 unless the dtype is complex
-  int64_t integer(int64_t index = 0) const;  // an element of any integer dtype, exactly
+  // returns an element of any dtype as a double; for a complex number, its real part
+  double scalar(int64_t index = 0) const;
+  double imaginary(int64_t index = 0) const;  // returns the imaginary part of an element; 0 unless the dtype is complex
+  int64_t integer(int64_t index = 0) const;  // returns an element of any integer dtype exactly
   std::vector<int64_t> integers() const;
-  bool operator==(const ConstantData& other) const;  // same type and same bits
-  std::optional<uint64_t> digest() const;  // if known without accessing the bytes
-  // with() returns the same data with forms attached; form() returns the form with the given name, or null if there is
-  // none.
+  bool operator==(const ConstantData& other) const;  // whether both have the same type and the same bits
+  std::optional<uint64_t> digest() const;  // returns the checksum of the bytes if it is known without accessing them
+  // with() returns the same data with forms attached. form() returns the form with the given name, or null if the data
+  // has no such form.
   std::shared_ptr<const ConstantData> with(ConstantForms forms) const;
   const ConstantForm* form(std::string_view name) const;
 
@@ -101,7 +102,7 @@ enum class AttributeKind : uint8_t {
   data,
   type,
   types
-};  // the index within the variant Attribute
+};  // Numbered as the index within the variant Attribute.
 MPSGRAPH_API std::string_view name(AttributeKind kind);
 MPSGRAPH_API bool same(const Attribute& a, const Attribute& b);  // compares data by content
 
@@ -126,7 +127,7 @@ class MPSGRAPH_API Attributes {
   const Items& items() const;
 
   template <class T>
-  const T& get(std::string_view key) const {  // throws GraphError if it is missing or of another kind
+  const T& get(std::string_view key) const {  // throws GraphError if the attribute is missing or of another kind
     const Attribute* value = find(key);
     const T* held = value ? std::get_if<T>(value) : nullptr;
     if (!held) refuse(key, kind_of<T>(static_cast<const Attribute*>(nullptr)));
@@ -151,8 +152,9 @@ class MPSGRAPH_API Attributes {
     return static_cast<AttributeKind>(index);
   }
   [[noreturn]] void refuse(std::string_view key, AttributeKind expected) const;
-  Items& own_items();  // for modification
-  // Null if empty. Copies share the items until one of them is modified, because passes copy whole graphs.
+  Items& own_items();  // returns the items for modification
+  // Null if there are no items. Copies share the items until one copy is modified, because compiler passes copy whole
+  // graphs.
   std::shared_ptr<Items> items_;
 };
 MPSGRAPH_API bool operator==(const Attributes& a, const Attributes& b);

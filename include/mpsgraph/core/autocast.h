@@ -1,9 +1,9 @@
-// Autocast: mixed precision during graph construction. It determines which operands of which operations are cast, and
-// to which dtype.
+// Autocast: mixed precision during graph construction. Its rules determine which operands of which operations are cast,
+// and to which dtype.
 //
-// An Autocast is used in place of Graph::create and inserts casts, which are ordinary operations. Gradients, passes,
-// files and backends therefore need no knowledge of it. Variables keep their own dtype and are cast where they are
-// used. The rules for each kind of operation are a table in autocast.cpp, which docs/mixed_precision.md documents.
+// An Autocast is used in place of Graph::create and inserts casts, which are ordinary operations. Gradients, compiler
+// passes, files, and backends therefore need no knowledge of it. Variables keep their own dtype and are cast where they
+// are used. The rules for each kind of operation are a table in autocast.cpp, which docs/mixed_precision.md documents.
 #pragma once
 
 #include <memory>
@@ -27,12 +27,12 @@ enum class AutocastRule {
 MPSGRAPH_API std::string_view name(AutocastRule rule);
 MPSGRAPH_API AutocastRule autocast_rule(const OperationDefinition& definition);
 
-// Adds operations to a graph with their operands cast according to the rules.
+// Adds operations to a graph and casts their operands according to the rules.
 class MPSGRAPH_API Autocast {
  public:
   Autocast(Graph& graph, DType low) : graph_(graph), low_(low) {}
 
-  // Like Graph::create. Under the rule `source`, it returns the operation that casts the result back.
+  // Like Graph::create. Under the rule `source`, the returned operation is the cast of the result.
   Operation* create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
                     std::string_view name = {}, std::vector<std::unique_ptr<Block>> blocks = {});
   Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},

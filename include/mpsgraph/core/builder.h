@@ -1,7 +1,7 @@
-// Builder: short functions for the operations that gradient rules, decompositions and passes consist of.
+// Builder: short functions for the operations that gradient rules, decompositions, and compiler passes add.
 //
 // Each function calls Graph::add with the attributes filled in. Numbers become constants with the dtype of the other
-// operand. The builder knows nothing about gradients or kernels.
+// operand. The builder is independent of gradient rules and kernels.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@
 
 namespace mpsgraph {
 
-// Adds operations to a graph.
+// Adds operations to a graph, with one function per common operation.
 class MPSGRAPH_API Builder {
  public:
   explicit Builder(Graph& graph) : graph_(graph) {}
@@ -23,7 +23,7 @@ class MPSGRAPH_API Builder {
   Tensor* scalar_like(Tensor* x, double value);         // rank 0, with x's dtype
   Tensor* filled(const TensorType& type, double value); // the shape must be static
   Tensor* ints(const Ints& values);                     // int64[n], for shape operands
-  // A filled constant, or a broadcast to shape_of(x) if the shape is dynamic.
+  // Return a filled constant, or a broadcast to shape_of(x) if the shape is dynamic.
   Tensor* zeros_like(Tensor* x);
   Tensor* ones_like(Tensor* x);
   Tensor* filled_like(Tensor* x, double value);
@@ -50,12 +50,12 @@ class MPSGRAPH_API Builder {
   Tensor* sum(Tensor* x, const Ints& axes = {});
   Tensor* max(Tensor* x, const Ints& axes = {});
   Tensor* mean(Tensor* x, const Ints& axes = {});
-  // The number of elements that a reduction of x over `axes` combines into each result, as a rank-0 tensor with x's
-  // dtype.
+  // Returns the number of elements that a reduction of x over `axes` combines into each result, as a rank-0 tensor with
+  // x's dtype.
   Tensor* reduced_count(Tensor* x, const Ints& axes);
 
   // ---- shapes ----
-  // The shape of x as int32: a constant if the shape is static, otherwise an operation `shape_of`.
+  // Returns the shape of x as int32: a constant if the shape is static, otherwise an operation `shape_of`.
   Tensor* shape_of(Tensor* x);
   Tensor* reshape(Tensor* x, Tensor* shape);
   Tensor* reshape(Tensor* x, const Ints& shape);
@@ -63,7 +63,7 @@ class MPSGRAPH_API Builder {
   Tensor* broadcast_to(Tensor* x, Tensor* shape);
   Tensor* broadcast_like(Tensor* x, Tensor* like);      // returns x itself if both shapes are static and equal
   Tensor* transpose(Tensor* x, const Ints& permutation);
-  // The gradient of broadcasting `like` to x's shape: sums x over the axes that were broadcast.
+  // Returns the gradient of broadcasting `like` to x's shape: x summed over the axes that were broadcast.
   Tensor* sum_to_like(Tensor* x, Tensor* like);
 
   Tensor* matmul(Tensor* a, Tensor* b);

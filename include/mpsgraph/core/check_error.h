@@ -1,5 +1,5 @@
-// CheckError: the error of failed checks, both the conditions that a graph contains and the check that all numbers are
-// finite.
+// CheckError: the error of a failed check. A check is a condition that a graph contains, or the check that all numbers
+// are finite.
 #pragma once
 
 #include "mpsgraph/core/errors.h"

@@ -1,8 +1,7 @@
-// Custom operations: the code that the name and key of an operation `custom` refer to, and the process-wide registry of
-// this code.
+// Custom operations: the process-wide registry of the code to which the name and key of an operation `custom` refer.
 //
-// A graph contains only names and keys, so that it remains plain data. Shape inference, gradients and kernels are
-// looked up in the registry. Loading of libraries is in runtime/custom_library.h; backends run the kernels.
+// A graph contains only names and keys, so that it remains plain data. Shape inference, gradients, and kernels are
+// looked up in the registry. runtime/custom_library.h loads libraries of custom operations; backends run the kernels.
 #pragma once
 
 #include <array>
@@ -23,7 +22,7 @@ namespace mpsgraph {
 
 // One use of a custom operation in a graph: the information available to the operation's code.
 struct CustomSite {
-  std::string name;  // of the custom operation
+  std::string name;  // name of the custom operation
   std::string where;  // "'softshrink_1'; built at model.py:41", for error messages
   Attributes attributes;  // the attributes that the user defined
   std::vector<TensorType> operands, results;
@@ -37,11 +36,11 @@ using CustomLoop =
 using CustomRun =
     std::function<void(const std::byte* const* operands, std::byte* const* results, const CustomLoop& parallel_for)>;
 
-// The input of a gradient function, which returns a tensor or null for each operand.
+// The argument of a gradient function, which returns a tensor or null for each operand.
 struct CustomGradient {
   Operation& operation;
-  std::vector<Tensor*> incoming;  // one per result; null if no gradient reaches it
-  std::vector<bool> needed;  // for each operand
+  std::vector<Tensor*> incoming;  // incoming gradients, one per result; null if no gradient reaches the result
+  std::vector<bool> needed;  // whether each operand needs a gradient
 };
 
 // The code and the interface of a custom operation.
@@ -53,12 +52,13 @@ struct CustomOperation {
   };
   struct MetalKernel {
     std::string source, function;
-    std::function<std::array<int64_t, 3>(const CustomSite&)> threads;  // empty: one thread per element of result 0
+    // if empty, there is one thread per element of result 0
+    std::function<std::array<int64_t, 3>(const CustomSite&)> threads;
   };
 
   std::string name, key;
   std::vector<AttributeOf> attributes;
-  int operand_count = -1;  // -1 for any number
+  int operand_count = -1;  // -1 means any number
   // The allowed dtypes of each operand. The last entry also applies to all operands after it.
   std::vector<std::vector<DType>> dtypes;
   bool has_effect = false;
@@ -75,19 +75,19 @@ struct CustomOperation {
 };
 using CustomOperationPtr = std::shared_ptr<const CustomOperation>;
 
-// Registers a custom operation and replaces any with the same name and key. Throws GraphError if the description is
-// invalid. find_custom_operation() returns null if there is none.
+// Registers a custom operation and replaces any operation with the same name and key. Throws GraphError if the
+// description is invalid. find_custom_operation() returns null if no operation has this name and key.
 MPSGRAPH_API void register_custom_operation(CustomOperation operation);
 MPSGRAPH_API CustomOperationPtr find_custom_operation(std::string_view name, std::string_view key);
-// Returns the custom operation with this name and key, or, if the key is empty, the one last registered under the name.
-// If there is none, throws a GraphError that lists what is registered. `where` is appended to the message.
+// Returns the custom operation with this name and key, or, if the key is empty, the operation last registered under the
+// name. If there is none, throws a GraphError that lists the registered operations. `where` is appended to the message.
 MPSGRAPH_API CustomOperationPtr custom_operation(std::string_view name, std::string_view key,
                                                  std::string_view where = {});
 MPSGRAPH_API std::vector<CustomOperationPtr> custom_operations();  // in order of registration
-// The custom operation and the site of an operation of kind `custom`.
+// Return the custom operation and the site of an operation of kind `custom`.
 MPSGRAPH_API CustomOperationPtr custom_operation(const Operation& operation);
 MPSGRAPH_API std::shared_ptr<const CustomSite> custom_site(const Operation& operation);
-// The attributes of an operation `custom` that belong to the library rather than to the user.
+// Attributes of an operation `custom` that the library defines; all others belong to the user.
 inline constexpr std::array<std::string_view, 4> custom_attributes = {"operation", "key", "effect", "types"};
 
 }  // namespace mpsgraph

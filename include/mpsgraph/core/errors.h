@@ -2,7 +2,7 @@
 //
 // A message names the operation, what was expected, what was given, how to fix it, and where the operation was built,
 // for example "[reshape] cannot reshape 12 elements to (5,3): source (3,4); built at model.py:41". The library throws
-// no other types intentionally; any other exception that reaches a user is a bug.
+// no other exception types intentionally; any other exception that reaches a user is a bug.
 #pragma once
 
 #include <initializer_list>
@@ -19,43 +19,43 @@ struct MPSGRAPH_API Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A rank, dimension, size or axis is wrong.
+// Thrown if a rank, dimension, size, or axis is wrong.
 struct MPSGRAPH_API ShapeError : Error {
   using Error::Error;
 };
 
-// An index, class index or length is out of range.
+// Thrown if an index, class index, or length is out of range.
 struct MPSGRAPH_API OutOfRangeError : Error {
   using Error::Error;
 };
 
-// Dtypes do not match or are not supported.
+// Thrown if dtypes do not match or are not supported.
 struct MPSGRAPH_API DTypeError : Error {
   using Error::Error;
 };
 
-// The structure of a graph is wrong: tensors of another graph, missing feeds, invalid names or attributes, or text that
-// cannot be parsed.
+// Thrown if the structure of a graph is wrong: tensors of another graph, missing feeds, invalid names or attributes, or
+// text that cannot be parsed.
 struct MPSGRAPH_API GraphError : Error {
   using Error::Error;
 };
 
-// A package is damaged, is not a package, or cannot be written.
+// Thrown if a package is damaged, is not a package, or cannot be written.
 struct MPSGRAPH_API PackageError : Error {
   using Error::Error;
 };
 
-// The request is valid, but this device or configuration does not support it.
+// Thrown if the request is valid, but this device or configuration does not support it.
 struct MPSGRAPH_API UnsupportedError : Error {
   using Error::Error;
 };
 
-// A run failed for a reason outside the graph, such as memory, queues, command buffers, or a fork.
+// Thrown if a run failed for a reason outside the graph, such as memory, queues, command buffers, or a fork.
 struct MPSGRAPH_API DeviceError : Error {
   using Error::Error;
 };
 
-// An event or command buffer was not completed in time.
+// Thrown if an event or command buffer was not completed in time.
 struct MPSGRAPH_API TimeoutError : DeviceError {
   using DeviceError::DeviceError;
 };

@@ -1,10 +1,10 @@
-// Graph, Block, Operation and Tensor: the single representation that users build, differentiation extends, passes
-// rewrite, and backends lower.
+// Graph, Block, Operation, and Tensor: the single representation that users build, differentiation extends, compiler
+// passes rewrite, and backends lower.
 //
 // Operations are appended in creation order, which is a valid execution order. This also applies to reads and
-// assignments of variables: a read sees the assignments that were created before it and belong to the same run, and no
-// later ones. Operations own blocks for control flow (if, while, for) and for fused element-wise kernels. Operations in
-// a block may use any tensor of an enclosing block.
+// assignments of variables: a read sees the assignments that were created before it and belong to the same run, but no
+// assignments created after it. Operations own blocks for control flow (if, while, for) and for fused element-wise
+// kernels. Operations in a block may use any tensor of an enclosing block.
 //
 // Only one thread at a time may build a graph. A graph that is no longer modified may be read by several threads.
 #pragma once
@@ -29,10 +29,10 @@ class Block;
 class Operation;
 struct OperationDefinition;
 
-// One result of an operation. Tensors are identified by their address, which is valid as long as the graph.
+// One result of an operation. Tensors are identified by their address, which is valid as long as the graph exists.
 struct MPSGRAPH_API Tensor {
   Operation* operation = nullptr;
-  int index = 0;  // which of the operation's results
+  int index = 0;  // index among the operation's results
   TensorType type;
 
   Graph& graph() const;
@@ -87,7 +87,7 @@ class MPSGRAPH_API Block {
   Graph* graph = nullptr;
   Block* parent = nullptr;  // the enclosing block; null for the root of a graph
   Operation* owner = nullptr;  // null for the root, and while the block is being built
-  bool abandoned = false;  // building it failed; kept only because handles may refer to it
+  bool abandoned = false;  // building the block failed; it is kept only because handles may refer to it
   std::vector<std::unique_ptr<Operation>> operations;
   std::vector<Tensor*> arguments;
   std::vector<Tensor*> results;
@@ -112,10 +112,10 @@ class MPSGRAPH_API Graph {
   Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
               std::string_view name = {});
 
-  // Blocks can be built inside one another. finish_block() checks that the results are visible in the block, inserts
-  // reads for results that are variables, and returns the block, to be passed to create(). abandon_block() discards a
-  // block after an error, together with blocks begun inside it. The operations of an abandoned block lose their names
-  // and are kept only because handles may refer to them.
+  // Blocks can be built inside one another. begin_block() opens a block. finish_block() checks that the results are
+  // visible in the block, inserts reads for results that are variables, and returns the block, which the caller passes
+  // to create(). abandon_block() discards a block after an error, together with blocks begun inside it. The operations
+  // of an abandoned block lose their names and are kept only because handles may refer to them.
   Block* begin_block(const std::vector<TensorType>& argument_types = {});
   std::unique_ptr<Block> finish_block(Block* block, std::vector<Tensor*> results);
   void abandon_block(Block* block) noexcept;
@@ -133,25 +133,26 @@ class MPSGRAPH_API Graph {
   Block& root() { return *root_; }
   const Block& root() const { return *root_; }
   Block& current_block() { return *current_; }
-  Operation* find(std::string_view name) const;  // null if there is none
+  Operation* find(std::string_view name) const;  // null if no operation has this name
   int64_t operation_count() const { return next_id_; }
   std::vector<Tensor*> placeholders() const;  // in creation order
   std::vector<Tensor*> variables() const;
 
-  // Appends a result to an existing operation, such as a value that the backward pass of an `if` needs.
+  // Appends a result to an existing operation, such as a value that the gradient of an `if` needs.
   Tensor* append_output(Operation* operation, TensorType type);
-  // Appends an operation with exactly this name and these types to a given block, without inference. This is for the
-  // parser and for passes. It checks only that the name is free; verify() checks the rest.
+  // Appends an operation with exactly this name and these types to a given block, without inference. The parser and
+  // compiler passes use this function. It checks only that the name is free; verify() checks the rest.
   Operation* create_unchecked(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs,
                               Attributes attributes, std::string_view name, std::vector<TensorType> output_types,
                               std::vector<std::unique_ptr<Block>> blocks = {});
-  // Creates a block that no operation owns yet, for the parser and for passes.
+  // Creates a block that no operation owns yet. The parser and compiler passes use this function.
   std::unique_ptr<Block> detached_block(Block* parent, const std::vector<TensorType>& argument_types);
-  // Destroys the operations of a block for which `dead` returns true, and frees their names. This is for passes.
+  // Destroys the operations of a block for which `dead` returns true, and frees their names. Compiler passes use this
+  // function.
   void remove_operations(Block& block, const std::function<bool(const Operation&)>& dead);
 
   // The gradient of a branch is built in another block, where tensors of the branch do not exist. Until the matching
-  // end_substitution(), every operand that lies in the block `hidden` is replaced by the result of `substitute`.
+  // end_substitution(), every operand that lies in the block `hidden` is replaced with the result of `substitute`.
   using Substitute = std::function<Tensor*(Tensor*)>;
   void begin_substitution(const Block& hidden, Substitute substitute);
   void end_substitution() noexcept;
@@ -160,7 +161,8 @@ class MPSGRAPH_API Graph {
  private:
   struct ControlScope {
     const Block* block;  // the block in which the scope was opened
-    std::vector<Operation*> operations;  // including those of enclosing scopes, without duplicates
+    // operations that new operations depend on, including those of enclosing scopes, without duplicates
+    std::vector<Operation*> operations;
   };
 
   std::string unique_name(std::string_view wanted, std::string_view kind) const;
@@ -172,7 +174,7 @@ class MPSGRAPH_API Graph {
                          std::string_view name, std::vector<TensorType> output_types,
                          std::vector<std::unique_ptr<Block>> blocks);
   void check_operand(const Tensor* tensor, std::string_view user) const;
-  Tensor* value_of(Tensor* tensor);  // the tensor itself, or a read of it if it is a variable
+  Tensor* value_of(Tensor* tensor);  // returns the tensor itself, or a read of the tensor if it is a variable
 
   std::unique_ptr<Block> root_;
   Block* current_ = nullptr;
@@ -184,7 +186,7 @@ class MPSGRAPH_API Graph {
   };
   std::unordered_map<std::string, Operation*, NameHash, std::equal_to<>> by_name_;
   mutable std::unordered_map<std::string, int64_t> name_counters_;  // the next suffix to try for each name
-  std::vector<std::unique_ptr<Block>> building_;  // begun, but not finished
+  std::vector<std::unique_ptr<Block>> building_;  // blocks that have been begun, but not finished
   std::vector<std::unique_ptr<Block>> abandoned_;
   std::vector<ControlScope> control_scopes_;
   std::vector<std::pair<const Block*, Substitute>> substitutions_;

@@ -23,9 +23,9 @@
 //   }
 //
 // An operation is written `%name = kind(operands) {attributes} after [control dependencies] at "place" : types blocks`.
-// Parts that are empty are omitted, except the types, which are then `()`. If an operation has several results, they
-// are referred to by index, as in `%s:1`. Attributes with their default value are omitted. Names are quoted if they
-// contain characters other than letters, digits and _ . / -
+// Parts that are empty are omitted, except the types, which are then `()`. If an operation has several results,
+// operands refer to a result by its index, as in `%s:1`. Attributes with their default value are omitted. Names are
+// quoted if they contain characters other than letters, digits, and _ . / -
 //
 // Constants are written as bits in hexadecimal, such as `[0x3f800000,0x40000000]`, as a splat, or as a reference to
 // data stored elsewhere, such as `float32[4,2] from "w"`. Lists of integers are written `[1,2]`, and lists of types
@@ -49,7 +49,8 @@ namespace mpsgraph {
 // What print() includes in the text.
 struct PrintOptions {
   bool locations = false;  // include the place where each operation was built
-  // Constants with more elements are cut off with "...", and the text can then not be parsed. -1 for no limit.
+  // Constants with more elements are abbreviated with "...", and the text can then no longer be parsed. -1 means no
+  // limit.
   int64_t max_constant_elements = -1;
   std::function<bool(const Operation&)> only = {};  // the operations of the root block to print; default: all
   // Returns the name under which an operation's constant data is stored elsewhere, or nullopt if the text should
@@ -59,8 +60,8 @@ struct PrintOptions {
 MPSGRAPH_API std::string print(const Graph& graph, const PrintOptions& options = {});
 MPSGRAPH_API std::string print(const Block& block, const PrintOptions& options = {});
 
-// Parses a graph. Throws GraphError with the line and column if the text is invalid. Every name must be defined above
-// its uses. Unless `verification` is off, which allows inspecting an invalid graph, the graph is verified.
+// Parses a graph and verifies it. Throws GraphError with the line and column if the text is invalid. Every name must be
+// defined above its uses. Setting `verification` to off allows inspecting an invalid graph.
 enum class Verification { on, off };
 // Returns constant data that is stored elsewhere, by name. It must have the type that the text states.
 using Elsewhere = std::function<ConstantPtr(const std::string& name, const TensorType& type)>;
@@ -70,9 +71,9 @@ MPSGRAPH_API std::unique_ptr<Graph> parse(std::string_view text, Verification ve
 // Verifies a graph: scopes, order, number of operands, attributes, names, block signatures, and that types agree with
 // inference. Throws a GraphError that names the first invalid operation.
 //
-// A stated type may be more or less specific than the inferred one (-1 or unranked on either side), because passes fold
-// and drop constants, but it must not contradict it. Operations without operands and blocks must have exactly the type
-// that their attributes define.
+// A stated type may be more or less specific than the inferred type (-1 or unranked on either side), because compiler
+// passes fold and drop constants, but the two must not contradict each other. Operations without operands and blocks
+// must have exactly the type that their attributes define.
 MPSGRAPH_API void verify(const Graph& graph);
 
 }  // namespace mpsgraph

@@ -28,18 +28,19 @@ class DeviceQueue;
 enum class CommandBufferStatus { not_enqueued, committed, scheduled, completed, error };
 MPSGRAPH_API std::string_view name(CommandBufferStatus status);
 
-// A list of commands for a queue.
+// A list of commands that is encoded once and executed by a queue.
 class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
  public:
   using Handler = std::function<void(CommandBuffer&)>;
-  explicit CommandBuffer(std::shared_ptr<CommandQueue> queue);  // use CommandQueue::command_buffer() instead
+  explicit CommandBuffer(std::shared_ptr<CommandQueue> queue);  // callers use CommandQueue::command_buffer() instead
 
   // Appends work that runs on the host after everything encoded before it. `label` names the work in profiles. Throws
   // DeviceError after commit().
   void encode(std::function<void()> work, std::string label);
-  // Work for the device. It receives the device's commands to encode into, or null if work runs on the queue's thread.
+  // A function that performs work for the device. Its argument is the object into which to encode the device's
+  // commands, or null if the work runs on the queue's thread.
   using DeviceWork = std::function<void(DeviceCommands*)>;
-  // Appends work for the device. `brief` means that the work is so short that a thread waiting for it may run it
+  // Appends work for the device. `brief` marks work that is so short that a thread waiting for the work may run it
   // itself.
   void encode_device_work(DeviceWork work, std::string label, bool brief = false);
   void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // with the event's default timeout
@@ -48,20 +49,20 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   void add_scheduled_handler(Handler handler);  // called when the queue reaches this buffer
   void add_completed_handler(Handler handler);  // called when the work is done or has failed
 
-  // mark() records what has been encoded so far, and rewind() discards everything encoded after a mark. They are for
-  // work that consists of several commands, of which one may fail to be encoded. Both throw DeviceError after commit().
+  // mark() records what has been encoded so far, and rewind() discards everything encoded after a mark. Use them for
+  // work that consists of several commands if encoding a later command may fail. Both throw DeviceError after commit().
   struct Mark {
     size_t commands = 0, scheduled_handlers = 0, completed_handlers = 0;
   };
   Mark mark() const;
   void rewind(const Mark& mark);
 
-  // Submits the buffer to its queue. Throws DeviceError if it was already committed. Pass true for `waiting` if the
-  // caller will wait for the buffer next: if all its work is brief and the queue is idle, it is then completed when
-  // this function returns.
+  // Submits the buffer to its queue. Throws DeviceError if the buffer was already committed. Pass true for `waiting` if
+  // the caller will wait for the buffer next. If all of the buffer's work is brief and the queue is idle, the buffer is
+  // then completed when this function returns.
   void commit(bool waiting = false);
-  // Waits until work and handlers are done; when called from a handler, until the work is done. Rethrows their errors.
-  // Throws TimeoutError if they are not done in time, and DeviceError before commit().
+  // Waits until work and handlers are done; when called from a handler, waits only for the work. Rethrows the errors of
+  // work and handlers. Throws TimeoutError if they are not done in time, and DeviceError before commit().
   void wait_until_completed(Timeout timeout = {});
   // Like wait_until_completed(), but returns false on a timeout and does not rethrow errors of the work.
   bool wait_for(Timeout timeout);
@@ -77,13 +78,14 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   CommandQueue& queue() const { return *queue_; }
 
   // Called by the queue's thread. `device` is null if work runs on that thread. `completed` is called exactly once,
-  // when the work is done and the handlers are queued, because they may need a thread that ends with the last queue. If
-  // the work was submitted to a device, it is called on one of the device's threads.
+  // when the work is done and the handlers have been queued. The handlers must be queued first, because they may need a
+  // thread that ends with the last queue. If the work was submitted to a device, `completed` is called on one of the
+  // device's threads.
   void execute(DeviceQueue* device, std::function<void()> completed);
 
  private:
   struct Command {
-    DeviceWork work;  // empty for a wait or a signal
+    DeviceWork work;  // empty if the command is a wait or a signal
     std::string label;
     std::shared_ptr<SharedEvent> event;
     uint64_t value = 0;
@@ -92,13 +94,13 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
     bool brief = false;
   };
   void check_open(std::string_view what) const;
-  void require_open(std::string_view what) const;  // requires mutex_
+  void require_open(std::string_view what) const;  // the caller must hold mutex_
   struct OnDevice;
   void run_command(Command& command, OnDevice* device);
   void record_device_run(const OnDevice& device) noexcept;
   void complete(std::exception_ptr error, const std::function<void()>& completed);
   void post_handlers(std::vector<Handler> handlers);
-  bool finished() const;  // requires mutex_
+  bool finished() const;  // the caller must hold mutex_
 
   const std::shared_ptr<CommandQueue> queue_;
   std::vector<Command> commands_;
@@ -108,7 +110,7 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   std::condition_variable condition_;
   CommandBufferStatus status_ = CommandBufferStatus::not_enqueued;
   bool work_done_ = false;
-  bool brief_ = false;  // whether all of its commands are brief; known after commit()
+  bool brief_ = false;  // whether all commands of the buffer are brief; known after commit()
   int handlers_pending_ = 0;
   std::exception_ptr error_;
 

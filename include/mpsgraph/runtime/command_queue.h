@@ -1,7 +1,8 @@
 // CommandQueue: one thread that runs committed command buffers in order. Several queues run concurrently.
 //
-// Work runs on the queue's thread, or, if it is brief, on a thread that waits for it, because two thread switches take
-// longer than a small step. A queue that is destroyed still completes the buffers that were committed.
+// Work runs on the queue's thread. Brief work may run on a thread that waits for it instead, because switching to the
+// queue's thread and back takes longer than a small step. A queue that is destroyed still completes the buffers that
+// were committed.
 #pragma once
 
 #include <memory>
@@ -31,8 +32,8 @@ class MPSGRAPH_API CommandQueue : public std::enable_shared_from_this<CommandQue
 
   void check_usable() const;  // throws DeviceError in a forked child
   void enqueue(std::shared_ptr<CommandBuffer> buffer);  // called by CommandBuffer::commit
-  // Run `buffer` on the calling thread if it is the next one: run_at_once() if the queue is idle, run_instead() if the
-  // queue's thread has not begun it. They return false, and do nothing, otherwise.
+  // run_at_once() runs `buffer` on the calling thread if the queue is idle. run_instead() does so if `buffer` is the
+  // next one and the queue's thread has not begun it. Otherwise, both return false and do nothing.
   bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer);
   bool run_instead(const std::shared_ptr<CommandBuffer>& buffer);
 

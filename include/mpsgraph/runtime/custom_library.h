@@ -1,4 +1,4 @@
-// Libraries of custom operations: turns descriptions in C (mpsgraph/custom_operation.h) into entries of the registry.
+// Libraries of custom operations: turns descriptions in C (mpsgraph/custom_operation.h) into registered operations.
 #pragma once
 
 #include <filesystem>
@@ -22,9 +22,9 @@ MPSGRAPH_API CustomOperation described(const mpsgraph_custom_operation& operatio
 // newer version of mpsgraph.
 MPSGRAPH_API std::vector<std::pair<std::string, std::string>> load_custom_library(const std::filesystem::path& path);
 
-// Returns the function that runs a kernel. If the operation was registered with `guard`, or the environment variable
-// MPSGRAPH_GUARD_CUSTOM is 1, the kernel runs on copies with a margin around each tensor, and the function throws
-// DeviceError if the kernel wrote outside its results or to an operand.
+// Returns the function that runs a kernel. In guarded mode, which is on if the operation was registered with `guard` or
+// the environment variable MPSGRAPH_GUARD_CUSTOM is 1, the kernel runs on copies with a margin around each tensor, and
+// the function throws DeviceError if the kernel wrote outside its results or to an operand.
 MPSGRAPH_API CustomRun prepared(const CustomOperation& operation, std::shared_ptr<const CustomSite> site);
 
 }  // namespace mpsgraph::runtime

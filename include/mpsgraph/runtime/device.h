@@ -1,7 +1,7 @@
 // Device: one instance of a backend in this process, with a default queue for work that specifies no queue.
 //
-// Devices are created at first use and live until the process ends. After a fork, a device that existed before it
-// throws DeviceError in the child.
+// Devices are created at first use and live until the process ends. In a forked child, a device that was created before
+// the fork throws DeviceError.
 #pragma once
 
 #include <map>
@@ -19,10 +19,10 @@
 
 namespace mpsgraph::runtime {
 
-// The peak performance of a device, for profiles. Dtypes that are not listed are computed as float32.
+// The peak performance of a device, for profiles. For dtypes that are not listed, the value of float32 applies.
 struct DeviceLimits {
   std::map<DType, double> flops;  // FLOP/s, where a multiply-add counts as two; empty if unknown
-  double bandwidth = 0;           // bytes/s between memory and processor, in both directions together
+  double bandwidth = 0;  // bytes/s between memory and processor, in both directions together
 };
 
 class Backend;
@@ -32,21 +32,21 @@ class MPSGRAPH_API Device {
  public:
   // Returns the device with this name. If there is none, throws a DeviceError that lists the devices.
   static Device& get(std::string_view name);
-  static Device& default_device();                 // "metal" if available, otherwise "cpu"
-  static std::vector<std::string> names();         // the default device first
+  static Device& default_device();  // "metal" if available, otherwise "cpu"
+  static std::vector<std::string> names();  // names of all devices, the default device first
 
   // Statistics of the whole process, including all devices that have been used.
   static BufferStatistics memory_statistics();
   // Statistics by device name. Memory of the process that belongs to no other device is counted for "cpu".
   static std::map<std::string, BufferStatistics> memory_statistics_of_each();
-  static void set_memory_cache_limit(size_t bytes);  // for each device
+  static void set_memory_cache_limit(size_t bytes);  // the limit applies to each device
 
   const std::string& name() const { return name_; }
   std::string description() const;
-  const DeviceLimits& limits();                    // measured at first use
+  const DeviceLimits& limits();  // the limits are measured at first use
   Backend& backend() const { return *backend_; }
   const std::shared_ptr<CommandQueue>& default_queue();
-  void check_usable() const;                       // throws DeviceError in a forked child
+  void check_usable() const;  // throws DeviceError in a forked child
 
  private:
   Device(std::string name, std::unique_ptr<Backend> backend);

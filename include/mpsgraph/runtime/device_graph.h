@@ -24,16 +24,17 @@ struct CacheStatistics {
   size_t count = 0, bytes = 0;               // currently in the cache
   size_t count_limit = 0, byte_limit = 0;
   uint64_t hits = 0, misses = 0, evictions = 0;
-  uint64_t compiles = 0;                     // cache misses, and recompilations because a variable moved
+  // cache misses, and recompilations that were needed because a variable moved
+  uint64_t compiles = 0;
   double seconds = 0;                        // time spent compiling
 };
 
-// The identities and types of a compilation, written as numbers. Two keys are equal exactly if the same executable can
-// serve both.
+// The identities and types of a compilation, encoded as numbers. Two keys are equal exactly if the same executable can
+// serve both compilations.
 using CacheKey = std::vector<uint64_t>;
 class ExecutableCache;
 
-// A graph on a device.
+// A graph on a device, with the values of its variables and a cache of executables.
 class MPSGRAPH_API DeviceGraph {
  public:
   explicit DeviceGraph(std::shared_ptr<Graph> graph, Device& device = Device::default_device());
@@ -43,7 +44,7 @@ class MPSGRAPH_API DeviceGraph {
   Device& device() const;
 
   // Compiles targets and target operations for the given types of the feeds, or returns the cached executable of an
-  // equal compilation. Compilations with `observe` in the options are never taken from the cache.
+  // equal compilation. If `observe` is set in the options, the compilation bypasses the cache.
   std::shared_ptr<Executable> compile(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
                                       const std::vector<Operation*>& target_operations = {},
                                       const compiler::Options& options = {});
@@ -60,11 +61,11 @@ class MPSGRAPH_API DeviceGraph {
   // Access to variables, which is ordered after everything committed to the device's default queue. Throws GraphError
   // if the tensor is not a variable of this graph.
   NDArray variable_value(Tensor* variable);                    // returns a copy
-  // Like variable_value(), but without a copy if the variable cannot have changed.
+  // Like variable_value(), but returns the variable's memory without a copy if the variable cannot have changed.
   ConstantPtr constant_value(Tensor* variable);
   void set_variable(Tensor* variable, const NDArray& value);   // same dtype and shape, any strides
 
-  // Limits of the cache. Executables beyond them are evicted, the least recently used ones first.
+  // Sets the limits of the cache. When a limit is exceeded, the least recently used executables are evicted first.
   void set_cache_limits(size_t count, size_t bytes);
   void clear_cache();
   CacheStatistics cache_statistics() const;

@@ -13,7 +13,7 @@
 extern "C" {
 
 struct DLDevice {
-  int32_t device_type;  // 1 for the CPU
+  int32_t device_type;  // 1 means the CPU
   int32_t device_id;
 };
 
@@ -29,7 +29,7 @@ struct DLTensor {
   int32_t ndim;
   DLDataType dtype;
   int64_t* shape;
-  int64_t* strides;     // in elements; null for row-major
+  int64_t* strides;     // counted in elements; null means row-major
   uint64_t byte_offset;
 };
 
@@ -62,8 +62,8 @@ inline constexpr uint64_t dlpack_read_only = 1, dlpack_is_copied = 2;
 // Converts a DLPack type; nullopt if mpsgraph does not support it.
 MPSGRAPH_API std::optional<DType> dtype_of_dlpack(DLDataType type);
 
-// Exports an array. The receiver must call the deleter. to_dlpack() throws DeviceError for a read-only array, since the
-// older structure cannot express this.
+// Exports an array. The receiver must call the deleter. to_dlpack() throws DeviceError for a read-only array, because
+// DLPack 0.8 cannot mark an array as read-only.
 MPSGRAPH_API DLManagedTensor* to_dlpack(const NDArray& array);
 MPSGRAPH_API DLManagedTensorVersioned* to_dlpack_versioned(const NDArray& array, bool copied = false);
 

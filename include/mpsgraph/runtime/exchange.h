@@ -1,15 +1,16 @@
-// Exchange: passes arrays from a running program to another thread, and takes them back later in the same run.
+// Exchange: passes arrays from a running program to another thread, and back to the program later in the same run.
 //
-// A slot is memory for several arrays with the same dtype, one after the other, where large arrays begin at multiples
-// of 64 bytes. Programs `call` two callables per slot. The giver copies its operands into the slot and returns. The
-// taker waits until the other thread has finished its work on the memory, and copies the results out; programs that do
-// not write to them read them in place. Work between the two, such as a sum over processes, thus overlaps with the
-// program's kernels. The other thread receives the slots in the order in which they were given: next(), memory(),
-// done().
+// A slot is memory for several arrays of one dtype, stored one after the other; large arrays begin at multiples of 64
+// bytes. A program `call`s two callables per slot: the giver and the taker. The giver copies its operands into the slot
+// and returns. The taker waits until the other thread has finished its work on the slot, and copies the results out;
+// programs that do not write to the results read them in place. Work of the other thread, such as a sum over processes,
+// thus overlaps with the program's kernels. The other thread receives the slots in the order in which they were given,
+// by calling next(), memory(), and done().
 //
 // If processes of one machine sum the arrays of a slot, a SharedSum provides the slot's memory. The giver then
-// announces its contribution as soon as it has copied it, and the taker waits for the other members after this member's
-// thread is done. Since the total has memory of its own, a run computes operands directly in the slot where possible.
+// announces its contribution as soon as it has copied the operands. The taker waits until this process's thread is
+// done, and then for the other processes (members). The sum has its own memory, so a run can compute operands directly
+// in the slot where possible.
 #pragma once
 
 #include <atomic>
@@ -44,10 +45,11 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   };
 
   static std::shared_ptr<Exchange> create();
-  // Adds a slot and returns its number. `name` labels the work on it in profiles. Throws ShapeError if a shape is not
-  // static, DTypeError if the dtypes differ, and GraphError if there are no types.
+  // Adds a slot and returns its index. `name` labels the work on the slot in profiles. Throws ShapeError if a shape is
+  // not static, DTypeError if the dtypes differ, and GraphError if there are no types.
   size_t add(std::string name, std::vector<TensorType> types);
-  // Callables that give, take, or give and then immediately take. Their operands and results have the slot's types.
+  // Return callables that give, take, or give and then immediately take. Their operands and results have the slot's
+  // types.
   std::shared_ptr<compiler::Callable> giver(size_t slot);
   std::shared_ptr<compiler::Callable> taker(size_t slot);
   std::shared_ptr<compiler::Callable> through(size_t slot);
@@ -55,17 +57,17 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   // For the working thread: returns the next slot that was given. Returns nullopt after the timeout, or after close().
   std::optional<size_t> next(Timeout timeout);
   NDArray memory(size_t slot) const;  // all elements as a rank-1 array, to be used between next() and done()
-  // Makes givers write to a contribution of `sum`, and takers read its total, from now on. Call it between next() and
-  // done(); what was already given is copied and posted. Throws ShapeError or DTypeError if the sum does not match the
-  // slot, and GraphError if the slot is not being worked on.
+  // Makes givers write to a contribution of `sum`, and takers read the total of `sum`, from now on. Call this function
+  // between next() and done(). Operands that were already given are copied and posted. Throws ShapeError or DTypeError
+  // if `sum` does not match the slot, and GraphError if the slot is not between next() and done().
   void share(size_t slot, std::shared_ptr<SharedSum> sum);
   void done(size_t slot);  // throws GraphError for a slot that next() did not return
   // Makes all current and later runs that give or take fail with a DeviceError that states `reason`. Only the first
   // call has an effect.
   void fail(std::string reason);
   bool failed() const;
-  bool waiting() const;  // whether a run is waiting for other members
-  void close() { fail("the exchange was closed"); }
+  bool waiting() const;  // whether a taker is waiting for other members of the sum
+  void close() { fail("the exchange was closed while a run was using it; end all runs before close()"); }
   Statistics statistics() const;
 
  private:
@@ -74,8 +76,8 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   struct Slot {
     std::string name;
     std::vector<TensorType> types;
-    std::vector<size_t> offsets;  // in bytes
-    NDArray memory, taken;  // `taken` equals `memory` unless it is shared
+    std::vector<size_t> offsets;  // byte offset of each array
+    NDArray memory, taken;  // `taken` equals `memory` unless the slot is shared
     std::shared_ptr<SharedSum> shared;
     bool others_read = false;  // whether other members may still be reading this contribution
     State state = State::idle;
@@ -84,7 +86,7 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   class SlotCallable;
 
   Exchange() = default;
-  Slot& slot(size_t number) const;  // requires mutex_; throws GraphError if the number is out of range
+  Slot& slot(size_t number) const;  // the caller must hold mutex_; throws GraphError if the number is out of range
   void give(Slot& slot, size_t number, const std::vector<std::byte*>& operands, const compiler::ForEach& threads);
   void take(Slot& slot, const std::vector<std::byte*>& results, const compiler::ForEach& threads);
   std::byte* free_place(Slot& slot, size_t operand);
@@ -96,7 +98,7 @@ class MPSGRAPH_API Exchange : public std::enable_shared_from_this<Exchange> {
   mutable std::mutex mutex_;
   std::condition_variable given_, done_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  std::deque<size_t> waiting_;  // slots that were given, in order
+  std::deque<size_t> waiting_;  // slots that were given but not yet returned by next(), in order
   std::optional<std::string> failure_;
   std::atomic<int> waiting_for_others_{0};
   Statistics statistics_;

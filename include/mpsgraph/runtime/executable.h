@@ -26,19 +26,19 @@ class CompiledProgram;
 class Device;
 class GraphState;
 
-// A tensor that is fed, and the type of the arrays that are fed for it.
+// A tensor that is fed, and the type of the arrays that are fed to it.
 using Feed = std::pair<Tensor*, TensorType>;
 
-// The target of a serialized executable.
+// The platform for which an executable is serialized.
 struct SerializationDescriptor {
   std::string platform = "macOS";          // or "iOS", "tvOS", "visionOS"
   std::string minimum_deployment_target;   // version of the platform, e.g. "14.0"; empty for Apple's default
 };
 
-// A compiled program.
+// A compiled program that can be run, encoded, serialized, or called from another graph.
 class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>, public compiler::Callable {
  public:
-  // Compiles; throws the errors of compiler::specialize.
+  // Compiles the program. Throws the errors of compiler::specialize.
   static std::shared_ptr<Executable> create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
                                             std::vector<Tensor*> targets, std::vector<Operation*> target_operations,
                                             compiler::Options options);
@@ -49,26 +49,26 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   const std::vector<Operation*>& target_operations() const { return target_operations_; }
   Device& device() const;
   const std::shared_ptr<Graph>& graph() const;
-  size_t bytes() const { return own_bytes() + shared_bytes(); }  // arena and constants
-  size_t own_bytes() const;  // excluding shared memory
-  size_t shared_bytes() const;                       // in arenas that executables share
+  size_t bytes() const { return own_bytes() + shared_bytes(); }  // bytes of arena and constants
+  size_t own_bytes() const;  // bytes of memory that is not shared with other executables
+  size_t shared_bytes() const;                       // bytes of arenas that executables share
   std::vector<std::string> kernel_names() const;
   // Whether runs are so short that a thread that waits for one may run it itself.
   bool brief() const;
-  // The device's compiled program, for a backend that embeds it in another program.
+  // Returns the device's compiled program, for a backend that embeds it in another program.
   std::shared_ptr<CompiledProgram> compiled() const;
-  // A description of the compiled program for people: its kernels, buffers and offsets.
+  // Returns a readable description of the compiled program: its kernels, buffers, and offsets.
   std::string plan() const;
 
   // Three ways to run the executable.
   //
   // `results` is empty or has one array per target. Results are written in place to arrays that are valid; such an
-  // array must be contiguous, writable and of the target's type, and must not overlap with other results or with
-  // inputs. Invalid arrays are allocated. If a target's type has dynamic dimensions, which depend on values, the run
-  // itself creates the array; encode() needs an array for such a target.
+  // array must be contiguous, writable, and of the target's type, and must not overlap with other results or with
+  // inputs. For invalid arrays, the run allocates new ones. If a target's type has dynamic dimensions, which depend on
+  // values, the run itself creates the array; encode() needs an array for such a target.
   //
   // `queue` is null for the device's default queue. run() may use the calling thread if runs are brief and the queue is
-  // idle. run_async() does so if `waiting` is true, and the run is then completed when it returns.
+  // idle. run_async() does so if `waiting` is true, and the run is then completed when run_async() returns.
   std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                            const std::shared_ptr<CommandQueue>& queue = nullptr);
   std::shared_ptr<Execution> run_async(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
@@ -84,7 +84,7 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   // device has no such format.
   void serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor = {});
 
-  // The interface as a callable of another graph's executable. It runs on that executable's thread.
+  // Callable's interface: another graph's executable calls this program, which runs on the thread of that executable.
   std::vector<TensorType> operand_types() const override;
   std::vector<TensorType> result_types() const override { return target_types_; }
   void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) override;
@@ -93,7 +93,7 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   friend class GraphState;
   struct Run;
   explicit Executable(std::shared_ptr<GraphState> state);
-  void build();                                      // requires the gate, held exclusively
+  void build();                                      // the caller must hold the gate exclusively
   void require_built();
   void check_callables();
   std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
@@ -108,15 +108,16 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   std::vector<Operation*> target_operations_;
   compiler::Options options_;
   std::vector<TensorType> target_types_;
-  bool excludes_ = false;                            // the executable changes variables, or compiles while it runs
-  std::string label_;                                // in profiles
+  // whether the executable changes variables, or compiles while it runs
+  bool excludes_ = false;
+  std::string label_;                                // name in profiles
   std::shared_ptr<CompiledProgram> program_;         // replaced while the gate is held exclusively
-  mutable std::mutex program_mutex_;                 // protects the pointer for readers that do not hold the gate
+  mutable std::mutex program_mutex_;                 // protects program_ for readers that do not hold the gate
   std::atomic<bool> needs_build_{false};
   std::atomic<int> in_flight_{0};
-  bool open_ended_ = false;                          // the duration of a run depends on values
-  std::atomic<int64_t> nanoseconds_{INT64_MAX};      // of the last run on the host
-  std::atomic<int64_t> fastest_{INT64_MAX};          // of all runs
+  bool open_ended_ = false;                          // whether the duration of a run depends on values
+  std::atomic<int64_t> nanoseconds_{INT64_MAX};      // duration of the last run on the host
+  std::atomic<int64_t> fastest_{INT64_MAX};          // shortest duration of all runs
 };
 
 }  // namespace mpsgraph::runtime

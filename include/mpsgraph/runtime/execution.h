@@ -1,4 +1,4 @@
-// ExecutionDescriptor: what happens before and after a run. Execution: a run that has been started.
+// ExecutionDescriptor specifies what happens before and after a run. Execution is a run that has been started.
 #pragma once
 
 #include <exception>
@@ -14,8 +14,8 @@ namespace mpsgraph::runtime {
 
 // Handlers, event waits and event signals around a run.
 struct MPSGRAPH_API ExecutionDescriptor {
-  // Handlers receive the results in the order of the targets, and the error of the run or null. Results exist and are
-  // complete only in the completed handler.
+  // Handlers receive the results in the order of the targets, and the error of the run or null. Only in the completed
+  // handler do all results exist with their final contents.
   using Handler = std::function<void(const std::vector<NDArray>& results, std::exception_ptr error)>;
   enum class Stage { scheduled, completed };
   struct Wait {
@@ -39,7 +39,7 @@ struct MPSGRAPH_API ExecutionDescriptor {
   void signal_event(std::shared_ptr<SharedEvent> event, uint64_t value, Stage stage = Stage::completed);
 };
 
-// A run that has been started.
+// A run that has been started. It gives access to the results once the run is done.
 class MPSGRAPH_API Execution {
  public:
   Execution(std::shared_ptr<CommandBuffer> buffer, std::shared_ptr<const std::vector<NDArray>> results)
@@ -50,12 +50,12 @@ class MPSGRAPH_API Execution {
   const std::shared_ptr<CommandBuffer>& command_buffer() const { return buffer_; }
   bool done() const { return buffer_->done(); }
   std::exception_ptr error() const { return buffer_->error(); }
-  const std::vector<NDArray>& results() {       // waits, and throws what the run threw
+  const std::vector<NDArray>& results() {       // waits, and throws the error of the run if it failed
     wait();
     return *results_;
   }
-  // The results without waiting. They may not have been written yet; if a shape depends on values, the array may not
-  // even exist.
+  // Returns the results without waiting. Their contents may not have been written yet; if a shape depends on values,
+  // even the array may not exist yet.
   const std::vector<NDArray>& pending_results() const { return *results_; }
 
  private:

@@ -1,5 +1,5 @@
-// Optimization of packages for inference: applies compiler/inference.h with the values that variables have on a device,
-// and compiler/quantization.h.
+// Prepares packages for inference: folds the variables into constants (compiler/inference.h), with the values that they
+// have on a device, and quantizes tensors (compiler/quantization.h).
 #pragma once
 
 #include <unordered_map>
@@ -12,9 +12,10 @@
 
 namespace mpsgraph::runtime {
 
-// Returns the same inputs, outputs and names in a new graph in which variables are constants. Their values are those on
-// the device of `values`, or their initial values if it is null. `known` gives values for placeholders, which are then
-// no longer inputs. Throws ShapeError or DTypeError if such a value does not fit its placeholder.
+// Returns the same inputs, outputs, and names in a new graph in which variables are constants. The constants have the
+// variables' values on the device of `values`, or the initial values if `values` is null. `known` gives values for
+// placeholders, which are then no longer inputs. Throws ShapeError or DTypeError if such a value does not fit its
+// placeholder.
 MPSGRAPH_API PackageContents optimize_for_inference(const PackageContents& contents, DeviceGraph* values = nullptr,
                                                     const std::vector<std::pair<Tensor*, ConstantPtr>>& known = {});
 

@@ -1,4 +1,4 @@
-// NDArray: dtype, shape and strides over a buffer that it owns or borrows.
+// NDArray: dtype, shape, and strides over a buffer that the array owns or borrows.
 //
 // Views share the buffer and keep it alive. No function in this file converts dtypes.
 #pragma once
@@ -20,11 +20,11 @@ class MPSGRAPH_API DeviceMemory {
   virtual ~DeviceMemory() = default;
 };
 
-// The purpose of memory: arrays and variables; intermediate results of programs; or constants of programs, packed in
-// the layout that kernels read.
+// The purpose of memory: `arrays` for arrays and variables, `arenas` for intermediate results of programs, and
+// `packed_weights` for constants of programs in the layout that kernels read.
 enum class MemoryUse : uint8_t { arrays, arenas, packed_weights };
 
-// Statistics of the memory of buffers.
+// Statistics of the memory of buffers, in bytes.
 struct BufferStatistics {
   size_t live_bytes = 0, peak_live_bytes = 0;  // owned buffers, with their sizes rounded up
   size_t cached_bytes = 0, cache_limit = 0;    // freed blocks that are kept for new buffers of their size
@@ -33,7 +33,7 @@ struct BufferStatistics {
 };
 
 // A block of memory. Owned blocks are aligned to 64 bytes and come from a cache, because new pages cost 1.15 us each.
-// Borrowed blocks call `release` when their last user is gone.
+// Borrowed blocks call `release` when the last reference to them is gone.
 class MPSGRAPH_API Buffer {
  public:
   // Throws DeviceError if the memory cannot be allocated.
@@ -47,11 +47,12 @@ class MPSGRAPH_API Buffer {
   size_t bytes() const { return bytes_; }
   bool writable() const { return writable_; }
   bool owned() const { return !release_; }
-  // Memory that a device allocated; null for other buffers.
+  // Returns the memory that a device allocated, or null for other buffers.
   DeviceMemory* device_memory() const { return device_memory_.get(); }
   static std::shared_ptr<Buffer> of_device(void* data, size_t bytes, std::unique_ptr<DeviceMemory> memory);
   static BufferStatistics statistics();
-  static void set_cache_limit(size_t bytes);              // default: 256 MiB; with 0, blocks are freed immediately
+  // default: 256 MiB; with 0, freed blocks return to the system immediately
+  static void set_cache_limit(size_t bytes);
 
  private:
   Buffer() = default;
@@ -68,7 +69,8 @@ class MPSGRAPH_API NDArray {
  public:
   NDArray() = default;                                           // an empty handle, for which valid() is false
   static NDArray allocate(DType dtype, Dims dims);               // contiguous and uninitialized
-  // A view of a buffer, with strides in elements. Throws ShapeError if the view does not lie within the buffer.
+  // Creates a view of a buffer, with strides counted in elements. Throws ShapeError if the view does not lie within the
+  // buffer.
   NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims strides, size_t byte_offset = 0);
 
   // Borrows memory whose first element is at `first`. `release` is called exactly once, even if this function throws.
@@ -78,7 +80,7 @@ class MPSGRAPH_API NDArray {
   bool valid() const { return buffer_ != nullptr; }
   DType dtype() const { return dtype_; }
   const Dims& dims() const { return dims_; }
-  const Dims& strides() const { return strides_; }               // in elements
+  const Dims& strides() const { return strides_; }  // counted in elements
   int64_t elements() const { return elements_; }
   size_t bytes() const { return static_cast<size_t>(elements_) * size_of(dtype_); }
   bool contiguous() const { return contiguous_; }
@@ -86,8 +88,9 @@ class MPSGRAPH_API NDArray {
   std::byte* data() const { return buffer_->data() + byte_offset_; }
   TensorType type() const { return {dtype_, Shape(dims_)}; }
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
-  NDArray copy_contiguous() const;                               // always allocates a new buffer
-  void copy_from(const NDArray& source);                         // same dtype and shape, any strides
+  NDArray copy_contiguous() const;  // always allocates a new buffer
+  // `source` must have the same dtype and shape as this array; its strides may differ
+  void copy_from(const NDArray& source);
 
  private:
   std::shared_ptr<Buffer> buffer_;
@@ -98,12 +101,12 @@ class MPSGRAPH_API NDArray {
   bool contiguous_ = true;
 };
 
-// Whether two arrays share memory. Their whole extents are compared, so interleaved strided arrays count as
+// Whether two arrays share memory. Their whole address ranges are compared, so interleaved strided arrays count as
 // overlapping.
 MPSGRAPH_API bool overlap(const NDArray& a, const NDArray& b);
 
-// Copies made because an array could not be shared, either due to its layout or because the caller asked for a copy.
-// They are counted so that a program that should not copy can verify this.
+// Copies made because an array could not be shared, either because of its layout or because the caller asked for a
+// copy. The copies are counted so that a program can verify that it makes none.
 MPSGRAPH_API NDArray counted_copy(const NDArray& source);
 MPSGRAPH_API void count_copy();
 MPSGRAPH_API uint64_t copy_count();

@@ -6,7 +6,7 @@
 //     weights.safetensors   variables and large constants, which are mapped into memory instead of being read
 //     prepared/             optional: weights in the layout of the kernels, for certain processors
 //
-// Packages are untrusted data: any problem with one is a PackageError, and no package can refer to files outside
+// Packages are untrusted data: any problem with a package is a PackageError, and no package can refer to files outside
 // itself.
 //
 // Packages with only inputs and outputs have format version 1, which every release can read. Packages with further
@@ -29,27 +29,27 @@
 
 namespace mpsgraph::runtime {
 
-using NamedTensors = std::vector<std::pair<std::string, Tensor*>>;  // in order
+using NamedTensors = std::vector<std::pair<std::string, Tensor*>>;  // named tensors, in order
 
 // A further function of a package's graph: its inputs, its outputs, and the operations that change variables.
 struct PackageFunction {
   std::string name;
-  NamedTensors inputs, outputs;  // placeholders, and any tensors
+  NamedTensors inputs, outputs;  // inputs are placeholders; outputs are any tensors
   std::vector<Operation*> operations;
 };
 
-// How the functions "train_step", "rates" and, if gradients are accumulated over several batches, "accumulate" form a
-// training step (training_step.h).
+// The training step of a package (training_step.h). It consists of the functions "train_step", "rates", and, if
+// gradients are accumulated over several batches, "accumulate".
 struct PackageTraining {
-  // An int32 variable of rank 0: the number of completed steps, which train_step increments.
+  // An int32 variable of rank 0 with the number of completed steps, which train_step increments.
   Tensor* step = nullptr;
-  Tensor* first_update = nullptr;  // int32 variable of rank 0: the update that the first row of the tables is for
-  Tensor* last_row = nullptr;  // int32 variable of rank 0: the row for all later updates
+  Tensor* first_update = nullptr;  // int32 variable of rank 0: the update to which the first row of the tables belongs
+  Tensor* last_row = nullptr;  // int32 variable of rank 0: the row that applies to all updates after the tables' end
   std::vector<Tensor*> tables;  // variables with the results of "rates", one row per update
-  int64_t every = 1;  // batches per update
+  int64_t every = 1;  // number of batches per update
   std::vector<std::string> rates;  // inputs of train_step that receive the outputs of "rates"
   std::vector<std::string> results;  // scalar outputs of train_step, the loss first
-  std::string description;  // information for the frontend of one language, which the others ignore
+  std::string description;  // information for the frontend of one language, which other frontends ignore
 };
 
 // The contents of a package. `inputs` are placeholders; `parameters` and `trainable` are variables.
@@ -57,13 +57,13 @@ struct MPSGRAPH_API PackageContents {
   std::shared_ptr<Graph> graph;
   NamedTensors inputs, outputs, parameters;
   std::vector<Tensor*> trainable;
-  std::vector<PackageFunction> functions = {};  // in addition to the function from inputs to outputs
+  std::vector<PackageFunction> functions = {};  // functions in addition to the function from inputs to outputs
   std::optional<PackageTraining> training = {};
 
-  const PackageFunction* function(const std::string& name) const;  // null if there is none
+  const PackageFunction* function(const std::string& name) const;  // null if the package has no function of this name
 };
 
-// How load_package() reads a package.
+// Options of load_package().
 struct LoadOptions {
   bool verify = true;  // compare checksums, which reads all bytes of the weights
   bool prepared = true;  // use the prepared weights for this processor, if there are any
@@ -72,28 +72,28 @@ struct LoadOptions {
 // defined in this process.
 MPSGRAPH_API PackageContents load_package(const std::filesystem::path& directory, const LoadOptions& options = {});
 
-// How save_package() writes a package.
+// Options of save_package().
 struct SaveOptions {
   // Store where each operation was built, e.g. "model.py:41". This reveals the names of source files.
   bool locations = false;
 };
-// Writes a package with everything that outputs, parameters and functions depend on; the rest of the graph is omitted.
-// Variables are saved with the values that they have on the device of `values`, or with their initial values if it is
-// null. Replaces an existing package. Throws PackageError if `directory` exists and is not a package.
+// Writes a package with everything that outputs, parameters, and functions depend on; the rest of the graph is omitted.
+// Variables are saved with their values on the device of `values`, or with their initial values if `values` is null.
+// Replaces an existing package. Throws PackageError if `directory` exists and is not a package.
 MPSGRAPH_API void save_package(const std::filesystem::path& directory, const PackageContents& contents,
                                DeviceGraph* values = nullptr, const SaveOptions& options = {});
 
 // The result of prepare_package().
 struct Preparation {
   std::filesystem::path file;
-  std::string made_for;  // the engine and processor that can use the file; others ignore it
+  std::string made_for;  // the engine and processor that can use the file; other engines and processors ignore it
   size_t constants = 0, bytes = 0;
 };
-// Adds prepared weights to a package: the constants in the layout that the device's kernels read, as derived when the
-// package is compiled for inputs of these types. A process that loads the package on the same kind of processor with
-// the same release maps these weights into memory; other processes derive them again, as they would without
-// preparation. The folder `prepared` has one file per processor, which is replaced by later calls; saving the package
-// again removes all of them. Throws UnsupportedError if the device has nothing to prepare.
+// Adds prepared weights to a package. Prepared weights are the constants in the layout that the device's kernels read,
+// as derived when the package is compiled for inputs of these types. A process that loads the package on the same kind
+// of processor with the same release maps these weights into memory; other processes derive them again, as they would
+// without preparation. The folder `prepared` has one file per processor, which later calls replace; saving the package
+// again removes all of these files. Throws UnsupportedError if the device has nothing to prepare.
 MPSGRAPH_API Preparation prepare_package(const std::filesystem::path& directory,
                                          const std::vector<std::map<std::string, TensorType>>& types,
                                          Device& device = Device::default_device());
@@ -106,7 +106,8 @@ class MPSGRAPH_API Package {
 
   const PackageContents& contents() const { return contents_; }
   DeviceGraph& on_device() const { return *graph_; }
-  Tensor* input(const std::string& name) const;  // throws a GraphError that lists the names if there is none
+  // throws a GraphError that lists the names if the package has no such input
+  Tensor* input(const std::string& name) const;
   Tensor* output(const std::string& name) const;
 
   // Compiles the package for the given types of its inputs, by name; inputs with static shapes may be omitted. The

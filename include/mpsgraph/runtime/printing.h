@@ -8,9 +8,9 @@
 
 namespace mpsgraph::runtime {
 
-// Called with the complete text of a tensor, including a final newline, by the thread that runs the program or observes
-// its completion. Calls are in the order of a queue's runs and, within a run, in the creation order of the operations.
-// An exception fails the run.
+// A handler is called with the complete text of a tensor, including a final newline, by the thread that runs the
+// program or observes its completion. Calls are in the order of a queue's runs and, within a run, in the creation order
+// of the operations. An exception from the handler fails the run.
 using PrintHandler = std::function<void(const std::string& text)>;
 
 // Sets the handler for the whole process; an empty handler restores standard output.

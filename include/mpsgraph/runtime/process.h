@@ -1,4 +1,4 @@
-// The process as the runtime sees it: whether it was forked, and how the runtime's threads end.
+// Process-wide state of the runtime: whether the process was forked, and how the runtime's threads end.
 //
 // Threads do not survive a fork. Objects that need threads therefore record the process that created them, and throw in
 // forked children. shutdown() ends all threads. It is called automatically at exit; the Python module calls it earlier.
@@ -25,11 +25,11 @@ class MPSGRAPH_API ForkGuard {
 };
 
 // Rejects new work, completes all work in flight and all handlers, and joins every thread. Waits for work that has not
-// been committed are cancelled. Further calls have no effect, and neither has a call in a forked child.
+// been committed are canceled. Calls after the first one, and calls in a forked child, have no effect.
 MPSGRAPH_API void shutdown();
 MPSGRAPH_API bool shutting_down();
 
-// Seconds; nullopt to wait indefinitely.
+// in seconds; nullopt means to wait indefinitely
 using Timeout = std::optional<double>;
 
 }  // namespace mpsgraph::runtime

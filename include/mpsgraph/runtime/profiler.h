@@ -1,8 +1,8 @@
 // Profiler: records compilations, commits, runs, copies, waits, and the kernels of programs that a backend reports.
-// While no profile is being recorded, a scope costs only one relaxed load.
+// While no profile is being recorded, a scope costs only one relaxed atomic load.
 //
-// Code that reports first asks for the session and passes it with each record; records of another session, or of none,
-// are dropped. A Profile is the immutable result of a session.
+// Code that reports first asks for the current session and passes it with each record. Records of another session, or
+// without a session, are dropped. A Profile is the immutable result of a session.
 #pragma once
 
 #include <atomic>
@@ -19,12 +19,12 @@
 
 namespace mpsgraph::runtime {
 
-// What is known about a kernel before it runs.
+// The properties of a kernel that are known before it runs.
 struct KernelDescription {
-  std::string name;  // of the operation, unique within its program
-  std::string kind;  // of the operation
+  std::string name;  // name of the operation, unique within its program
+  std::string kind;  // kind of the operation
   std::string types;  // "float32[8,32], float32[32,10] -> float32[8,10]"
-  std::string implementation;  // what computes it, e.g. a oneDNN implementation
+  std::string implementation;  // code that computes the kernel, e.g. a oneDNN implementation
   std::string location;  // where the operation was built, e.g. "model.py:41", or empty
   double flops = 0;  // see compiler/operation_cost.h
   double bytes_read = 0, bytes_written = 0;
@@ -32,15 +32,15 @@ struct KernelDescription {
 
 // One event of a profile.
 struct ProfileRecord {
-  // interval: on a thread, nested in the interval around it; overlapping: not on a thread; instant: without duration.
+  // interval: on a thread, nested in the enclosing interval; overlapping: not on a thread; instant: without duration
   enum class Shape : uint8_t { interval, overlapping, instant };
   std::string name;  // empty for a kernel, whose description contains its name
   std::string_view category;  // "compile", "pass", "encode", "commit", "queue", "run", "kernel", "copy", ...
   Shape shape = Shape::interval;
-  int thread = 0;  // a small number, in order of first appearance in the process
+  int thread = 0;  // small thread number, in order of first appearance in the process
   int64_t begin = 0;  // nanoseconds since the start of the profile
   int64_t duration = 0;
-  uint64_t command_buffer = 0;  // its number; 0 if the record belongs to none
+  uint64_t command_buffer = 0;  // number of the command buffer; 0 if the record belongs to none
   std::shared_ptr<const KernelDescription> kernel;
 };
 
@@ -57,10 +57,11 @@ struct MPSGRAPH_API Profile {
 class MPSGRAPH_API Profiler {
  public:
   using Clock = std::chrono::steady_clock;
-  using Session = uint64_t;  // 0 if no profile is being recorded
+  using Session = uint64_t;  // 0 means that no profile is being recorded
 
   static Profiler& get();
-  // Starts a profile that keeps the newest `capacity` records. Throws DeviceError if one is already being recorded.
+  // Starts a profile that keeps the newest `capacity` records. Throws DeviceError if a profile is already being
+  // recorded.
   void start(size_t capacity = 262144);
   Profile stop();  // throws DeviceError if no profile is being recorded
   Session session() const { return session_.load(std::memory_order_relaxed); }
@@ -81,7 +82,7 @@ class MPSGRAPH_API Profiler {
   uint64_t count_ = 0;
 };
 
-// Records its own lifetime as an interval. The text of `name` must outlive it.
+// Records its own lifetime as an interval. The text of `name` must outlive the scope.
 class MPSGRAPH_API ProfileScope {
  public:
   ProfileScope(std::string_view name, std::string_view category, uint64_t command_buffer = 0)

@@ -1,9 +1,9 @@
 // SerializedExecutable: a compiled program that was saved in its device's own format and is loaded to run. On Metal,
 // this is an MPSGraphPackage.
 //
-// Unlike a package (runtime/package.h), it contains no mpsgraph graph: types are fixed, variables are frozen, and it
-// runs on one device. The names and the order of its inputs and outputs are stored in a file next to it,
-// NAME.mpsgraphpackage.json.
+// Unlike a package (runtime/package.h), a serialized executable contains no mpsgraph graph: its types are fixed, its
+// variables are frozen, and it runs on one device. The names and the order of its inputs and outputs are stored in a
+// file next to it, NAME.mpsgraphpackage.json.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,7 @@ class CompiledProgram;
 struct SerializedTensor {
   std::string name;
   TensorType type;
-  std::optional<size_t> position;  // in the serialized form; nullopt if no target depends on it
+  std::optional<size_t> position;  // position in the serialized form; nullopt if no target depends on this feed
 };
 
 // Writes the file that describes the inputs and outputs next to the serialized executable at `path`.
@@ -34,15 +34,16 @@ MPSGRAPH_API void write_interface(const std::filesystem::path& path, const std::
 // A serialized executable that was loaded onto a device.
 class MPSGRAPH_API SerializedExecutable : public std::enable_shared_from_this<SerializedExecutable> {
  public:
-  // Throws PackageError if the files are missing or damaged, and UnsupportedError if the device has no such format.
+  // Throws PackageError if the files are missing or damaged, and UnsupportedError if the device has no format for
+  // serialized executables.
   static std::shared_ptr<SerializedExecutable> load(const std::filesystem::path& path,
                                                     Device& device = Device::default_device());
 
   const std::vector<SerializedTensor>& feeds() const { return feeds_; }
   const std::vector<SerializedTensor>& targets() const { return targets_; }
   Device& device() const { return device_; }
-  // Runs the program. Inputs are in the order of feeds() and must be contiguous and of their types. Results are in the
-  // order of targets(). Both orders are those of the original executable.
+  // Runs the program. Inputs are in the order of feeds() and must be contiguous and have the types of the feeds.
+  // Results are in the order of targets(). Both orders are those of the original executable.
   std::vector<NDArray> run(std::vector<NDArray> inputs, const std::shared_ptr<CommandQueue>& queue = nullptr);
 
  private:

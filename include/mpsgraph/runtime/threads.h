@@ -1,22 +1,23 @@
-// The number of threads that the kernels of the CPU device use, over all queues together.
+// The number of threads that the kernels of the CPU device use. All queues share these threads.
 #pragma once
 
 #include "mpsgraph/export.h"
 
 namespace mpsgraph::runtime {
 
-// The number that was set. If it is automatic, OMP_NUM_THREADS or the number of processors available to the process.
+// Returns the number that was set. If it is automatic, returns OMP_NUM_THREADS or the number of processors available to
+// the process.
 MPSGRAPH_API int thread_count();
 
-// Sets the number of threads from the next loop on; 0 means automatic. The first compilation fixes the partition of
-// kernels at the number of threads of that time, so that a program gives identical bits with fewer threads. Throws
-// DeviceError if the number is negative or greater than that.
+// Sets the number of threads from the next parallel loop on; 0 means automatic. The first compilation fixes how kernels
+// are partitioned, according to the number of threads at that time, so that results are bitwise identical with fewer
+// threads. Throws DeviceError if the number is negative or exceeds that number.
 MPSGRAPH_API void set_thread_count(int count);
 
-// During its lifetime, programs of the CPU device that this thread runs itself may use another library's team of
-// threads, such as OpenMP's. While such threads wait for this thread's next loop, they keep their processors busy; the
-// library's own threads would first have to wake up and would compete with them. A team smaller than thread_count() is
-// not used.
+// During the lifetime of a LentTeam, programs of the CPU device that this thread runs itself may use another library's
+// team of threads, such as OpenMP's. Threads of that team keep their processors busy while they wait for this thread's
+// next parallel loop. The library's own threads would first have to wake up and would compete with them. A team smaller
+// than thread_count() is not used.
 class MPSGRAPH_API LentTeam {
  public:
   // Runs f(data) on all threads of the team, including the calling thread, and returns when all have finished; for
@@ -31,7 +32,8 @@ class MPSGRAPH_API LentTeam {
   LentTeam& operator=(const LentTeam&) = delete;
 
   static bool lent();                                // whether a team is lent to this thread
-  static Fork current();                             // null if no team is lent to this thread, or if it is too small
+  // null if no team is lent to this thread, or if the team is too small
+  static Fork current();
 
  private:
   const LentTeam* const before_;
