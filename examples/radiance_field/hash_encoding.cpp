@@ -1,11 +1,9 @@
 // CPU kernels of the hash encoding of neural graphics primitives and its gradient (Müller et al., arXiv:2201.05989).
 //
 // Each level divides the unit cube into a grid. The corners of its cells have rows in the level's table: separate ones
-// if
-// the table is large enough, otherwise those given by a hash of the coordinates. A position is encoded, level by level,
-// as
-// the trilinear interpolation of the rows of the eight corners around it. hash_encoding.py makes operations of these
-// functions; hash_encoding.metal contains the same kernels for GPUs.
+// if the table is large enough, otherwise those given by a hash of the coordinates. A position is encoded, level by
+// level, as the trilinear interpolation of the rows of the eight corners around it. hash_encoding.py makes operations
+// of these functions; hash_encoding.metal contains the same kernels for GPUs.
 
 #include <algorithm>
 #include <cstdint>
