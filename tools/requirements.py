@@ -1,8 +1,7 @@
 """Print what pyproject.toml requires, one requirement per line: to build, to run, and for the named extras.
 
 Usage: `python tools/requirements.py test dev > requirements.txt`. The Makefile installs a target's requirements once,
-so
-later builds need no isolated environment and compile only what changed.
+so later builds need no isolated environment and compile only what changed.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Test error messages for invalid arguments.
 
 Each message must name the argument, the expected value, the received value, and a remedy that works.
-test_entry_points.py
-fuzzes all public functions.
+test_entry_points.py fuzzes all public functions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Test tools/from_report.py on a self-test report with only expected results and on a report with failures.
 
 data/make_selftest_reports.py generates the reports. The tests generate them again to ensure that their format is that
-of
-the current self-test. The rules for probes are checked against the probes and behaviour.md.
+of the current self-test. The rules for probes are checked against the probes and behaviour.md.
 """
 
 from __future__ import annotations

@@ -31,5 +31,5 @@ def test_layers_page_is_complete(section):
     cells = [line.split("|")[1] for line in SECTIONS[section].splitlines() if line.startswith("| `")]
     named = set(re.findall(r"`(\w+)`", " ".join(cells)))
     if section == "optim":
-        named |= set(re.findall(r"`(\w+)`", SECTIONS[section].split("\n\nA schedule")[1]))
+        named |= set(re.findall(r"`(\w+)`", SECTIONS[section].split("\n\nA learning-rate schedule")[1]))
     assert named == WANTED[section]

@@ -105,8 +105,7 @@ def continued(tmp_path_factory):
 
     Returns:
         The trainers by name, the results of the other process by name, and the directory of the packages, which the
-        other
-        process has saved again.
+        other process has saved again.
     """
     directory = tmp_path_factory.mktemp("packages")
     trainers = {name: trained(name) for name in TRAINERS}

@@ -1,8 +1,7 @@
 """Describe rooms that need an optional package: read their source instead of importing them.
 
 This is how the reference documents `mpsgraph.torch` where PyTorch is not installed. The resulting module has the
-classes
-and functions of the room's `__all__`, with docstrings, signatures, and members, and no code that runs.
+classes and functions of the room's `__all__`, with docstrings, signatures, and members, and no code that runs.
 """
 
 from __future__ import annotations

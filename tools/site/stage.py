@@ -214,7 +214,7 @@ def _between(here: str, there: str) -> str:
 def _beside(match: re.Match[str]) -> str:
     """Lay out the other library's code on the left and ours on the right; one below the other on a narrow screen."""
     columns = "\n".join(
-        f"::::{{grid-item}}\n:class: beside\n\n**{name}**\n\n{code}\n::::" for name, code in
+        f"::::{{grid-item}}\n:class: compare\n\n**{name}**\n\n{code}\n::::" for name, code in
         ((match[1], match[2]), ("mpsgraph", match[3]))
     )  # fmt: skip
     return f":::::{{grid}} 1 1 2 2\n:gutter: 2\n\n{columns}\n:::::"

@@ -121,8 +121,7 @@ class DeferredModel(Model):
 
         Returns:
             Two lists of input names: inputs whose values determine shapes, and inputs of which only the shapes
-                determine
-                shapes inside the model.
+                determine shapes inside the model.
         """
         return sorted(self._by_value), sorted(self._by_shape - self._by_value)
 

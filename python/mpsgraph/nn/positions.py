@@ -90,7 +90,7 @@ class RotaryPositions(AttentionPositions):
 
     Args:
         base: Base of the rotation frequencies, above 1. Defaults to 10000.
-        interleaved: Whether to pair adjacent features instead of halves. Defaults to False.
+        interleaved: Whether to pair adjacent features instead of feature i of each half. Defaults to False.
 
     Raises:
         GraphError: If base is not finite or not above 1.

@@ -93,7 +93,7 @@ std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand&
   return packed_product(lowering, a, b, transposed, extras);
 }
 
-// Return a matmul kernel of our own if one is faster than oneDNN, otherwise null. `plain` means that there is no
+// Return one of our matmul kernels if it is faster than oneDNN, otherwise null. `plain` means that there is no
 // epilogue.
 std::unique_ptr<Kernel> product_of_ours(Lowering& lowering, const Operand& a, const Operand& b,
                                         const ProductEpilogue& extras, bool plain) {
