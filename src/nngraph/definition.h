@@ -60,7 +60,7 @@ struct NodeDefinition {
   std::string_view family = {};  // set by define_node()
   std::string_view apple = {};  // e.g. "MPSCNNConvolutionNode"
   std::string_view first_macos = {};  // first macOS version with that class
-  // e.g. "MPSCNNConvolutionGradientNode"; empty if there is none, for the reason in `without`
+  // e.g. "MPSCNNConvolutionGradientNode"; empty if Apple has no gradient node, for the reason in `without`
   std::string_view apple_gradient = {};
   std::string_view without = {};  // why there is no gradient filter
   int min_sources = 1, max_sources = 1;  // -1 means any number
@@ -80,7 +80,8 @@ struct NodeDefinition {
   bool matrix = false;  // is a matmul with weights of shape (inputs, outputs)
 
   std::function<Tensor*(Lowering&)> lower = {};
-  // Gradient with respect to source `i` for the incoming gradient. Empty: the exact derivative of what `lower` built.
+  // Gradient with respect to source `i` for the incoming gradient. If empty, the exact derivative of the lowered filter
+  // is used.
   std::function<Tensor*(Lowering&, Tensor* incoming, size_t i)> gradient = {};
   std::function<void(const FilterNode&)> check = {};  // checks that do not need sizes
 };

@@ -40,7 +40,7 @@ class MPSGRAPH_API ImageNode {
 };
 using ImagePtr = std::shared_ptr<ImageNode>;
 
-// MPSNNStateNode: what a filter keeps for its gradient filter, or a state that is fed with each batch.
+// MPSNNStateNode: values that a filter keeps for its gradient filter, or a state that is fed with each batch.
 class MPSGRAPH_API StateNode {
  public:
   std::string handle;                  // name among the states that encode takes or returns; may be empty
@@ -81,7 +81,7 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   bool is_gradient() const { return forward_ != nullptr; }
 
   // Return one gradient filter per source of this filter; `source` is the gradient of the result. Throws
-  // UnsupportedError with the reason if the filter has none.
+  // UnsupportedError with the reason if this kind of filter has no gradient filter.
   std::vector<std::shared_ptr<FilterNode>> gradient_filters(const ImagePtr& source);
   // Return the only gradient filter. Throws GraphError if the filter has several sources with gradients.
   std::shared_ptr<FilterNode> gradient_filter(const ImagePtr& source);

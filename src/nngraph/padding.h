@@ -17,7 +17,7 @@ enum class Remainder { top_left, top_right, bottom_left, bottom_right };
 
 // The result of applying a padding policy to one axis.
 struct WindowAxis {
-  int64_t size = 0;            // of the result
+  int64_t size = 0;            // size of the result
   int64_t before = 0, after = 0;  // padding; a negative `after` skips pixels that no window reaches
 };
 

@@ -46,7 +46,7 @@ class DeviceTrainingLayer {
 struct DeviceStack {
   const Steps &sources, &destinations;
   const RecurrentState& start;  // one entry per layer
-  const std::vector<RecurrentState>& ends;  // as in DeviceForward
+  const std::vector<RecurrentState>& ends;  // states to write, as in DeviceForward
 };
 struct DeviceDirections {
   const Steps &sources, &forward, &backward;  // backward may be empty

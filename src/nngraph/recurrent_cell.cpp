@@ -51,7 +51,8 @@ CellSequence CellGraph::forward(Tensor* source, const CellStart& start, bool tra
   return is_operation(d_) ? as_operation(source, start, training, reverse) : written_out(source, start, reverse);
 }
 
-// Return the input contribution of a gate (matmul and bias) for each step, [N, H] each; empty if there is none.
+// Return the input contribution of a gate (matmul and bias) for each step, [N, H] each; empty if the gate has no
+// input and no bias.
 Tensors CellGraph::inputs_by_step(Tensor* source, size_t gate) {
   const int64_t steps = source->shape()[0], rows = source->shape()[1];
   Tensor* all = nullptr;

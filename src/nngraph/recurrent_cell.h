@@ -21,7 +21,7 @@ struct CellSequence {
 
 struct CellGradients {
   Tensor *source = nullptr, *state = nullptr, *cell = nullptr;
-  std::vector<Tensor*> weights;  // in the order of the layout
+  std::vector<Tensor*> weights;  // gradients of the weights, in the order of the layout
 };
 
 class CellGraph {

@@ -42,7 +42,7 @@ class MPSGRAPH_API RecurrentInferenceLayer {
   std::vector<RecurrentDescriptor> descriptors_;
   std::vector<WeightLayout> layouts_;
   std::vector<std::vector<Matrix>> weights_;
-  std::unique_ptr<DeviceInferenceLayer> on_device_;  // null if it runs as a core graph
+  std::unique_ptr<DeviceInferenceLayer> on_device_;  // null if the layer runs as a core graph
   SequenceForms forms_;
 };
 

@@ -115,8 +115,8 @@ struct SequenceRun {
                                        const std::string& label);
 };
 
-// The state of a layer after a step, from which another sequence can start, or its gradient. Arrays have shape [rows,
-// outputs]; the cell is invalid for layers without one.
+// The state of a layer after a step, from which another sequence can start, or the gradient of such a state. Arrays
+// have shape [rows, outputs]; `cell` is invalid for layers without memory cells.
 struct LayerState {
   runtime::NDArray output, cell;
 };

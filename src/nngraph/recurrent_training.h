@@ -33,7 +33,7 @@ struct TrainingState {
 
 struct ForwardSequence {
   std::vector<Matrix> sources, destinations, weights;
-  std::vector<int64_t> source_offsets, destination_offsets;  // in bytes; empty means zeros
+  std::vector<int64_t> source_offsets, destination_offsets;  // offset of each matrix in bytes; empty means zeros
   std::optional<LayerState> input_state;     // empty means zeros
   bool gives_states = false;                 // the last states, or all if the layer stores intermediate states
 };
@@ -83,7 +83,7 @@ class MPSGRAPH_API RecurrentTrainingLayer {
   const uint64_t number_;  // unique within the process
   const RecurrentDescriptor descriptor_;
   const WeightLayout layout_;
-  const std::unique_ptr<DeviceTrainingLayer> on_device_;  // null if it runs as a core graph
+  const std::unique_ptr<DeviceTrainingLayer> on_device_;  // null if the layer runs as a core graph
   SequenceForms forms_;
 };
 

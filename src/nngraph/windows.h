@@ -12,7 +12,7 @@ struct Window {
 // A source image and its windows. Pixels at the beginning of an axis that no window reaches are cropped.
 struct Windowed {
   Tensor* source;
-  Dims size;  // of the result: (height, width)
+  Dims size;  // size of the result: (height, width)
   Attributes attributes;  // strides, dilations, padding
 };
 Windowed windowed(const Lowering& l, const Window& window);

@@ -20,7 +20,8 @@ enum class AutocastRule {
   low,  // cast operands to the low dtype
   float32,  // cast operands of lower precision to float32, which is also the result's dtype
   source,  // compute in float32 and cast the result to the original dtype of the first operand
-  widest,  // cast operands to the widest of their dtypes; variables and numbers adopt the dtype of the other operands
+  // cast operands to the widest of their dtypes; variables and numbers are cast to the dtype of the other operands
+  widest,
   variable,  // cast the assigned value to the variable's dtype
   none,  // leave operands unchanged
 };

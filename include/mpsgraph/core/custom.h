@@ -69,7 +69,7 @@ struct CustomOperation {
   std::function<std::vector<Tensor*>(const CustomGradient&)> gradient;
   // Called when a program is compiled. Returns the function that its runs call.
   std::function<CustomRun(std::shared_ptr<const CustomSite>)> kernel;
-  bool runs_on_host = false;  // the kernel also serves devices other than the CPU, which wait for it
+  bool runs_on_host = false;  // the kernel also serves devices other than the CPU; these wait for the kernel
   bool guard = false;  // check whether the kernel writes outside its results
   std::optional<MetalKernel> metal;
 };

@@ -43,7 +43,8 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   // Appends work for the device. `brief` marks work that is so short that a thread waiting for the work may run it
   // itself.
   void encode_device_work(DeviceWork work, std::string label, bool brief = false);
-  void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // with the event's default timeout
+  // fails after the event's default timeout
+  void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);
   void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout);
   void encode_signal_event(std::shared_ptr<SharedEvent> event, uint64_t value);
   void add_scheduled_handler(Handler handler);  // called when the queue reaches this buffer
@@ -69,12 +70,12 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   bool brief() const { return brief_; }  // valid after commit()
   // For a thread that will wait without a timeout: runs brief work on this thread if the queue has not begun it.
   void hasten();
-  // Throws what wait_until_completed() would throw after its wait.
+  // Throws the error that wait_until_completed() would throw after its wait.
   void rethrow() const;
   [[noreturn]] void throw_timeout(double timeout) const;
   bool done() const;
   CommandBufferStatus status() const;
-  std::exception_ptr error() const;  // null if there is no error so far
+  std::exception_ptr error() const;  // null if no error has occurred so far
   CommandQueue& queue() const { return *queue_; }
 
   // Called by the queue's thread. `device` is null if work runs on that thread. `completed` is called exactly once,

@@ -30,7 +30,7 @@ class Backend;
 // A device, such as "cpu" or "metal". Its functions may be called from several threads.
 class MPSGRAPH_API Device {
  public:
-  // Returns the device with this name. If there is none, throws a DeviceError that lists the devices.
+  // Returns the device with this name. If no device has this name, throws a DeviceError that lists the devices.
   static Device& get(std::string_view name);
   static Device& default_device();  // "metal" if available, otherwise "cpu"
   static std::vector<std::string> names();  // names of all devices, the default device first

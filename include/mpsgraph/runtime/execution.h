@@ -34,7 +34,7 @@ struct MPSGRAPH_API ExecutionDescriptor {
   std::vector<Wait> waits;
   std::vector<Signal> signals;
 
-  void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // with the event's default timeout
+  void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // fails after the event's default timeout
   void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout);
   void signal_event(std::shared_ptr<SharedEvent> event, uint64_t value, Stage stage = Stage::completed);
 };
@@ -50,7 +50,7 @@ class MPSGRAPH_API Execution {
   const std::shared_ptr<CommandBuffer>& command_buffer() const { return buffer_; }
   bool done() const { return buffer_->done(); }
   std::exception_ptr error() const { return buffer_->error(); }
-  const std::vector<NDArray>& results() {       // waits, and throws the error of the run if it failed
+  const std::vector<NDArray>& results() {  // waits, and throws the error of the run if it failed
     wait();
     return *results_;
   }

@@ -46,7 +46,7 @@ struct ProfileRecord {
 
 // The records of one profiling session.
 struct MPSGRAPH_API Profile {
-  std::vector<ProfileRecord> records;  // in order of their end, oldest first
+  std::vector<ProfileRecord> records;  // records in the order in which they ended, oldest first
   std::map<int, std::string> threads;  // names of the threads that appear
   uint64_t dropped = 0;  // number of records that were overwritten by newer ones
   int64_t duration = 0;  // nanoseconds from start to stop

@@ -36,7 +36,7 @@ TensorType values_type(const Operation& print) {
   return {print.output()->dtype(), Shape(dims)};
 }
 
-// The values printed so far: the most recent ones of each print, and the total count.
+// The values printed so far: the most recent values of each print, and the total count.
 struct PrintState {
   struct Kept {
     Tensor* values;  // null if the printed tensor has no elements

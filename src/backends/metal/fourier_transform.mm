@@ -59,8 +59,8 @@ MPSGraphTensor* transform(Lowering& l, Transform kind, MPSGraphTensor* tensor, N
         return [l.graph() realToHermiteanFFTWithTensor:tensor axes:axes descriptor:descriptor name:l.name()];
       case Transform::to_real: break;
     }
-    // Before macOS 14.4, transforms along several axes are wrong (torch.fft.hfft2), so the other axes are transformed
-    // first.
+    // Before macOS 14.4, MPSGraph's transforms along several axes are wrong (torch.fft.hfft2), so all axes but the last
+    // are transformed first.
     if (axes.count > 1) {
       if (METAL_AVAILABLE(14.4, 17.4)) {
       } else {

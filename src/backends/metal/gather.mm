@@ -11,8 +11,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// Replace gathered values with zero where the index was out of range. `mask` is the shape to which `inside` is reshaped
-// so that it broadcasts to the result.
+// Replace gathered values with zero where the index was out of range. `inside` is reshaped to the shape `mask` so that
+// it broadcasts to the result.
 MPSGraphTensor* masked(const Lowering& l, MPSGraphTensor* picked, const Picks& picks, const Dims& mask, DType dtype) {
   if (!picks.inside) return picked;
   const Steps s(l);

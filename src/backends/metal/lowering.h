@@ -105,7 +105,7 @@ class ProgramLowering {
   // Tensors that the host inspects: a feed before the run, or additional results after completion. These results are
   // the last targets, in the order of the reports. `read` may throw, which fails the run.
   struct Report {
-    const Operation* operation;  // for error messages
+    const Operation* operation;  // operation that error messages name
     int feed;  // feed that a check_indices inspects; -1 for results
     GraphTensors results;
     std::vector<TensorType> types;

@@ -284,7 +284,7 @@ std::string attention_pattern(MetalDevice& device) {
 
 // --- packages --------------------------------------------------------------------------------------------------------
 
-// Compile an executable for y. A nil descriptor selects the defaults, as in applications that pass none.
+// Compile an executable for y. A nil descriptor selects the defaults, as in applications that pass no descriptor.
 MPSGraphExecutable* compiled_with(MetalDevice& device, MPSGraph* graph, MPSGraphTensor* y,
                                   MPSGraphCompilationDescriptor* descriptor) {
   return [graph compileWithDevice:device.graph_device

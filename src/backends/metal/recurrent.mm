@@ -170,7 +170,7 @@ Terms scan(const Lowering& l, int64_t steps, bool from_end, const Terms& sequenc
                                    : in_a_loop(l, steps, from_end, sequences, carried, widths, step);
 }
 
-// --- what the forward pass and the gradient share --------------------------------------------------------------------
+// --- code shared by the forward pass and the gradient ----------------------------------------------------------------
 
 class Sequence {
   const ops::NamedOperands given_;

@@ -52,7 +52,7 @@ LayerParameters::LayerParameters(MetalDevice& device, Layer& layer, Failures& fa
   }
 }
 
-// --- what Apple's classes read ---------------------------------------------------------------------------------------
+// --- parameters that Apple's classes read ----------------------------------------------------------------------------
 
 bool LayerParameters::load() {
   return failures.run([&] {
