@@ -129,7 +129,7 @@ class Normalization(Family):
         epsilon: float = 1e-5,
         name: str | None = None,
     ) -> Tensor:
-        """Compute the gradient of a normalization that uses the mean and variance of its source, with respect to source.
+        """Compute the gradient, with respect to source, of a normalization with the mean and variance of source.
 
         result = gamma / sqrt(variance + epsilon) * (incoming - beta_gradient / n - (source - mean) /
         sqrt(variance + epsilon) * gamma_gradient / n), where mean and variance are those of source over `axes`, with n
