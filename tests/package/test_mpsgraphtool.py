@@ -32,7 +32,7 @@ def test_inspect_command_prints_types_sizes_and_operations(package, capsys):
     said = capsys.readouterr().out
     assert "float32[-1, 16]" in said and "float32[-1, 4]" in said and "64 parameters in 1 variables, 0.00 MB" in said
     assert "1 matrix_multiplication" in said and "1 normalization" in said
-    assert "yes, " in said.split("runs on")[1]
+    assert "yes; " in said.split("runs on")[1]
 
 
 def test_inspect_command_prints_plan_for_given_shapes(package, capsys):
