@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # coremltools warns about un
 UNSAID = {
     "gan_detective": "random '.*MIL has no such operation",  # The discriminator's dropout is active in inference, too.
     "gpt_steps": "4 operations.*'cache'.*must be float16, got float32",
-    "text_generation": "returns the cells of all time steps",
+    "text_generation": "returns the cell states of all time steps",
     "text_generation_writer": "'inverse_temperature'.*inputs must have rank 1 to 5",
 }
 

@@ -173,7 +173,7 @@ def test_import_error_lists_all_unsupported_operations_and_model_types(tmp_path)
     file = tmp_path / "net.mlmodel"
     file.write_bytes(message((1, 8), (2, b""), (502, program)))
     with pytest.raises(
-        mg.UnsupportedError, match="2 operations of the model not supported by mpsgraph: warp 'a', fold 'b'"
+        mg.UnsupportedError, match="the model has 2 operations that mpsgraph does not support: warp 'a', fold 'b'"
     ):
         mg.coreml.load(file)
     file.write_bytes(message((1, 1), (2, b""), (300, b"")))

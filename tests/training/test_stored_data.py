@@ -114,7 +114,7 @@ def test_columns_of_tables():
     assert mg.data.columns(table, "b")[2] == 2.0
     with pytest.raises(mg.GraphError, match="no column 'd'; its columns are a, b, c"):
         mg.data.columns(table, "a", "d")
-    with pytest.raises(mg.GraphError, match="must be dicts by column"):
+    with pytest.raises(mg.GraphError, match="must be dicts keyed by column name"):
         mg.data.columns([1, 2], "a")
     with pytest.raises(mg.GraphError, match="pass the names of columns"):
         mg.data.columns(table)

@@ -60,8 +60,8 @@ def load(
         function: Which function of the package to load. Defaults to the model's default function, or "main".
         trainable: Which weights become variables: True for all, False for none, a collection of names, or a predicate
             on the name. Defaults to True.
-        values: Dict from input names to arrays. These inputs become constants.
-        shapes: Dict from input names to shapes that replace the shapes in the file.
+        values: Dict of arrays, keyed by input name. These inputs become constants.
+        shapes: Dict of shapes, keyed by input name, that replace the shapes in the file.
 
     Returns:
         A Model. If shapes depend on input values, a DeferredModel, whose graph is built on the first run.
@@ -168,7 +168,7 @@ class _OfNetwork:
 def _require_known(missing: Sequence[str], what: str) -> None:
     if missing:
         raise UnsupportedError(
-            f"[coreml] {len(missing)} {what}{'s' * (len(missing) > 1)} of the model not supported by mpsgraph: "
+            f"[coreml] the model has {len(missing)} {what}{'s' * (len(missing) > 1)} that mpsgraph does not support: "
             + ", ".join(missing)
         )
 

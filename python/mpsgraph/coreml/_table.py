@@ -108,7 +108,7 @@ class Import(Protocol):
 class Call(Sizes):
     """A MIL operation as its translation function sees it.
 
-    It provides the operands by name, the declared results, and the graph to add operations to.
+    It provides the operands, keyed by parameter name, the declared results, and the graph to add operations to.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Field:
 
 @cache
 def messages() -> dict[str, dict[str, Field]]:
-    """Return a dict from message names to dicts from field names to fields."""
+    """Return the fields of all messages, in dicts keyed by message name and then by field name."""
     found: dict[str, dict[str, Field]] = {}
     for line in Path(__file__).with_name("messages.txt").read_text().splitlines():
         words = line.split()

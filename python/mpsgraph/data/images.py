@@ -89,7 +89,8 @@ def image_folder(
     """Create a dataset of images stored in one folder per class, for use with `loaded`.
 
     The names of the folders, in alphabetical order, are the classes. Sample i is (image, class): float32 (height,
-    width, channels) from 0 to 1, and int32. PyTorch's ImageFolder, Keras's image_dataset_from_directory.
+    width, channels) from 0 to 1, and int32. Corresponds to PyTorch's ImageFolder and Keras's
+    image_dataset_from_directory.
 
     Args:
         folder: Folder that contains one folder per class.

@@ -112,7 +112,7 @@ class Columns:
     """Samples from some columns of a table, in a given order, as returned by `columns`.
 
     Args:
-        dataset: Object with a length and rows by index, which are dicts by column.
+        dataset: Object with a length and an index operator that returns each row as a dict keyed by column name.
         names: Names of columns.
 
     Raises:
@@ -134,7 +134,7 @@ class Columns:
     def __getitem__(self, index: int) -> Any:
         row = self.dataset[index]
         if not isinstance(row, Mapping):
-            raise GraphError(f"columns: rows of the dataset must be dicts by column, got {shown(row)}")
+            raise GraphError(f"columns: rows of the dataset must be dicts keyed by column name, got {shown(row)}")
         if missing := [name for name in self.names if name not in row]:
             raise GraphError(
                 f"columns: the dataset has no column '{missing[0]}'; its columns are {', '.join(map(str, row))}"
@@ -150,7 +150,7 @@ def columns(dataset: Any, *names: str) -> Columns:
     Works with Hugging Face's `datasets`, whose Arrow files are memory-mapped.
 
     Args:
-        dataset: Object with a length and rows by index, which are dicts by column.
+        dataset: Object with a length and an index operator that returns each row as a dict keyed by column name.
         *names: Names of columns, in the order of the sample's items.
 
     Returns:

@@ -72,7 +72,7 @@ class DeferredModel(Model):
         """Build the model for the given inputs, or return it from the cache.
 
         Args:
-            feeds: Dict from input names to arrays. Inputs that do not determine any shape can be omitted.
+            feeds: Dict of arrays, keyed by input name. Inputs that do not determine any shape can be omitted.
 
         Returns:
             A model with a graph. Inputs whose values determine shapes are constants in this graph rather than inputs.
@@ -127,37 +127,37 @@ class DeferredModel(Model):
 
     @property
     def graph(self) -> Graph:
-        """The graph. It does not exist before `bind`.
+        """Not available, because this model has a different graph for each set of inputs that determine shapes.
 
         Raises:
-            UnsupportedError: Always. The message names the inputs to bind.
+            UnsupportedError: Always. Use the graph of the model that `bind` returns.
         """
         raise self._not_built()
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """The input placeholders. They do not exist before `bind`.
+        """Not available, because input placeholders belong to a graph, which this model does not have.
 
         Raises:
-            UnsupportedError: Always. The message names the inputs to bind.
+            UnsupportedError: Always. Use the inputs of the model that `bind` returns.
         """
         raise self._not_built()
 
     @property
     def outputs(self) -> dict[str, Tensor]:
-        """The output tensors. They do not exist before `bind`.
+        """Not available, because output tensors belong to a graph, which this model does not have.
 
         Raises:
-            UnsupportedError: Always. The message names the inputs to bind.
+            UnsupportedError: Always. Use the outputs of the model that `bind` returns.
         """
         raise self._not_built()
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """The variables. They do not exist before `bind`.
+        """Not available, because variables belong to a graph, which this model does not have.
 
         Raises:
-            UnsupportedError: Always. The message names the inputs to bind.
+            UnsupportedError: Always. Use the variables of the model that `bind` returns.
         """
         raise self._not_built()
 
@@ -179,12 +179,12 @@ class DeferredModel(Model):
         """Run the model, building its graph for these inputs if necessary.
 
         Args:
-            feeds: Dict from input names to arrays.
+            feeds: Dict of arrays, keyed by input name.
             outputs: Names of the outputs to compute. Defaults to all.
             target_operations: Operations to run even though no output depends on them.
 
         Returns:
-            A dict from output names to results.
+            A dict of results, keyed by output name.
 
         Raises:
             GraphError: If a feed does not name an input, or an input that determines shapes is missing.

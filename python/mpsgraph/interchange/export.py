@@ -85,7 +85,7 @@ def attribute(operation: Operation, key: str, place: int = 1) -> Any:
         return operation.attributes[key]
     known = known_array(operation.inputs[place])
     if known is None:
-        raise NotExpressible(f"'{key}' must be a constant in the exported file, but is computed at run time")
+        raise NotExpressible(f"argument '{key}' must be a constant in the exported file, but is computed at run time")
     return known.reshape(-1).tolist() if known.ndim else known.item()
 
 

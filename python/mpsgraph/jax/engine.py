@@ -35,9 +35,9 @@ class Engine:
     Args:
         mesh: A jax.sharding.Mesh. Defaults to None, which selects JAX's default device.
         data_axis: The mesh axis along which batches are split. Defaults to the first axis of the mesh.
-        shardings: Dict from patterns of variable names, such as "*/weight", to jax.sharding.PartitionSpec; the first
-            match applies. The names of optimizer states start with the name of their variable, followed by a suffix.
-            Defaults to replicating all variables.
+        shardings: Dict of jax.sharding.PartitionSpec values, keyed by a pattern of variable names, such as "*/weight".
+            The first matching pattern applies. The names of optimizer states start with the name of their variable,
+            followed by a suffix. Defaults to replicating all variables.
         precision: Precision of float32 matmuls and convolutions: "highest", "high", or "default" (TF32 on NVIDIA GPUs).
             Defaults to "highest".
         loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
@@ -184,7 +184,7 @@ class Runner:
         """Return the step for the given feed types, compiling it on first use.
 
         Args:
-            feeds: Dict from placeholders to (dtype, shape) pairs.
+            feeds: Dict of (dtype, shape) pairs, keyed by placeholder.
             targets: Tensors to compute.
             target_operations: Operations to run besides computing the targets. Defaults to none.
             batched: Placeholders whose first axis is a batch axis. Defaults to none.
@@ -202,7 +202,7 @@ class Runner:
         """Compute targets for batches and wait for the results.
 
         Args:
-            feeds: Dict from placeholders to arrays, whose first axis is a batch axis.
+            feeds: Dict of arrays, keyed by placeholder. The first axis of each array is a batch axis.
             targets: Tensors to compute.
 
         Returns:
@@ -240,7 +240,7 @@ class Runner:
         """Store new values of variables.
 
         Args:
-            changed: Dict from variable names to arrays.
+            changed: Dict of arrays, keyed by variable name.
         """
         self._values.update(changed)
         self._changed.update(changed)

@@ -62,7 +62,7 @@ class Program:
         """Compute targets under JAX tracing.
 
         Args:
-            state: Dict from variable names to values.
+            state: Dict of values, keyed by variable name.
             feeds: One value per feed.
             precision: Precision of float32 matmuls and convolutions.
             loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
@@ -90,8 +90,8 @@ class Function:
 
     Attributes:
         graph: The graph.
-        inputs: Dict from feed names to placeholders.
-        variables: Dict from names to variables.
+        inputs: Dict of placeholders, keyed by feed name.
+        variables: Dict of variables, keyed by name.
 
     Example:
         >>> import jax
@@ -122,7 +122,7 @@ class Function:
         """Return copies of the current values of the graph's variables.
 
         Returns:
-            A dict from variable names to NumPy arrays.
+            A dict of NumPy arrays, keyed by variable name.
         """
         return {name: self.graph.variable_value(tensor) for name, tensor in self.variables.items()}
 
@@ -130,7 +130,7 @@ class Function:
         """Set the graph's variables to the values of a state.
 
         Args:
-            state: Dict from variable names to arrays.
+            state: Dict of arrays, keyed by variable name.
 
         Raises:
             GraphError: If names are missing or unknown.
@@ -145,7 +145,7 @@ class Function:
         """Return the program for the types of these feeds, creating it on first use.
 
         Args:
-            feeds: Dict from input names to arrays.
+            feeds: Dict of arrays, keyed by input name.
 
         Returns:
             A Program.
@@ -166,8 +166,8 @@ class Function:
         """Compute the targets and the new state.
 
         Args:
-            state: Dict from variable names to arrays.
-            feeds: Dict from input names to arrays.
+            state: Dict of arrays, keyed by variable name.
+            feeds: Dict of arrays, keyed by input name.
 
         Returns:
             The targets in the structure passed to `mpsgraph.jax.function`, and the new state.
@@ -230,9 +230,10 @@ def function(
     Args:
         source: A Graph, a Model, or a Trainer, whose step that applies gradients is converted.
         targets: For a Graph, a tensor or a list or dict of tensors; the function returns the same structure. For a
-            Model, defaults to its outputs. Not accepted for a Trainer, whose targets are the loss and metrics by name.
+            Model, defaults to its outputs. Not accepted for a Trainer, whose targets are a dict of its loss and
+            metrics, keyed by name.
         target_operations: Operations to run besides computing the targets, such as assigns. Defaults to none.
-        inputs: Placeholders by feed name. Defaults to all placeholders needed, by their own names.
+        inputs: Dict of placeholders, keyed by feed name. Defaults to all placeholders needed, under their own names.
         example: A batch (inputs, labels) that determines the input types of a trainer's step. Not needed if the trainer
             has been trained.
         precision: Precision of float32 matmuls and convolutions: "highest", "high", or "default" (TF32 on NVIDIA GPUs).
@@ -369,7 +370,7 @@ def _array(tensor: Tensor, value: Any) -> Any:
 
 def _same_names(what: str, given: Any, wanted: Mapping[str, Any]) -> None:
     if not isinstance(given, Mapping):
-        raise GraphError(f"[jax.function] {what} must be a dict from names to arrays, got {shown(given)}")
+        raise GraphError(f"[jax.function] {what} must be a dict of arrays keyed by name, got {shown(given)}")
     if given.keys() != wanted.keys():
         missing, unknown = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
         raise GraphError(

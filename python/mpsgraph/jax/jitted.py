@@ -230,7 +230,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _both(function: Callable[..., Any], numbers: Any, names: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the static or donated arguments by position and by name.
+    """Return the positions and the names of the static or donated arguments.
 
     If only positions or only names are given, the function's signature determines the others, as in jax.jit.
     """

@@ -77,7 +77,7 @@ def _whole_draws(x: Tensor, count: int) -> Tensor:
 
 
 class RandomFlip(_Augmentation):
-    """Flip random images. Keras's RandomFlip; PyTorch's RandomHorizontalFlip and RandomVerticalFlip.
+    """Flip random images, like Keras's RandomFlip and PyTorch's RandomHorizontalFlip and RandomVerticalFlip.
 
     Args:
         horizontal: Whether to flip left to right. Defaults to True.
@@ -115,7 +115,9 @@ class RandomFlip(_Augmentation):
 
 
 class RandomCrop(_Augmentation):
-    """Crop each image at a random position; in inference mode, crop the center. PyTorch's and Keras's RandomCrop.
+    """Crop each image at a random position; in inference mode, crop the center.
+
+    Corresponds to PyTorch's and Keras's RandomCrop.
 
     Args:
         size: Height and width of the crop; an int means a square.
@@ -165,9 +167,9 @@ class RandomCrop(_Augmentation):
 
 
 class RandomRotation(_Augmentation):
-    """Rotate each image about its center by a random angle. PyTorch's RandomRotation.
+    """Rotate each image about its center by a random angle.
 
-    Keras's RandomRotation takes a fraction of a full turn instead of degrees.
+    Corresponds to PyTorch's RandomRotation. Keras's RandomRotation takes a fraction of a full turn instead of degrees.
 
     Args:
         degrees: Maximum angle in either direction, in degrees.
@@ -216,7 +218,7 @@ class ColorJitter(_Augmentation):
 
     Each factor f is drawn from max(0, 1 - v) to 1 + v, where v is the argument. Brightness computes x * f, contrast (x
     - mean gray) * f + mean gray, and saturation (x - gray) * f + gray, with gray = 0.299 r + 0.587 g + 0.114 b for
-    three channels, or the image itself for one. PyTorch's ColorJitter, in a fixed order and without hue.
+    three channels, or the image itself for one. Corresponds to PyTorch's ColorJitter, in a fixed order and without hue.
 
     Args:
         brightness: Spread of the brightness factor. Defaults to 0.

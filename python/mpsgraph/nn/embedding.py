@@ -93,7 +93,7 @@ class Embedding(Module):
 
 
 class Masking(Module):
-    """Mark time steps as padding where all features equal a given value. Keras's Masking.
+    """Mark time steps as padding where all features equal a given value, like Keras's Masking.
 
     Takes an input (N, T, ...) of rank 3 or higher and returns it with zeros in these steps and a mask attached (see
     nn.masks).

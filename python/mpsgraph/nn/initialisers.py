@@ -1,9 +1,9 @@
 """Initializers: variance scaling as Keras defines it, orthogonal, identity, constant, uniform, and normal.
 
 An initializer is called with a shape, a numpy generator, and the fans, and returns a float32 array. Fans are the number
-of inputs and outputs of one unit: for a convolution, the kernel area times the input channels, and times the output
-channels. (A talk about MPSGraph uses the whole source tensor, including the batch, as the fan-in; that is not Glorot's
-rule and not what is done here.)
+of inputs and outputs of one unit: for a convolution, the kernel area times the number of input channels, and the kernel
+area times the number of output channels. (A talk about MPSGraph uses the whole source tensor, including the batch, as
+the fan-in; that is not Glorot's rule and not what is done here.)
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ _MODES, _DISTRIBUTIONS = ("fan_in", "fan_out", "fan_avg"), ("truncated_normal", 
 class VarianceScaling(ShowsArguments):
     """Initializer with variance gain / fan, which preserves the scale of signals through layers.
 
-    Keras's VarianceScaling, with its `scale` as gain. PyTorch's kaiming and xavier functions correspond to the square
-    of their gain, with distribution "normal" or "uniform".
+    Corresponds to Keras's VarianceScaling, where gain is called `scale`. For the result of PyTorch's kaiming and xavier
+    functions, pass the square of their gain, and distribution "normal" or "uniform".
 
     Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
 
@@ -239,7 +239,7 @@ class VarianceScaling(ShowsArguments):
 class GlorotUniform(VarianceScaling):
     """Glorot uniform initializer: uniform within sqrt(6 / (fan_in + fan_out)).
 
-    Keras's default, and PyTorch's xavier_uniform.
+    This is Keras's default, and corresponds to PyTorch's xavier_uniform.
 
     Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
 
@@ -273,7 +273,7 @@ class GlorotNormal(VarianceScaling):
 
 @checked
 class HeUniform(VarianceScaling):
-    """He uniform initializer, for layers before ReLU: uniform within sqrt(6 / fan_in). PyTorch's kaiming_uniform.
+    """He uniform initializer, for layers before ReLU: uniform within sqrt(6 / fan_in), like PyTorch's kaiming_uniform.
 
     Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
 
@@ -378,9 +378,10 @@ class Orthogonal(ShowsArguments):
 
 @checked
 class Identity(ShowsArguments):
-    """Identity initializer: gain where the last two indices are equal, at the center of the kernel window; 0 elsewhere.
+    """Identity initializer, which fills the diagonal of the last two axes with a number and all else with zeros.
 
-    A layer initialized this way passes its input on. PyTorch's eye_, and its dirac_ for weights (window..., in, out).
+    For convolution weights (window..., in, out), only the center of the kernel window has this diagonal. A layer
+    initialized this way returns its input unchanged. Corresponds to PyTorch's eye_ or, for convolutions, to its dirac_.
 
     Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
 

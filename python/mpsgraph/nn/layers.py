@@ -210,7 +210,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Reshape each sample: (N, a * b * ...) to (N, a, b, ...). Keras's Reshape.
+    """Reshape each sample: (N, a * b * ...) to (N, a, b, ...), like Keras's Reshape.
 
     Args:
         shape: Shape of a sample. One size may be -1, which is inferred.

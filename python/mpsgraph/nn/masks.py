@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ELEMENTWISE = {item["name"] for item in definitions() if item["elementwise"]}
 _masks: WeakKeyDictionary[Graph, dict[int, int]] = WeakKeyDictionary()
-"""For each graph, a dict from ids of operations that produce masked tensors to ids of those that produce the masks.
+"""For each graph, the id of the operation that produces the mask, keyed by that of the masked tensor's operation.
 
 Ids are stored instead of tensors, so that the table does not keep a graph alive.
 """

@@ -315,8 +315,8 @@ class Module(ShowsArguments):
         """Exclude the parameters of this module and its descendants from training.
 
         Takes effect when a trainer builds its step, so call it before the first batch. Batch normalization still
-        updates its moving averages in training mode unless `eval` is called on the module as well. PyTorch's
-        requires_grad_(False).
+        updates its moving averages in training mode unless `eval` is called on the module as well. Corresponds to
+        PyTorch's requires_grad_(False).
 
         Returns:
             The module itself.
@@ -399,7 +399,7 @@ class Module(ShowsArguments):
         """Return copies of the values of all parameters and buffers.
 
         Returns:
-            Arrays by dotted path.
+            A dict of arrays, keyed by dotted path.
 
         Raises:
             GraphError: If the module has not been called yet and so has no variables.
@@ -415,7 +415,7 @@ class Module(ShowsArguments):
         file, use `load_safetensors`.
 
         Args:
-            state: Arrays by dotted path, as returned by `state_dict`.
+            state: Dict of arrays, keyed by dotted path, as returned by `state_dict`.
             strict: Whether the names in state must match the module's exactly. Defaults to True.
 
         Returns:
@@ -707,8 +707,8 @@ def is_built(module: Module) -> bool:
 def adopt(module: Module, graph: Graph) -> None:
     """Mark a module and its containers as built in a graph, although only parts of them were called.
 
-    A pair of competing networks, for example, then has parameters by path. Modules that override `build` are skipped,
-    because they are built when they are called.
+    For example, the two networks of a GAN are called separately, and their container then has parameters as well.
+    Modules that override `build` are skipped, because they are built when they are called.
     """
     for _, part in module.named_modules():
         if part._graph is None and type(part).build is Module.build:
@@ -716,12 +716,12 @@ def adopt(module: Module, graph: Graph) -> None:
 
 
 def own_parameters(module: Module) -> dict[str, Tensor]:
-    """Return the trainable variables that the module itself created, without those of its children, by name."""
+    """Return the trainable variables created by the module itself, not by its children, as a dict keyed by name."""
     return dict(vars(module).get("_parameters", {}))
 
 
 def own_variables(module: Module) -> dict[str, Tensor]:
-    """Return the parameters and buffers that the module itself created, without those of its children, by name."""
+    """Return the parameters and buffers created by the module itself, not by its children, as a dict keyed by name."""
     return {**own_parameters(module), **vars(module).get("_buffers", {})}
 
 

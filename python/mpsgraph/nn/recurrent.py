@@ -132,7 +132,7 @@ class _Recurrent(Module):
         final: bool,
         kept: Tensor | None = None,
     ) -> list[Tensor]:
-        """Run one layer and return its states at all steps, and its cells if they are needed.
+        """Run one layer and return its hidden states at all steps, and its cell states if they are needed.
 
         Args:
             kept: 0 at steps that must not see the previous state, 1 elsewhere.
@@ -347,9 +347,9 @@ class RNN(_Recurrent):
 class LSTM(_Recurrent):
     """Long short-term memory layers.
 
-    The gates i, f, g, o, in this order, are x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh. The cell is c[t] = sigmoid(f) *
-    c[t-1] + sigmoid(i) * tanh(g), and the state is h[t] = sigmoid(o) * tanh(c[t]). Maps an input of shape (N, T,
-    features) to (N, T, hidden_size), or to (N, T, 2 * hidden_size) if bidirectional.
+    The gates i, f, g, o, in this order, are x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh. The cell state is c[t] =
+    sigmoid(f) * c[t-1] + sigmoid(i) * tanh(g), and the hidden state is h[t] = sigmoid(o) * tanh(c[t]). Maps an input of
+    shape (N, T, features) to (N, T, hidden_size), or to (N, T, 2 * hidden_size) if bidirectional.
 
     Args:
         hidden_size: Number of units.
@@ -399,8 +399,8 @@ class LSTM(_Recurrent):
 
         Args:
             x: (N, T, features), or (T, N, features) if batch_first is False.
-            state: Initial states and cells, a pair of (num_layers * directions, N, hidden_size). Zeros if None, the
-                default.
+            state: Pair of initial hidden and cell states, (num_layers * directions, N, hidden_size) each. Zeros if
+                None, the default.
             lengths: Number of real steps of each padded sequence, integers (N,). Defaults to all steps.
             mask: Bool tensor, True at real steps, (N, T), or (T, N) if batch_first is False. Pass either lengths or
                 mask; if neither is given, the mask attached to x, if any, is used (see nn.masks).
@@ -425,18 +425,18 @@ class LSTM(_Recurrent):
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Apply the layers and also return the final states and cells.
+        """Apply the layers and also return the final hidden and cell states.
 
         Args:
             x: (N, T, features), or (T, N, features) if batch_first is False.
-            state: Initial states and cells, a pair of (num_layers * directions, N, hidden_size). Zeros if None, the
-                default.
+            state: Pair of initial hidden and cell states, (num_layers * directions, N, hidden_size) each. Zeros if
+                None, the default.
             lengths: Number of real steps of each padded sequence, integers (N,). Defaults to all steps.
             mask: Bool tensor, True at real steps, (N, T), or (T, N) if batch_first is False. Pass either lengths or
                 mask; if neither is given, the mask attached to x, if any, is used (see nn.masks).
 
         Returns:
-            The output, as `forward` returns it, and a pair of the final states and cells,
+            The output, as `forward` returns it, and a pair of the final hidden and cell states,
             (num_layers * directions, N, hidden_size) each, which can be passed to another call.
 
         Raises:
@@ -587,7 +587,11 @@ class GRU(_Recurrent):
         )  # fmt: skip
 
     def _biases_of(self, layer: int, ways: Sequence[str]) -> tuple[Tensor | None, Tensor | None]:
-        """Return the two biases of the operation: summed for r and z, separate for n, where r scales one of them."""
+        """Return the two biases of the graph's GRU operation.
+
+        The input and recurrent biases are summed for the gates r and z. They stay separate for the candidate n,
+        because r scales only the recurrent bias.
+        """
         if not self.recurrent_bias:
             return self._bias_of(layer, ways), None
         added, apart = [], []

@@ -104,14 +104,14 @@ def fitting(
 
     Args:
         where: Name of the caller, for error messages.
-        wanted: Slots by name.
-        state: Values by name.
+        wanted: Dict of slots, keyed by name.
+        state: Dict of values, keyed by name.
         strict: Whether names must match exactly.
         cast: Whether to convert floating-point values to the dtype of the slot.
         optional: Names of slots that may be missing from the state.
 
     Returns:
-        The arrays by name, each with the shape and dtype of its slot, and the names that did not match.
+        A dict of arrays, keyed by name, each with the shape and dtype of its slot, and the names that did not match.
 
     Raises:
         GraphError: If strict and names are missing or unexpected; the message lists them.

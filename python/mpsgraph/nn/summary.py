@@ -113,7 +113,7 @@ class Summary:
 
 
 def summarize(model: Any, calls: Iterable[Any], operations: Mapping[int, Operation]) -> Summary:
-    """Build the table of a model from its observed calls, inner ones first, and the graph's operations by id."""
+    """Build the table of a model from its observed calls, inner ones first, and the graph's operations, keyed by id."""
     seen: dict[int, list[Any]] = {}
     for call in calls:
         seen.setdefault(id(call.module), []).append(call)
@@ -160,7 +160,7 @@ def _size(shape: Sequence[int] | None) -> int:
 
 
 def multiply_adds(operation: Operation) -> int:
-    """Return the multiply-adds of an operation, from the types of its operands and results; 0 if it has none."""
+    """Compute the number of multiply-adds of an operation from the types of its operands and results."""
     kind, inputs = operation.kind, [t.shape for t in operation.inputs]
     results = [t.shape for t in operation.outputs]
     if kind == "matrix_multiplication":

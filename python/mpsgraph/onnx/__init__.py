@@ -66,8 +66,8 @@ def load(
         path: Path of the file, or an onnx.ModelProto.
         trainable: Which floating-point weights become variables: True for all, False for none, a collection of names,
             or a predicate on the name. Defaults to True.
-        values: Dict from input names to arrays. These inputs become constants.
-        shapes: Dict from input names to shapes that replace the shapes in the file.
+        values: Dict of arrays, keyed by input name. These inputs become constants.
+        shapes: Dict of shapes, keyed by input name, that replace the shapes in the file.
 
     Returns:
         A Model, or a DeferredModel if shapes depend on input values.

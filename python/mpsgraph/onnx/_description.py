@@ -132,7 +132,7 @@ def _type(pair: tuple[DType, tuple[int, ...] | None]) -> list[Any]:
 
 
 def constants_in(graph: GraphProto) -> dict[str, TensorProto]:
-    """Return a dict from names to the tensors stored in an ONNX graph, in initializers and Constant nodes."""
+    """Return the tensors stored in an ONNX graph, in initializers and Constant nodes, as a dict keyed by name."""
     found = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant":

@@ -97,9 +97,9 @@ class Functions:
         if missing:
             lines = [f"{what} ({_shortened(sorted(set(places)))})" for what, places in sorted(missing.items())]
             hint = "; encode strings as integers, because tensors cannot hold strings" if _STRINGS in missing else ""
-            raise UnsupportedError(f"[onnx] not supported by mpsgraph: {'; '.join(lines)}{hint}")
+            raise UnsupportedError(f"[onnx] mpsgraph does not support parts of the model: {'; '.join(lines)}{hint}")
         if self._unknown:
-            raise GraphError(f"[onnx] {_shortened(self._unknown, '; ')}")
+            raise GraphError(f"[onnx] the model has invalid nodes: {_shortened(self._unknown, '; ')}")
 
     def _survey_graph(self, graph: GraphProto, opsets: Opsets, missing: dict[str, list[str]]) -> None:
         classifies = any(node.domain == "ai.onnx.ml" for node in graph.node)

@@ -39,7 +39,7 @@ class Operator:
         return max((version for version in self._stated if version <= opset), default=None)
 
     def attributes(self, version: int) -> Mapping[str, Any]:
-        """Return a dict from the attribute names of a version to their defaults, or to REQUIRED."""
+        """Return the attributes of a version as a dict that maps each name to its default, or to REQUIRED."""
         if version not in self._attributes:
             pairs = _ATTRIBUTE.findall(self._stated[version])
             self._attributes[version] = {name: _default(value) for name, value in pairs}
@@ -54,7 +54,7 @@ def _default(value: str) -> Any:
 
 @cache
 def _table() -> tuple[dict[str, int], str]:
-    """Return a dict from domains to their newest opsets, and the text of the table, which is searched for operators."""
+    """Return the newest opset of each domain, keyed by domain, and the table's text, in which operators are found."""
     _, _, text = (Path(__file__).parent / "standard.txt").read_text().partition("\n")
     # The text before the first "/" ends with a part of the first operator's line, which is dropped.
     heads = text[: text.index("/")].splitlines()[:-1]

@@ -18,8 +18,8 @@ class RMSProp(Optimizer):
 
     With d = gradient + weight_decay * values, v = decay * v + (1 - decay) * d^2 and values -= rate * d / (sqrt(v) +
     epsilon). With momentum, b = momentum * b + d / (sqrt(v) + epsilon) and values -= rate * b. If centered, v - m^2
-    replaces v, where m = decay * m + (1 - decay) * d. Conventions are PyTorch's, whose alpha is decay; without momentum
-    and centering they are those of MPSNNOptimizerRMSProp. Keras adds epsilon inside the root.
+    replaces v, where m = decay * m + (1 - decay) * d. The formulas are those of PyTorch, where decay is called alpha,
+    and, without momentum and centering, those of MPSNNOptimizerRMSProp. Keras adds epsilon inside the root.
 
     Args:
         learning_rate: Number or schedule. Defaults to 0.01.
@@ -135,8 +135,8 @@ class AdaDelta(Optimizer):
     """AdaDelta: scale gradients by running means of past steps and past gradients, so that no rate has to be chosen.
 
     With d = gradient + weight_decay * values, v = decay * v + (1 - decay) * d^2, s = d * sqrt(u + epsilon) / sqrt(v +
-    epsilon), u = decay * u + (1 - decay) * s^2, and values -= rate * s. Conventions and defaults are PyTorch's, whose
-    rho is decay.
+    epsilon), u = decay * u + (1 - decay) * s^2, and values -= rate * s. Conventions and defaults are those of PyTorch,
+    where decay is called rho.
 
     Args:
         learning_rate: Number or schedule that scales the steps. Defaults to 1.

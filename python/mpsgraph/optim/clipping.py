@@ -20,10 +20,10 @@ class _Clipped(Around):
         return self.optimizer.updates(self.clipped(trained), learning_rate)
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        """Return the clipped gradients by variable.
+        """Return the clipped gradients, keyed by variable.
 
         Args:
-            gradients: Gradients by variable.
+            gradients: Dict of gradients, keyed by variable.
         """
         raise NotImplementedError
 
@@ -31,8 +31,8 @@ class _Clipped(Around):
 class ClipByValue(_Clipped):
     """Clip each element of the gradients to a range, then take the wrapped optimizer's step.
 
-    NaN stays NaN. PyTorch's clip_grad_value_, Keras's clipvalue, and MPSNNOptimizer's gradientClipMin and
-    gradientClipMax.
+    NaN stays NaN. Corresponds to PyTorch's clip_grad_value_, Keras's clipvalue, and MPSNNOptimizer's gradientClipMin
+    and gradientClipMax.
 
     Args:
         optimizer: Optimizer to wrap, which provides learning rate and state.
@@ -72,8 +72,8 @@ class ClipByNorm(_Clipped):
     """Scale all gradients down together if their joint norm exceeds a maximum, then take the wrapped optimizer's step.
 
     Gradients are multiplied by min(1, maximum / (norm + 1e-6)), where norm is the root of the sum of all squares. A NaN
-    norm makes all gradients NaN; an infinite one makes finite gradients zero and the others NaN. PyTorch's
-    clip_grad_norm_, Keras's global_clipnorm.
+    norm makes all gradients NaN; an infinite one makes finite gradients zero and the others NaN. Corresponds to
+    PyTorch's clip_grad_norm_ and Keras's global_clipnorm.
 
     Args:
         optimizer: Optimizer to wrap, which provides learning rate and state.

@@ -17,16 +17,15 @@ from .schedules import Schedule
 class ParameterGroups(Optimizer):
     """An optimizer with different options, or different optimizers, for groups of parameters.
 
-    PyTorch's parameter groups.
-
-    Wrap a ParameterGroups in clipping, not the other way round; clipping then applies to all parameters that train.
+    Corresponds to PyTorch's parameter groups. To clip gradients, wrap the ParameterGroups in a clipping optimizer, not
+    the other way round, so that the clipping applies to all parameters that train.
 
     Args:
         optimizer: Optimizer of the parameters that match no group.
-        groups: Groups by pattern of parameter paths. A pattern such as "head" or "encoder.3" matches all parameters
-            under that path, and may contain `*` and `?`, as in "*.bias"; the first matching pattern counts. A group is
-            a dict of options that differ, such as {"learning_rate": 1e-4, "weight_decay": 0.0}, an optimizer, or None
-            to freeze its parameters.
+        groups: Dict of groups, keyed by a pattern of parameter paths. A pattern such as "head" or "encoder.3" matches
+            all parameters under that path, and may contain `*` and `?`, as in "*.bias"; the first matching pattern
+            counts. A group is a dict of options that differ, such as {"learning_rate": 1e-4, "weight_decay": 0.0}, an
+            optimizer, or None to freeze its parameters.
 
     Raises:
         GraphError: If an option is unknown, an optimizer is used for two groups, groups are nested, or, at the first

@@ -101,7 +101,7 @@ class LossScaling(Around):
 
     @property
     def skipped(self) -> Tensor:
-        """1 in a run whose gradients overflowed, otherwise 0: a float32 tensor of rank 0.
+        """A float32 scalar tensor whose value is 1 in a run whose gradients overflowed, and 0 otherwise.
 
         Raises:
             GraphError: If `updates` has not been called yet.
@@ -119,10 +119,11 @@ class LossScaling(Around):
         """Return the operations of one step, which is skipped if a gradient is not finite.
 
         Args:
-            gradients: Gradients of the scaled loss, by variable.
+            gradients: Dict of gradients of the scaled loss, keyed by variable.
             learning_rate: Rate of the step: a tensor of rank 0, or one rate per group.
-            restored: Values to restore in a skipped step, by variable, for variables that the forward pass changes,
-                such as moving averages. Each value is a `read` made before the forward pass. Defaults to none.
+            restored: Dict of values to restore in a skipped step, keyed by variable, for variables that the forward
+                pass changes, such as moving averages. Each value is a `read` made before the forward pass. Defaults to
+                none.
 
         Returns:
             Operations to pass to a run as target operations.
@@ -157,7 +158,7 @@ class LossScaling(Around):
         """Return the number of elements of the gradients that are infinite or NaN.
 
         Args:
-            gradients: Gradients by variable.
+            gradients: Dict of gradients, keyed by variable.
 
         Returns:
             A float32 tensor of rank 0.

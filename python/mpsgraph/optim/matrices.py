@@ -25,7 +25,7 @@ class Adafactor(Counting):
     The state of a parameter (..., n, m) is n + m numbers instead of n * m; for rank 0 or 1 it has the parameter's size.
     With b = t^beta2_decay, r += b * (mean of d^2 over m - r) and c += b * (mean of d^2 over n - c). With u = d / sqrt(r
     c / mean of r), values -= max(epsilon2, rms(values)) * min(rate, 1 / sqrt(t)) * u / max(1, rms(u) / clip_threshold).
-    Weight decay first shrinks the values by rate * weight_decay. PyTorch's Adafactor.
+    Weight decay first shrinks the values by rate * weight_decay. Corresponds to PyTorch's Adafactor.
 
     Args:
         learning_rate: Number or schedule. Defaults to 0.01.

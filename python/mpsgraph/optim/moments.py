@@ -47,7 +47,7 @@ class Moments(Counting):
 
 
 class NAdam(Moments):
-    """NAdam: Adam with Nesterov momentum. PyTorch's NAdam.
+    """NAdam: Adam with Nesterov momentum, as in PyTorch's NAdam.
 
     With mu_t = beta1 * (1 - 0.96^(t * momentum_decay) / 2), values -= rate * (mu_t+1 * m / (1 - product of mu up to
     t+1) + (1 - mu_t) * d / (1 - product of mu up to t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
@@ -113,7 +113,7 @@ class NAdam(Moments):
 
 
 class RAdam(Moments):
-    """RAdam: Adam that divides by the root of mean squares only once these cover enough steps. PyTorch's RAdam.
+    """RAdam: Adam that divides by the root of mean squares only once these cover enough steps, as in PyTorch's RAdam.
 
     Args:
         learning_rate: Number or schedule. Defaults to 1e-3.
@@ -165,7 +165,7 @@ class RAdam(Moments):
 
 
 class Adamax(Moments):
-    """Adamax: Adam with the largest recent gradient in place of the mean square. PyTorch's Adamax.
+    """Adamax: Adam with the largest recent gradient in place of the mean square, as in PyTorch's Adamax.
 
     With u = max(beta2 * u, |d| + epsilon), values -= rate / (1 - beta1^t) * m / u.
 

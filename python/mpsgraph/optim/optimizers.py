@@ -106,7 +106,7 @@ class Optimizer(ShowsArguments):
         """Create an optimizer of the same kind with some options changed.
 
         Args:
-            **options: Options that differ, by name.
+            **options: Options to change, with their new values.
 
         Returns:
             A new optimizer without state.
@@ -149,7 +149,7 @@ class Optimizer(ShowsArguments):
         state.
 
         Args:
-            gradients: Gradients by variable.
+            gradients: Dict of gradients, keyed by variable.
             learning_rate: Rate of the step: a tensor of rank 0, or with as many elements as `rates()` if that is more
                 than one.
 

@@ -159,8 +159,8 @@ class PolynomialRate(ShowsArguments):
 class CosineRestartsRate(ShowsArguments):
     """Cosine decay with warm restarts: half cosines one after another, each `factor` times as long as the one before.
 
-    PyTorch's CosineAnnealingWarmRestarts. Call it with a step number, counted from 0; it returns the learning rate of
-    that step.
+    Corresponds to PyTorch's CosineAnnealingWarmRestarts. Call it with a step number, counted from 0; it returns the
+    learning rate of that step.
 
     Args:
         rate: Rate at the start of each cycle, at least 0.
@@ -195,7 +195,7 @@ class CosineRestartsRate(ShowsArguments):
 class OneCycleRate(ShowsArguments):
     """One-cycle schedule: rise from rate / initial_divisor to rate, then fall to the initial rate / final_divisor.
 
-    Both phases follow half a cosine. PyTorch's OneCycleLR with two phases.
+    Both phases follow half a cosine. Corresponds to PyTorch's OneCycleLR with two phases.
 
     Call it with a step number, counted from 0; it returns the learning rate of that step.
 

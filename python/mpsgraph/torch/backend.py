@@ -39,7 +39,7 @@ class Explanation:
         graphs: Number of compiled graphs; a forward and a backward pass count as two.
         translated: Number of calls per operation that run in mpsgraph.
         fallen: Number of calls per operation that fall back to PyTorch.
-        reasons: Dict from operations to the reasons why they fall back to PyTorch.
+        reasons: Why operations fall back to PyTorch: a dict of reasons, keyed by operation.
 
     Example:
         >>> import torch
@@ -53,7 +53,7 @@ class Explanation:
     translated: Counter[str] = field(default_factory=Counter)
     fallen: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Dict from operations that fall back to PyTorch to the reasons."""
+    """Why operations fall back to PyTorch: a dict of reasons, keyed by operation."""
 
     def __str__(self) -> str:
         here, there = self.translated.total(), self.fallen.total()

@@ -103,7 +103,7 @@ def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -
 
 
 def scratch(node: torch.fx.Node) -> tuple[Any, dict[str, Any]]:
-    """Translate one call in a scratch graph. Return the result, and a dict from operand names to placeholders."""
+    """Translate one call in a scratch graph. Return the result and the placeholders, keyed by operand name."""
     g = Graph()
     given = {source.name: placeholders(g, source.meta.get("val")) for source in node.all_input_nodes}
     return called(g, node, lambda a: torch.fx.node.map_arg(a, lambda n: given[n.name]), False), given

@@ -55,9 +55,10 @@ def save(
 
     Args:
         path: Path of the file, by convention ending in .safetensors.
-        tensors: Arrays by name.
-        metadata: Strings by name. Defaults to none.
-        dtypes: Element types by name, where they differ from the arrays': "bfloat16" for uint16 bits. Defaults to none.
+        tensors: Dict of arrays, keyed by name.
+        metadata: Dict of strings, keyed by name. Defaults to none.
+        dtypes: Dict of element types, keyed by name, for tensors whose type differs from the array's: "bfloat16" for
+            uint16 bits. Defaults to none.
 
     Raises:
         CheckpointError: If the file cannot be written, or a name, metadata, or an element type is not supported.
@@ -105,7 +106,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         path: Path of the file.
 
     Returns:
-        The arrays by name, and the metadata.
+        A dict of the arrays, keyed by name, and the metadata, a dict of strings.
 
     Raises:
         CheckpointError: If the file is missing, truncated, altered, of a newer format, or not a checkpoint of mpsgraph.

@@ -120,7 +120,7 @@ def _optimizers(trainer: Trainer) -> list[Optimizer]:
 def _states(
     trainer: Trainer, variables: Mapping[str, Tensor], values: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Return the values of the random states by name."""
+    """Return the values of the random states, keyed by name."""
     own = set(trainer._random_states)
     return {name: values[name] for name, v in variables.items() if v in own}
 

@@ -77,7 +77,7 @@ class Runner(Protocol):
         """Run on one batch and wait.
 
         Args:
-            feeds: Arrays by placeholder.
+            feeds: Dict of arrays, keyed by placeholder.
             targets: Tensors to compute.
 
         Returns:

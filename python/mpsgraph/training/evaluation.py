@@ -39,7 +39,7 @@ def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size:
     if metrics is not None:
         if not isinstance(metrics, (Sequence, Mapping)) or isinstance(metrics, str):
             raise GraphError(
-                "Trainer.evaluate: metrics must be a list of metrics, or a dict from output names to metrics, got "
+                "Trainer.evaluate: metrics must be a list of metrics, or a dict of metrics keyed by output name, got "
                 f"{shown(metrics)}"
             )
         objective = Objective(trainer.loss, trainer.objective.loss_weights, metrics)

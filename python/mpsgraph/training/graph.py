@@ -50,7 +50,7 @@ class TrainingGraph:
     precision: str
     precision_error: float
     precision_choices: dict[str, LayerPrecision]
-    """Precision measured and chosen for each layer by "auto", by path, or as passed in the argument `precision`."""
+    """Precision of each layer, keyed by path, as measured and chosen by "auto" or passed in argument `precision`."""
 
     def __init__(self) -> None:
         self._before_us = set(self.graph.variables)
@@ -93,7 +93,7 @@ class TrainingGraph:
             weights: Placeholders in the structure of the sample weights, or None if batches have none.
 
         Returns:
-            Results to report: tensors of rank 0 by name.
+            Results to report: a dict of tensors of rank 0, keyed by name.
 
         Example:
             >>> class Lazy(mg.Trainer):
@@ -163,7 +163,7 @@ class TrainingGraph:
             weights: Sample weights, or None, the default.
 
         Returns:
-            Tensors of rank 0 by name. "loss" includes the losses added by modules.
+            A dict of tensors of rank 0, keyed by name. "loss" includes the losses added by modules.
 
         Raises:
             GraphError: If losses, labels, and outputs do not match.
@@ -408,7 +408,7 @@ class TrainingGraph:
             return self._build_here(batch)
 
     def _shared_variables(self) -> tuple[Graph, Any, dict[str, Tensor], list[Tensor]]:
-        """Return the graph, the device, the variables that steps use, by name, and those that hold random states."""
+        """Return graph, device, a dict of the variables that steps use, and the variables that hold random states."""
         return self.graph, self.device, variables_of(self), self._random_states
 
     def _build_here(self, batch: Batch) -> Built:

@@ -16,9 +16,10 @@ class History:
     """Record of training: values of steps, epochs, and validations.
 
     Attributes:
-        steps: Lists of values by name; steps[name][i] belongs to step i.
+        steps: Dict of lists, keyed by the name of a value: steps[name][i] is the value at step i.
         validation: (step, results) pairs.
-        epochs: Values of each epoch by name: means over its steps, accumulated metrics, and "val_..." results.
+        epochs: For each epoch, a dict of values, keyed by name: means over its steps, accumulated metrics, and
+            "val_..." results.
 
     Example:
         >>> history = mg.History()
@@ -42,7 +43,7 @@ class History:
         """Record the values of a step.
 
         Args:
-            values: Values by name.
+            values: Dict of values, keyed by name.
         """
         for name, value in values.items():
             self.steps.setdefault(name, []).append(value)
@@ -52,7 +53,7 @@ class History:
 
         Args:
             step: Number of steps made before it.
-            values: Results by name.
+            values: Dict of results, keyed by name.
         """
         self.validation.append((step, values))
 
@@ -65,7 +66,7 @@ class History:
         """Record the values of an epoch.
 
         Args:
-            values: Values by name.
+            values: Dict of values, keyed by name.
         """
         self.epochs.append(dict(values))
 

@@ -1,7 +1,7 @@
 """Networks, the trainer's uniform view of a model: a module that creates its variables, or an imported Model.
 
-Both have parameters by path, buffers, placeholders for inputs, and outputs in training and inference mode. An imported
-model has a single form, which serves as both.
+Both provide parameters keyed by path, buffers, placeholders for inputs, and outputs in training and inference mode. An
+imported model computes the same outputs in both modes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Network:
         return self.module(*inputs) if isinstance(inputs, (tuple, list)) else self.module(inputs)
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Return the trainable parameters by path, without those of frozen modules."""
+        """Return the trainable parameters, keyed by path, without those of frozen modules."""
         return self.module.named_trainable_parameters()
 
     def buffers(self) -> list[Tensor]:
@@ -75,7 +75,7 @@ class Network:
         return self.module.buffers()
 
     def named_variables(self) -> dict[str, Tensor]:
-        """Return parameters and buffers by path."""
+        """Return parameters and buffers, keyed by path."""
         return {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
 
 
@@ -86,7 +86,7 @@ class ImportedNetwork(Network):
         self.model, self.graph = model, model.graph
 
     def placeholders(self, like: Any) -> Any:
-        """Return the model's inputs in the structure of `like`: one, a tuple in order, or a dict by name."""
+        """Return the model's inputs in the structure of `like`: one input, a tuple, or a dict keyed by input name."""
         inputs = self.model.inputs
         if isinstance(like, Mapping):
             if like.keys() != inputs.keys():

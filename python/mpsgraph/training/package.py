@@ -160,7 +160,7 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
 def _rates(
     trainer: Trainer, built: Built, clock: Clock, updates: int | None
 ) -> tuple[dict[str, tuple[Tensor, Tensor]], list[Tensor]]:
-    """Return the placeholders of learning rates by name, each with the next rate from its table, and the tables."""
+    """Return the learning-rate placeholders, keyed by name, each with the next rate from its table, and the tables."""
     g = trainer.graph
     by_placeholder = {m.rate: m.optimizer.rates() for m in built.minimized}
     rows, ends = _rows([s for schedules in by_placeholder.values() for s in schedules], updates)
@@ -195,7 +195,7 @@ def _rate(schedule: Schedule, update: int) -> float:
 
 
 def _batch_of(trainer: Trainer, built: Built) -> dict[str, Tensor]:
-    """Return the placeholders of a batch by name, in the order in which they are fed."""
+    """Return the placeholders of a batch, keyed by name, in the order in which they are fed."""
     found = {}
     for what, structure in (("inputs", built.inputs), ("labels", built.labels), ("weights", built.weights)):
         for path, tensor in named_leaves(structure):

@@ -50,7 +50,7 @@ class Built:
     counted: Tensor | None = None
     """Number of labels of a batch that count, if the loss ignores some."""
     results: dict[str, Tensor] = field(default_factory=dict)
-    """Loss and metrics by name."""
+    """Loss and metrics, keyed by name."""
     weighings: list[Weighing] = field(default_factory=list)
 
     @property

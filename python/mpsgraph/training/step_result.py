@@ -58,7 +58,7 @@ class StepResult:
 
     @property
     def values(self) -> dict[str, float]:
-        """Loss and metrics by name. Waits for the step."""
+        """Loss and metrics, keyed by name. Waits for the step."""
         if not self._ended:
             self.wait()
         return {name: float(array) for name, array in zip(self._names, self._execution.results, strict=False)}

@@ -306,7 +306,7 @@ class TrainableModel(Model):
             sample_weight: Weights (samples,), if data are arrays. Defaults to none.
 
         Returns:
-            Numbers by name.
+            A dict of numbers, keyed by name.
 
         Raises:
             UnsupportedError: If the trainer had a custom training step and was saved before it had evaluated.
@@ -378,7 +378,7 @@ class TrainableModel(Model):
     # --- saving and restoring -----------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Return copies of the values of the model's parameters and buffers, by path."""
+        """Return copies of the values of the model's parameters and buffers, as a dict keyed by path."""
         self.wait()
         return {path: self.graph.variable_value(v) for path, v in self._weights.items()}
 
@@ -387,7 +387,7 @@ class TrainableModel(Model):
         """Set the values of the model's parameters and buffers.
 
         Args:
-            values: Arrays by path, as returned by `weights`.
+            values: Dict of arrays, keyed by path, as returned by `weights`.
 
         Raises:
             GraphError: If the paths differ from the model's.

@@ -65,10 +65,11 @@ class Trainer(TrainingGraph):
             each output. Defaults to "cross_entropy".
         optimizer: Optimizer of mpsgraph.optim. None, the default, means SGD with a learning rate of 0.01.
         metrics: List of names of mpsgraph.nn.metrics, accumulated metrics such as nn.metrics.AUC(), or functions
-            (outputs, labels); or a dict of lists by output. None, the default, means "accuracy" for losses of classes,
-            in the form that fits the loss and without labels it ignores, and for custom losses whose labels are class
-            indices; otherwise none.
-        loss_weights: Factors of the losses in the total loss, by output or in order. Defaults to 1 for each.
+            (outputs, labels); or a dict of such lists, keyed by output name. None, the default, means "accuracy" for
+            losses of classes, in the form that fits the loss and without labels it ignores, and for custom losses whose
+            labels are class indices; otherwise none.
+        loss_weights: Factors of the losses in the total loss: a dict keyed by output name, or a sequence in the order
+            of the outputs. Defaults to 1 for each.
         gradient_accumulation_steps: Number of batches whose mean gradient is used for one optimizer step. Defaults to
             1.
         ema_decay: Decay of exponential moving averages of the weights, used by `averaged_weights` and the validation in
@@ -82,7 +83,7 @@ class Trainer(TrainingGraph):
         dtype: Element type of floating-point inputs. Defaults to "float32".
         precision: Precision of matrix products and convolutions, "float32", "bfloat16", or "float16", with weights in
             float32; "auto" to measure, for each layer, which of float32 and bfloat16 is faster within precision_error;
-            or a dict of choices by layer path. None, the default, follows the global policy.
+            or a dict of these choices, keyed by layer path. None, the default, follows the global policy.
         precision_error: Largest relative error of bfloat16 that "auto" accepts. Defaults to 0.02.
         distributed: Whether to train together with the other MPI processes, or a DataParallel with options. Defaults to
             False.
@@ -363,7 +364,7 @@ class Trainer(TrainingGraph):
             batch_size: Number of samples per batch, for arrays. Defaults to 64.
             sample_weight: Factors of the losses, (samples,), or a structure with weights for each output, if data are
                 arrays. Defaults to none.
-            class_weight: Factors by class index, as a dict or array. Defaults to none.
+            class_weight: Factor of each class, as a dict keyed by class index or as an array. Defaults to none.
             callbacks: Callbacks of mpsgraph.training.callbacks.
             progress: Whether to show a progress bar, which needs tqdm. Defaults to True.
             copy: Whether each step gets copies of its arrays, because the data may overwrite them while the step runs,
@@ -417,7 +418,7 @@ class Trainer(TrainingGraph):
             metrics: Metrics to use instead of the trainer's. Defaults to the trainer's.
 
         Returns:
-            Numbers by name.
+            A dict of numbers, keyed by name.
 
         Raises:
             DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
@@ -571,7 +572,7 @@ class Trainer(TrainingGraph):
         )
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Return copies of the values of the model's parameters and buffers, by path.
+        """Return copies of the values of the model's parameters and buffers, as a dict keyed by path.
 
         Raises:
             GraphError: If there was no batch yet, so that the model has no variables.
@@ -584,7 +585,7 @@ class Trainer(TrainingGraph):
         """Set the values of the model's parameters and buffers.
 
         Args:
-            values: Arrays by path, as returned by `weights`.
+            values: Dict of arrays, keyed by path, as returned by `weights`.
 
         Raises:
             GraphError: If the paths differ from the model's.
@@ -636,7 +637,7 @@ def _precision(precision: str | Mapping[str, Any] | None) -> str:
         return "auto"
     if precision not in PRECISIONS:
         raise GraphError(
-            f"Trainer: precision must be one of {', '.join(PRECISIONS)}, or a dict of choices by layer, got "
+            f"Trainer: precision must be one of {', '.join(PRECISIONS)}, or a dict of these keyed by layer path, got "
             f"{shown(precision)}"
         )
     return precision

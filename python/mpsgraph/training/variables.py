@@ -9,9 +9,10 @@ from .trainer_type import Trainer
 
 
 def variables_of(trainer: Trainer) -> dict[str, Tensor]:
-    """Return the variables that a trainer's steps use: the model's by path, others by name in order of creation.
+    """Return a dict of the variables that a trainer's steps use.
 
-    A graph makes names unique by appending a number; here, the numbers only count this trainer's variables.
+    The model's variables are keyed by path, and all others by name, in order of creation. A graph makes names unique by
+    appending a number; here, the numbers only count this trainer's variables.
     """
     own = {v: path for path, v in trainer.network.named_variables().items()}
     found = {path: v for v, path in own.items()}

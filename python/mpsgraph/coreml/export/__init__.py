@@ -64,10 +64,10 @@ def export(
     Args:
         model: A Model, a Module, a Graph, or an NNGraph for inference.
         path: Directory NAME.mlpackage to write. An existing package is replaced.
-        inputs: For a Graph, placeholders by name; defaults to those that the outputs depend on. For a Module or
-            NNGraph, one entry per argument, in order: a shape (for float32), a (shape, dtype) pair, or a placeholder to
-            imitate; -1 marks a dynamic dimension.
-        outputs: Tensors by name; required for a Graph and not accepted for a Module or NNGraph.
+        inputs: Dict keyed by input name. For a Graph, its values are placeholders; defaults to the placeholders that
+            the outputs depend on. For a Module or NNGraph, it has one value per argument, in order: a shape (for
+            float32), a (shape, dtype) pair, or a placeholder to imitate; -1 marks a dynamic dimension.
+        outputs: Dict of tensors, keyed by output name. Required for a Graph; not accepted for a Module or NNGraph.
         target: Oldest system version that must run the package, "iOS15" to "iOS18". Defaults to "iOS17".
         largest: Upper bound of dynamic dimensions. Defaults to 1024.
 

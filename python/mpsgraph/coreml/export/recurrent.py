@@ -88,7 +88,7 @@ def lstm(w: Writer, op: Operation) -> Var:
         raise NotExpressible("MIL's lstm defines peepholes differently from mpsgraph: use an LSTM without peepholes")
     if a["produce_cell"]:
         raise NotExpressible(
-            "the layer returns the cells of all time steps (produce_cell), but MIL's lstm returns only the last one"
+            "the layer returns the cell states of all time steps (produce_cell), but MIL's lstm returns only the last"
         )
     gates = _activations(op, "input_gate_activation", "forget_gate_activation", "output_gate_activation")
     if len(set(gates)) > 1:

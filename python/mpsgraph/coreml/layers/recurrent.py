@@ -117,7 +117,7 @@ def lstm(n: Layer) -> Sequence[Tensor]:
     limit = float(common.cellClipThreshold) or _CELL_LIMIT
     # Each step changes a bounded cell by at most 1, so a short sequence cannot reach the limit.
     if acts[1] not in ("tanh", "sigmoid", "sigmoid_hard") or n.size(x, 0) > limit:
-        n.refuse(f"clipping of cells is not supported, but cells may exceed the clipping threshold of {limit}")
+        n.refuse(f"clipping of cell states is not supported, but they may exceed the clipping threshold of {limit}")
     if both:
         if [_activation(n, a) for a in p.activationsBackwardLSTM] != acts:
             n.refuse("both directions must have the same activations")

@@ -232,7 +232,7 @@ def fill_like(n: Layer) -> Tensor:
 
 @layer("loadConstant", "loadConstantND")
 def load_constant(n: Layer) -> Tensor:
-    """Translate loadConstant, which has rank 5, and loadConstantND."""
+    """Translate loadConstant, whose result has rank 5, and loadConstantND."""
     shape = _list(n.p.shape)
     fixed = n.weight(n.p.data, [1, 1, *shape] if n.kind == "loadConstant" else shape, "data")
     return n.importer.weight(fixed, True)

@@ -1,7 +1,7 @@
 """Translations of rnn, gru, and lstm to the graph's recurrent operations.
 
 MIL orders gates differently from mpsgraph: input, forget, output, cell in lstm, and reset, output, update in gru. Cell
-clipping is rejected. Peepholes are rejected, too, because Core ML's output gate uses the new cell.
+clipping is rejected. Peepholes are rejected, too, because Core ML's output gate uses the new cell state.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def lstm(call: Call) -> Results:
         if call.has(name):
             call.refuse("peepholes are not supported")
     if call.has("clip"):
-        call.refuse("clipping of the cell is not supported")
+        call.refuse("clipping of the cell state is not supported")
     gates = _activation(call, "recurrent_activation", "sigmoid")
     made = call.g.lstm(
         call.tensor("x"),

@@ -10,7 +10,7 @@ from ._table import Step, Value, lowers
 
 @lowers("band_part")
 def band_part(step: Step, x: Value) -> Value:
-    """Keep the band around the diagonal; -1 keeps all diagonals on a side."""
+    """Keep a band around the diagonal. A width of -1 keeps all diagonals on its side."""
     rows, columns = step.shape[-2:]
     difference = lax.broadcasted_iota(jnp.int32, (rows, columns), 0) - lax.broadcasted_iota(
         jnp.int32, (rows, columns), 1

@@ -71,7 +71,7 @@ class _Direction:
         return jnp.broadcast_to(mask, (self.source.shape[0], *mask.shape[1:]))
 
     def run(self) -> tuple[Value, Value, Value]:
-        """Return the states, cells, and training states of all time steps."""
+        """Return hidden states, cell states, and gate values for all time steps; gradients use the gate values."""
         over = (self.source,) if self.mask is None else (self.source, self.mask)
         return lax.scan(self._step, (self.state, self.initial_cell), over, reverse=self.backward)[1]
 
@@ -131,7 +131,10 @@ class _Direction:
 
 @lowers("recurrent_sequence")
 def recurrent_sequence(step: Step, *operands: Value) -> tuple[Value, ...]:
-    """Return the states and, if requested, cells and training states. Directions are concatenated on the last axis."""
+    """Return the hidden states and, if requested, the cell states and the gate values that gradients use.
+
+    Directions are concatenated along the last axis.
+    """
     names = [name for name, flag in _OPERANDS if flag is None or step[flag]]
     dtype = operands[0].dtype
     wide = np.dtype(np.float32) if is_half(dtype) else dtype

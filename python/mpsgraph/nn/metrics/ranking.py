@@ -39,7 +39,7 @@ class AUC(_Scores):
     """Area under the ROC curve: the probability that a sample of class 1 scores above one of class 0.
 
     Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score. The result
-    is NaN if one of the classes has no samples. scikit-learn's roc_auc_score.
+    is NaN if one of the classes has no samples. Equivalent to scikit-learn's roc_auc_score.
 
     Args:
         name: Name under which the metric is reported. Defaults to "auc".
@@ -70,7 +70,7 @@ class AveragePrecision(_Scores):
     """Average precision: the precision at each recall reached, weighted by the increase in recall.
 
     Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score.
-    scikit-learn's average_precision_score.
+    Equivalent to scikit-learn's average_precision_score.
 
     Args:
         name: Name under which the metric is reported. Defaults to "average_precision".

@@ -84,7 +84,7 @@ def load_safetensors(
 
 
 def read_values(path: PathLike) -> dict[str, Value]:
-    """Memory-map the tensors in a file, in the files of an index, or in a folder, and return them by name."""
+    """Memory-map the tensors of a file, of an index's files, or of a folder. Return a dict keyed by tensor name."""
     place = Path(path)
     if place.is_dir():
         place = next((place / name for name in (_INDEX, _WHOLE) if (place / name).is_file()), place / _WHOLE)

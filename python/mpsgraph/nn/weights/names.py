@@ -1,4 +1,4 @@
-"""Renaming of a state's names to the model's: by a dictionary of names and prefixes, by patterns, or by a function."""
+"""Conversion of a state's names to the model's, by a dict of names and prefixes, by patterns, or by a function."""
 
 from __future__ import annotations
 

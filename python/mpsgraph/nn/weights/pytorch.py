@@ -42,8 +42,8 @@ def load_torch(
 
     Args:
         model: Model to load into. If it has not been called yet, the weights are loaded at the end of its first call.
-        state_dict: Tensors or arrays by PyTorch's names. Names within a layer are the same here, except for those
-            listed in docs/weights.md.
+        state_dict: Dict of tensors or arrays, keyed by PyTorch's names. Names within a layer are the same here, except
+            for those listed in docs/weights.md.
         mapping: How to rename the state's names to the model's: a dictionary of names or dotted prefixes, a list of
             (regular expression, replacement) pairs, applied in order, or a function. A new name of None drops the
             value. Defaults to no renaming.
@@ -153,7 +153,7 @@ def to_torch(model: Module, *, arrays: bool = False) -> dict[str, Any]:
             Defaults to False.
 
     Returns:
-        Copies by PyTorch's names: PyTorch tensors if PyTorch is installed, otherwise arrays.
+        A dict of copies, keyed by PyTorch's names: PyTorch tensors if PyTorch is installed, otherwise arrays.
 
     Raises:
         GraphError: If the model has not been called yet and so has no variables.

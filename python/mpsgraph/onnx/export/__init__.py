@@ -19,7 +19,14 @@ from ..._checks import checked
 from ..._core import Operation, Tensor
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.export import NotExpressible, assigned_variables, needed, nodes_as_model, refuse_not_expressible, whole_file
+from ...interchange.export import (
+    NotExpressible,
+    assigned_variables,
+    needed,
+    nodes_as_model,
+    refuse_not_expressible,
+    whole_file,
+)
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
@@ -75,13 +82,13 @@ def export(
         model: A Model, a Module, a Graph, or an NNGraph for inference, whose parameters become constants.
         path: Path of the file to write. Defaults to None, which only returns the model.
         opset: Version of the ONNX operator set, 18 to 23. Defaults to 20.
-        inputs: For a Graph, placeholders by name; defaults to those that the outputs depend on. For a Module, one entry
-            per argument, which is a shape (for float32), a (shape, dtype) pair, a placeholder or KeyValueCache to
-            imitate, or a tuple of these; -1 marks a dynamic dimension. Entries are matched to arguments in order,
-            except that an entry with the name of an optional argument is passed by keyword.
-        outputs: Tensors by name; required for a Graph and not accepted for a Module or NNGraph.
+        inputs: Dict keyed by input name. For a Graph, its values are placeholders; defaults to the placeholders that
+            the outputs depend on. For a Module, it has one value per argument: a shape (for float32), a (shape, dtype)
+            pair, a placeholder or KeyValueCache to imitate, or a tuple of these; -1 marks a dynamic dimension. Values
+            are passed in order as positional arguments, or by keyword if they have the name of an optional argument.
+        outputs: Dict of tensors, keyed by output name. Required for a Graph; not accepted for a Module or NNGraph.
         updates: Operations, such as assigns, that every run of the exported model must perform.
-        callables: The models that `call` operations refer to, by symbol.
+        callables: Dict of the models that `call` operations refer to, keyed by symbol.
         method: The method of a Module to export, such as "with_state". Defaults to "forward".
 
     Returns:

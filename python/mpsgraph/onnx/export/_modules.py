@@ -59,7 +59,7 @@ def _argument(graph: Graph, name: str, like: Any, placeholders: dict[str, Tensor
     """Create the placeholders for an argument that looks like `like`, and return the argument.
 
     The argument is a placeholder, a tuple of placeholders, or a KeyValueCache whose position is a placeholder. The
-    placeholders are also added to `placeholders` by name.
+    placeholders are also added to the dict `placeholders`, keyed by name.
     """
     if isinstance(like, KeyValueCache):
         placeholders["position"] = position = graph.placeholder((1,), int32, "position")

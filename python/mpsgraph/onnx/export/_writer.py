@@ -40,7 +40,7 @@ NO_WORD = {
     "reinterpret_cast": "ONNX can convert values, but not reinterpret their bits",
     "hamming_distance": "ONNX has no operator that counts bits, which the Hamming distance needs",
 }
-"""Dict from operation kinds that cannot be exported to reasons, where the default message is not specific enough."""
+"""Why operations cannot be exported, keyed by operation kind, where the default message is not specific enough."""
 
 
 def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:

@@ -84,7 +84,7 @@ def _edge(op: Operation, key: str, place: int) -> int:
         return int(op.attributes[key])
     known = known_array(op.inputs[place])
     if known is None:
-        raise NotExpressible(f"'{key}' is computed at run time, but must be a constant")
+        raise NotExpressible(f"argument '{key}' must be a constant, but is computed at run time")
     return int(known.reshape(-1)[0])
 
 

@@ -111,7 +111,7 @@ class _Layer:
         return self.w.reshape(self.w.transpose(name, [0, 2, 1, 3]), [0, 0, 2 * self.hidden])
 
     def by_steps(self) -> list[str]:
-        """Write the layer with Scan. Return the states and, for LSTM, the cells of all time steps."""
+        """Write the layer with Scan. Return the hidden states and, for LSTM, the cell states of all time steps."""
         return by_steps(self.w, self.op, self.gates, self.given, self.hidden)
 
 

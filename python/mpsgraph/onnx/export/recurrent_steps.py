@@ -1,8 +1,8 @@
 """Writers of recurrent layers with Scan, for layers that ONNX's recurrent operators cannot express.
 
-These layers mask states between time steps, return the cells of every step, have peepholes or a flipped update gate, or
-use different activations for different gates. Everything independent of the previous step is computed for all steps at
-once.
+These layers mask states between time steps, return the cell state of every step, have peepholes or a flipped update
+gate, or use different activations for different gates. Everything independent of the previous step is computed for all
+steps at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LSTM_GATES = ["input", "forget", "cell", "output"]
 
 
 def by_steps(w: Writer, op: Operation, gates: int, given: dict[str, Tensor], hidden: int) -> list[str]:
-    """Write a layer with Scan. Return the states and, for LSTM, the cells of all time steps and directions."""
+    """Write a layer with Scan. Return the hidden states and, for LSTM, the cell states of all steps and directions."""
     ways = [True, False][: 2 if op.attributes["bidirectional"] else 1]
     flags = [not first for first in ways] if len(ways) == 2 else [bool(op.attributes["reverse"])]
     layers = _Steps(w, op, gates, given, hidden, len(ways))

@@ -322,7 +322,7 @@ def _batched_scan(node: Node) -> Results:
     """
     g, count = node.g, node.attribute("num_scan_inputs")
     if node.has(0):
-        raise UnsupportedError("Scan-8 with sequence_lens is not supported: all sequences must have the same length")
+        raise UnsupportedError("Scan-8 with sequence_lens is not supported: omit it and use sequences of equal length")
     tensors = [node.tensor(i) for i in range(1, len(node.inputs))]
     batch = node.size(tensors[0], 0)
     backwards = node.attribute("directions", [0] * count)

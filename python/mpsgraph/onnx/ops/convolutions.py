@@ -29,10 +29,7 @@ def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
 
 
 def _of_axes(node: Node, window: Window, plane: Method, space: Method) -> tuple[Method, dict[str, Any]]:
-    """raise UnsupportedError(
-        "Scan-8 with sequence_lens is not supported: omit sequence_lens and use sequences of the same length"
-    )
-    """
+    """Return `plane` for up to two spatial axes or `space` for three, with the layouts as keyword arguments."""
     if len(window.kernel) <= 2:
         return plane, {"data_layout": "NCHW", "weights_layout": "OIHW"}
     if len(window.kernel) == 3:
@@ -94,7 +91,7 @@ def conv_transpose(node: Node) -> Results:
 
 
 def _growths(node: Node, window: Window, sizes: list[int | Tensor], full: list[int]) -> list[int]:
-    """Return, for each axis, the size of a transposed convolution's result minus size * stride.
+    """Return, for each axis, the size of a transposed convolution's result minus the input size times the stride.
 
     `full` is this difference without padding. If auto_pad or output_shape determines the padding, the function also
     stores it in `window`.

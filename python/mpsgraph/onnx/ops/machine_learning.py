@@ -152,7 +152,7 @@ def one_hot_encoder(node: Node) -> Results:
 
 # --- labels ---------------------------------------------------------------------------------------------------------
 def _entries(node: Node, what: str) -> np.ndarray:
-    """Return the keys or values of an encoder from the attribute of whichever type the node has."""
+    """Return the keys or values of a LabelEncoder from whichever of the typed attributes the node has."""
     if node.attribute(f"{what}_strings", None) is not None:
         raise UnsupportedError(
             f"{what}_strings is not supported: encode labels as integers before the model and decode them after it"

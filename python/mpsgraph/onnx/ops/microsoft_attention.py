@@ -98,7 +98,7 @@ def _attended(node: Node, q: Tensor, k: Tensor, v: Tensor, masks: list[Tensor | 
 def attention(node: Node) -> Results:
     """Translate Attention, which computes queries, keys, and values with one matmul.
 
-    The keys and values are appended to those of the past.
+    The computed keys and values are appended to the past keys and values, if the node has any.
     """
     g, x, weights, heads = node.g, node.tensor(0), node.tensor(1), node.attribute("num_heads")
     if node.attribute("do_rotary", 0) or node.attribute("past_present_share_buffer", 0):

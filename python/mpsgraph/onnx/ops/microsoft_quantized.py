@@ -151,7 +151,7 @@ def _one_or_columns(node: Node, x: Tensor) -> Tensor:
 
 @operator("QGemm", upto=1, domain=MICROSOFT)
 def quantized_gemm(node: Node) -> Results:
-    """Translate QGemm: alpha A B + C, where C is an integer multiple of alpha times both scales.
+    """Translate QGemm: alpha A B + C. The integers in C are in units of alpha times the scales of A and B.
 
     Without an output scale, the result is float32.
     """

@@ -47,7 +47,7 @@ class LayersOfIntegers(Layers):
         return self.g.broadcast_to(self.g.constant(0.0), self.node.joined([self.node.dim(self.x, 1), wide]))
 
     def _layer(self, x: Tensor, given: Operands) -> list[Tensor]:
-        """Return the hidden states and cells of all time steps, for one direction or both."""
+        """Return the hidden states and cell states of all time steps, for one direction or both."""
         i: int | None = given["direction"]
         g, node = self.g, self.node
         weights, scale, zero = self._of(node.tensor(2), i), self._columns(10, i), self._zeros(11, i)

@@ -131,7 +131,7 @@ def places_and_weights(
 
 
 def resized_along(node: Node, x: Tensor, axis: int, places: np.ndarray, weights: np.ndarray) -> Tensor:
-    """Replace each element along an axis of x with a weighted sum of elements at the given places."""
+    """Return x with each element along an axis replaced by a weighted sum of the elements at the given indices."""
     g = node.g
     if places.shape[1] == 1 and (weights == 1).all():
         return g.gather(x, g.constant(places[:, 0].astype(np.int32)), axis)

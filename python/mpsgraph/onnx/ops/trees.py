@@ -361,7 +361,7 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
 
 
 def _members(node: Node, modes: np.ndarray) -> dict[int, np.ndarray]:
-    """Return a dict from BRANCH_MEMBER nodes to the sets of values that they compare with.
+    """Return the values that each BRANCH_MEMBER node compares with, keyed by the index of the node.
 
     The attribute lists the values of all sets, and NaN ends each set.
     """

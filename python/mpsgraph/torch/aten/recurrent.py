@@ -103,7 +103,7 @@ def lstm_layer(
 ) -> list[Tensor | None]:
     """Translate one LSTM layer.
 
-    Returns the hidden states, the cells, and the gates, or None for the gates if the backward pass does not read them.
+    Returns the hidden states, the cell states, and the gates (None if the backward pass does not read the gates).
     """
     training = call.gives(2)
     found = call.g.lstm(x, recurrent, inputs, bias, h, c, reverse=reverse, produce_cell=True, training=training)

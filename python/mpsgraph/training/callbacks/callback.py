@@ -73,7 +73,7 @@ class Callback:
         Args:
             trainer: The trainer.
             step: Number of the step, counted from 1.
-            values: Loss and metrics of the step, by name.
+            values: Dict of the step's loss and metrics, keyed by name.
         """
 
     def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
@@ -82,7 +82,7 @@ class Callback:
         Args:
             trainer: The trainer.
             epoch: Index of the epoch, counted from 0 over all fits of the trainer.
-            values: Means over the steps of the epoch, and validation results, by name.
+            values: Dict of means over the steps of the epoch and of validation results, keyed by name.
         """
 
     def on_fit_end(self, trainer: Trainer) -> None:
@@ -115,7 +115,7 @@ class Watching(Callback):
         """Return the monitored value of an epoch.
 
         Args:
-            values: The epoch's results by name, as in the history.
+            values: Dict of the epoch's results, keyed by name, as in the history.
 
         Returns:
             The value of `monitor`.

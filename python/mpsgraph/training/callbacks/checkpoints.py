@@ -16,7 +16,7 @@ from .callback import Callback, Watching
 class BestCheckpoint(Watching):
     """Save the trainer after each epoch whose monitored value is the best so far.
 
-    Keras's ModelCheckpoint(save_best_only=True).
+    Corresponds to Keras's ModelCheckpoint(save_best_only=True).
 
     Args:
         path: Path of the checkpoint, which may contain {epoch} and {value}.

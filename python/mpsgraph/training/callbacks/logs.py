@@ -73,9 +73,9 @@ class CSVLog(Callback):
 class TensorBoard(Callback):
     """Write events for TensorBoard with tensorboardX, or with PyTorch's writer if tensorboard is installed.
 
-    Tags are "train/loss" by step, "epoch/loss" and "validation/loss" by the number of steps at the end of the epoch,
-    and "learning_rate". If training continues from a checkpoint, events of later steps already in the folder are
-    hidden.
+    The tags are "train/loss", "epoch/loss", "validation/loss", and "learning_rate". Events of epochs and validations
+    are recorded at the number of steps made by the end of the epoch. If training continues from a checkpoint, events of
+    later steps already in the folder are hidden.
 
     Args:
         folder: Folder of the events.

@@ -15,7 +15,7 @@ class EarlyStopping(Watching):
     """Stop the fit when a monitored value has not improved for some epochs, and restore the best weights.
 
     The best value, the best weights, and the number of epochs waited are saved with the trainer until the callback has
-    stopped a fit. Keras's EarlyStopping.
+    stopped a fit. Corresponds to Keras's EarlyStopping.
 
     Args:
         monitor: Name of the value. Defaults to "val_loss".
@@ -81,7 +81,7 @@ class ReduceRateOnPlateau(Watching):
     """Multiply all learning rates by a factor when a monitored value has not improved for some epochs.
 
     Schedules continue and are scaled. The state of the callback and the changed rates are saved with the trainer.
-    Keras's and PyTorch's ReduceLROnPlateau; PyTorch's patience of p corresponds to patience=p + 1 here, as in Keras.
+    Corresponds to ReduceLROnPlateau in Keras and PyTorch; PyTorch's patience of p is patience=p + 1 here, as in Keras.
 
     Args:
         monitor: Name of the value. Defaults to "val_loss".
