@@ -17,7 +17,7 @@ bool has_amx() {
                        all = bfloat16 | registers | integers;
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (instruction_set() != "AVX-512" || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & all) != all) return false;
-    // ARCH_REQ_XCOMP_PERM, and the XSAVE component for AMX tile data
+    // Arguments of arch_prctl: the code ARCH_REQ_XCOMP_PERM, and the XSAVE component of AMX tile data.
     constexpr long request_permission = 0x1023, tile_data = 18;
     return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
   }();

@@ -23,7 +23,7 @@ void Arenas::join(size_t bytes) {
 
 void Arenas::leave(size_t bytes) {
   if (guard_.forked()) return;
-  std::vector<Arena> freed;  // destroyed after the lock is released
+  std::vector<Arena> freed;  // declared before the lock, so that the arenas are destroyed after it is released
   std::lock_guard lock(mutex_);
   sizes_.erase(sizes_.find(bytes));
   const auto kept = std::stable_partition(free_.begin(), free_.end(), [&](const Arena& a) { return !too_large(a); });

@@ -45,7 +45,7 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
       external_.push_back({slot, info});
   }
   uses_openmp_ = std::ranges::any_of(lowered_.all_kernels, [](const Kernel* k) { return k && k->uses_openmp(); });
-  free_frames_.push_back(new_frame());  // allocated here so that the first run does not have to
+  free_frames_.push_back(new_frame());  // the first frame is allocated here, so that the first run need not allocate it
   Arenas::get().join(lowered_.arena_bytes);
 }
 

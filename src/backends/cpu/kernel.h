@@ -44,7 +44,7 @@ struct Operand {
   DType dtype = DType::float32;
   Dims dims;
   const Layout* layout =
-      nullptr;  // null: row-major; only convolutions and fused element-wise kernels accept other layouts
+      nullptr;  // null if row-major; only convolutions and fused element-wise kernels accept other layouts
   int64_t elements() const { return element_count(dims); }
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
 };

@@ -8,7 +8,7 @@
 
 namespace mpsgraph::cpu {
 
-// Descriptions of all kernels for the profiler, by Kernel::index. They do not refer to the program.
+// Descriptions of all kernels for the profiler, indexed by Kernel::index. They contain no references to the program.
 using KernelDescriptions = std::vector<runtime::KernelDescription>;
 std::shared_ptr<const KernelDescriptions> describe_kernels(const LoweredProgram& lowered);
 

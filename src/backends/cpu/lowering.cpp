@@ -41,7 +41,7 @@ class ProgramLowering::OperationLowering final : public Lowering {
   void may_share(size_t o, size_t i) override {
     const Slot in = parent_.slot_of(operation_.inputs[i]);
     // An operand that appears more than once in the input list can be overwritten only if every occurrence allows it,
-    // but an offer covers one occurrence.
+    // but each call of may_share() covers only one occurrence.
     const auto places = std::count_if(operation_.inputs.begin(), operation_.inputs.end(),
                                       [&](Tensor* t) { return parent_.slot_of(t) == in; });
     parent_.shares_.push_back({parent_.slot_of(operation_.output(o)), in, parent_.position_, places == 1});
@@ -68,7 +68,7 @@ class ProgramLowering::OperationLowering final : public Lowering {
 };
 
 Slot ProgramLowering::new_slot(size_t bytes) {
-  runtime::require_memory(bytes);  // checked before a kernel prepares its tables
+  runtime::require_memory(bytes);  // memory is checked before a kernel prepares its tables
   const Slot slot = static_cast<Slot>(out_.slots.size());
   SlotInfo info;
   info.bytes = bytes;
@@ -117,7 +117,8 @@ void ProgramLowering::begin_loop() { loop_touches_.emplace_back(); }
 void ProgramLowering::end_loop() {
   std::vector<Slot> touched = std::move(loop_touches_.back());
   loop_touches_.pop_back();
-  // Each slot once: touching passes it on to the enclosing loop, so duplicates would multiply with the nesting depth.
+  // Remove duplicates. touch() also records a slot in the enclosing loop, so duplicates would multiply with the nesting
+  // depth.
   std::ranges::sort(touched);
   const auto duplicates = std::ranges::unique(touched);
   touched.erase(duplicates.begin(), duplicates.end());
@@ -176,7 +177,8 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     list.push_back(registered(lower_call(operation), operation));
     return;
   }
-  // Nothing to compute: without this, kernels that loop over outer axes would do so although every element is missing.
+  // Skip operations whose outputs are all empty. Otherwise, kernels that loop over outer axes would run these loops
+  // although there are no elements to compute.
   const auto is_empty = [](const auto& output) { return bytes_of(output->type) == 0; };
   if (!operation.outputs.empty() && !is_effect(operation) && std::ranges::all_of(operation.outputs, is_empty)) return;
   const Lower factory = find_kernel(operation.kind());
@@ -383,7 +385,7 @@ void ProgramLowering::place_results(KernelList& list) {
   }
 }
 
-// Compute the operands of a threaded callable directly in the memory it provides, if no other slot shares that memory.
+// Compute the operands of a ThreadedCallable directly in the memory it provides, if no other slot shares that memory.
 void ProgramLowering::lend_places() {
   for (const LentPlace& offer : offered_) {
     SlotInfo& info = out_.slots[offer.slot];
@@ -415,7 +417,7 @@ void ProgramLowering::share_memory() {
 // Merge adjacent fused element-wise kernels that do not depend on each other, so that updating all variables needs one
 // parallel loop. The merged kernels run concurrently, so the slots they touch stay alive throughout.
 void ProgramLowering::merge_fused_elementwise(KernelList& list) {
-  // Identify memory by its slot inside the arena, and by home and index elsewhere.
+  // Identify memory in the arena by its slot, and other memory by its home (such as feed or variable) and index.
   const auto memory = [&](Slot slot) {
     const SlotInfo& info = out_.slots[slot];
     return info.home == Home::arena ? std::pair(-1, slot) : std::pair(static_cast<int>(info.home), info.index);

@@ -28,7 +28,7 @@ using compiler::is_alias;  // aliases have no kernel
 // Return the bytes a value occupies in its slot. A loop history occupies one pointer, to its last value.
 size_t bytes_of(const TensorType& type);
 
-// An arena slot that may instead be placed in memory provided by the threaded callable that consumes it.
+// An arena slot that may instead be placed in memory provided by the ThreadedCallable that consumes it.
 struct LentPlace {
   Slot slot;
   std::shared_ptr<compiler::ThreadedCallable> callable;
@@ -117,7 +117,7 @@ class ProgramLowering {
   std::unordered_map<const Tensor*, Operation*> awaited_;  // deferred gradients, keyed by result
   std::vector<Share> shares_;
   std::vector<Assign> assigns_;
-  std::vector<LentPlace> offered_;  // operands that threaded callables can provide memory for
+  std::vector<LentPlace> offered_;  // operands for which a ThreadedCallable can provide memory
   std::unordered_map<Slot, std::vector<int>> variable_uses_;
   std::vector<int> slot_depth_;
   std::vector<std::vector<Slot>> loop_touches_;

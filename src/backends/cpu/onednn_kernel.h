@@ -13,7 +13,7 @@ namespace mpsgraph::cpu {
 
 const dnnl::engine& onednn_engine();
 dnnl::stream& onednn_stream();  // the oneDNN stream of the calling thread
-// the type for convolutions and matmuls; empty if oneDNN does not support it here
+// Return the oneDNN type for convolutions and matmuls, or nullopt if oneDNN does not support dtype on this processor.
 std::optional<dnnl::memory::data_type> onednn_type(DType dtype);
 
 // Sets the number of threads oneDNN uses while the calling thread creates or runs primitives. Convolutions use several

@@ -1,7 +1,7 @@
 // Parallel loops on the thread pool (thread_pool.h).
 //
 // The partition of a loop into items depends only on the loop's size and thread_count(), so a run produces the same
-// bits no matter which threads take part. Threads take items as they become free (work_stealing.h).
+// bits no matter which threads take part. A thread takes the next item whenever it is free (work_stealing.h).
 #pragma once
 
 #include <algorithm>
@@ -95,7 +95,7 @@ void parallel_parts(int64_t parts, const F& f) {
   run_items(parts, &f, [](const void* f, int64_t part, int64_t) { (*static_cast<const F*>(f))(part); });
 }
 
-constexpr int64_t items_per_thread = 8;  // so many that a thread that joins late costs little time
+constexpr int64_t items_per_thread = 8;  // enough items that a thread that joins late costs little time
 
 // Call f(begin, end) over ranges of [0, n), several per thread, of at least `grain` elements each.
 template <class F>

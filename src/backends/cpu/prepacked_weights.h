@@ -43,6 +43,6 @@ PackedPtr prepacked(const ConstantWeights& constant);
 // Return a text that identifies the engine build and the instruction set. Packed weights are valid only for the engine
 // sources and processor features for which they were packed.
 std::string packed_for();
-std::vector<runtime::DeviceForm> packed_weights();  // all packed weights in use
+std::vector<runtime::DeviceForm> packed_weights();  // returns all packed weights in use
 
 }  // namespace mpsgraph::cpu

@@ -19,7 +19,7 @@ constexpr double not_better = 1.1, far_worse = 1.5;
 constexpr int64_t few_trials = 3;
 constexpr double unusual = 1.25;  // run time ratio that suggests the machine's load has changed
 constexpr int few_runs = 16;
-// minimum number of runs before a trial that a changed load triggers
+// Minimum number of runs between trials if the load changes: the larger of least_pause and pause_ / share_of_pause.
 constexpr int64_t least_pause = 64, share_of_pause = 8;
 // A helper that is descheduled during a trial can cost as much as hundreds of runs.
 constexpr double rest_of_trial = 32;  // pause after a trial, as a multiple of the time it lost

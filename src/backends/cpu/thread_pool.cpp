@@ -40,7 +40,7 @@ void rest_a_moment() {
 #endif
 }
 
-// Spin until there() returns true, for at most `count` microseconds; return its last value.
+// Spin until there() returns true, for at most `count` microseconds; return the last result of there().
 template <class F>
 bool spin(double count, const F& there) {
   for (int i = 0; i < 64; ++i) {  // most waits end here, before reading the clock

@@ -69,7 +69,7 @@ class ThreadPool {
     int64_t phase = 0;
     alignas(64) std::atomic<int64_t> helped{0};  // items taken by helpers
     std::atomic<uint64_t> helping{0};  // ticks that helpers spent on these items
-    std::atomic<int> sleeping{0};  // caller sleeps until no helper is inside
+    std::atomic<int> sleeping{0};  // 1 while the caller sleeps until no helper is inside
     std::atomic<bool> taken{false};  // whether a caller uses this job
   };
   struct alignas(64) Helper {

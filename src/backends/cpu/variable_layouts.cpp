@@ -16,7 +16,8 @@ using Users =
 void collect_users(const mpsgraph::Block& block, Users& users) {
   for (const auto& operation : block.operations) {
     for (size_t i = 0; i < operation->inputs.size(); i++) users[operation->inputs[i]].push_back({operation.get(), i});
-    if (operation->is("fused_elementwise")) continue;  // its body refers only to its own arguments
+    // the body of a fused operation refers only to the operation's arguments
+    if (operation->is("fused_elementwise")) continue;
     for (const auto& inner : operation->blocks) collect_users(*inner, users);
   }
   for (const Tensor* result : block.results) users[result].push_back({nullptr, 0});

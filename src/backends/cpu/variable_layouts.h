@@ -27,7 +27,7 @@ class Layout {
   virtual void from_row_major(const void* from, void* to) const = 0;
   virtual void to_row_major(const void* from, void* to) const = 0;
 };
-using LayoutPtr = std::shared_ptr<const Layout>;  // null: row-major
+using LayoutPtr = std::shared_ptr<const Layout>;  // null if row-major
 inline bool same_layout(const LayoutPtr& a, const LayoutPtr& b) { return a == b || (a && b && a->equals(*b)); }
 
 // Return the weight layout that a convolution or its gradient prefers. Return null if it has no preference, or if the

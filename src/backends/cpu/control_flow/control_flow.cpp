@@ -44,7 +44,7 @@ struct LoopKernel : Kernel {
   Copies start;  // copies of the initial values into the carried slots
   std::vector<std::pair<Slot, size_t>> from_zero;  // slots to clear, with their sizes in bytes
   Copies end;  // copies of the carried values into the operation's results
-  bool keeps_history = false;  // whether values that iterations push are needed after the loop
+  bool keeps_history = false;  // whether the loop returns a history, whose nodes must outlive the iterations
 
   void begin(Frame& frame) const {
     run_all(start, frame);
@@ -111,7 +111,7 @@ class ProgramLowering::ControlFlow {
       walk_.next_position();
       for (size_t i = 0; i < block.results.size(); i++) {
         Tensor* result = block.results[i];
-        if (result->operation->is("undefined")) continue;  // never read, so nothing is copied
+        if (result->operation->is("undefined")) continue;  // an undefined result is never read, so it is not copied
         body.results.push_back({touched(result), results_[i], bytes_of(result->type)});
       }
     }

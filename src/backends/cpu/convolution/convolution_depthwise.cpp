@@ -192,7 +192,7 @@ class DepthwiseConvolution final : public Kernel {
         s.results = results;
         return depthwise_functions().strip(s);
       }
-      for (int64_t r = 0; r < results; ++r) {  // at the edges, one row at a time
+      for (int64_t r = 0; r < results; ++r) {  // at the edges, compute one result row at a time
         depthwise_functions().strip(s);
         ++s.rows, s.to += s.to_row;
         if (s.residual) s.residual += s.to_row;

@@ -21,7 +21,7 @@ struct DepthwisePixel {
 // adds the bias and the residual, if present, and applies ReLU. Two result rows can be computed together; the taps of
 // the second result row then read one entry further in `rows`, which has one additional entry.
 struct DepthwiseStrip {
-  const float* const* rows;  // source that the first tap of each row reads for the first pixel
+  const float* const* rows;  // for each row of taps, the source element that its first tap reads for the first pixel
   const float* const* weights;
   int64_t tap_rows, taps_of_row, tap_step, pixels, pixel_step, channels;
   const float *bias, *residual;
@@ -29,7 +29,7 @@ struct DepthwiseStrip {
   float* to;
   int64_t to_step;
   bool past;  // use streaming stores; requires whole vectors of channels, an aligned `to`, and a fence afterwards
-  const float* next;  // source row to prefetch for the rows that follow; null: no prefetch
+  const float* next;  // source row to prefetch for the next result rows; null if there is none
   // number of result rows; distance in elements between rows of `to` and of `next`
   int64_t results = 1, to_row = 0, next_row = 0;
 };
@@ -37,7 +37,7 @@ struct DepthwiseStrip {
 // Arguments for one result row in the plane of a channel. The taps are adjacent within each row of taps. Up to one
 // vector of elements may be read past the last element that the pixels need.
 struct DepthwiseRow {
-  const float* const* rows;  // source that the first tap of each row of taps reads for the first pixel
+  const float* const* rows;  // for each row of taps, the source element that its first tap reads for the first pixel
   const float* const* weights;
   int64_t tap_rows, taps_of_row, pixels;
   float bias;

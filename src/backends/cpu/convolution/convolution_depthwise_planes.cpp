@@ -13,7 +13,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t most_taps = 128;
-constexpr int64_t widest_vector = 16;  // elements
+constexpr int64_t widest_vector = 16;  // elements in the widest vector of any processor
 constexpr int64_t band_elements = 6 << 10;  // 24 KB, which fits in a 32 KB L1 cache
 
 class DepthwisePlanes final : public Kernel {

@@ -48,8 +48,8 @@ const IntegerTiles* integer_sum_tiles([[maybe_unused]] bool few_rows) {
 
 namespace {
 
-// Return whether the magnitudes of each pair of adjacent weights in a step sum to at most 128. Checking all pairs
-// without branches is faster than returning early.
+// Return whether a step of a panel is narrow (see TileRun). Checking all weights without branches is faster than
+// returning early.
 bool is_narrow(const int8_t* step) {
   constexpr int most = 128;
   int wide = 0;
@@ -150,8 +150,9 @@ class IntegerProduct final : public Kernel {
                         });
   }
 
-  // Compute the scale factors and the bias of the epilogue in units of the result's scale, and the initial sums that
-  // compensate for zero points, which differ between the classes of pixels (pixels that see the same taps).
+  // Compute the scale factors and the bias of the epilogue in units of the result's scale, and the initial values of
+  // the sums, which compensate for zero points. These initial values differ between the classes of pixels (pixels of a
+  // class see the same taps).
   void prepare_epilogue(Lowering& lowering) {
     const Attributes& a = lowering.attributes();
     const DType dtype = a.dtype("dtype");

@@ -23,14 +23,15 @@ enum class IntegerResult : uint8_t { uint8, int8, float32, int32 };
 // of the result's scale, and the bias includes the zero point of the residual. An int32 result is the sum itself plus
 // the product of its row term and its column term.
 struct IntegerEpilogue {
-  const int32_t* start = nullptr;  // initial values of the sums; null: zero
+  const int32_t* start = nullptr;  // initial values of the sums; null if all sums start at zero
   const float *scale = nullptr, *bias = nullptr;
   ptrdiff_t residual = 0;  // byte offset from a result to the residual
   float residual_scale = 0;
   bool has_residual = false, residual_is_signed = false, relu = false;
   int32_t zero_point = 0;
   IntegerResult result = IntegerResult::uint8;
-  const int32_t *row_terms = nullptr, *column_terms = nullptr;  // by row of the tile and by column; null if absent
+  // terms indexed by tile row and by column; null if absent
+  const int32_t *row_terms = nullptr, *column_terms = nullptr;
 };
 
 struct IntegerTiles : TileRows {

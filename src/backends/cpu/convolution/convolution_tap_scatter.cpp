@@ -29,7 +29,7 @@ class TapScatter final : public Kernel {
     const int64_t used = plan_.taps() * plan_.inputs;
     panels_ = (used + tiles_.columns - 1) / tiles_.columns;
     columns_ = panels_ * tiles_.columns;
-    const int half = tiles_.columns / 2;  // half of a panel's columns; a vector is always stored whole
+    const int half = tiles_.columns / 2;  // columns of one vector, half of a panel; vectors are always stored whole
     last_width_ = used - (panels_ - 1) * tiles_.columns <= half ? half : tiles_.columns;
     packed_ = lowering.scratch(static_cast<size_t>(plan_.outputs * columns_) * sizeof(float));
     products_ = lowering.scratch(static_cast<size_t>(threads_ * scattered_rows * columns_) * sizeof(float));

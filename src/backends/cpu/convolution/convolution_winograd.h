@@ -29,8 +29,9 @@ struct WinogradSide {
   int64_t channels;
   int64_t image;  // elements per image
   int64_t depth_taps;  // source slices that one result slice reads; 1 for the result itself
-  std::vector<int64_t> slices;  // element offsets by [result slice][depth tap]; -1: outside
-  std::array<std::vector<int64_t>, 2> offsets;  // per axis, element offsets by [tile][phase][pixel]; -1: outside
+  std::vector<int64_t> slices;  // element offsets indexed by [result slice][depth tap]; -1 for slices outside the image
+  // per axis, element offsets indexed by [tile][phase][pixel]; -1 for pixels outside the image
+  std::array<std::vector<int64_t>, 2> offsets;
 
   int64_t phases_of_slice() const { return phases * phases; }
   int64_t all_phases() const { return depth_taps * phases_of_slice(); }

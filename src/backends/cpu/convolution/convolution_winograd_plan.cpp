@@ -48,7 +48,8 @@ struct Axis {
   }
   int64_t tiles(int64_t size) const { return (last() - first() + size) / size; }
 
-  // Return the element offsets of the source or its gradient by [tile][phase][pixel]; -1 if outside.
+  // Return the element offsets of pixels of the source or its gradient, indexed by [tile][phase][pixel]. The offset of
+  // a pixel outside the image is -1.
   std::vector<int64_t> phased(int64_t size, int64_t count, int64_t step) const {
     std::vector<int64_t> found;
     for (int64_t tile = 0; tile < tiles(size); ++tile)
@@ -61,7 +62,8 @@ struct Axis {
         }
     return found;
   }
-  // Return the element offsets of the result or the incoming gradient by [tile][pixel]; -1 if outside.
+  // Return the element offsets of pixels of the result or the incoming gradient, indexed by [tile][pixel]. The offset
+  // of a pixel outside the image is -1.
   std::vector<int64_t> plain(int64_t size, int64_t count, int64_t step) const {
     std::vector<int64_t> found;
     for (int64_t tile = 0; tile < tiles(size); ++tile)
@@ -73,7 +75,7 @@ struct Axis {
   }
 };
 
-// Return the channels per vector, of which the transforms require a multiple.
+// Return the number of channels per vector. The transforms require multiples of this number of channels.
 int64_t whole_channels() { return instruction_set() == "AVX-512" ? 16 : 8; }
 
 bool in_tiles(const ConvolutionPlan& p) {
@@ -83,8 +85,8 @@ bool in_tiles(const ConvolutionPlan& p) {
          p.outputs % whole_channels() == 0;
 }
 
-// Return the offsets of the source slices that each result slice reads, in TapPlan order; -1 if outside. For the input
-// gradient, the source is the incoming gradient, and the taps are in reverse order.
+// Return the offsets of the source slices that each result slice reads, in TapPlan order. The offset of a slice outside
+// the image is -1. For the input gradient, the source is the incoming gradient, and the taps are in reverse order.
 std::vector<int64_t> depth_slices(const ConvolutionPlan& p, bool of_data_gradient) {
   const ops::Window& depth = p.windows[0];
   const ConvolutionImage &from = of_data_gradient ? p.y : p.x, &to = of_data_gradient ? p.x : p.y;
@@ -143,7 +145,8 @@ double time_by_taps(const TapPlan& taps, ConvolutionPart part) {
 // Return the maximum number of scratch elements that all threads need for blocks of tiles and, in the weight gradient,
 // for sums.
 int64_t scratch(const WinogradPlan& plan, ConvolutionPart part) {
-  constexpr int64_t cached_block = 1 << 18, far_block = 128;  // in elements and in tiles
+  // maximum block size: in elements if the weights stay in cache, otherwise in tiles
+  constexpr int64_t cached_block = 1 << 18, far_block = 128;
   const int64_t points = plan.points_of_weights();
   const int64_t block = points > cached_points
                             ? far_block * plan.transforms->all_points() * (plan.inputs() + plan.outputs())

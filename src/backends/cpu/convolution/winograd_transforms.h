@@ -25,7 +25,7 @@ struct WinogradTransforms {
   // Return a bit mask of the t x t pixels at at[i], where bit i means that pixel i has a nonzero channel. If every
   // window of r x r pixels contains a nonzero pixel, all bits may be set.
   using NotZero = uint64_t (*)(const float* const* at, const float* zeros, int64_t channels);
-  int results, taps;  // per axis: m and r
+  int results, taps;  // results and filter taps per axis (m and r)
   // transforms of t x t source pixels with B, m x m incoming pixels with A, and r x r taps with G
   Spread source, incoming, weights;
   Collect result, weights_gradient;  // transforms to m x m results with A, and to r x r taps with G

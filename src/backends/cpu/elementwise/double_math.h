@@ -54,7 +54,7 @@ struct DoubleMath {
 
   // tanh x, at most 3 ulp: t / (2 - t) with t = 1 - e^(-2|x|), where t is computed without cancellation near 0.
   static V tanh(V x) {
-    const V c = P::clamped(0., P::absolute(x), 20.);  // for larger |x|, tanh is 1
+    const V c = P::clamped(0., P::absolute(x), 20.);  // tanh rounds to 1 for larger |x|
     const Exponential e = exponential(c * -2.);
     const V scale = power_of_two(e.n), t = (P::splat(1.) - scale) - scale * e.rest;
     return P::with_sign_of(t / (P::splat(2.) - t), x);
@@ -144,7 +144,7 @@ struct DoubleMath {
     const V third = cube * two_thirds;
     const V third_low =
         cube_low * two_thirds + cube * two_thirds_rest - P::minus_product(third, cube, P::splat(two_thirds));
-    const V twice = s + s, whole_part = l.n * ln_2;  // both are exact
+    const V twice = s + s, whole_part = l.n * ln_2;  // both values are exact
     const V sum = whole_part + twice, log = sum + third;  // each operand is smaller than the preceding one
     const V low = ((whole_part - sum) + twice) + ((sum - log) + third) +
                   (third_low + s_low * 2. + l.n * ln_2_rest + cube * z * q);
@@ -200,7 +200,7 @@ struct DoubleMath {
     const V q = polynomial(r, 0.00019841463826261545, 0.001388906347556763, 0.008333333332991954, 0.04166666666359425,
                            0.16666666666666669, 0.5000000000000001);
     const V power = P::look_up(power_table, near);
-    // uses only the integer part of n / 16
+    // times_power_of_two uses only the integer part of n / 16.
     return P::times_power_of_two(power * (r + r * r * q) + power, n * (1. / 16));
   }
   static V rest_of_exp(V r) {  // e^r - 1

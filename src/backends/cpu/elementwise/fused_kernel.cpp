@@ -26,7 +26,7 @@ float identity_of(Reduction kind) {
     case Reduction::maximum_propagate_nan: return -INFINITY;
     case Reduction::minimum_propagate_nan: return INFINITY;
     case Reduction::maximum:
-    case Reduction::minimum: return NAN;  // NaN is replaced with the other operand
+    case Reduction::minimum: return NAN;  // any other operand replaces the initial NaN
   }
   return 0.f;
 }

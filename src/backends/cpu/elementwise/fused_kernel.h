@@ -21,7 +21,7 @@ namespace mpsgraph::cpu {
 // How an input of a fused element-wise kernel is loaded into a tile's registers.
 enum class Access : uint8_t {
   scalar,  // one element, used at all positions
-  flat,  // same order as the tile: a pointer into the input
+  flat,  // elements in the order of the tile; the register points into the input
   row,  // rows mode: unit stride within a row, any stride between rows
   row_scalar,  // rows mode: one element per row
   periodic,  // flat mode: repeats with a period that divides the tile; loaded once
@@ -39,7 +39,7 @@ struct TileInput {
 struct TileInstruction {
   TileFunction function;
   int out;
-  std::array<int, 3> in;  // unused entries repeat the first
+  std::array<int, 3> in;  // input registers; unused entries repeat the first one
   bool once = false;  // runs on a single element, in order to convert a scalar
 };
 

@@ -16,8 +16,8 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t row_threshold = 512;       // shorter rows are processed flat, several per tile
-constexpr int64_t repeated_threshold = 2048; // the same threshold if inputs only repeat their rows
-constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in L2 anyway
+constexpr int64_t repeated_threshold = 2048; // row_threshold if inputs only repeat their rows
+constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in L2 anyway and are not prefetched
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers per thread, a third of a small L1
 // maximum sums kept in registers by generated code; further sums are reduced after each tile
 constexpr int max_accumulators = 8;
@@ -48,7 +48,7 @@ struct RegionBuilder {
   // maps reductions to indices of program.reductions
   std::unordered_map<const Operation*, size_t> reduction_of;
   std::unordered_map<const Tensor*, std::vector<int>> stores;         // maps values to output registers
-  std::unordered_map<const Tensor*, bool> deferred;  // values that the instruction of their user computes
+  std::unordered_map<const Tensor*, bool> deferred;  // values computed by the same instruction as their only use
   std::vector<int> free_temporaries;
   std::vector<int> pinned;  // temporaries that are never reused
 
@@ -348,7 +348,7 @@ struct RegionBuilder {
     assign_register(in);
     if (!is_half(value->type.dtype)) return {in.reg, scalar};
     const auto [converted, first_use] = register_of.try_emplace(value, -1);
-    if (first_use) {  // converted to float32 once per tile, for all uses
+    if (first_use) {  // the input is converted to float32 once per tile, for all uses
       converted->second = pinned_temporary();
       program.instructions.push_back(
           {cast_function(value->type.dtype, DType::float32), converted->second, repeat(in.reg), scalar});
@@ -426,7 +426,7 @@ struct RegionBuilder {
     if (value->type.dtype != DType::float32 || op.inputs.size() != 2 || stores.count(value) || uses.at(value) != 1)
       return false;
     for (const Tensor* in : op.inputs)
-      if (deferred.count(in)) return false;  // already one of the two operations of a combined instruction
+      if (deferred.count(in)) return false;  // op is already combined with the producer of this input
     for (size_t j = i + 1; j < operations.size(); j++)
       for (size_t k = 0; k < operations[j]->inputs.size(); k++)
         if (operations[j]->inputs[k] == value) {
@@ -464,7 +464,8 @@ struct RegionBuilder {
     const Operation& op = *operations[i];
     if (const auto found = reduction_of.find(&op); found != reduction_of.end()) {
       program.reductions[found->second].reg = operand(op.input(0)).first;
-      pinned.push_back(program.reductions[found->second].reg);  // read after the last instruction
+      // the reduction reads this register after the last instruction
+      pinned.push_back(program.reductions[found->second].reg);
       return;
     }
     if (can_defer(i)) {
@@ -552,7 +553,7 @@ struct RegionBuilder {
     else if (program.reduction_shape == ReductionShape::columns)
       program.chunks = std::clamp<int64_t>(program.total / program.inner / 64, 1, 32);
     else
-      program.chunks = 0;  // not fixed; chosen on each run
+      program.chunks = 0;  // 0 means no partial results, so each run may divide the work differently
     for (TileReduction& reduction : program.reductions) {
       const int64_t results = program.reduction_shape == ReductionShape::columns ? program.inner : 1;
       if (program.chunks)

@@ -168,7 +168,8 @@ T floor_remainder(T a, T b) {
 template <class T>
 T integer_power(T base, T exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == static_cast<T>(-1) ? (exponent % 2 ? base : 1) : 0;
-  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // wraps instead of overflowing
+  // an unsigned type wraps instead of overflowing
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
   U result = 1, b = static_cast<U>(base);
   for (auto e = static_cast<std::make_unsigned_t<T>>(exponent); e; e >>= 1, b *= b)
     if (e & 1) result *= b;
@@ -179,7 +180,8 @@ T integer_power(T base, T exponent) {
 // integers.
 template <class T>
 TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
-  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;  // avoids promotion to int, which would overflow
+  // at least 32 bits, because promotion to int could overflow
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
 #define BINARY(KIND, EXPR) \
@@ -210,7 +212,8 @@ TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
 template <class T>
 TileFunction integer_tile(std::string_view k, ScalarMask m) {
   if (const TileFunction either = unsigned_tile<std::make_unsigned_t<T>>(k, m)) return either;
-  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // so that arithmetic wraps
+  // an unsigned type, so that arithmetic wraps
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
   constexpr int bits = sizeof(T) * 8;
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
@@ -242,7 +245,7 @@ TileFunction integer_tile(std::string_view k, ScalarMask m) {
   return order<T>(k, m);
 }
 
-// Written without `&&` and `||`, whose short-circuiting would prevent vectorization.
+// These functions avoid `&&` and `||`, whose short-circuiting would prevent vectorization.
 TileFunction boolean_tile(std::string_view k, ScalarMask m) {
   using T = uint8_t;
   if (k == "identity") return unary<T, T>([](T x) { return x; });
@@ -447,7 +450,7 @@ TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalar
     case DType::complex64:
     case DType::complex128: return complex_tile(kind, dtype, scalars);
     case DType::float16:
-    case DType::bfloat16: return nullptr;  // computed in float32
+    case DType::bfloat16: return nullptr;  // half precision is computed in float32
   }
   return nullptr;
 }

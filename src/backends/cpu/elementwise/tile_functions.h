@@ -50,7 +50,7 @@ struct FloatFunctions {  // functions of one instruction set
   // Repeats a 16-byte pattern; `bytes` need not be a multiple of 16.
   void (*repeat)(void* to, const void* pattern, size_t bytes);
 };
-const FloatFunctions& float_functions();  // for the best available instruction set
+const FloatFunctions& float_functions();  // returns the functions for the best available instruction set
 
 namespace baseline {
 const FloatFunctions& functions();

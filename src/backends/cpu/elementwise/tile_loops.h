@@ -87,7 +87,7 @@ TileFunction binary(F, ScalarMask m) {
                                    single<L::template binary<0, 0>, sizeof(R)>};
   return all[m & 3];
 }
-// For functions with f(a, b) = f(b, a).
+// Return the loop for functions with f(a, b) = f(b, a).
 template <class R, class T, class F>
 TileFunction commutative(F, ScalarMask m) {
   using L = Loop<R, T, F>;
@@ -104,7 +104,7 @@ TileFunction opposite(F, ScalarMask m) {
                                    single<turned<L::template binary<0, 0>>, sizeof(R)>};
   return all[m & 3];
 }
-// For functions so slow that it does not matter how their operands are accessed.
+// Return the loop for functions so slow that it does not matter how their operands are accessed.
 template <class R, class T, class F>
 TileFunction long_binary(F, ScalarMask m) {
   using L = Loop<R, T, F>;

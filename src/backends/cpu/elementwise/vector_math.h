@@ -132,7 +132,8 @@ struct VectorMath {
     const V ay = P::absolute(y), ax = P::absolute(x);
     const auto steep = P::less(ax, ay);
     const V least = P::choose(steep, ax, ay), most = P::choose(steep, ay, ax);
-    V t = P::choose(P::equal(least, most), P::splat(1.f), least / most);  // including if both are infinite
+    // equal operands give 1, even if both are infinite
+    V t = P::choose(P::equal(least, most), P::splat(1.f), least / most);
     t = P::choose(P::equal(most, P::splat(0.f)), P::splat(0.f), t);
     const auto middle = P::less(P::splat(0.41421356f), t);
     V r = small_atan(P::choose(middle, (t - 1.f) / (t + 1.f), t)) +
@@ -203,7 +204,7 @@ struct VectorMath {
 
  private:
   static constexpr float infinity = std::numeric_limits<float>::infinity();
-  static constexpr int32_t three_quarters = 0x3f400000;  // bit pattern
+  static constexpr int32_t three_quarters = 0x3f400000;  // bit pattern of 0.75
   static constexpr float half_pi = 1.5707963705062866f, half_pi_rest = -4.371138828673793e-08f;
 
   static V small_exp(V r) {  // valid for |r| <= ln 2 / 2

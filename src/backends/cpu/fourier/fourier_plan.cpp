@@ -63,7 +63,7 @@ LanePlan<T>::LanePlan(int64_t n, int64_t columns, int lanes) : n(n) {
     Pass pass{radix, before, n / before / radix, {}, 0, {}};
     const int64_t whole = columns * before * radix;
     const bool turned = whole > radix;
-    const auto factor = [&](int which, int64_t q) {  // defined for q < columns * before
+    const auto factor = [&](int which, int64_t q) {  // requires q < columns * before
       const int64_t power = radix == 8 ? std::array{1, 1, 2, 4}[which] : which + 1;
       const int64_t eighth = radix == 8 && which == 1 ? whole : 0;
       return root_of_unity(8 * power * q + eighth, 8 * whole);

@@ -60,7 +60,8 @@ struct LanePlan {
     // w; radix 4 stores w and w²; radix 8 stores w, w exp(-i pi/4), w², and w⁴; other radices store w to w^(radix - 1).
     std::vector<T, LineAllocator<T>> factors;
     int64_t factors_stride;  // distance between the factors of consecutive q
-    std::vector<T> roots;  // cosines and sines by [radix], for radices without a dedicated butterfly
+    // cosines and sines of the multiples of 1 / radix of a turn, for radices without a dedicated butterfly
+    std::vector<T> roots;
   };
   int64_t n = 1;
   std::vector<Pass> passes;
@@ -132,7 +133,7 @@ struct FourierFunctions {
   void (*pairs_of_lanes)(const HalfPlan<T>& plan, T* data, T scale_re, T scale_im);
 };
 template <class T>
-const FourierFunctions<T>& fourier_functions();  // for the best available instruction set
+const FourierFunctions<T>& fourier_functions();  // returns the functions for the best available instruction set
 
 namespace baseline {
 const FourierFunctions<float>& fourier_float();

@@ -21,7 +21,8 @@ namespace {
 template <class T, class Read>
 void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const T* from, const Read& read,
                    const std::byte* index, T* to) {
-  constexpr int64_t ahead = 32, cached = 1 << 20;  // counted in picks and in bytes
+  // prefetch distance in picks; bytes that fit in cache without prefetching
+  constexpr int64_t ahead = 32, cached = 1 << 20;
   const bool prefetches = shared == 1 && picks >= ahead && rows * n * int64_t{sizeof(T)} > cached;
   parallel_for(rows * picks, grain_for(2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
     while (begin < end) {
@@ -37,7 +38,7 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
       // Prefetch the elements of later picks, including picks of the next row, from an outer cache.
       for (const int64_t known = std::min(last, rows * picks - ahead - own); prefetches && pick < known; ++pick) {
         const int64_t later = pick + ahead;
-        // computed as an integer, because the index may be out of range
+        // The address is computed as an integer, because the index may be out of range.
         const auto table = reinterpret_cast<uintptr_t>(later < picks ? x : x + n);
         __builtin_prefetch(
             reinterpret_cast<const void*>(table + static_cast<uintptr_t>(read(index, own + later)) * sizeof(T)));

@@ -134,7 +134,8 @@ void combine_runs(std::byte* to, const std::byte* from, const int64_t* at, int64
   auto* values = reinterpret_cast<V*>(to);
   const auto* updates = reinterpret_cast<const V*>(from);
   const auto room = static_cast<uint64_t>(high - low);
-  // collected without branches, because these would be unpredictable when threads divide the axis into ranges
+  // The updates in the range are collected without branches, which would be unpredictable when threads divide the axis
+  // into ranges.
   uint8_t within[most_at_once];
   int64_t found = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -222,7 +223,7 @@ std::optional<Element> element_of_all(Lowering& lowering) {
   const Operation& made = *lowering.operation().input(0)->operation;
   const ConstantPtr value = made.is("constant") ? made.attributes.data("value") : nullptr;
   if (!value || !value->is_splat()) return {};
-  static_cast<void>(lowering.constant(0));  // so that no converted copy is kept
+  static_cast<void>(lowering.constant(0));  // the kernel does not read this operand, so no converted copy is kept
   Element element{};
   const DType dtype = lowering.output().dtype;
   const auto of_half = static_cast<float>(value->scalar());

@@ -99,7 +99,8 @@ std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, boo
     for (size_t i = root; i < result.nodes.size(); ++i) {
       if (i == level_end) ++level, level_end = result.nodes.size();
       const int32_t from = result.origin[i], self = static_cast<int32_t>(i);
-      if (t.is_leaf(from)) {  // with <=, every value takes the yes branch, and with <, the no branch
+      // A leaf is its own child: with <=, every value takes the yes branch, and with <, the no branch.
+      if (t.is_leaf(from)) {
         result.nodes[i] = or_equal ? TreeNode<T>{infinity, 0, self} : TreeNode<T>{-infinity, 0, self - 1};
         result.missing[i] = or_equal;
         continue;
@@ -170,8 +171,8 @@ std::shared_ptr<const KeptForest<T>> kept_forest(const std::string& key, const M
   return forest;
 }
 
-// Walk from the nodes in `leaves` down to leaves, with one row per walk. Not inlined, so that this function is compiled
-// only once.
+// Walk from the nodes in `leaves` down to leaves, with one row per walk. The function is not inlined, so that it is
+// compiled only once.
 template <bool OrEqual, bool Numbers, class T>
 [[gnu::noinline]] void walk(const TreeNode<T>* nodes, const uint8_t* missing, const T* const (&of)[walks_at_once],
                             int32_t (&leaves)[walks_at_once]) {
@@ -288,7 +289,7 @@ class TreeEnsemble final : public Kernel {
     if (!kept->forest) return;
     forest_ = {kept, &*kept->forest};
     if (forest_->weight.empty()) weights_ = kept->tables[7];
-    for (size_t i = 1; i < 8; ++i)  // so that no kernel reads these slots
+    for (size_t i = 1; i < 8; ++i)  // report the tables as packed, because no kernel reads these slots
       if (const ConstantWeights taken = lowering.constant(i); taken && taken.packed) taken.packed();
   }
 

@@ -16,7 +16,7 @@ void Assembler::address(int reg, const Operand& operand, bool immediate_follows)
   switch (operand.kind) {
     case Operand::vector: byte(0xc0 | middle | (operand.reg & 7)); return;
     case Operand::constant:
-      byte(middle | 5);  // relative to the next instruction
+      byte(middle | 5);  // the displacement is relative to the next instruction
       fixups_.push_back({bytes_.size(), bytes_.size() + 4 + (immediate_follows ? 1 : 0), operand.bits});
       word(0);
       return;
@@ -154,7 +154,7 @@ std::vector<uint8_t> Assembler::finish() {
   align(64);
   std::vector<uint64_t> pool;
   const size_t begin = bytes_.size();
-  const int lanes = set_ == VectorSet::avx512 ? 1 : 32 / lane_bytes_;  // AVX2 loads entire vectors of a constant
+  const int lanes = set_ == VectorSet::avx512 ? 1 : 32 / lane_bytes_;  // AVX2 loads a constant as an entire vector
   for (const Fixup& fixup : fixups_) {
     const size_t entry = std::find(pool.begin(), pool.end(), fixup.bits) - pool.begin();
     if (entry == pool.size()) {

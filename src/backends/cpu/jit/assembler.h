@@ -56,7 +56,7 @@ class Assembler {
 
   void push(int reg);
   void pop(int reg);
-  void load(int reg, int base, int32_t displacement);  // loads 64 bits
+  void load(int reg, int base, int32_t displacement);  // loads a 64-bit general-purpose register
   void move(int to, int from);
   void set(int reg, uint64_t value);
   void clear(int reg);

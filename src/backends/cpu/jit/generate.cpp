@@ -1,9 +1,7 @@
 // Compiles VectorCode to machine code: hoists invariants out of the loop, allocates registers in a linear scan that
-// evicts the value whose next use is farthest away (Belady), and emits the code in the same scan.
-//
-// The generated function uses the System V calling convention, with `streams` in rdi, `whole` in rsi, `tail` in rdx,
-// and `accumulators` in rcx; rax counts elements. The loop body is emitted twice, once for entire vectors and once
-// masked for the tail.
+// evicts the value whose next use is farthest away (Belady), and emits the code in the same scan. The generated
+// function uses the System V calling convention, with `streams` in rdi, `whole` in rsi, `tail` in rdx, and
+// `accumulators` in rcx; rax counts elements. The loop body is emitted for entire vectors, and masked for the tail.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -235,8 +233,7 @@ class Generator {
     register_[node] = reg;
     return reg;
   }
-  // Return the value of a node as the last operand of an instruction: in a register, in its spill slot, or as a
-  // constant in memory.
+  // Return the value of a node as an instruction's last operand: in a register, a spill slot, or constant memory.
   Operand where(int node) {
     if (nodes_[node].kind == Kind::constant) return Operand::of(nodes_[node].bits);
     locked_.push_back(node);
@@ -384,7 +381,7 @@ class Generator {
     owner_[upper] = -1;
   }
 
-  void store_converted(int reg, Opcode opcode, Operand to) {  // from 64-bit lanes
+  void store_converted(int reg, Opcode opcode, Operand to) {  // reg has 64-bit lanes
     const int narrow = spare();
     as_.vector(opcode, narrow, -1, Operand::in(reg));
     as_.vector(store_whole, narrow, -1, to, {.mask = tail_ && wide_ ? tail_mask : 0, .half = true});
@@ -420,7 +417,7 @@ class Generator {
   // (1 - s r) / 2 reduces the error to 0.8 ulp for any x. Adding r (x - s s) / 2 makes roots of squares exact, but has
   // no effect for tiny x. Zeros and infinity are their own roots.
   void near_root(int i) {
-    constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // for zeros and infinity
+    constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // 0 and infinity are their own roots
     constexpr auto half = std::bit_cast<uint32_t>(0.5f), one = std::bit_cast<uint32_t>(1.f);
     const Opcode times = lane_.multiply;
     const int a = nodes_[i].a, x = fetch(a);
@@ -466,8 +463,7 @@ class Generator {
   void logarithm(int i) {
     constexpr uint32_t nan = 3, minus_infinity = 4, infinity = 5;  // result codes of the fix_up instruction
     constexpr uint32_t by_kind = nan | nan << 1 * 4 | minus_infinity << 2 * 4 | nan << 4 * 4 | infinity << 5 * 4 |
-                                 // results for quiet NaN, signaling NaN, 0, -inf, inf, and negative numbers
-                                 nan << 6 * 4;
+                                 nan << 6 * 4;  // for quiet NaN, signaling NaN, 0, -inf, inf, and negative numbers
     const int a = nodes_[i].a, b = nodes_[i].b, x = fetch(a);
     const Operand value = where(b);
     const int r = spare();
@@ -477,7 +473,7 @@ class Generator {
     own(i, r);
   }
 
-  void shift(int i, Opcode opcode, int extension) {  // the encoding has the result in place of the first operand
+  void shift(int i, Opcode opcode, int extension) {  // the encoding puts the result in place of the first source
     const int a = nodes_[i].a, from = fetch(a);
     release({a});
     as_.vector(opcode, extension, result(i), Operand::in(from), {.immediate = nodes_[i].stream});
@@ -605,14 +601,12 @@ class Generator {
   std::vector<int> uses_;
   std::vector<bool> invariant_;  // nodes that do not change during the loop
   std::vector<bool> near_root_;  // square roots that are approximated
-  // comparisons emitted right before the choices that use them, because moving a mask takes longer
-  std::vector<bool> fused_;
+  std::vector<bool> fused_;  // comparisons emitted right before their choices, because moving a mask is slower
   std::vector<std::vector<int>> positions_;  // positions in the code that use each node
   std::vector<int> in_registers_;  // streams whose pointer stays in a general-purpose register
-  std::vector<int> register_, slot_;  // of each node; -1: none
+  std::vector<int> register_, slot_;  // register and spill slot of each node; -1 if none
   std::vector<int> owner_;  // for each vector register: a node, -1 if free, pinned, or busy
-  // while one node is emitted: nodes whose registers must not be evicted, and registers to release afterwards
-  std::vector<int> locked_, borrowed_;
+  std::vector<int> locked_, borrowed_;  // during one node: nodes not to evict, and registers to release afterwards
   int slots_ = 0, hoisted_slots_ = 0, most_slots_ = 0, now_ = 0;
   Assembler::Label stack_ = 0;
   bool tail_ = false;

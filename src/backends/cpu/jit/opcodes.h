@@ -9,7 +9,7 @@ namespace mpsgraph::cpu::jit {
 // Opcodes that do not depend on the lane width.
 inline constexpr Opcode move_whole{1, 0, 0x10}, store_whole{1, 0, 0x11}, move_past{1, 0, 0x2b},
     move_register{1, 0, 0x28};
-inline constexpr Opcode look_up_doubles{2, 1, 0x7f, 1};  // the table is in a register and in the memory that follows it
+inline constexpr Opcode look_up_doubles{2, 1, 0x7f, 1};  // half of the table is in a register, half in memory
 inline constexpr Opcode broadcast_words{2, 1, 0x79}, broadcast_bytes{2, 1, 0x78};
 inline constexpr Opcode extract_upper{3, 1, 0x39}, pack_words{2, 1, 0x2b}, shuffle_bytes{2, 1, 0x00};
 

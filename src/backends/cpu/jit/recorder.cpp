@@ -47,7 +47,7 @@ Value operator-(Value a, Value b) { return binary(Kind::subtract, a, b); }
 Value operator*(Value a, Value b) { return binary(Kind::multiply, a, b); }
 Value operator/(Value a, Value b) { return binary(Kind::divide, a, b); }
 Value operator+(Value a, double b) { return a + constant(b); }
-// rounds like a subtraction, and sums are easier to contract
+// Adding -b rounds like subtracting b, and sums are easier to contract.
 Value operator-(Value a, double b) { return a + constant(-b); }
 Value operator*(Value a, double b) { return a * constant(b); }
 Value operator-(Value a) { return binary(Kind::bitwise_xor, a, sign_bit()); }
@@ -68,7 +68,7 @@ struct Steps {
   static V times_power_of_two(V p, V n) {
     if (recording->set == VectorSet::avx512) return binary(Kind::scale, p, n);
     const I k = unary(Kind::to_integer, n),
-            half = shift_right(k, 1);  // in two halves, so that denormal results are correct
+            half = shift_right(k, 1);  // two factors, so that denormal results are correct
     const I rest = binary(Kind::integer_subtract, k, half);
     return p * from_exponent(half) * from_exponent(rest);
   }
@@ -87,7 +87,7 @@ struct Steps {
   static V less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
   static V equal(V a, V b) { return compare(jit::equal, a, b); }
   static M ordered(V a, V b) { return compare(jit::ordered, a, b); }
-  static M negative(V x) { return shift_right(x, 31); }  // including -0
+  static M negative(V x) { return shift_right(x, 31); }  // also true for -0
   static V sqrt(V x) { return unary(Kind::square_root, x); }
   static V choose(V mask, V a, V b) { return jit::choose(mask, a, b); }
   static I bits(V x) { return x; }
@@ -233,7 +233,7 @@ const Expressions& float_expressions() {
       {"truncate", UNARY(rounded(x, 3))},
       {"rint", UNARY(rounded(x, 0))},
       {"round", UNARY(away_from_zero(x))},
-      {"relu", UNARY(Steps::greatest(zero(), x))},  // preserves NaN, which is the second operand
+      {"relu", UNARY(Steps::greatest(zero(), x))},  // preserves NaN, because greatest returns its second operand
       {"relu_gradient", BINARY(choose(compare(less, zero(), b), a, zero()))},
       {"leaky_relu", BINARY(choose(compare(less_or_equal, zero(), a), a, a * b))},
       {"leaky_relu_gradient", TERNARY(choose(compare(less_or_equal, zero(), b), a, a * c))},
@@ -403,7 +403,7 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
     if (from == DType::float16) return rounded_to_float16(x);
     return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   }
-  if (float_lanes(from) && float_lanes(to) && !shared) return x;  // rounded when it is stored
+  if (float_lanes(from) && float_lanes(to) && !shared) return x;  // the value is rounded when it is stored
   if (float_lanes(from) && to == DType::float16) return rounded_to_float16(x);
   if (float_lanes(from) && to == DType::bfloat16) return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   return std::nullopt;
@@ -419,7 +419,7 @@ Value from_int64(Value x) {
 }
 // Return the lower 32 bits of an int64 as a float64, interpreted as a signed integer.
 Value lower_half(Value x) {
-  const Value above = differ(both(x, bits(0xffffffff)), bits(0x80000000));  // too large by 2^31
+  const Value above = differ(both(x, bits(0xffffffff)), bits(0x80000000));  // the value plus 2^31
   return either(above, constant(0x1p52)) - constant(0x1p52 + 0x1p31);
 }
 
@@ -438,7 +438,7 @@ std::optional<Value> cast_in_wide_lanes(DType from, DType to, Value x, bool shar
   if (from == to) return x;
   if (from == DType::float32 && cast_before) return std::nullopt;
   const bool whole = from == DType::int32 || small_integer(from);
-  const bool number = whole || from == DType::float64 || from == DType::float32;  // represented as float64
+  const bool number = whole || from == DType::float64 || from == DType::float32;  // whether the lanes hold float64
   if (from == DType::boolean && to == DType::int64) return both(x, bits(1));
   if (from == DType::boolean && (to == DType::float64 || to == DType::int32)) return both(x, one());
   if (number && to == DType::boolean) return compare(not_equal, x, zero());

@@ -2,7 +2,7 @@
 // to machine code for a loop over n elements.
 //
 // Nodes refer to earlier nodes by index. Equal nodes are recorded once, and products that are only added or subtracted
-// become fused multiply-adds. Nodes have no types, which are the recorder's responsibility: a lane holds the bits of a
+// become fused multiply-adds. Nodes do not store types; the recorder keeps track of them. A lane holds the bits of a
 // float (float64 in 64-bit lanes), an integer, or a mask (all bits set or clear).
 #pragma once
 
@@ -47,7 +47,8 @@ enum class Kind : uint8_t {
   shift_right,
   shift_right_sign,  // for shifts, `stream` is the count
   to_float,
-  to_integer,  // to_integer rounds toward zero; for 64-bit lanes, these two and shift_right_sign require AVX-512
+  // to_integer rounds toward zero; for 64-bit lanes, to_float, to_integer, and shift_right_sign require AVX-512
+  to_integer,
   to_bfloat16,  // bits of the nearest bfloat16, with denormals as 0; requires AVX512_BF16 and 32-bit lanes
   scale,  // a 2^b, b rounded down; this and the nodes up to look_up require AVX-512
   near_reciprocal,  // 1 / a within 1 ulp, for normal numbers below 2^126; 32-bit lanes only

@@ -50,9 +50,9 @@ struct AttentionDraw {
 };
 
 struct AttentionTiles {
-  int64_t lanes = 0;  // floats per vector; accumulated rows are padded to a multiple of it
+  int64_t lanes = 0;  // floats per vector; accumulated rows are padded to a multiple of `lanes`
   int64_t element_size = 0, elements_per_factor = 0;  // features and values must be multiples of elements_per_factor
-  int64_t forward_rows = 0, forward_keys = 0, backward_keys = 0;  // tile sizes
+  int64_t forward_rows = 0, forward_keys = 0, backward_keys = 0;  // rows and keys per tile
   int64_t (*forward_scratch)(const AttentionSizes&) = nullptr;  // scratch floats per thread
   int64_t (*backward_scratch)(const AttentionSizes&) = nullptr;
   // Pack one tile of `forward_keys` keys for forward(). `packed_keys` holds entire tiles, in which each key takes
@@ -74,8 +74,8 @@ struct AttentionTiles {
 
 inline int64_t padded(int64_t n, int64_t lanes) { return (n + lanes - 1) / lanes * lanes; }
 
-const AttentionTiles& attention_tiles();  // for the best available instruction set
-const AttentionTiles* attention_tiles_of_bfloat16();  // null if the processor lacks bfloat16 dot products
+const AttentionTiles& attention_tiles();  // returns the functions for the best available instruction set
+const AttentionTiles* attention_tiles_of_bfloat16();  // returns null if the processor lacks bfloat16 dot products
 
 namespace baseline {
 extern const AttentionTiles attention_tiles;

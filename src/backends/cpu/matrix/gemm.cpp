@@ -40,7 +40,7 @@ struct Packed {
   alignas(64) T right[most_steps * block_columns];
 
   static Packed& own() {
-    static thread_local const std::unique_ptr<Packed> mine(new Packed);  // not zero-initialized
+    static thread_local const std::unique_ptr<Packed> mine(new Packed);  // `new Packed` does not zero the buffers
     return *mine;
   }
 };
@@ -64,15 +64,15 @@ void pack(const Matrix<const T>& m, int64_t height, decltype(GemmTiles<T>::pack_
       packed[step * height + r] = m.data[r * m.row_stride + step * m.column_stride];
 }
 
-// Pack the rows of one tile after another.
+// Pack the left operand into row tiles, one after another.
 template <class T>
 void pack_left(const GemmTiles<T>& tiles, const Matrix<const T>& a, T* packed) {
   for (int64_t row = 0; row < a.rows; row += tiles.rows, packed += tiles.rows * a.columns)
     pack(a.block(row, 0, std::min<int64_t>(tiles.rows, a.rows - row), a.columns), tiles.rows, tiles.pack_rows, packed);
 }
 
-// Pack one panel after another. A few rows at a time are packed into several panels, so that each cache line is read
-// completely while it is in cache.
+// Pack the right operand into panels of columns. A few rows at a time are packed into several panels, so that each
+// cache line is read completely while it is in cache.
 template <class T>
 void pack_right(const GemmTiles<T>& tiles, const Matrix<const T>& b, T* packed) {
   const int64_t width = tiles.columns, size = width * b.rows;

@@ -18,7 +18,7 @@ struct GemmTiles {
   void (*pack_columns)(const T* from, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
 };
 
-constexpr int most_gemm_rows = 8, most_gemm_columns = 32;  // maximum over all instruction sets
+constexpr int most_gemm_rows = 8, most_gemm_columns = 32;  // maximum tile size of any instruction set
 
 namespace baseline {
 extern const GemmTiles<float> gemm_tiles_float;

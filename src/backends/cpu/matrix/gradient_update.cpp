@@ -1,8 +1,8 @@
 // Weight gradient fused with the update of the weights: our micro-kernels compute each block of the gradient, and the
 // update reads the block while it is in L2.
 //
-// Threads take blocks as they become free. A block sums over all rows, so the result does not depend on which thread
-// computes it.
+// A thread takes the next block whenever it is free. A block sums over all rows, so the result does not depend on which
+// thread computes it.
 #include "backends/cpu/matrix/gradient_update.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@ namespace mpsgraph::cpu {
 
 template <class T>
 struct WholeTiles {
-  int rows, columns;  // maximum tile size
+  int rows, columns;  // maximum rows and columns of a tile
   // Compute out[r * out_stride + c] = sum over k < terms of a[r * a_stride + k] * b[k * b_stride + c] for r < count and
   // c < width. All `columns` of b are read.
   void (*multiply)(int count, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t terms, T* out,

@@ -320,7 +320,8 @@ std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
   Dims turned = b.dims;
   std::swap(turned[turned.size() - 2], turned[turned.size() - 1]);
   const Products p(a.dims, turned, c.dims);
-  const auto count = dispatch_size(size_of(a.dtype), [&](auto type) {  // integers, so at most 8 bytes
+  // operands are integers, so elements have at most 8 bytes
+  const auto count = dispatch_size(size_of(a.dtype), [&](auto type) {
     using T =
         std::conditional_t<std::is_integral_v<typename decltype(type)::type>, typename decltype(type)::type, uint64_t>;
     return c.dtype == DType::uint16 ? count_differences<T, uint16_t> : count_differences<T, uint32_t>;

@@ -1,6 +1,6 @@
-// oneDNN matmul in blocks. Each block is a single-threaded primitive, and the threads of our pool take blocks as they
-// become free. With oneDNN's own thread pool, every parallel region would wait for all threads of the pool, even
-// descheduled ones (decision 0030).
+// oneDNN matmul in blocks. Each block is a single-threaded primitive, and each thread of our pool takes the next block
+// whenever it is free. With oneDNN's own thread pool, every parallel region would wait for all threads of the pool,
+// even descheduled ones (decision 0030).
 #include "backends/cpu/matrix/onednn_product.h"
 
 #include <array>
@@ -200,7 +200,7 @@ class OnednnProduct final : public Kernel {
       if (status != dnnl_success) failed = status;
     });
     if (failed != dnnl_success)
-      throw DeviceError(cat("oneDNN returned error status ", failed.load(), " while running kernel '", name, "'"));
+      throw DeviceError(cat("oneDNN could not run kernel '", name, "' (dnnl_status_t ", failed.load(), ")"));
     if (relu_) relu_of(frame, *relu_);
   }
 

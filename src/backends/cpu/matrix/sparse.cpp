@@ -12,7 +12,7 @@ struct Places {
   std::string storage;
   int64_t rows, columns, count;
   Operand index0, index1;
-  Slot row, column;  // one int64 per entry; row is -1 for unused entries
+  Slot row, column;  // row and column of each entry, as int64; the row of an unused entry is -1
 
   // The indices are operands `first` and `first` + 1.
   Places(Lowering& lowering, size_t first)

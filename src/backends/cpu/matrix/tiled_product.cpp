@@ -175,7 +175,7 @@ class TiledProduct final : public Kernel {
 // second copy of most of a model. For small matmuls, the tiled matmul avoids the time that oneDNN takes to generate
 // kernels.
 bool suits(const Products& products, int64_t columns, bool constant, bool transpose_b) {
-  constexpr int64_t most_packed = 1 << 18;  // elements, 1 MB
+  constexpr int64_t most_packed = 1 << 18;  // maximum elements of a packed constant, 1 MB
   constexpr int64_t most_at_once = 1 << 14, rows_to_pack_for = 24;
   // maximum distance between rows, in columns; packed_product.h handles larger distances
   constexpr int64_t far_apart = 512;

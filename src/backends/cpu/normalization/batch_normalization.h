@@ -15,7 +15,7 @@ namespace mpsgraph::cpu {
 // differences from that shift.
 struct ChannelMoments {
   int64_t rows;
-  float* near;      // mean of the first rows by channel, used as the shift
+  float* near;      // per channel, the mean of the first rows, used as the shift
   double* sums;     // sums of x - near
   double* squares;  // sums of (x - near)²
 };
@@ -25,7 +25,8 @@ struct ChannelScale {
   const float *mean, *scale, *offset;
 };
 
-// Per-channel coefficients of the gradient dx = own * g + common + along * (x - mean).
+// Per-channel coefficients of the gradient dx = own * g + common + along * (x - mean), where g is the incoming
+// gradient.
 struct ChannelSlope {
   const float *own, *common, *along;
 };

@@ -47,8 +47,8 @@ inline RowPosition row_position(const PoolingPlan& p, int64_t row) {
 }
 
 // Call f(tap, offset) for each combination of taps over the first three axes that lies inside the source. `tap` is the
-// index, within the window, of its first tap along axis 3. `offset` is the position in the plane of index 0 along axis
-// 3.
+// number, within the window, of the combination's first tap along axis 3. `offset` is the position in the plane of the
+// element with index 0 along axis 3.
 template <class F>
 void for_outer_taps(const PoolingPlan& p, const RowPosition& at, const F& f) {
   std::array<const ops::PoolingTaps*, 3> in;

@@ -10,7 +10,7 @@ namespace {
 
 struct IndexPlan : PoolingPlan {
   bool global;
-  int64_t period;  // indices are modulo this number of elements, or taps, in the axes that an index flattens
+  int64_t period;  // number of elements, or taps, in the axes that an index flattens; indices are modulo this number
   struct Tap {
     std::array<int64_t, 4> at{};  // offset from the window's first tap
     int64_t element = 0;

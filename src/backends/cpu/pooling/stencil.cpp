@@ -106,7 +106,7 @@ void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, in
 template <class F>
 void for_seeing_rows(const PoolingPlan& p, const RowPosition& source_row, const F& f) {
   const auto& w = p.windows;
-  const auto position = [&](int a, int64_t tap) {  // -1: no window has this tap in the source row
+  const auto position = [&](int a, int64_t tap) {  // returns -1 if no window has this tap in the source row
     const int64_t start = source_row[a] - tap * w[a].dilation;
     return start >= 0 && start % w[a].stride == 0 && start / w[a].stride < w[a].output ? start / w[a].stride : -1;
   };

@@ -15,7 +15,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t chunk_blocks = 64;  // so few that the words of a chunk fit on the stack
+constexpr int64_t chunk_blocks = 64;  // few enough that the words of a chunk fit on the stack
 
 Normals normals() {
 #ifdef __x86_64__

@@ -23,7 +23,8 @@ struct RecurrentJob {
   int64_t mask_step = 0, mask_row = 0, mask_unit = 0;  // strides of the mask in elements; 0 where the mask is broadcast
   const S* extra = nullptr;  // peephole weights or secondary bias
   const S *initial_state = nullptr, *initial_cell = nullptr;
-  // results of the forward pass; cells and training may be null
+  // results of the forward pass: states, cell states, and the gate values that the gradient needs; cells and training
+  // may be null
   S *state = nullptr, *cells = nullptr, *training = nullptr;
 
   // operands of the forward pass
@@ -42,7 +43,7 @@ struct RecurrentJob {
   S* d_source = nullptr;
   // gradients passed between steps; after the last step, the gradients of the initial values
   S *carried_state = nullptr, *carried_cell = nullptr;
-  // [batch, directions * hidden]: gradient of a GRU candidate's product, which is computed before the reset
+  // [batch, directions * hidden]: gradient of the product of states and candidate weights, if a GRU resets this product
   S* inner = nullptr;
   // the state before each step, which the weight gradient needs, for cells other than GRU; may be null
   S* state_before = nullptr;

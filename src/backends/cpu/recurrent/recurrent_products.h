@@ -31,8 +31,8 @@ class RecurrentProducts {
   // hardware prefetcher does not cross pages.
   static constexpr int64_t ahead = 24, ahead_of_row = 8;
 
-  // The values added to a product. `of` points to the values of each vector in the first row (null: zeros), and
-  // row_stride is the distance between rows.
+  // The values added to a product. `of` points to the values of each vector in the first row, or is null if nothing is
+  // added, and row_stride is the distance between rows.
   struct Summand {
     const S* of[4] = {};
     int64_t row_stride = 0, lanes = W;
@@ -52,7 +52,7 @@ class RecurrentProducts {
     int64_t stride = 0, elements = 0;
   };
   struct Factors {
-    Rows first, then;  // multiplied by consecutive k indices of the panel; the first may be empty
+    Rows first, then;  // rows multiplied by consecutive ranges of the panel's k indices; `first` may be empty
   };
 
   // For each row r and vector v, set out[r * out_stride + v * W ..] to the summand plus the sum over i of

@@ -189,7 +189,7 @@ template <class S, class Width>
   using State = typename S::State;
   if (exclusive)
     walk(width, state, s, reverse, [=](State& state, int64_t i, int64_t at) {
-      const typename S::In element = from[at];  // read before it is overwritten
+      const typename S::In element = from[at];  // the element is read before it is overwritten
       to[at] = op.value(state);
       op.step(state, element, index + i);
     });

@@ -253,7 +253,8 @@ struct LoopsOf {
       const TileFunction widen = cast_function(widened_from, DType::float32);
       const CombineFunction combine = float_functions().combine(Op::vector_kind);
       alignas(64) float wide[turned_elements];
-      // the elements counted include the gaps between rows
+      // Widen all rows at once, including the gaps between them, if they fit in `wide`; otherwise, widen one row at a
+      // time.
       const int64_t together = n * stride <= turned_elements ? n : 1;
       for (int64_t r = 0; r < n; r += together) {
         const void* halves = in + r * stride;

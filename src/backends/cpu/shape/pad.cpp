@@ -105,8 +105,8 @@ struct PadPlan {
   }
 };
 
-// Iterates over padded rows, and returns for each the start of the source row that it shows (-1 for none), and whether
-// that row is negated.
+// Iterates over padded rows. For each padded row, returns the start of the source row that it shows, or -1 if it shows
+// none, and whether that row is negated.
 class RowWalk {
  public:
   RowWalk(const PadPlan& plan, int64_t row) : plan_(plan) {

@@ -108,7 +108,7 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering, const RowSort& sort) {
   const size_t bytes = sort.scratch_bytes(n, threads);
   const Slot scratch = lowering.scratch(bytes * static_cast<size_t>(plan.whole_rows ? plan.parts : 1));
   const Slot rows_in = plan.moves() ? lowering.scratch(x.bytes()) : x.slot;
-  // never the buffer from which rows are read
+  // Sorted rows are never written to the buffer from which rows are read.
   const Slot rows_out = plan.moves() ? lowering.scratch(y.bytes()) : y.slot;
   return kernel([=](Frame& f) {
     if (n == 0) return;

@@ -45,7 +45,7 @@ class BucketSorter {
   template <class Load, class Store>
   void run(const Load& load, const Store& store) {
     if (!find_keys(load))
-      return in_parts([&](int64_t, int64_t begin, int64_t end) {  // all keys are equal
+      return in_parts([&](int64_t, int64_t begin, int64_t end) {  // all keys are equal, so elements keep their order
         for (int64_t i = begin; i < end; ++i) store(i, element(keys()[i], i));
       });
     count();

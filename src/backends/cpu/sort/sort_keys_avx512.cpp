@@ -124,7 +124,7 @@ struct Network {
   // Sort one vector by bitonic merges of increasingly long runs of lanes.
   template <int Run = 2>
   static __m512i sort_lanes(__m512i v) {
-    const __m512i other = L::permute(v, L::lane(Run - 1));  // each run of lanes in reverse order
+    const __m512i other = L::permute(v, L::lane(Run - 1));  // reverses the order of the lanes in each run
     v = L::blend(upper(Run / 2), L::least(v, other), L::greatest(v, other));
     if constexpr (Run > 2) v = clean<Run / 4>(v);
     if constexpr (Run < lanes)
@@ -172,7 +172,7 @@ class QuickSort {
   // the number of nested partitions.
   void run(Key* here, Key* other, int64_t begin, int64_t end, int depth) const {
     while (end - begin > vectors * lanes) {
-      if (depth-- == 0) {  // too many pivots were bad
+      if (depth-- == 0) {  // too many pivots were bad, so use std::sort
         std::sort(here + begin, here + end);
         return bring_home(here, begin, end);
       }
