@@ -107,7 +107,8 @@ std::string_view word_of(AttributeKind kind) {
   return "";
 }
 
-// Converts (name, kind, default), where kind is a name and a default of None means that there is none.
+// Converts a tuple (name, kind, default) to the declaration of an attribute. `kind` is the name of an AttributeKind,
+// and None as `default` means that the attribute has no default.
 CustomOperation::AttributeOf to_attribute_spec(const py::tuple& given) {
   CustomOperation::AttributeOf made{py::cast<std::string>(given[0]), {}, {}};
   const auto kind = py::cast<std::string>(given[1]);

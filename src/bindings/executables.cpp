@@ -149,7 +149,7 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::
 // --- running ---------------------------------------------------------------------------------------------------------
 
 // An Execution in Python. `targets` determines the form of `results`: if it is None, a list in the order of the
-// targets; if it is a tensor, that tensor's array; if it is a sequence of tensors, a dict from tensors to arrays, as
+// targets; if it is a tensor, that tensor's array; if it is a sequence of tensors, a dict of arrays keyed by tensor, as
 // for Graph.run.
 struct Started {
   std::shared_ptr<Execution> execution;
@@ -315,7 +315,7 @@ Raises:
       .def_property_readonly(
           "results", &Started::results,
           "The results, after waiting for the run. Their form is that of the method that started it: for "
-          "Graph.run_async, the array of a single target or a dict from targets to arrays; for an "
+          "Graph.run_async, the array of a single target or a dict of arrays keyed by target; for an "
           "Executable or a DeviceGraph, a list in the order of the targets. Raises the error of the run, "
           "if any.")
       .def(
@@ -498,7 +498,7 @@ void define_device_graph(py::module_& module) {
            R"(Return an executable, from the cache if an equal one was compiled before.
 
 Args:
-    feeds: A dict from placeholders to types (dtype, shape).
+    feeds: A dict of types (dtype, shape), keyed by placeholder.
     targets: Tensors to compute.
     target_operations: Operations to run in addition. Defaults to none.
     options: Options of the compilation. Defaults to None.
@@ -520,7 +520,7 @@ Returns:
           R"(Run targets and target operations, and wait for the results.
 
 Args:
-    feeds: A dict from placeholders to arrays.
+    feeds: A dict of arrays, keyed by placeholder.
     targets: Tensors to compute.
     target_operations: Operations to run in addition. Defaults to none.
     results: Arrays to write to, in the order of targets. None, the default, allocates them.
@@ -548,7 +548,7 @@ Returns:
           R"(Start a run of targets and target operations, and return immediately.
 
 Args:
-    feeds: A dict from placeholders to arrays.
+    feeds: A dict of arrays, keyed by placeholder.
     targets: Tensors to compute.
     target_operations: Operations to run in addition. Defaults to none.
     results: Arrays to write to, in the order of targets. None, the default, allocates them.
@@ -556,8 +556,8 @@ Args:
     queue: Command queue to run on. None, the default, means the device's own queue.
     copy: Handling of feeds that cannot be shared: None, the default, copies them; False raises ShapeError.
     options: Options of the compilation. Defaults to None.
-    keyed_by: Targets by which the execution returns its results, in the form that Graph.run uses. None, the
-        default, means a list.
+    keyed_by: A tensor or a sequence of tensors: the execution then returns the array of that tensor, or a dict of
+        arrays keyed by tensor. None, the default, means a list in the order of targets.
 
 Returns:
     An Execution.)")

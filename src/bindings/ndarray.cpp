@@ -318,7 +318,7 @@ void define_ndarray(py::module_& module) {
           [](NDArray& self, const py::object& source) {
             self.copy_from(to_ndarray(source, {}, self.dtype(), false, "source"));
           },
-          py::arg("source"), R"(Overwrite the elements with those of another array.
+          py::arg("source"), R"(Copy the elements of another array into this one.
 
 Args:
     source: Array of the same shape and dtype.)")
@@ -391,7 +391,7 @@ Args:
 
 Args:
     array: An array of any library that numpy or DLPack can read, a number, or nested lists.
-    dtype: Element type. None, the default, means that of the array.
+    dtype: Element type of the result. None, the default, keeps the element type of the array.
     copy: None, the default, copies only if the memory cannot be shared; False raises an error instead; True always
         copies.
 

@@ -21,7 +21,7 @@ PaddingPolicy to_policy(const py::object& object) {
     const auto padding = py::cast<std::vector<int64_t>>(object.attr("padding"));
     if (padding.size() != 4 || std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p < 0; }))
       throw ShapeError(
-          cat("padding must be [top, bottom, left, right] of numbers of at least 0, got ", to_string(Ints(padding))));
+          cat("padding must be [top, bottom, left, right], each at least 0, got ", to_string(Ints(padding))));
     policy.custom = true;
     std::copy(padding.begin(), padding.end(), policy.padding.begin());
     return policy;

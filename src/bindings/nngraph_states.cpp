@@ -20,7 +20,7 @@ py::object to_python(const NDArray* array) { return array ? py::cast(*array) : p
 void require_written(const ParameterState& state) {
   const auto buffer = state.written_by.lock();
   if (!buffer) return;
-  using enum runtime::CommandBufferStatus;  // Not done(), which would also wait for handlers.
+  using enum runtime::CommandBufferStatus;  // The status is used instead of done(), which would also wait for handlers.
   if (const auto status = buffer->status(); status != completed && status != error)
     throw DeviceError("the command buffer that writes this state has not completed; wait for it first");
 }

@@ -202,7 +202,7 @@ void define_package_contents(py::module_& module) {
       .def(
           "inputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.inputs); },
           py::arg("graph"),
-          "Return a dict from names to placeholders of the Graph that was created from these contents.")
+          "Return the inputs of the Graph that was created from these contents: a dict of placeholders keyed by name.")
       .def(
           "outputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.outputs); },
           py::arg("graph"))
@@ -218,7 +218,7 @@ void define_package_contents(py::module_& module) {
           },
           py::arg("graph"))
       .def("functions", &package_functions, py::arg("graph"),
-           "Return a dict from the names of functions to their (inputs, outputs, operations).")
+           "Return a dict of (inputs, outputs, operations) keyed by function name.")
       .def("training", &training_of, py::arg("graph"),
            "Return a description of the training steps that the functions form, empty if there are none.");
 }
@@ -237,8 +237,9 @@ void define_package(py::module_& module) {
              py::arg("parameters"), py::arg("tensors"), py::arg("per_channel"),
              "Return the contents of a quantized graph. `tensors` are (tensor, scale, zero_point, dtype).");
   module.def("prepare_package", &prepare, py::arg("path"), py::arg("types"), py::arg("device") = py::none(),
-             "Add the device's preprocessed constants to a package. `types` has a dict from input names to types "
-             "for each combination of types. Return (file, engine and processor, number of constants, bytes).");
+             "Add the device's preprocessed constants to a package. `types` is a sequence of dicts of types keyed by "
+             "input name, one dict for each combination of input types. Return (file, engine and processor, number of "
+             "constants, bytes).");
   define_serialized_executable(module);
 }
 

@@ -38,7 +38,7 @@ py::tuple contents(const Profile& profile) {
   return py::make_tuple(std::move(records), std::move(kernels));
 }
 
-// Returns (dict from dtype names to FLOP/s, bytes/s).
+// Returns a pair: a dict of peak FLOP/s keyed by dtype name, and the peak bytes/s of memory.
 py::tuple limits(const std::string& device) {
   DeviceLimits found;
   {

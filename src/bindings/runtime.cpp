@@ -204,10 +204,11 @@ Memory that MPSGraph allocates internally cannot be counted. Arrays over memory 
 arrays, are not included.
 
 Returns:
-    A dict by the names of the devices that have been used, and "cpu", which includes memory of no particular device.
-    Each value has "arrays" (including variables and results), "arenas" (intermediate values of programs),
-    "packed_weights" (constants of programs, packed as kernels read them), and their "total", each a dict of "current"
-    and "peak"; and "cached", the bytes of freed blocks that are kept for the next array of their size.
+    A dict keyed by device name, with an entry for each device that has been used and for "cpu", which includes memory
+    of no particular device. Each value is a dict with the keys "arrays" (including variables and results), "arenas"
+    (intermediate values of programs), "packed_weights" (constants of programs, packed as kernels read them), and
+    "total", the sum of these three. Each of the four is a dict with the keys "current" and "peak". The key "cached"
+    gives the bytes of freed blocks that are kept for the next array of their size.
 
 Example:
     >>> before = mg.memory_statistics()["cpu"]["arrays"]["current"]

@@ -154,8 +154,8 @@ struct Chain {
   }
 };
 
-// Converts numbers to a constant of the given dtype. For dtypes other than float32 and float64, the numbers are rounded
-// a second time.
+// Converts numbers to a constant of the given dtype. For dtypes other than float32 and float64, the numbers are first
+// rounded to float32 and then to the dtype.
 ConstantPtr rounded(const Values& values, DType dtype, const Dims& dims) {
   if (dtype == DType::float64) return ConstantData::copy(dtype, dims, values.data());
   const std::vector<float> narrow(values.begin(), values.end());
@@ -183,7 +183,8 @@ class Absorber {
   Rewriter::Replacement visit(Rewriter& r, const Operation& operation) const {
     if (const auto member = members_.find(&operation); member != members_.end()) {
       Tensor* result = r.now(member->second);
-      // The operation lies between two casts and returns another dtype; its value then has no other users.
+      // An operation between two absorbed casts has another dtype than the result, e.g. float32 instead of bfloat16.
+      // Only absorbed operations use its value.
       const DType dtype = operation.output()->dtype();
       return std::vector<Tensor*>{dtype == result->dtype() ? result : Builder(r.graph()).cast(result, dtype)};
     }

@@ -21,7 +21,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-enum class Asked : uint8_t { finite, number };  // finite: no NaN and no infinity; number: no NaN
+enum class Asked : uint8_t { finite, number };  // `finite` excludes NaN and infinity, `number` only NaN
 
 bool holds(const ConstantData& value, Asked asked) {
   const int64_t count = value.is_splat() ? 1 : value.elements();

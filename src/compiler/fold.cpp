@@ -79,7 +79,8 @@ class Remembered {
  private:
   struct Made {
     std::string kind;
-    // Weak references, because after an operand is freed another object may get its address.
+    // Weak references reveal that an operand has been freed. A comparison of addresses would not, because another
+    // object may get the address.
     std::vector<std::weak_ptr<const ConstantData>> operands;
     Attributes attributes;
     std::weak_ptr<const ConstantData> result;

@@ -101,8 +101,8 @@ class Fuser {
     const bool product = root.is("matrix_multiplication");
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
     while (const Operation* user = users_.only(fusion.tail->output())) {
-      // A user in another block may run a different number of times. If both operands of a sum are linear operations,
-      // only one of them absorbs the sum.
+      // The epilogue ends before a user in another block, which may run a different number of times, and before an
+      // operation that another epilogue has absorbed, as in a sum of two linear operations.
       if (user->parent != root.parent || taken_.count(user)) break;
       if (user->is("relu")) {
         fusion.relu = true;
@@ -113,7 +113,7 @@ class Fuser {
       const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
       if (other == fusion.tail->output()) break;
       if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
-      // With channels second, oneDNN would use slow reference loops for a residual.
+      // In channels-first layouts, oneDNN would use slow reference loops for a residual, so none is absorbed there.
       else if (channels_from_end == 1 && !fusion.residual && other->type == type)
         fusion.residual = other;
       else

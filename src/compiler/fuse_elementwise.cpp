@@ -50,7 +50,7 @@ class BlockPlan {
     place_all();
   }
 
-  // The region of an operation: the position of its representative, or -1.
+  // The region of an operation, identified by the position of its representative; -1 if the operation has no region.
   int region_of(const Operation* operation) const {
     const int i = dependencies_.position(operation);
     return joins_[i] ? find(i) : -1;
@@ -68,7 +68,7 @@ class BlockPlan {
       for (int d : dependencies_.before(i))
         if (node[d] != node[i]) users[node[d]].push_back(node[i]), waiting[node[i]]++;
     }
-    // Ordered by the original position of the last member, to stay close to the user's order.
+    // Regions are ordered by the original position of their last member, to stay close to the user's order.
     using Entry = std::pair<int, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
     for (int i = 0; i < n; i++)
@@ -153,7 +153,8 @@ class BlockPlan {
   // Moves operations that start a region to the level of their users, so that they are merged with these users. For
   // example, `momentum * beta` could run immediately, but belongs to the update that needs the gradient.
   void sink(int i) {
-    if (block_.operations[i]->is("assign") && users_[i].empty()) {  // an assign only ends the lifetime of a value
+    // an assign without users only ends the lifetime of a value, so it can run last
+    if (block_.operations[i]->is("assign") && users_[i].empty()) {
       wanted_[i] = *std::max_element(level_.begin(), level_.end());
       return;
     }
@@ -195,7 +196,7 @@ class BlockPlan {
     for (const Tensor* in : block_.operations[i]->inputs) {
       const int source = dependencies_.position(in->operation);
       if (source < 0 || in->type.shape.dims() != space(i)) continue;
-      const std::vector<int>& users = users_[source];  // sorted
+      const std::vector<int>& users = users_[source];  // sorted by position
       auto user = std::lower_bound(users.begin(), users.end(), i);
       for (int seen = 0; user != users.begin() && seen < most_siblings; seen++) {
         const int other = *--user;

@@ -355,16 +355,16 @@ class Normalizer {
   }
 
   Users users_;
-  // keys are both operations of each pair
+  // maps the mean and the variance operation of each pair to that pair
   std::unordered_map<const Operation*, std::pair<const Operation*, const Operation*>> moments_;
-  std::unordered_map<const Operation*, Forward> forward_;  // keys are the last absorbed operations
+  std::unordered_map<const Operation*, Forward> forward_;  // keyed by the last absorbed operation
   std::unordered_set<const Operation*> taken_;  // additions and relus that are absorbed
   // maps the result of a normalization to its last absorbed operation
   std::unordered_map<const Tensor*, const Operation*> normalized_;
-  std::unordered_map<const Operation*, Backward> backward_;  // keys are the last absorbed operations
-  // keys are the operations that are replaced with the sums
+  std::unordered_map<const Operation*, Backward> backward_;  // keyed by the last absorbed operation
+  // keyed by the operation that is replaced with the sums
   std::unordered_map<const Operation*, const Backward*> sums_;
-  // fused moments (keys: mean operations) and sums (keys: source gradients)
+  // the fused moments, keyed by the mean operation, and the fused sums, keyed by the source's gradient
   std::unordered_map<const Operation*, Operation*> made_;
 };
 

@@ -184,7 +184,7 @@ class LayerNormalizer {
     Attributes attributes = root.attributes;
     attributes.set("axis", fusion.axis);
     Operation* made = r.create(*fusion.tail, "fused_layer_normalization", inputs, attributes);
-    // for operations that come after the normalization
+    // Operations after the normalization use the mean and variance of the fused operation.
     for (size_t i : {1, 2}) r.stand_for(*root.input(i), made->output(i));
     return Tensors{made->output(0)};
   }
@@ -210,8 +210,8 @@ class LayerNormalizer {
   }
 
   Users users_;
-  std::unordered_map<const Operation*, LayerForward> forward_;  // keys are the last absorbed operations
-  // keys are the last absorbed operations and the sums
+  std::unordered_map<const Operation*, LayerForward> forward_;  // keyed by the last absorbed operation
+  // keyed by the last absorbed operation and by the sums
   std::unordered_map<const Operation*, const LayerBackward*> backward_;
   std::vector<std::unique_ptr<LayerBackward>> parts_;
   std::unordered_map<const LayerBackward*, Operation*> made_;

@@ -122,7 +122,7 @@ double flops_of(const Operation& operation) {
   if (operation.is("scaled_dot_product_attention")) return attention_flops(operation);
   if (operation.is("recurrent_sequence") || operation.is("recurrent_sequence_gradient"))
     return recurrent_flops(operation);
-  // the subtraction of the mean, a product, and two sums
+  // Per element: the subtraction of the mean, a multiplication, and the additions of two sums.
   if (kind.starts_with("fused_batch_")) return 4 * elements_of(operation.input(0));
   if (family == "fourier_transform") return fourier_flops(operation);
   if (family == "reduction" || family == "pooling" || family == "cumulative" || is_reduction(operation))

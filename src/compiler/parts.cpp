@@ -111,7 +111,8 @@ class Cutter {
       const Operation& operation = *tensor->operation;
       const auto home = home_.find(&operation);
       if (home != home_.end() && home->second == run) return;
-      if (operation.parent != &whole_.graph->root()) return;  // an argument of a block
+      // the operation is an argument of a block, not part of the root block
+      if (operation.parent != &whole_.graph->root()) return;
       if (operation.is("constant") || operation.is("variable")) {
         if (rewriter.has(operation)) return;
         Operation* copy = rewriter.clone(operation);

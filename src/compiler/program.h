@@ -77,7 +77,7 @@ struct Program {
   // rest needs.
   std::shared_ptr<const Rest> rest;
   Callables callables;  // the callables that the program calls
-  std::vector<bool> computed;  // whether each feed was computed by a preceding program; empty: none was
+  std::vector<bool> computed;  // whether each feed was computed by a preceding program; empty if no feed was
   Target target;  // the target for which run_passes() prepares the program
 };
 

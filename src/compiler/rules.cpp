@@ -249,7 +249,8 @@ Tensor* slice_of_transpose(Site& s) {
   if (!attributes) return nullptr;
   Tensor* slice = s.b().graph().add("slice", {x}, *attributes);
   if (Shape(counts) == s.type().shape) return s.make("transpose", {slice}, {{"permutation", permutation}});
-  return s.make("reshape", {s.b().transpose(slice, permutation), s.b().ints(s.dims())});  // an axis was squeezed
+  // the slice also removed an axis
+  return s.make("reshape", {s.b().transpose(slice, permutation), s.b().ints(s.dims())});
 }
 
 // For the gradient of a slice, moves the transpose before slice_gradient.

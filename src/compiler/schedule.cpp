@@ -186,8 +186,8 @@ class Schedule {
   const Dependencies dependencies_;
   const std::vector<std::vector<int>> users_;
   std::unordered_map<const Operation*, int> place_;
-  // For each operation, the operations that read its results. users_ also contains those that must run after it for
-  // other reasons.
+  // For each operation, the operations that read its results. In contrast, users_ also contains operations that must
+  // run later for other reasons, such as the order of assigns.
   std::vector<std::vector<int>> readers_;
   std::unordered_map<const Tensor*, int> memory_;  // maps a value to its index in memories_
   std::vector<Memory> memories_;

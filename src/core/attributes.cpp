@@ -46,8 +46,8 @@ auto with_storage_type(DType dtype, F f) {
   return f(uint16_t{});
 }
 
-// The bytes of one element of type `dtype`, set to `value` with rounding. An integer dtype must be able to hold the
-// value.
+// Returns the bytes of one element of type `dtype` that holds `value`, rounded to that dtype. An integer dtype must be
+// able to represent the value.
 std::vector<std::byte> element_bytes(DType dtype, double value) {
   std::vector<std::byte> bytes(size_of(dtype));
   const auto store = [&](auto element) { std::memcpy(bytes.data(), &element, sizeof(element)); };
@@ -91,7 +91,8 @@ struct ConstantData::Made {
   std::mutex mutex;
   std::shared_ptr<std::byte> bytes;  // null once a new owner has taken the bytes
   bool seen = false;  // a caller has a pointer to the bytes
-  std::optional<uint64_t> digest;  // set if the bytes must not be transferred to a new owner
+  // checksum of external data; if set, the bytes must not be transferred to a new owner
+  std::optional<uint64_t> digest;
 };
 
 ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner, Read read) {

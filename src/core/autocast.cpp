@@ -113,7 +113,7 @@ bool follows(const Tensor* tensor) {
   return operation->is("variable") || (operation->is("constant") && tensor->type.shape == Shape(Dims{}));
 }
 
-// The common dtype of two floats; float32 whenever they differ.
+// The common dtype of two floating-point dtypes: the dtype itself if both are equal, otherwise float32.
 DType wider(DType a, DType b) { return a == b ? a : DType::float32; }
 
 std::optional<DType> widest(const std::vector<Tensor*>& inputs, bool of_followers) {

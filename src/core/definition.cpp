@@ -84,8 +84,8 @@ const AttributeSpec& spec_of(const OperationDefinition& definition, std::string_
                        [&](const AttributeSpec& spec) { return spec.name == attribute; });
 }
 
-// Wraps an inference function so that it sees tensor attributes as ordinary attributes. While their values are unknown,
-// the fallback is called instead.
+// Wraps an inference function so that it reads tensor attributes (attributes passed as integer tensors) like ordinary
+// attributes. While the values of these tensors are unknown, the fallback is called instead.
 Infer with_tensor_attributes(Infer infer, Infer unvalued) {
   return [infer = std::move(infer), unvalued = std::move(unvalued)](const InferContext& context) {
     std::vector<Tensor*> inputs = context.inputs;

@@ -95,7 +95,7 @@ class GradientContext {
 struct AttributeSpec {
   std::string_view name;
   AttributeKind kind;
-  std::optional<Attribute> default_value;  // nullopt: required
+  std::optional<Attribute> default_value;  // nullopt if the attribute is required
 
   AttributeSpec(std::string_view name, AttributeKind kind, std::optional<Attribute> default_value);
   AttributeSpec(const AttributeSpec&);
@@ -120,7 +120,7 @@ struct OperationDefinition {
   std::string_view name;
   std::string_view family = {};  // "arithmetic", "pooling", ...: the file with the definition; set by define()
   int min_inputs = 0;
-  int max_inputs = 0;  // -1: unlimited
+  int max_inputs = 0;  // -1 if the number of operands is unlimited
   std::vector<AttributeSpec> attributes = {};
   Complete complete = {};  // replaces the check against `attributes`, for operations that accept arbitrary attributes
   // Attributes that can be given as integer tensors instead, either all or none of them. Each then becomes one operand
@@ -128,17 +128,21 @@ struct OperationDefinition {
   // so passes and kernels only see attributes.
   std::vector<std::string_view> tensor_attributes = {};
   Infer infer = {};
-  Infer infer_unvalued = {};  // used while the values of the tensor attributes are unknown; default: an unranked result
-  Gradient gradient = {};  // empty: differentiated through decompose, or not differentiable
-  Decompose decompose = {};  // empty: a primitive operation
-  bool gradient_is_zero = false;  // differentiable with gradient zero, e.g. sign, floor, and comparisons
+  // called while the values of the tensor attributes are unknown; if empty, the result is unranked
+  Infer infer_unvalued = {};
+  // empty if the operation is differentiated through its decomposition or is not differentiable
+  Gradient gradient = {};
+  Decompose decompose = {};  // empty if the operation is primitive
+  bool gradient_is_zero = false;  // true for operations whose derivative is zero, e.g. sign, floor, and comparisons
   int block_count = 0;  // number of blocks that control flow and fused kernels take
-  bool has_effect = false;  // e.g. assign: never pruned if it is a target, never merged with an equal operation
+  // true for operations such as assign, which are kept if they are targets and never merged with an equal operation
+  bool has_effect = false;
   // The name of the boolean attribute that states whether an operation has an effect; see is_effect().
   std::string_view effect_attribute = {};
-  // read, assign: operand 0 is a variable; variables in other positions are read implicitly
+  // true for read and assign, whose operand 0 is a variable; variables passed as other operands are read implicitly
   bool takes_variables = false;
-  bool root_only = false;  // placeholder, variable: only in the root block, without control dependencies
+  // true for placeholder and variable, which are allowed only in the root block and without control dependencies
+  bool root_only = false;
   // element i of the result depends only on element i of each operand, with numpy broadcasting
   bool elementwise = false;
   bool internal = false;  // created by passes or derivatives; not exposed in Python
@@ -159,7 +163,7 @@ bool is_effect(const Operation& operation);
 
 // Read-only access to definitions. The first lookup registers the definitions of all files in src/core/ops/.
 MPSGRAPH_API const OperationDefinition& definition_of(
-    std::string_view name);  // GraphError with similar names if unknown
+    std::string_view name);  // throws a GraphError that suggests similar names if the name is unknown
 const OperationDefinition* find_definition(std::string_view name);
 MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // grouped by family
 
@@ -168,7 +172,8 @@ MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // grou
 //
 //   const Family pooling_family("pooling", [] { define(...); });
 using Family = Registration<OperationDefinition>;
-// only called from a function passed to Family, which sets the family; the name must be new
+// Registers an operation, whose name must be new. May only be called from a function passed to Family, which sets the
+// operation's family.
 void define(OperationDefinition definition);
 
 }  // namespace mpsgraph

@@ -29,8 +29,7 @@ void check_type(const TensorType& type, std::string_view kind, const std::string
       throw ShapeError(
           cat("[", kind, "] dimensions must be at least 0, or -1 if unknown, got ", d, " in ", type, where));
   }
-  // Counts dimensions 0 and -1 as 1, so that the size of every part of the shape can be computed without overflow as
-  // well.
+  // Counts dimensions 0 and -1 as 1, so that no product of some of the dimensions can overflow either.
   int64_t bytes = static_cast<int64_t>(size_of(type.dtype));
   for (int64_t d : dims) {
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(d, 1), &bytes) || bytes > int64_t{1} << 62) {
@@ -358,7 +357,8 @@ void Graph::begin_substitution(const Block& hidden, Substitute substitute) {
 void Graph::end_substitution() noexcept { substitutions_.pop_back(); }
 
 Tensor* Graph::resolve(Tensor* tensor) const {
-  // The substitute may itself be in another hidden block further out, as happens in the derivatives of nested branches.
+  // The substitute may itself belong to a block further out that the current block cannot access, as happens in the
+  // derivatives of nested branches.
   while (!substitutions_.empty() && !tensor->operation->parent->encloses(current_)) {
     const auto found = std::find_if(substitutions_.begin(), substitutions_.end(),
                                     [&](const auto& s) { return s.first == tensor->operation->parent; });

@@ -302,7 +302,8 @@ bool can_follow(const Operation& operation) {
          static_cast<int>(operation.inputs.size()) >= operation.definition->min_inputs;
 }
 
-// Known values of tensors for which no rule exists: constants, shapes, and results of unsupported operations.
+// The elements of a tensor that are known without evaluating operands: those of constants and of static shapes. For
+// every other operation, all elements are unknown.
 KnownValues leaf(const Tensor* tensor, size_t count) {
   const Operation& operation = *tensor->operation;
   KnownValues result(count);

@@ -93,8 +93,12 @@ class Verifier {
     const size_t count = operation.inputs.size();
     if (count < static_cast<size_t>(definition.min_inputs) ||
         (definition.max_inputs >= 0 && count > static_cast<size_t>(definition.max_inputs)))
-      fail(operation, "expected ", definition.min_inputs, " to ",
-           definition.max_inputs < 0 ? "any number of" : cat(definition.max_inputs), " operands, got ", count);
+      fail(operation, "the number of operands must be ",
+           definition.max_inputs < 0 ? cat("at least ", definition.min_inputs)
+           : definition.max_inputs == definition.min_inputs
+               ? cat(definition.min_inputs)
+               : cat("from ", definition.min_inputs, " to ", definition.max_inputs),
+           ", got ", count);
     for (size_t i = 0; i < count; ++i) {
       const std::string problem = problem_with(operation.inputs[i]);
       if (!problem.empty()) fail(operation, "operand ", i, " ", problem);

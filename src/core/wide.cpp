@@ -15,7 +15,7 @@ enum class Wide : uint8_t {
   derivative,
   both,
   parts
-};  // parts: only the decomposition casts; kernels use float32 internally
+};  // `parts`: only the decomposition casts to float32; kernels already use float32 internally
 
 const std::unordered_map<std::string_view, Wide>& kinds() {
   using enum Wide;

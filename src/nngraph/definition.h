@@ -71,7 +71,7 @@ struct NodeDefinition {
   std::string_view undoes = {};  // kind of filter whose state, if given, determines the result's size
   // entries of Lowering::state that a graph can export, e.g. a dropout's "mask"
   std::vector<std::string_view> left = {};
-  // exports `left` or the gradients of its parameters
+  // whether the filter can export a state: the entries of `left`, or the gradients of its parameters
   bool leaves_state() const { return parameters || !left.empty(); }
   bool result_is_gradient = false;  // a loss: training_graph() starts from its result
   bool windows = false;  // has windows, and therefore a padding policy

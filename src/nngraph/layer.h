@@ -14,7 +14,7 @@ namespace mpsgraph::nngraph {
 
 // Where the parameters of a layer are stored.
 //   variables   in variables of the core graph. Weights are HWIO, HWIM for depthwise convolutions, or a matrix of shape
-//   (H*W*I, O) if only fully connected filters read them. Other parameters have the source's layout.
+//               (H*W*I, O) if only fully connected filters read them. Other parameters have the source's layout.
 //   fed         fed with each batch, in the source's layout, because the source updates them itself
 //   on_demand   fed like `fed`, but reloaded for each batch
 //   device      on a device that runs nodes natively, in the source's layout

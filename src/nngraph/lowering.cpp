@@ -104,8 +104,7 @@ class Lowerer {
     }
   }
 
-  // --- splitting into parts, for parameters that are loaded on demand
-  // --------------------------------------------------
+  // --- parts, for parameters that are loaded on demand ---------------------------------------------------------------
 
   bool loads_on_demand(const FilterNode& filter) const {
     const Layer* layer = filter.parameters() ? state_.layer_of(filter) : nullptr;

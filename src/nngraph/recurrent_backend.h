@@ -62,7 +62,7 @@ class DeviceInferenceLayer {
 
 struct RecurrentBackend {
   std::unique_ptr<DeviceTrainingLayer> (*make_training)(runtime::Device& device, const RecurrentDescriptor& descriptor);
-  // `images`: whether steps are images, whose pixels are the rows.
+  // `images` tells whether steps are images, whose pixels are the rows.
   std::unique_ptr<DeviceInferenceLayer> (*make_inference)(runtime::Device& device,
                                                           const std::vector<RecurrentDescriptor>& descriptors,
                                                           bool images);

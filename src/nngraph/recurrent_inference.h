@@ -10,7 +10,7 @@ enum class BidirectionalCombineMode : uint8_t { none, add, concatenate };
 
 class MPSGRAPH_API RecurrentInferenceLayer {
  public:
-  // `name` appears in error messages. `images`: whether the rows of a step are the pixels of images.
+  // `name` appears in error messages. `images` tells whether the rows of a step are the pixels of images.
   RecurrentInferenceLayer(std::string name, runtime::Device& device, std::vector<RecurrentDescriptor> descriptors,
                           bool images);
   ~RecurrentInferenceLayer();

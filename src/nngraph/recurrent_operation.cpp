@@ -9,8 +9,8 @@ using Tensors = std::vector<Tensor*>;
 
 namespace {
 
-// Return the activation's name in the core operations, or an empty string if they lack it. Their relu and hard sigmoid
-// have other derivatives at the kinks.
+// Return the activation's name in the core operations, or an empty string if no core operation matches it. relu and
+// hard sigmoid do not match, because the core's derivatives differ from Apple's at the kinks.
 std::string_view activation_of(const Neuron& n) {
   if (n.type == "none" || n.type == "sigmoid") return n.type;
   if (n.type == "tanh" && n.a == 1 && n.b == 1) return "tanh";
@@ -47,7 +47,8 @@ bool CellGraph::is_operation(const RecurrentDescriptor& d) {
   switch (d.cell) {
     case RecurrentCell::single_gate: return true;
     case RecurrentCell::lstm: {
-      // The core operation's output gate would read the memory cell of the previous step instead of the new one.
+      // A peephole of the output gate reads the new memory cell, but the core operation would apply it to the cell of
+      // the previous step.
       if (has_memory(3) || activation_of(d.cell_to_output).empty()) return false;
       const bool peephole = has_memory(0) || has_memory(1) || has_memory(2);
       return !peephole || d.diagonal_memory;

@@ -74,7 +74,7 @@ class CompiledProgram {
   virtual size_t shared_bytes() const { return 0; }
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
-  virtual std::string plan() const = 0;  // human-readable: kernels, buffers, offsets
+  virtual std::string plan() const = 0;  // human-readable list of kernels, buffers, and offsets
 };
 
 class Backend {
@@ -99,8 +99,8 @@ class Backend {
   // Statistics of the memory that allocate() returns, if that memory is not on the process's own heap.
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
-  // Identifies the forms of constants that this backend can load from packages (preparation.h). A stored form can be
-  // used if it was written for an equal text. Empty if the backend derives no forms.
+  // A text that identifies the forms of constants that this backend can load from packages (preparation.h). A stored
+  // form can be used only if the text stored with it is equal. Empty if the backend derives no forms.
   virtual std::string takes_forms() const { return {}; }
   virtual std::vector<DeviceForm> forms() const { return {}; }  // the forms currently kept, for any graph
   virtual DeviceLimits measure_limits() { return {}; }  // measuring takes a while
@@ -114,7 +114,7 @@ class Backend {
 struct BackendEntry {
   std::string name;
   std::unique_ptr<Backend> (*make)();
-  bool (*available)() = nullptr;  // null: always available; called when devices are first listed
+  bool (*available)() = nullptr;  // null if the backend is always available; called when devices are first listed
   int rank = 0;
 };
 void register_backend(BackendEntry entry);

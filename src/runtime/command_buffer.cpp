@@ -166,7 +166,7 @@ void CommandBuffer::run_command(Command& command, OnDevice* device) {
   } else if (!device) {
     event->signal(command.value);
   } else if (command.waits) {
-    // The thread that will signal the event may itself wait for the commands encoded so far.
+    // Finishes the commands encoded so far, because the thread that will signal the event may itself wait for them.
     if (!event->known(command.value)) device->commands->finish();
     const auto fence = event->wait_or_promise(command.value, command.timeout, "command buffer");
     if (!fence) return;

@@ -320,7 +320,8 @@ void Executable::execute(Run& run, DeviceCommands* device) {
   const void* owner = device ? device->queue() : nullptr;
   Gate::Pass pass = device ? gate.try_enter(excludes_, owner) : gate.enter(excludes_);
   if (!pass) {
-    // A run that holds the gate may be waiting for another graph's gate, whose pass these commands hold.
+    // Finishes the encoded commands first: they may be inside another graph's gate, and the run inside this gate may be
+    // waiting to enter that gate.
     device->finish();
     pass = gate.enter(excludes_, owner);
   }

@@ -2,8 +2,7 @@
 //
 //   NAME.mpsgraph/prepared/
 //     cpu-0123456789abcdef.json          which build and processor the forms are for, which constants they belong to,
-//     and
-//                                        the checksums of both
+//                                        and the checksums of both
 //     cpu-0123456789abcdef.safetensors   the forms, each a sequence of bytes aligned to a cache line
 //
 // The digits are a checksum of the text that Backend::takes_forms() returns. A form is valid only for one build of the

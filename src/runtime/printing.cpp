@@ -16,7 +16,7 @@ namespace {
 
 struct Handling {
   std::mutex mutex;
-  std::shared_ptr<const PrintHandler> handler;  // null: standard output
+  std::shared_ptr<const PrintHandler> handler;  // null if text is printed to standard output
 };
 
 Handling& handling() {

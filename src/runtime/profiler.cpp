@@ -149,7 +149,7 @@ std::string Profile::chrome_trace() const {
         events.push_back(with("X"));
         break;
       case ProfileRecord::Shape::instant:
-        event["s"] = "t";  // drawn on its thread's row
+        event["s"] = "t";  // drawn in the row of its thread
         events.push_back(with("i"));
         break;
       case ProfileRecord::Shape::overlapping:

@@ -71,7 +71,7 @@ std::map<std::string, Json> parse_header(std::string_view text) {
     if (!ends || depth != 1 || keys.empty() || name == "__metadata__") return true;
     if (event != Event::object_end) throw PackageError(cat("'", name, "' ", no_description));
     members[name] = std::move(parsed);
-    return false;  // The member is not kept in the parsed header as well.
+    return false;  // The member was moved out, so the parsed header does not keep it.
   };
   if (!parse_json(text, watch).is_object()) throw PackageError("the header must be a JSON object");
   return members;

@@ -63,7 +63,7 @@ struct SharedSum::Counter {
   std::atomic<uint32_t> round;
   static_assert(std::atomic<uint32_t>::is_always_lock_free, "a lock would not work across processes");
 
-  bool reached(uint32_t wanted) const {  // correct when the round number wraps around
+  bool reached(uint32_t wanted) const {  // The comparison remains correct when the round number wraps around.
     return static_cast<int32_t>(round.load(std::memory_order_acquire) - wanted) >= 0;
   }
 

@@ -49,7 +49,7 @@ std::list<StagedProgram::Known>::const_iterator StagedProgram::find(std::span<co
 }
 
 bool StagedProgram::compiles(std::span<const NDArray> feeds) const {
-  if (first_) return false;  // A program with a first part excludes all other runs anyway.
+  if (first_) return false;  // If a part precedes the rest, every run excludes all others in any case.
   std::lock_guard lock(mutex_);
   return find(feeds) == known_.end();
 }

@@ -337,9 +337,9 @@ TEST(verify_checks_types) {
 }
 
 TEST(verify_checks_arity_and_blocks) {
-  rejected("%y = relu() : float32[2,3]", "expected 1 to 1 operands, got 0");
-  rejected("%y = relu(%x, %x) : float32[2,3]", "expected 1 to 1 operands, got 2");
-  rejected("%y = concat() {axis=0} : float32[2,3]", "expected 1 to any number of operands, got 0");
+  rejected("%y = relu() : float32[2,3]", "the number of operands must be 1, got 0");
+  rejected("%y = relu(%x, %x) : float32[2,3]", "the number of operands must be 1, got 2");
+  rejected("%y = concat() {axis=0} : float32[2,3]", "the number of operands must be at least 1, got 0");
   rejected("%y = if(%b) : () {\n}", "expected 2 blocks, got 1");
   rejected("%y = relu(%x) : float32[2,3] {\n}", "expected 0 blocks, got 1");
 }

@@ -96,7 +96,7 @@ def convolution(groups: int, part: str, source: tuple[int, ...], weights: tuple[
 @pytest.mark.parametrize("groups", [1, 8])
 def test_convolution_kernels_of_size_256_raise(groups: int):
     convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 255, 1))
-    with pytest.raises(mg.UnsupportedError, match="kernels of size 256 or more along an axis, got 256"):
+    with pytest.raises(mg.UnsupportedError, match="filters of size 256 or more along an axis, got 256"):
         convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 256, 1))
 
 

@@ -33,7 +33,7 @@ MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
   const int64_t count = element_count(l.dims());
   MPSGraphTensor* index = s.reshape(signed_indices(l, l.input(), l.dtype()), {count / depth, depth});
   const DType wide = index.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
-  Ints last;  // int32 indices cannot exceed a length above the largest int32
+  Ints last;  // last valid indices; int32 indices are at most INT32_MAX, even for longer axes
   for (const int64_t length : lengths)
     last.push_back(wide == DType::int32 ? std::min<int64_t>(length - 1, INT32_MAX) : length - 1);
   MPSGraphTensor* outside = s.either(s.less(index, l.ints({0}, wide)), s.less(l.ints(last, wide), index));

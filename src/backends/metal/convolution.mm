@@ -42,7 +42,8 @@ std::vector<ops::Window> windows_of(const ops::Convolution& c, const Operands& o
 
 bool inputs_last(const ops::Convolution& c) { return c.weights_in > 1; }  // whether the weights are HWIO or DHWIO
 
-// Before macOS 15.1, results beyond channel 2^16 are wrong: https://github.com/pytorch/pytorch/issues/129207
+// Before macOS 15.1, MPSGraph computes wrong results for more than 2^16 channels, so such convolutions are rejected:
+// https://github.com/pytorch/pytorch/issues/129207
 void check_channels(const Lowering& l, const Dims& source, const Dims& weights, const ops::Convolution& c) {
   const int64_t most = std::max(ops::size_at(source, c.channel), weights[static_cast<size_t>(c.weights_out)]);
   if (most <= 1 << 16) return;
@@ -50,16 +51,17 @@ void check_channels(const Lowering& l, const Dims& source, const Dims& weights, 
   l.needs_system("15.1");
 }
 
-// Kernels of size 256 or more along an axis overrun their threadgroup memory, and the sums are wrong:
-// https://github.com/pytorch/pytorch/pull/188359
+// For filters of size 256 or more along an axis, MPSGraph's GPU kernels overrun their threadgroup memory and compute
+// wrong sums, so such convolutions are rejected: https://github.com/pytorch/pytorch/pull/188359
 void check_kernels(const Lowering& l, const Dims& weights, const ops::Convolution& c) {
   for (int i = 0; i < c.count; ++i)
     if (const int64_t size = weights[static_cast<size_t>(c.weights_spatial[i])]; size >= 256)
-      l.unsupported(cat("MPSGraph computes wrong sums for kernels of size 256 or more along an axis, got ", size,
-                        "; split the kernel and add the convolutions with its parts, or use device=\"cpu\""));
+      l.unsupported(cat("MPSGraph computes wrong sums for filters of size 256 or more along an axis, got ", size,
+                        "; split the filter and add the convolutions with its parts, or use device=\"cpu\""));
 }
 
-// For 2^16 images or more, the gradient of the weights is wrong: https://github.com/pytorch/pytorch/issues/96225
+// For 2^16 images or more, MPSGraph computes a wrong gradient of the weights, so such batches are rejected:
+// https://github.com/pytorch/pytorch/issues/96225
 void check_images(const Lowering& l, const Dims& source, const ops::Convolution& c) {
   int64_t images = element_count(source) / ops::size_at(source, c.channel);
   for (int i = 0; i < c.count; ++i) images /= ops::size_at(source, c.spatial[i]);
@@ -352,7 +354,7 @@ Taps patches(const Lowering& l, const Dims& image) {
   return Taps(l, image, axes, each);
 }
 
-// The axis of the kernel elements in the result: after the channels in NCHW, before them in NHWC.
+// The axis of the filter taps in the result: after the channels in NCHW, before them in NHWC.
 int64_t axis_of_taps(const Lowering& l) { return ops::Windows(l.attributes()).channel == -1 ? 3 : 2; }
 
 GraphTensors lower_im_to_col(Lowering& l) {

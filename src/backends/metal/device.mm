@@ -165,7 +165,7 @@ BufferView MetalDevice::shared(const NDArray& array) {
                                                    length:end - first
                                                   options:MTLResourceStorageModeShared
                                               deallocator:nil];
-  return {buffer, address - first, nullptr, false};  // nil if the device may not write to the memory
+  return {buffer, address - first, nullptr, false};  // The buffer is nil if the device may not write to the memory.
 }
 
 BufferView MetalDevice::staged(const NDArray& array) {

@@ -26,7 +26,8 @@ Term operand(const Lowering& l, size_t i, size_t rank) {
   return l.dims(i).size() == rank ? x : x.reshape(with_rank(l.dims(i), rank));
 }
 
-// Before macOS 14.4, matmuls with a dimension above 32768 are wrong (pytorch/pytorch#116769).
+// Before macOS 14.4, MPSGraph computes wrong matmuls if a dimension is above 32768, so these are rejected
+// (pytorch/pytorch#116769).
 void require_sound(const Lowering& l, const Term& a, const Term& b) {
   if (METAL_AVAILABLE(14.4, 17.4)) return;
   constexpr int64_t most = 32768;

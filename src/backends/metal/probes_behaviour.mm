@@ -61,7 +61,7 @@ std::string divided_integers(MetalDevice& device) {
   return cat("16777217 / 1, -7 / 2, 7 / -2, 2147483647 / 3: ", list(trial.values<int32_t>(quotient, {4})));
 }
 
-// Sorts descending numbers whose second smallest number comes last.
+// Sort more than 2^22 descending numbers and count the wrong positions.
 std::string order_of_many(MetalDevice& device) {
   Trial trial(device);
   constexpr int64_t count = (int64_t{1} << 22) + 1;

@@ -249,7 +249,8 @@ id<MTLCommandBuffer> MetalQueue::open_command_buffer() {
     });
     return open_.size() >= most;
   };
-  // Committed work waits for this queue's thread, which a busy machine may delay.
+  // Buffers that the caller has committed are submitted by this queue's thread, which may be late on a busy machine.
+  // Wait for that thread before reporting an error.
   constexpr auto patience = std::chrono::seconds(2);
   for (const auto until = std::chrono::steady_clock::now() + patience;
        is_full() && std::chrono::steady_clock::now() < until;) {

@@ -15,8 +15,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// For each result element along an axis, an image element and its weight, of shape (1, result, 1); a null weight means
-// 1.
+// For each result element along an axis, the index of an image element and its weight, both of shape (1, result, 1). A
+// null weight means 1.
 struct Pick {
   MPSGraphTensor *index, *weight;
 };

@@ -56,7 +56,7 @@ using UnaryRule = Term (*)(Term x, Term y, Term g);
 struct Unary {
   std::string_view name;
   Operands operands;
-  UnaryRule rule;  // null: gradient is zero
+  UnaryRule rule;  // null if the gradient is zero
   bool predicate = false;
 };
 
@@ -137,7 +137,7 @@ using BinaryRule = Pair (*)(const Incoming&);
 struct Binary {
   std::string_view name;
   Operands operands;
-  BinaryRule rule;  // null: gradient is zero
+  BinaryRule rule;  // null if the gradients are zero
   bool predicate = false;
 };
 

@@ -2,11 +2,10 @@
 //
 //   history_push(history, value) -> history        appends a value
 //   history_pop(history) -> history, value         removes the last value; an empty history stays empty and yields
-//   zeros
+//                                                  zeros
 //   history_empty(history) -> history              returns an empty history of the same type
 //   history_addition(history, history) -> history  adds two histories value by value, aligned at the last value;
-//   missing
-//                                                  values count as zero
+//                                                  missing values count as zero
 //
 // A history is an ordinary value: a loop can carry it, a branch can return it, and it can be pushed onto another
 // history (of an enclosing loop). It is differentiable, and its derivative is also a history. An empty history yields

@@ -57,7 +57,7 @@ std::vector<TensorType> infer_col_to_im(const InferContext& context) {
   const Shape forward = columns(context, w, stated);
   if (!compatible(forward, source))
     context.shape_error(
-        cat("source must have the shape of the columns of an image ", stated, ", ", forward, ", got ", source));
+        cat("source must have shape ", forward, ", the columns of an image of shape ", stated, ", got ", source));
   return {{context.dtype(0), stated}};
 }
 

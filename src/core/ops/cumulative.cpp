@@ -73,7 +73,9 @@ void d_cumulative_extremum(GradientContext& g) {
                        {{"axis", g.attributes().integer("axis")}, {"mode", std::string("add")}}));
 }
 
-// Infers the type of the positions along the axis at which the running extrema lie; -1 before the first element.
+// Infers the result type of cumulative_arg_extremum, which returns for each element the int32 index along the axis at
+// which the running extremum lies. In exclusive mode, the index is -1 at the element where the scan starts, because no
+// element precedes it.
 std::vector<TensorType> infer_arg_extremum(const InferContext& c) {
   infer_numbers(c);
   if (c.shape(0).ranked()) require_countable(c, c.shape(0), c.axis(c.attributes.integer("axis"), c.shape(0).rank()));

@@ -16,7 +16,8 @@ void require_classes(const InferContext& c, size_t x) {
   const Shape &shape = c.shape(x), &classes = c.shape(x + 1);
   const int axis = c.axis(c.attributes.integer("axis"), shape.rank());
   if (!is_integer(c.dtype(x + 1)) || classes.elements() * shape[axis] != shape.elements())
-    c.shape_error(cat("class indices must be integers, one per loss of ", c.type(x), ", got ", c.type(x + 1)));
+    c.shape_error(cat("class indices must be integers, one for each loss computed from logits ", c.type(x), ", got ",
+                      c.type(x + 1)));
 }
 
 std::vector<TensorType> infer_gradient_of_result(const InferContext& c) {

@@ -89,7 +89,7 @@ std::vector<TensorType> infer_shape_gradient(const InferContext& context, int ax
 
 // A derivative rule that adds one operation of the given kind, with the attributes of the operation being
 // differentiated.
-Gradient like(std::string_view kind, std::vector<int> inputs) {  // -1 stands for the incoming gradient
+Gradient like(std::string_view kind, std::vector<int> inputs) {  // in `inputs`, -1 stands for the incoming gradient
   return [kind, inputs](GradientContext& g) {
     if (!g.needs(0)) return;
     std::vector<Tensor*> operands;

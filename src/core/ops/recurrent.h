@@ -36,8 +36,8 @@ class NamedOperands {
  public:
   NamedOperands(const OperandNames& names, const Attributes& attributes, const std::vector<Tensor*>& inputs)
       : names_(names), attributes_(attributes), inputs_(inputs) {}
-  int index(std::string_view name) const;  // -1 if not given
-  Tensor* operator[](std::string_view name) const;  // null if not given
+  int index(std::string_view name) const;  // index of the operand with this name; -1 if the operand is not given
+  Tensor* operator[](std::string_view name) const;  // null if the operand is not given
   size_t count() const;  // number of operands that the attributes declare present
 
  private:

@@ -130,7 +130,7 @@ std::vector<TensorType> infer_expand_dims(const InferContext& context) {
     context.shape_error(
         cat("the result would have rank ", source.rank() + axes.size(), ", but the maximum rank is ", max_rank));
   const int rank = source.rank() + static_cast<int>(axes.size());
-  Dims dims(rank, -2);  // -2: to be filled from the source below
+  Dims dims(rank, -2);  // -2 marks dimensions that are filled in from the source below
   for (int axis : distinct_axes(context, axes, rank)) dims[axis] = 1;
   auto next = source.dims().begin();
   for (int64_t& dim : dims)
@@ -240,9 +240,9 @@ std::vector<TensorType> infer_cast(const InferContext& context) {
   return {{context.attributes.dtype("dtype"), context.shape(0)}};
 }
 
-// Derivative of cast. There is none if the source or the result is an integer. If the cast is to a complex dtype, the
-// gradient is the real part of the incoming gradient; if it is from a complex dtype, the gradient has a zero imaginary
-// part. A cast of the incoming gradient handles both cases.
+// Derivative of cast. If the source or the result is an integer, no gradient is set. If the cast is to a complex dtype,
+// the gradient is the real part of the incoming gradient; if it is from a complex dtype, the gradient has a zero
+// imaginary part. A cast of the incoming gradient handles both cases.
 void d_cast(GradientContext& g) {
   if (is_inexact(g.input(0)->dtype()) && is_inexact(g.output()->dtype()))
     g.set(0, Builder(g.graph()).cast(g.incoming(), g.input(0)->dtype()));

@@ -2,8 +2,7 @@
 //
 //   dynamic_slice(x, starts) {sizes=[n, m]}          x[a : a + n, b : b + m] where starts = [a, b]
 //   dynamic_slice_update_data(data, update, starts)  data with that part replaced with `update`; sizes, if given, are
-//   the
-//                                                    sizes of update
+//                                                    the sizes of update
 //
 // Starts do not affect any shape, so kernels read them at run time, and nothing is recompiled for new values. Negative
 // starts count from the end. Everything that is read or written must lie inside the tensor: unlike the ends of a slice,

@@ -147,7 +147,7 @@ void d_stencil_weights_gradient(GradientContext& g) {
 
 // ---- with a boundary ----
 
-// Elements added before and after an axis; negative numbers are elements cropped.
+// The numbers of elements added before and after an axis; a negative number means that elements are cropped.
 struct Margin {
   int64_t before = 0, after = 0;
 };

@@ -79,7 +79,7 @@ struct Windows {
   static constexpr int most = 4;
   int count = 0;       // number of windowed axes
   int fixed_rank = 0;  // required rank of the source; 0 if any rank of at least 4 is allowed
-  int channel = 0;     // channel axis, negative; 0: none
+  int channel = 0;     // channel axis, counted from the end (negative); 0 if there is none
   std::array<int, most> spatial{};
   std::array<int64_t, most> strides{}, dilations{}, begin{}, end{};
   PaddingStyle style = PaddingStyle::explicit_padding;

@@ -1,10 +1,10 @@
 // Family local_normalization: normalization by the neighborhood of a pixel. MPSCNNSpatialNormalizationNode,
 // …CrossChannelNormalizationNode, …LocalContrastNormalizationNode. Images are surrounded by zeros.
 //
-//   spatial, cross-channel: y = x / (delta + alpha * mean of squares)^beta, with the mean over the neighboring pixels
-//   or channels
-//   local contrast:         y = pm + ps * (x - p0 * mean) / (delta + alpha * variance)^beta, with the mean and variance
-//   over the neighboring pixels
+//   spatial:         y = x / (delta + alpha * mean of squares)^beta, with the mean over the neighboring pixels
+//   cross-channel:   the same formula, with the mean over the neighboring channels
+//   local contrast:  y = pm + ps * (x - p0 * mean) / (delta + alpha * variance)^beta, with the mean and the variance
+//                    over the neighboring pixels
 //
 // alpha, beta, delta, pm, ps, and p0 are attributes of the nodes.
 #include "nngraph/definition.h"

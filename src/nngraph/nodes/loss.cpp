@@ -27,7 +27,7 @@ constexpr std::string_view loss_types[] = {"mean_absolute_error",
 
 Tensor* abs(Builder& b, Tensor* x) { return b.binary("maximum", x, b.neg(x)); }
 
-// log(1 + e^-|y|)
+// Return log(1 + e^-|y|).
 Tensor* tail(Builder& b, Tensor* y) { return b.unary("logarithm", b.add(b.unary("exponent", b.neg(abs(b, y))), 1)); }
 
 // A label of 0 has no loss, even where the prediction's logarithm is infinite.

@@ -1,5 +1,5 @@
-// MPSNNGraph nodes of family arithmetic. Inside a graph, primaryScale does not reach the kernel on a Mac, and the
-// effect of secondaryScale, bias, and limits has not been measured. Neuron nodes before and after the arithmetic node
+// MPSNNGraph nodes of family arithmetic. On a Mac, MPSNNGraph does not pass primaryScale to the kernel, and the effect
+// of secondaryScale, bias, and limits has not been measured. Neuron nodes before and after the arithmetic node
 // implement these attributes instead.
 #include <limits>
 
