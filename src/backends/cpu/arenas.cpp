@@ -9,7 +9,7 @@ namespace mpsgraph::cpu {
 using runtime::Buffer;
 
 Arenas& Arenas::get() {
-  static Arenas& instance = *new Arenas;  // never destroyed: programs may be destroyed during process exit
+  static Arenas& instance = *new Arenas;  // never destroyed, because programs may be destroyed during process exit
   return instance;
 }
 

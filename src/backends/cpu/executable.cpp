@@ -115,7 +115,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
     frame.pointers[lent.slot] = place ? place : owned->base + lowered_.slots[lent.slot].offset;
   }
   frame.history.clear();
-  uint64_t time = 0;  // ticks; 0 when not measured
+  uint64_t time = 0;  // time in ticks; 0 if it is not measured
   {
     const ThreadPool::Alone alone(owned->alone);
     const auto fork = owned->alone || uses_openmp_ ? nullptr : runtime::LentTeam::current();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int repetitions = 5;
 constexpr int64_t rounds = 200'000;           // rounds of the arithmetic loops, which take a few milliseconds
-constexpr int64_t copied = int64_t{1} << 27;  // bytes, more than the caches of most machines
+constexpr int64_t copied = int64_t{1} << 27;  // bytes to copy, more than the caches of most machines hold
 
 // Return the amount of work divided by the shortest time.
 template <class Work>

@@ -79,7 +79,7 @@ std::optional<Description> try_primitive(bool take_reference, const Args&... arg
     if (!take_reference && std::string_view(description.impl_info_str()).find("ref") != std::string_view::npos)
       return std::nullopt;
     return description;
-  } catch (const dnnl::error&) {  // not implemented for these arguments
+  } catch (const dnnl::error&) {  // oneDNN has no implementation for these arguments
     return std::nullopt;
   }
 }

@@ -80,8 +80,8 @@ void parallel_items(int64_t items, const F& f) {
   run_items(items, &f, [](const void* f, int64_t item, int64_t member) { (*static_cast<const F*>(f))(item, member); });
 }
 
-// Call f(chain, place, member) for each place in [0, length) of each chain. The calls for one chain are made in order
-// of `place`; `member` identifies the thread.
+// Call f(chain, place, member) for each position `place` in [0, length) of each chain. The calls for one chain are made
+// in order of `place`; `member` identifies the thread.
 template <class F>
 void parallel_chains(int64_t chains, int64_t length, const F& f) {
   run_chains(chains, length, &f, [](const void* f, int64_t chain, int64_t place, int64_t member) {

@@ -294,7 +294,7 @@ void ThreadPool::dismiss_team() {
 
 void ThreadPool::with_team(Fork fork, const std::function<void()>& f) {
   if (place.lent || place.in_a_loop) return f();
-  static thread_local ThreadPool mine;  // persistent, so that the tickets that helpers remember stay valid
+  static thread_local ThreadPool mine;  // the pool is persistent, so that the tickets that helpers remember stay valid
   struct Team {
     ThreadPool& pool;
     const std::function<void()>& f;

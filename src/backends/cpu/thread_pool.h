@@ -3,7 +3,7 @@
 // The thread that has a loop to run, the caller, opens a gate. Helpers that are awake enter the gate, and then both
 // caller and helpers take items. When no items are left, the caller closes the gate and waits for the helpers inside,
 // each of which is finishing one item. The pool never waits for threads that have not entered, so if other programs
-// occupy the processors, the caller does all the work.
+// keep the helpers' cores busy, the caller does all the work.
 //
 // A helper that is descheduled in the middle of an item makes the caller wait, possibly for milliseconds. The pool
 // therefore keeps a balance of the time that helpers save and the time that callers wait for them. While the waiting

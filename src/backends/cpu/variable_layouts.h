@@ -38,7 +38,7 @@ LayoutPtr wanted_weights_layout(const Operation& convolution);
 inline LayoutPtr wanted_weights_layout(const Operation&) { return nullptr; }
 #endif
 
-using Layouts = std::unordered_map<const Tensor*, LayoutPtr>;  // values that are not row-major
+using Layouts = std::unordered_map<const Tensor*, LayoutPtr>;  // layouts of the values that are not row-major
 // Choose the layouts of a program's values. `present` holds the current layouts of program.variables; a variable that
 // has a packed layout keeps it.
 Layouts choose_home_layouts(const compiler::Program& program, const std::vector<LayoutPtr>& present, bool allow_new);

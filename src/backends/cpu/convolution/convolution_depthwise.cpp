@@ -198,7 +198,8 @@ class DepthwiseConvolution final : public Kernel {
         if (s.residual) s.residual += s.to_row;
       }
     };
-    const auto edge = [&](int64_t first, int64_t last) {  // one pixel at a time, because each sees different taps
+    // edge pixels are computed one by one, because each sees different taps
+    const auto edge = [&](int64_t first, int64_t last) {
       for (int64_t x = first; x < last; ++x) {
         int64_t first_tap = 0, end_tap = wx.kernel;
         while (first_tap < end_tap && wx.at(x, first_tap) < 0) ++first_tap;

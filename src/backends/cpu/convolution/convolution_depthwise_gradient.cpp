@@ -51,7 +51,8 @@ class DepthwiseWeightsGradient final : public Kernel {
   // Find where a layout stores each weight, by converting an array that holds the index of each weight.
   void find_places(const Layout& layout) {
     const size_t count = static_cast<size_t>(p_.taps() * p_.groups);
-    std::vector<float> numbers(count), laid(count);  // exact in float, as filters have fewer than 2^24 weights here
+    // positions are exact in float, because filters have fewer than 2^24 weights here
+    std::vector<float> numbers(count), laid(count);
     std::iota(numbers.begin(), numbers.end(), 0.f);
     layout.from_row_major(numbers.data(), laid.data());
     places_.resize(count);

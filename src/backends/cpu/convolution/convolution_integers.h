@@ -58,7 +58,7 @@ const IntegerTiles* integer_tiles();
 const IntegerTiles* integer_sum_tiles(bool few_rows = false);
 
 namespace avx2 {
-const IntegerTiles& integer_tiles();  // int32 results only
+const IntegerTiles& integer_tiles();  // supports int32 results only
 void pack_byte_panel(const uint8_t* rows, int64_t stride, int64_t quads, uint8_t flipped, uint8_t* panel,
                      int32_t* sums);  // shared implementation of IntegerTiles::pack
 }  // namespace avx2

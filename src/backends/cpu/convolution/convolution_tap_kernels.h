@@ -12,8 +12,8 @@
 
 namespace mpsgraph::cpu {
 
-// Weights of a tap plan, viewed as a matrix [steps, outputs] whose rows (steps) are the input channels of one tap after
-// another.
+// Weights of a tap plan, viewed as a matrix [steps, outputs]. Each row (step) belongs to one input channel of one tap,
+// and the rows of a tap are adjacent.
 struct TapWeights {
   std::vector<int64_t> tap_offsets;  // element offsets of the taps, in the order in which panels store them
   int64_t inputs, outputs, input_stride, output_stride;

@@ -124,7 +124,7 @@ class TapWeightsGradient final : public Kernel {
     const int64_t column = piece.panel * tiles_.columns;
     const int width = weights_.width(tiles_.columns, piece.panel);
     const bool straight = at_once && parts_ == 1 && weights_.output_stride == 1 && width == tiles_.columns &&
-                          weights_.inputs >= tiles_.rows;  // so that a tile never spans two taps
+                          weights_.inputs >= tiles_.rows;  // a tile must not span two taps
     const int64_t first_image = image_steps_ * part / parts_, last_image = image_steps_ * (part + 1) / parts_;
     const F* rows[block_rows];
     const S* gradients[block_rows];

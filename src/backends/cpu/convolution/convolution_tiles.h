@@ -17,8 +17,8 @@
 namespace mpsgraph::cpu {
 
 // A run of steps that are contiguous in a panel and in a row, starting `delta` elements after the row's pointer. For
-// 8-bit weights, a step is narrow if, for each column, the magnitudes of its first two weights sum to at most 128, and
-// those of its last two weights as well.
+// 8-bit weights, a step is narrow if, for each column, the magnitudes of the first two weights sum to at most 128, and
+// so do the magnitudes of the last two weights.
 struct TileRun {
   int64_t delta, panel, steps;
   bool narrow = false;

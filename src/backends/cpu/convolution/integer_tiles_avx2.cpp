@@ -96,7 +96,7 @@ void widen(const uint8_t* from, int64_t bytes, int16_t* to) {
   for (; i < bytes; ++i) to[i] = static_cast<int16_t>(Turn ? from[i] ^ 0x80 : from[i]);
 }
 
-// Add the products of a chunk to sums[r][at + c], for each of R rows r and each column c of V vectors.
+// Add the products of a chunk of wide steps to sums[r][at + c], for each of R rows r and each column c of V vectors.
 template <int R, int V>
 [[gnu::always_inline]] inline void add_chunk(const int16_t (&rows)[R][wide_row], const Chunk& chunk,
                                              const int8_t* panel, int at, int32_t (&sums)[R][columns]) {

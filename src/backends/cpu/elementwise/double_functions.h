@@ -8,7 +8,7 @@ namespace mpsgraph::cpu {
 struct DoubleFunctions {  // a member is null if its function is not vectorized
   TileFunction exponent = nullptr, logarithm = nullptr, tanh = nullptr, sigmoid = nullptr;
   TileFunction sin = nullptr, cos = nullptr, erf = nullptr;
-  TileFunction power[4] = {};  // indexed by which operands are scalars, as in ScalarMask
+  TileFunction power[4] = {};  // indexed by a ScalarMask of the operands
 };
 
 namespace baseline {

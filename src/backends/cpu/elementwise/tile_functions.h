@@ -41,12 +41,12 @@ struct FloatFunctions {  // functions of one instruction set
   void (*sum_halves)(float* accumulator, const void* in, DType half, int64_t n);
   CombineFunction (*combine)(Reduction);
   TileFunction (*cast)(DType from, DType to);  // fast casts: float32 <-> half precision, small integers, bool, int32
-  float (*dot)(const float* a, const float* b, int64_t n);  // dot product
+  float (*dot)(const float* a, const float* b, int64_t n);  // dot product of a and b
   // Computes sums[j] = sum over i < count of factors[i] * rows[i * stride + j], for j < n.
   void (*weighted_sum)(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count, int64_t n);
   // Copies with streaming stores, which avoid reading the destination, for results too large to stay in cache.
   void (*stream)(void* to, const void* from, size_t bytes);
-  TileFunction complex_product, complex_conjugate;  // for complex64
+  TileFunction complex_product, complex_conjugate;  // functions for complex64
   // Repeats a 16-byte pattern; `bytes` need not be a multiple of 16.
   void (*repeat)(void* to, const void* pattern, size_t bytes);
 };

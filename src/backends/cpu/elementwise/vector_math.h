@@ -19,7 +19,8 @@ struct VectorMath {
 
   // e^x, at most 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2.
   static V exp(V x) {
-    const V c = P::greatest(P::splat(-104.f), P::least(P::splat(89.f), x));  // preserves NaN
+    // both return their second operand for NaN, so NaN is preserved
+    const V c = P::greatest(P::splat(-104.f), P::least(P::splat(89.f), x));
     const V n = P::nearest(c * 1.44269504f);
     const V r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
     return P::times_power_of_two(small_exp(r), n);
@@ -74,7 +75,7 @@ struct VectorMath {
   // / 3.93, so the quotient exceeds 1 in magnitude and is clamped to [-1, 1]. A reciprocal costs less than the six
   // extra multiply-adds of a pure polynomial.
   static V erf(V x) {
-    const V t = P::least(P::splat(15.4449f), x * x);  // preserves NaN
+    const V t = P::least(P::splat(15.4449f), x * x);  // least returns its second operand for NaN, so NaN is preserved
     V p = t * 2.041949983322411e-06f + 0.00028480842593126f;
     p = p * t + 0.0037796497344970703f;
     p = p * t + 0.05279042199254036f;
@@ -91,7 +92,8 @@ struct VectorMath {
   // tanh x, at most 3 ulp: h / (h + 1) with h = (e^(2x) - 1) / 2 = 2^n q + (2^n - 1) / 2, where 2 x = n ln 2 + 2 r and
   // q = (e^(2r) - 1) / 2, which is computed without cancellation near 0. For |x| > 9.1, tanh is 1 in magnitude.
   static V tanh(V x) {
-    const V c = P::least(P::splat(9.1f), P::absolute(x));  // preserves NaN
+    // least returns its second operand for NaN, so NaN is preserved
+    const V c = P::least(P::splat(9.1f), P::absolute(x));
     constexpr float shift = 12582912.f + 127.f;  // adding this constant rounds to an integer in the low bits
     const V shifted = c * 2.88539008f + shift, n = shifted - shift;
     const V r = (c - n * 0.3466796875f) + n * 1.06097221e-4f;

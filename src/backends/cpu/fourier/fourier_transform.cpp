@@ -149,7 +149,7 @@ class AxisTransform {
   // Transform short rows in lanes: complex rows, or real rows as complex rows of half the length.
   void rows(int64_t unit, const T* from, T* to, T* work) const {
     const int64_t lanes = functions_.lanes, first = unit * lanes, m = lanes_.n;
-    if (first + lanes > axis_.signals()) {  // fewer rows than lanes
+    if (first + lanes > axis_.signals()) {  // fewer rows are left than there are lanes
       for (int64_t i = first; i < axis_.signals(); ++i) signal(i, from, to, work);
       return;
     }

@@ -38,7 +38,7 @@ struct Plan {
 // ties in their original order.
 struct Candidate {
   float score;
-  int32_t place;  // box * classes + class
+  int32_t place;  // number of the box and class: box * classes + class
 };
 
 // Write the zero-based selection order of one image, and return the number of selected candidates. `taken` receives

@@ -154,7 +154,8 @@ std::shared_ptr<const std::byte> constant_elements(const Operation& operation, s
 template <class T>
 struct KeptForest {
   std::optional<SortedForest<T>> forest;
-  std::shared_ptr<const std::byte> tables[8];  // kept alive, so that no other tables can reuse their addresses
+  // the tables are kept alive, so that no other tables can reuse their addresses
+  std::shared_ptr<const std::byte> tables[8];
 };
 
 template <class T, class Make>
@@ -398,7 +399,7 @@ class TreeEnsemble final : public Kernel {
   bool or_equal_, gives_doubles_;
   TreeReduction reduction_;
   std::shared_ptr<const SortedForest<T>> forest_;
-  std::shared_ptr<const std::byte> weights_;  // set if leaves have several targets
+  std::shared_ptr<const std::byte> weights_;  // leaf weights; set only if leaves have several targets
   Slot tables_[7] = {}, sums_ = -1;
   std::array<int64_t, 3> tables_shape_{};  // numbers of nodes, trees, and features
   int64_t row_parts_ = 1, tree_parts_ = 1;

@@ -68,7 +68,7 @@ struct Steps {
   static V times_power_of_two(V p, V n) {
     if (recording->set == VectorSet::avx512) return binary(Kind::scale, p, n);
     const I k = unary(Kind::to_integer, n),
-            half = shift_right(k, 1);  // two factors, so that denormal results are correct
+            half = shift_right(k, 1);  // multiply by two factors, so that denormal results are correct
     const I rest = binary(Kind::integer_subtract, k, half);
     return p * from_exponent(half) * from_exponent(rest);
   }
@@ -120,7 +120,7 @@ struct Steps {
 using Math = VectorMath<Steps>;
 
 struct DoubleSteps : Steps {
-  static V clamped(double low, V x, double high) {  // both return the second operand for NaN
+  static V clamped(double low, V x, double high) {  // greatest and least return their second operand for NaN
     return binary(Kind::greatest, constant(low), binary(Kind::least, constant(high), x));
   }
   static V minus_product(V x, V a, V b) {
@@ -153,7 +153,7 @@ Value differ(Value a, Value b) { return binary(Kind::bitwise_xor, a, b); }
 Value inverse(Value a) { return differ(a, every()); }
 Value infinite() { return constant(std::numeric_limits<double>::infinity()); }
 Value rounded(Value x, int how) { return unary(Kind::round, x, how); }
-Value away_from_zero(Value x) {  // ties away from zero
+Value away_from_zero(Value x) {  // rounds ties away from zero
   const Value a = Steps::absolute(x), t = rounded(a, 3);
   const Value up = t + choose(compare(less_or_equal, constant(0.5), a - t), one(), zero());
   return Steps::with_sign_of(up, x);
@@ -246,7 +246,8 @@ const Expressions& float_expressions() {
       {"maximum", BINARY(maximum(a, b))},
       {"minimum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::least(a, b)))},
       {"maximum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::greatest(a, b)))},
-      {"clamp", TERNARY(Steps::least(c, Steps::greatest(b, a)))},  // preserves NaN
+      // preserves NaN, because both functions return their second operand
+      {"clamp", TERNARY(Steps::least(c, Steps::greatest(b, a)))},
       {"equal", BINARY(compare(equal, a, b))},
       {"not_equal", BINARY(compare(not_equal, a, b))},
       {"less_than", BINARY(compare(less, a, b))},
@@ -427,7 +428,7 @@ Value lower_half(Value x) {
 Value whole_bits(Value x) { return x + Doubles::whole; }
 // Round toward zero and clamp to [least, most]; NaN becomes 0.
 Value whole_within(Value x, double least, double most) {
-  // preserves NaN
+  // The inner and outer operation return their second operand for NaN, so NaN is preserved.
   const Value within = binary(Kind::greatest, constant(least), binary(Kind::least, constant(most), x));
   return choose(compare(ordered, x, x), rounded(within, 3), zero());
 }

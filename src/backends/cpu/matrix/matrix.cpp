@@ -145,7 +145,7 @@ template <class T>
 void multiply_plainly(const Products& p, const std::byte* left, const std::byte* right, std::byte* result) {
   const T *a = reinterpret_cast<const T*>(left), *b = reinterpret_cast<const T*>(right);
   T* c = reinterpret_cast<T*>(result);
-  using Real = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;  // integers wrap
+  using Real = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;  // integers wrap in an unsigned type
   using Sum = std::conditional_t<is_complex_type<T>, std::complex<double>, Real>;
   constexpr int64_t tile = 256;
   parallel_for(p.count() * p.m, grain_for(p.n * p.k), [&](int64_t begin, int64_t end) {

@@ -33,7 +33,8 @@ std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& 
           if (bias >= 0)
             for (int64_t row = begin; row < end; ++row) to[row] += f.at<float>(bias)[row];
           if (relu)
-            for (int64_t row = begin; row < end; ++row) to[row] = to[row] < 0 ? 0 : to[row];  // preserves NaN
+            // NaN is not below 0, so it stays NaN
+            for (int64_t row = begin; row < end; ++row) to[row] = to[row] < 0 ? 0 : to[row];
         });
       },
       "matrix-vector product");
@@ -69,7 +70,7 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
           float total = sum[i];
           for (int64_t piece = 1; piece < pieces; ++piece) total += sum[piece * n + i];
           if (bias >= 0) total += f.at<float>(bias)[i];
-          to[i] = relu && total < 0 ? 0 : total;  // preserves NaN
+          to[i] = relu && total < 0 ? 0 : total;  // NaN is not below 0, so it stays NaN
         }
       },
       "vector-matrix product");

@@ -1,7 +1,7 @@
 // Layer normalization loops, compiled for each instruction set, over several rows of T (float32 or float64) at a time.
 //
-// Half precision is passed as float32; layer_normalization.cpp converts the rows before and after. The formulas are in
-// src/core/ops/fused_layer_normalization.cpp.
+// Half precision is passed as float32; layer_normalization.cpp converts the operands before and the results after these
+// loops. The formulas are in src/core/ops/fused_layer_normalization.cpp.
 #pragma once
 
 #include <cstdint>

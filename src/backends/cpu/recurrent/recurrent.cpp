@@ -35,7 +35,7 @@ constexpr int64_t unpacked_rows = 192;  // minimum rows over all steps for which
 constexpr int64_t rows_of_piece = 10;  // rows in a piece of work, about as many as are multiplied together
 constexpr int64_t pieces_of_units = 4;  // pieces of hidden units per thread
 constexpr int64_t pieces_of_rows = 3;  // maximum number of pieces of rows per thread
-// maximum number of links into which the steps of a piece are divided, so that threads finish together
+// maximum number of links (groups of steps) per piece, so that threads finish together
 constexpr int64_t links_of_piece = 10;
 // number of multiplications for which the cost of a barrier is negligible
 constexpr int64_t work_between_waits = 1 << 17;

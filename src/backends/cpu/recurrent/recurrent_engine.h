@@ -53,7 +53,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
 
   static V activate(Activation activation, V x) {
     switch (activation) {
-      case Activation::relu: return P::greatest(V{}, x);  // preserves NaN
+      // greatest returns its second operand for NaN, so NaN is preserved
+      case Activation::relu: return P::greatest(V{}, x);
       case Activation::tanh: return P::tanh(x);
       case Activation::sigmoid: return P::sigmoid(x);
       case Activation::hard_sigmoid: return P::least(one(), P::greatest(V{}, x * S(0.2) + S(0.5)));

@@ -59,7 +59,8 @@ class RecurrentProducts {
   // factors[r][i] * b[i][v][..], where b has the shape [k][vectors][W].
   template <int vectors, int rows>
   static void multiply(const Factors& factors, const S* b, const Summand& begin, S* out, int64_t out_stride) {
-    V sums[rows][vectors];  // kept in registers, because the loops are unrolled before GCC allocates registers
+    // the sums are kept in registers, because the loops are unrolled before GCC allocates registers
+    V sums[rows][vectors];
 #pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) {
       const S* of = begin.of[v];

@@ -110,7 +110,7 @@ using MaximumPropagateNan = Extremum<T, true, is_float_type<T>>;
 template <class T>
 using MinimumPropagateNan = Extremum<T, false, is_float_type<T>>;
 
-// Logical on bools, bitwise on integers.
+// Bitwise and (if `all`) or bitwise or of integers; on bools, these are the logical operations.
 template <class T, bool all>
 struct Logical {
   using Item = T;

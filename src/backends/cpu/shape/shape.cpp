@@ -122,8 +122,8 @@ struct Stretches {
     parts.push_back({part.slot, own, bytes});
     bytes += own;
   }
-  // Return whether to alternate between operands, so that the result is written in order. For long parts, this brings
-  // no gain; very short parts have better loops; and a result that fits in cache does not need it.
+  // Return whether to alternate between operands, so that the result is written in order. Alternating brings no gain
+  // for long parts, very short parts have faster loops, and a result that fits in cache does not need it.
   bool alternate() const {
     constexpr int64_t shortest = 64, longest = 2048, cached = 1 << 20;
     return count > 1 && count * bytes > cached && std::all_of(parts.begin(), parts.end(), [](const Part& p) {

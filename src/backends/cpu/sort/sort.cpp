@@ -45,8 +45,8 @@ void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& l
   auto* keys = reinterpret_cast<VectorKey<Element>*>(scratch);
   const auto in_parts = [&](const auto& function) {
     parallel_parts(parts, [&](int64_t part) {
-      // A copy stays in registers. If `function` were accessed by reference, the compiler would reload it after every
-      // key stored.
+      // This copy of `function` stays in registers. If `function` were accessed by reference, the compiler would reload
+      // it after every key stored.
       const auto f = function;
       for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) f(i);
     });

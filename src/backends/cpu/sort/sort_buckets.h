@@ -90,7 +90,8 @@ class BucketSorter {
   };
 
   static size_t padded(int64_t n) { return (static_cast<size_t>(n) * sizeof(Element) + 63) / 64 * 64; }
-  Key* keys() const { return reinterpret_cast<Key*>(spare_); }  // valid until elements are in their buckets
+  // the keys are valid until elements are in their buckets
+  Key* keys() const { return reinterpret_cast<Key*>(spare_); }
   size_t bin(Key key) const { return static_cast<size_t>(Key(key - low_) >> rest_); }
   static Element element(Key key, int64_t index) {
     if constexpr (with_index)
@@ -113,8 +114,8 @@ class BucketSorter {
   template <class Load>
   bool find_keys(const Load& load) {
     in_parts([&](int64_t part, int64_t begin, int64_t end) {
-      // A copy stays in registers. If `load` were accessed by reference, the compiler would reload it after every key
-      // stored.
+      // This copy of `load` stays in registers. If `load` were accessed by reference, the compiler would reload it
+      // after every key stored.
       const Load at = load;
       Key low = key_of(at(begin)), high = low;
       for (int64_t i = begin; i < end; ++i) {

@@ -105,7 +105,7 @@ struct Network {
   template <int N>
   static void merge(__m512i* v) {
 #pragma GCC unroll 16
-    // Compare with the other sequence in reverse order, which makes both halves bitonic.
+    // Compare one sequence with the reverse of the other, which makes both halves bitonic.
     for (int i = 0; i < N / 2; ++i) {
       const __m512i other = reversed(v[N - 1 - i]);
       v[N - 1 - i] = L::greatest(v[i], other);
@@ -241,8 +241,8 @@ class QuickSort {
       L::store(to + high, L::compress(above, v), first(upper));
       low += lower;
     };
-    // If there is room for two more vectors, whole vectors can be stored on both sides. Their unused lanes are
-    // overwritten by later stores.
+    // If there is room for two more vectors, whole vectors can be stored at the front and at the back. Later stores
+    // overwrite the unused lanes of these vectors.
     const auto take_whole = [&](__m512i v) {
       const typename L::Mask below = equal_too ? L::not_above(v, against) : L::below(v, against);
       const int lower = std::popcount(static_cast<unsigned>(below));
