@@ -173,12 +173,12 @@ def test_used_apple_names_are_listed_with_macos_versions(backend, target):
 ROWS = witnesses.rows()
 
 
-def test_witness_table_rows_are_unique():
+def test_each_apple_name_has_one_row_of_known_uses():
     assert [name for name, count in Counter(row.name for row in ROWS).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name[:60])
-def test_witness_table_rows_refer_to_existing_probes_and_sources(row):
+def test_rows_of_known_uses_refer_to_existing_probes_and_sources(row):
     assert set(row.probes) <= witnesses.probes()
     if row.kind == "witness":
         for witness in row.witnesses:
@@ -188,12 +188,12 @@ def test_witness_table_rows_refer_to_existing_probes_and_sources(row):
         assert row.witnesses == (row.kind,) and len(row.remark.split()) > 3, "the row must state a reason"
 
 
-def test_every_witness_source_appears_in_witness_table():
+def test_every_source_of_known_uses_is_referenced():
     named = {witness.split()[0] for row in ROWS for witness in row.witnesses}
     assert witnesses.sources().keys() <= named
 
 
-def test_every_used_apple_name_has_a_witness_probe_or_reason(backend, target):
+def test_every_used_apple_name_has_a_known_use_probe_or_reason(backend, target):
     """A new name in the list of test_used_apple_names_are_listed_with_macos_versions needs a row in witnesses.txt."""
     assert not backend
     listed = used_interfaces.report(target.objects(), apple_target.metal_sources())
@@ -203,7 +203,7 @@ def test_every_used_apple_name_has_a_witness_probe_or_reason(backend, target):
     assert sorted({row.name for row in ROWS} - names) == [], "remove the rows of unused names from witnesses.txt"
 
 
-def test_at_least_95_percent_of_selectors_have_witness_or_probe():
+def test_at_least_95_percent_of_selectors_have_known_use_or_probe():
     kinds = Counter(row.kind for row in ROWS if row.is_selector)
     needed = kinds["witness"] + kinds["probe"] + kinds["open"]
     print(f"{needed} selectors: {kinds}")

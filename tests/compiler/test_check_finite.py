@@ -145,7 +145,7 @@ def test_failed_finite_check_leaves_weights_and_averages_unchanged():
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_finite_pass_runs_only_when_requested():
+def test_check_finite_pass_runs_only_when_requested():
     seen: list[str] = []
     g = mg.Graph()
     x = g.placeholder((2,))

@@ -34,7 +34,7 @@ def test_exported_pytorch_gradients_match_eager(name: str):
 
 
 @pytest.mark.parametrize("name", sorted((OUTPUTS | GRADIENTS) & set(NAMES)))
-def test_exclusion_still_differs(name: str):
+def test_excluded_torch_case_still_differs(name: str):
     try:
         found = (output_differences if name in OUTPUTS else gradient_differences)(case(name))
     except mg.Error:  # mpsgraph may also reject a model instead of returning wrong results.
@@ -42,6 +42,6 @@ def test_exclusion_still_differs(name: str):
     assert found, "the case passes: remove it from exclusions.py"
 
 
-def test_exclusions_name_existing_cases():
+def test_every_torch_exclusion_is_an_existing_case():
     unknown = (OUTPUTS | GRADIENTS) - set(NAMES)
     assert not unknown if DRAWN else all(not name.endswith(".0") for name in unknown)

@@ -132,7 +132,7 @@ def test_erf_saturates_at_one(reference):
 
 @BOTH
 @pytest.mark.parametrize("form", ["minus a square", "minus a product"])
-def test_exponent_of_negated_square_matches_numpy(form, reference):
+def test_exponential_of_negated_square_matches_numpy(form, reference):
     """Generated code omits the overflow check for exp(-x²) but must keep it for other negated products."""
     x = np.array([0, -0.0, 1e-20, 0.5, -3, 9, -9.4, 11, 1e10, -1e30, np.inf, -np.inf, np.nan] * 3, np.float32)
     y = x if form == "minus a square" else -x

@@ -146,7 +146,7 @@ def test_serializing_package_into_missing_folder_raises(tmp_path: Path):
     assert (tmp_path / "model.mpsgraphpackage").is_dir()
 
 
-def test_attention_does_not_match_the_mpsgraph_pattern():
+def test_lowered_attention_is_not_replaced_by_mpsgraph_attention():
     """An addition between matmul and scale prevents MPSGraph from substituting its own attention."""
     g = mg.Graph()
     q, k, v = (g.placeholder((1, 2, 4, 8)) for _ in range(3))
@@ -159,7 +159,7 @@ def test_attention_does_not_match_the_mpsgraph_pattern():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_user_composed_attention_does_not_match_the_pattern(dtype: str):
+def test_user_composed_attention_is_not_replaced_by_mpsgraph_attention(dtype: str):
     g = mg.Graph()
     q, k, v = (g.placeholder((2, 4, 8), dtype) for _ in range(3))
     mask = g.constant(np.zeros((4, 4), dtype))

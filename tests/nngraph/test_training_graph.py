@@ -75,7 +75,7 @@ def test_training_graph_of_residual_block_matches_numpy(kind: str):
     check_whole(node(inner.result_image, x), {"x": pool(2, 3, 3, 4)}, {"a": a})
 
 
-def test_gradient_filters_return_the_share_of_each_source():
+def test_gradient_filters_return_one_gradient_per_source_image():
     x = nn.ImageNode("x")
     triple = nn.NeuronLinearNode(x, 3.0)
     node = nn.AdditionNode(x, triple.result_image)
@@ -205,7 +205,7 @@ class TestGradientFilters:
         with pytest.raises(KeyError, match="mine"):
             nn.NeuronTanHNode(nn.ImageNode("x")).training_graph(nn.ImageNode("g"), handler)
 
-    def test_gradients_take_source_handles_without_a_node_handler(self):
+    def test_gradient_images_without_node_handler_have_source_image_handles(self):
         node = nn.NeuronTanHNode(nn.ImageNode("x"))
         (end,) = node.training_graph(nn.ImageNode("g"))
         assert end.result_image.handle == "x"

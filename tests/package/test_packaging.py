@@ -269,7 +269,7 @@ def test_python_module_exports_only_its_init_function(installed):
 @pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="Py_AddPendingCall does not depend on the calling thread since Python 3.12"
 )
-def test_pending_calls_specify_the_interpreter(installed):
+def test_python_module_does_not_use_pending_calls(installed):
     """Check that the module does not use Py_AddPendingCall.
 
     That function reads the interpreter from the state of the thread that has the GIL, and crashes if that thread is

@@ -222,7 +222,7 @@ def test_partial_measurement_keeps_other_results(tmp_path: Path):
     assert {r.machine for r in latest(rows + of("new", "2026-01-02", "v"))} == {"new"}
 
 
-def test_workload_without_target_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_workload_without_performance_target_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """It appears in the tables and in the list of slower workloads. Only our best mode is a headline."""
     ratio = Spread.of([1.25])
     rows = [

@@ -67,7 +67,7 @@ def test_reported_failures_become_entries_with_reasons():
     assert found.cured == ["runtime: many_threads_run_one_executable"]
 
 
-def test_contradicting_probe_answers_name_the_row_or_code():
+def test_probe_answers_contradicting_assumptions_name_the_row_or_code():
     found = found_in("with_failures")
     said = {text.split(":")[0]: text for text in found.contradictions}
     assert said.keys() == {"gathered_integers", "long_products", "indices_of_64_bits", "order_of_many"}

@@ -195,7 +195,7 @@ def test_sum_used_after_next_contribution_is_copied():
     partner.thread.join(10)
 
 
-def test_exchange_slot_rejects_sums_of_another_type():
+def test_exchange_rejects_shared_sums_of_wrong_shape_or_dtype():
     exchange = _core.Exchange()
     slot = exchange.add("bucket", [(mg.float32, (8,))])
     with pytest.raises(mg.ShapeError, match="8 elements, got 9"):

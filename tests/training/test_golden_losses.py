@@ -203,5 +203,5 @@ def test_golden_losses_detect_changed_adam_options(network, changed):
     assert distance(losses, network) > 10 * BOUNDS[network]
 
 
-def test_golden_losses_detect_changed_adam_of_adversarial_network():
+def test_golden_gan_losses_detect_changed_adam_options():
     assert distance(adversarial(beta1=0.501)[0], "adversarial") > 10 * BOUNDS["adversarial"]
