@@ -68,8 +68,8 @@ class Program:
             loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
 
         Returns:
-            The targets, a dict from the names of assigned variables to new values, and whether an index was out of
-            range.
+            The targets, a dict of new values keyed by the name of the assigned variable, and whether an index was out
+            of range.
         """
         jnp = jax.numpy
         values = [jnp.asarray(state[name]) for name in self.variables]

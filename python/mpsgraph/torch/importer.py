@@ -38,8 +38,8 @@ def build(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Add the operations of a PyTorch graph to an mpsgraph Graph.
 
-    `given` maps the names of placeholders and attributes to tensors. Returns the outputs, and a dict from node names to
-    values. Raises UnsupportedError with the name of an operation that is not supported.
+    `given` maps the names of placeholders and attributes to tensors. Returns the outputs, and a dict of values keyed by
+    node name. Raises UnsupportedError with the name of an operation that is not supported.
     """
     values: dict[str, Any] = {}
 
