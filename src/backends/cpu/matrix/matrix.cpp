@@ -1,8 +1,8 @@
 // matrix_multiplication for all types, batched, with broadcast batch axes; integers are in integer_product.cpp.
 //
 // float and double use packed GEMM (gemm.h), or GEMV for vectors. Half precision is converted to float32. A complex
-// matmul becomes a real one of twice the size. The reference uses plain loops. Threads share batches and blocks of rows
-// or columns.
+// matmul becomes a real one of twice the size. The reference uses plain loops. The batches, and blocks of rows or
+// columns, are divided among the threads.
 #include <tuple>
 
 #include "backends/cpu/dispatch.h"

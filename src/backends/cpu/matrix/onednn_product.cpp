@@ -31,8 +31,8 @@ struct LeastBlock {
 constexpr LeastBlock least_block{48, 128}, smallest_block{24, 64};
 
 // oneDNN packs both float32 operands if the block is large enough. Otherwise, it reads the operands in place, which
-// makes large matmuls take up to twice as long. Without AVX-512, this affects all large matmuls; with AVX-512, only
-// those with a transposed left operand. Strides that are powers of two make it worse.
+// makes large matmuls take up to twice as long, and longer still if strides are powers of two. Without AVX-512, this
+// affects all large matmuls; with AVX-512, only those with a transposed left operand.
 bool needs_packing(bool transposed) { return transposed || !onednn_multiplies_bfloat16(); }
 bool packs(int64_t rows, int64_t columns) {
   const double most = onednn_multiplies_bfloat16() ? 0.00196 : 0.0038;

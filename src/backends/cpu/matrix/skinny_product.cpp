@@ -1,6 +1,6 @@
-// Skinny matmul with our micro-kernels. Threads compute partial sums over ranges of the matrix's rows, which are added
-// at the end. With a transposed matrix, the ranges of rows are columns of the result instead, and no partial sums are
-// needed.
+// Skinny matmul with our micro-kernels. Threads compute partial sums over ranges of the matrix's rows, and these sums
+// are added at the end. If the matrix is transposed, the ranges of rows are columns of the result instead, and no
+// partial sums are needed.
 #include "backends/cpu/matrix/skinny_product.h"
 
 #include <algorithm>

@@ -9,8 +9,8 @@ namespace mpsgraph::cpu {
 
 template <class T>
 struct RowExtremum {
-  // the extremum of all elements that are not NaN; if there are none, the maximum is -inf or the lowest value, and the
-  // minimum is +inf or the highest value
+  // The extremum of all elements that are not NaN. If all elements are NaN, the maximum is -inf or the lowest value,
+  // and the minimum is +inf or the highest value.
   T value;
   bool has_nan;
 };
