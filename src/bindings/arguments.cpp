@@ -14,8 +14,9 @@ namespace mpsgraph::bindings {
 
 namespace {
 
-using Slow = PyObject* (*)(PyObject*, PyObject*, PyObject*);  // METH_VARARGS
-using Fast = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);  // METH_FASTCALL
+using Slow = PyObject* (*)(PyObject*, PyObject*, PyObject*);  // signature of methods with the flag METH_VARARGS
+// signature of methods with the flags METH_FASTCALL and METH_KEYWORDS
+using Fast = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 PyCFunction entry = nullptr;  // pybind11's original entry point.
 
 template <class To>

@@ -11,7 +11,7 @@ namespace mpsgraph::bindings {
 
 namespace {
 
-std::array<PyObject*, dtype_count> dtype_objects;  // Never released.
+std::array<PyObject*, dtype_count> dtype_objects;  // The references are never released.
 
 std::string known_dtypes() {
   std::string names;

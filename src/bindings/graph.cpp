@@ -172,7 +172,7 @@ class Origins {
   }
 
  private:
-  using List = std::shared_ptr<const std::vector<Operation*>>;  // In the order of the graph.
+  using List = std::shared_ptr<const std::vector<Operation*>>;  // operations in the order of the graph
 
   static void for_sources(const Operation& operation, const std::function<void(Operation*)>& see) {
     for (const Tensor* input : operation.inputs) see(input->operation);
@@ -283,7 +283,7 @@ static std::vector<T*> to_items(py::handle sequence, std::string_view what, std:
     if (!py::isinstance<T>(item)) throw GraphError(cat("[", what, "] expects ", expected, ", got ", shown(item)));
     result.push_back(py::cast<T*>(item));
   };
-  if (PyList_CheckExact(sequence.ptr())) {  // The most common case.
+  if (PyList_CheckExact(sequence.ptr())) {  // A list is the most common case.
     result.reserve(static_cast<size_t>(PyList_GET_SIZE(sequence.ptr())));
     for (py::handle item : py::reinterpret_borrow<py::list>(sequence)) add(item);
     return result;

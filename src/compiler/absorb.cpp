@@ -29,7 +29,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-using Values = std::vector<double>;  // one per channel
+using Values = std::vector<double>;  // one value per channel
 
 // An operation that is linear in its source and has constant weights. Describes the channels of its result and how they
 // map to axes of the result and of the weights.
@@ -239,7 +239,7 @@ class Absorber {
   }
 
   Users users_;
-  std::unordered_map<const Operation*, Chain> chains_;  // keys are the linear operations (roots)
+  std::unordered_map<const Operation*, Chain> chains_;  // keyed by the linear operation at the start of the chain
   // maps each absorbed operation to the result of its root
   std::unordered_map<const Operation*, const Tensor*> members_;
 };

@@ -388,7 +388,7 @@ class ChannelsLast {
   }
 
   const Block* block_ = nullptr;  // block of the current operation
-  std::map<std::tuple<const Tensor*, int, const Block*>, Tensor*> turned_;  // keys are tensor, rank, and block
+  std::map<std::tuple<const Tensor*, int, const Block*>, Tensor*> turned_;  // keyed by tensor, rank, and block
 };
 
 // Reverts the conversion of a depthwise convolution that ended up alone between two transposes. There are also kernels

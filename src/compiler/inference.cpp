@@ -226,7 +226,7 @@ void freeze(Program& program, const KnownValues& known) {
   }
   program.variables = std::move(variables);
   program.source_variables = std::move(sources);
-  std::unordered_map<const Tensor*, Tensor*> made;  // one constant for all reads
+  std::unordered_map<const Tensor*, Tensor*> made;  // the constant for each variable, shared by all its reads
   rewrite_needed(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
     if (operation.is("variable") && kept.count(operation.output())) {
       Tensor* copy = r.clone(operation)->output();
@@ -288,7 +288,7 @@ void turn_weights(Program& program) {
 Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& inputs,
                                const std::vector<Tensor*>& outputs, const KnownValues& known) {
   Program program = needed_part(graph, inputs, outputs, known);
-  settle(program);  // choose branches before looking for assigns
+  settle(program);  // Branches are chosen before the search for assigns.
   drop_unused_variables(program);
   freeze(program, known);
   settle(program);

@@ -21,8 +21,8 @@ namespace {
 // intact.
 struct Lookup {
   const Operation* gather;
-  ConstantPtr table;  // [rows, width]
-  std::vector<const Operation*> between;  // in program order
+  ConstantPtr table;  // table of shape [rows, width]
+  std::vector<const Operation*> between;  // the operations between lookup and matmul, in program order
 
   static std::optional<Lookup> behind(const Tensor* source) {
     Lookup result{};

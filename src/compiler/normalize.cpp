@@ -86,7 +86,7 @@ struct Backward {
   const Operation *root, *for_gamma, *for_beta;
   const Tensor *gradient, *source;  // `gradient` is the incoming gradient after the relu's mask is applied
   int64_t axis;
-  const Operation* tail;  // `root`, or the cast of its result
+  const Operation* tail;  // `root`, or the cast of its result if that is absorbed
   const Operation* relu = nullptr;  // the relu_gradient; null if none can be absorbed
   // The normalization from which the mask is recomputed. If null, the mask is relu's result.
   const Operation* normalized = nullptr;
@@ -358,7 +358,7 @@ class Normalizer {
   // maps the mean and the variance operation of each pair to that pair
   std::unordered_map<const Operation*, std::pair<const Operation*, const Operation*>> moments_;
   std::unordered_map<const Operation*, Forward> forward_;  // keyed by the last absorbed operation
-  std::unordered_set<const Operation*> taken_;  // additions and relus that are absorbed
+  std::unordered_set<const Operation*> taken_;  // additions and relus that a fusion has absorbed
   // maps the result of a normalization to its last absorbed operation
   std::unordered_map<const Tensor*, const Operation*> normalized_;
   std::unordered_map<const Operation*, Backward> backward_;  // keyed by the last absorbed operation

@@ -76,7 +76,7 @@ struct LayerForward {
   const Operation* root;
   const Tensor* source;
   int64_t axis;
-  const Operation* tail;  // `root`, or the cast of its result
+  const Operation* tail;  // `root`, or the cast of its result if that is absorbed
 };
 
 struct LayerBackward {

@@ -79,8 +79,9 @@ double attention_flops(const Operation& operation) {
 // if they are given. The gradient operation has the same number of flops.
 double recurrent_flops(const Operation& operation) {
   const bool gradient = operation.is("recurrent_sequence_gradient");
-  const Dims& weights = dims_of(operation.input(gradient ? 0 : 1));  // [directions, gates * hidden, hidden]
-  const Dims& gates = dims_of(operation.input(gradient ? 1 : 0));  // [time steps, batch, directions * gates * hidden]
+  const Dims& weights = dims_of(operation.input(gradient ? 0 : 1));  // shape: [directions, gates * hidden, hidden]
+  // shape: [time steps, batch, directions * gates * hidden]
+  const Dims& gates = dims_of(operation.input(gradient ? 1 : 0));
   double products = static_cast<double>(weights[0] * weights[1] * weights[2]);
   if (const int at = gradient ? -1
                               : ops::NamedOperands(ops::sequence_operands, operation.attributes, operation.inputs)

@@ -51,7 +51,8 @@ ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& oper
 
 // The constants that replace an operation whose inputs are now constants; nullopt if the operation is kept.
 Rewriter::Replacement folded(Rewriter&, const Operation& source);
-ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims);  // the same elements with other dimensions
+// a constant with the same elements and other dimensions
+ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims);
 ConstantPtr integer_constant(const TensorType& type, const Ints& values);
 // The value of a constant; null for any other tensor.
 inline const ConstantPtr* constant_of(const Tensor* tensor) {

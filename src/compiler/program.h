@@ -105,7 +105,7 @@ struct Pass {
   void (*run)(Program&);
   std::optional<OptionalPass> optional;  // nullopt if every backend relies on the pass, so that it cannot be disabled
 };
-const std::vector<Pass>& all_passes();  // the pipeline, in order
+const std::vector<Pass>& all_passes();  // all passes, in the order in which they run
 const Pass& pass_named(std::string_view name);  // throws a GraphError that lists the names if the name is unknown
 
 // Runs the passes that every backend needs, and the target's optional passes that the options do not disable.

@@ -156,7 +156,7 @@ std::vector<Tensor*> tensors_to_quantize(const Graph& graph, const std::vector<T
 
 Program quantized(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
                   const std::unordered_map<const Tensor*, Quantized>& tensors, bool per_channel) {
-  std::unordered_map<const Operation*, Tensor*> weights;  // quantized weights; the key is the constant
+  std::unordered_map<const Operation*, Tensor*> weights;  // quantized weights, keyed by the constant operation
   return as_program(graph, inputs, outputs, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
     const int axis = operation.parent->owner ? -1 : outputs_axis(operation);
     Operation* made = nullptr;

@@ -41,7 +41,7 @@ class Rewriter {
   Operation* now(const Operation* source);
   bool has(const Operation& source) { return catch_up(), is_made(source); }
   void stand_for(const Operation& source, Operation* operation);
-  void stand_for(const Tensor& source, Tensor* tensor);  // replaces one of several results
+  void stand_for(const Tensor& source, Tensor* tensor);  // replaces one result of an operation that has several
 
   // Copies an operation with its inputs and blocks mapped; name, location, and control dependencies are kept.
   Operation* clone(const Operation& source);
@@ -66,7 +66,7 @@ class Rewriter {
   std::unique_ptr<Graph> graph_;
   std::vector<bool> live_;
   Visit visit_;
-  std::vector<std::vector<Tensor*>> tensors_;  // indexed by source operation id
+  std::vector<std::vector<Tensor*>> tensors_;  // replacements of the results, indexed by source operation id
   std::vector<Operation*> operations_;  // also indexed by source operation id; for operations without results
   bool untouched_ = true;  // nothing has been copied yet
   std::vector<const Operation*> left_;  // operations that must be copied once something changes

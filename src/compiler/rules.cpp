@@ -96,7 +96,7 @@ Tensor* power_of_number(Site& s) {
   if (*exponent == 1) return x;
   if (*exponent == 2) return s.make("square", {x});
   if (!s.real()) return nullptr;
-  if (*exponent == 0) return s.filled(1);  // holds even if x is NaN
+  if (*exponent == 0) return s.filled(1);  // x^0 is 1 even if x is NaN
   if (*exponent == 3) return s.make("multiplication", {x, s.b().unary("square", x)});
   if (*exponent == -1) return s.make("reciprocal", {x});
   return nullptr;

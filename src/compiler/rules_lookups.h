@@ -6,14 +6,14 @@
 namespace mpsgraph::compiler {
 
 // Replace operations that move whole looked-up rows with operations that move the indices.
-Tensor* moved_lookup(Site&);  // for transpose and reshape
-Tensor* moved_gradient(Site&);  // for gather_gradient
+Tensor* moved_lookup(Site&);  // rule for transpose and reshape
+Tensor* moved_gradient(Site&);  // rule for gather_gradient
 
 // If more rows are looked up in a table than it has, multiply the table's rows instead of the looked-up rows.
-Tensor* product_of_lookup(Site&);  // for matrix_multiplication: the looked-up rows times weights
-Tensor* bias_of_lookup(Site&);  // for addition
-// For matrix_multiplication: the looked-up rows times their incoming gradients.
+Tensor* product_of_lookup(Site&);  // rule for matrix_multiplication: the looked-up rows times weights
+Tensor* bias_of_lookup(Site&);  // rule for addition
+// Rule for matrix_multiplication: the looked-up rows times their incoming gradients.
 Tensor* weights_gradient_of_lookup(Site&);
-Tensor* gradient_of_product(Site&);  // for gather_gradient
+Tensor* gradient_of_product(Site&);  // rule for gather_gradient
 
 }  // namespace mpsgraph::compiler

@@ -27,7 +27,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-constexpr int64_t max_folded_elements = 64;  // enough for shapes and indices into them
+constexpr int64_t max_folded_elements = 64;  // enough elements for shapes and for indices into shapes
 
 // Thrown to end specialization at an operation that needs the run-time values of tensors of the source graph.
 struct DataDependent {
@@ -236,7 +236,7 @@ class Specializer {
     for (const Tensor* argument : op.blocks[block]->arguments) types.push_back(argument->type);
     if (op.is("while")) {
       const std::vector<Tensor*>& from = block == 0 ? inputs : done[0]->results;
-      // the results follow the condition
+      // The first result of `before` is the condition; the others are the arguments of `after`.
       for (size_t i = block; i < from.size(); ++i) types[i - block] = from[i]->type;
     } else if (op.is("for")) {
       for (size_t i = 3; i < inputs.size(); ++i) types[i - 2] = inputs[i]->type;

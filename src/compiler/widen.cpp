@@ -202,7 +202,7 @@ class Widener {
   }
 
   Users users_;
-  std::unordered_map<const Tensor*, Statistic> statistics_, spread_;  // keys are tensors of the new program
+  std::unordered_map<const Tensor*, Statistic> statistics_, spread_;  // keyed by tensors of the new program
   std::unordered_map<const Tensor*, Tensor*> single_;
   std::unordered_map<const Tensor*, Tensors> casts_;
 };

@@ -207,7 +207,7 @@ int64_t ConstantData::integer(int64_t index) const {
     if constexpr (std::is_integral_v<T>)
       return static_cast<int64_t>(load<T>(bytes(), i));
     else
-      return int64_t{0};  // unreachable, rejected above
+      return int64_t{0};  // unreachable, because other dtypes are rejected above
   });
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 struct CustomRegistry {
   std::mutex mutex;
-  std::vector<CustomOperationPtr> operations;  // in order of registration
+  std::vector<CustomOperationPtr> operations;  // operations in order of registration
 };
 
 CustomRegistry& custom_registry() {

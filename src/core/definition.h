@@ -30,7 +30,7 @@ class InferContext {
   const std::vector<Tensor*>& inputs;
   const Attributes& attributes;
   const std::vector<std::unique_ptr<Block>>& blocks;
-  std::string where;  // "; built at model.py:41", or empty
+  std::string where;  // text for messages such as "; built at model.py:41", or empty
 
   size_t count() const { return inputs.size(); }
   const TensorType& type(size_t i) const { return inputs[i]->type; }
@@ -50,8 +50,8 @@ class InferContext {
   // add.
   void require_same_dtype(size_t first = 0, size_t end = SIZE_MAX) const;
   void require_float(size_t i) const;
-  void require_inexact(size_t i) const;             // float or complex
-  void require_rank(size_t i, int rank) const;      // also accepts unranked operands
+  void require_inexact(size_t i) const;             // requires a float or complex dtype
+  void require_rank(size_t i, int rank) const;      // requires this rank; also accepts unranked operands
   int axis(int64_t axis, int rank) const;           // wraps a negative axis; throws ShapeError if out of range
 };
 
@@ -85,7 +85,7 @@ class GradientContext {
 
  public:
   std::vector<Tensor*> result;
-  std::vector<Tensor*> capture_result;  // one per capture; null for zero
+  std::vector<Tensor*> capture_result;  // the gradient of each capture; null if it is zero
 
   // Adds an operation whose tensor attributes are a subset of this operation's. If this operation takes its tensor
   // attributes as operands, these operands are appended to `inputs`.
@@ -165,7 +165,7 @@ bool is_effect(const Operation& operation);
 MPSGRAPH_API const OperationDefinition& definition_of(
     std::string_view name);  // throws a GraphError that suggests similar names if the name is unknown
 const OperationDefinition* find_definition(std::string_view name);
-MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // grouped by family
+MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // all definitions, grouped by family
 
 // Registers all or some of the operations of a family. A Family object is the last statement of a file in
 // src/core/ops/:

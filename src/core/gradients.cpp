@@ -187,7 +187,7 @@ class ReverseWalk {
 
   const std::vector<Tensor*> with_respect_to_;
   const Within within_;
-  std::vector<Operation*> order_;  // in order of creation
+  std::vector<Operation*> order_;  // operations in order of creation
   std::unordered_set<const Operation*> reached_, carrying_;
   std::unordered_map<const Operation*, std::vector<Tensor*>> captures_;
   std::unordered_set<const Tensor*> active_;

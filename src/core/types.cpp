@@ -175,8 +175,9 @@ uint16_t float_to_half(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));  // quiet NaN
-  if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // 65536 and above overflow
+  // NaN becomes a quiet NaN
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
+  if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // numbers of 65536 and above overflow to infinity
   // normal in float16; if rounding carries into the exponent, the result is correct even at infinity
   if (magnitude >= 0x38800000u) {
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
@@ -205,7 +206,7 @@ float half_to_float(uint16_t bits) {
 
 uint16_t float_to_bfloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);  // quiet NaN
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);  // NaN becomes a quiet NaN
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 

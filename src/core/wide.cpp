@@ -35,7 +35,7 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
       // moments and normalizations
       {"mean", both},
       {"variance", both},
-      {"normalization", value},  // its derivative rule casts
+      {"normalization", value},  // the derivative rule of normalization casts by itself
       {"normalization_gradient", both},
       {"normalization_gamma_gradient", both},
       {"normalization_beta_gradient", both},

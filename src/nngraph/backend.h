@@ -40,7 +40,7 @@ class DeviceNodes {
 // One optimizer step for one parameter. All arrays are float32 and have the same shape.
 struct OptimizerStep {
   runtime::NDArray gradient, values;
-  std::vector<runtime::NDArray> moments;  // read and written
+  std::vector<runtime::NDArray> moments;  // moments of the optimizer, which the step reads and writes
   runtime::NDArray result;  // receives the new values; may be the same array as `values`
 };
 

@@ -21,13 +21,13 @@ namespace mpsgraph::nngraph {
 
 class Optimizer;
 
-// Activation function of a convolution: MPSCNNNeuronDescriptor.
+// Activation function of a convolution. Corresponds to MPSCNNNeuronDescriptor.
 struct Neuron {
   std::string type = "none";
   double a = 0, b = 0, c = 0;
 };
 
-// MPSCNNConvolutionDescriptor.
+// Settings of a convolution. Corresponds to MPSCNNConvolutionDescriptor.
 struct ConvolutionDescriptor {
   int64_t kernel_width = 1, kernel_height = 1, input_feature_channels = 1, output_feature_channels = 1;
   int64_t stride_in_pixels_x = 1, stride_in_pixels_y = 1, dilation_rate_x = 1, dilation_rate_y = 1, groups = 1;
@@ -134,7 +134,7 @@ class MPSGRAPH_API NormalizationSource : public DataSource {
 // Keeps a data source loaded for the lifetime of this object.
 class MPSGRAPH_API Loaded {
  public:
-  Loaded(DataSource& source, const std::string& who);  // GraphError if load() returns false
+  Loaded(DataSource& source, const std::string& who);  // throws GraphError if load() returns false
   ~Loaded();
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;
@@ -154,12 +154,12 @@ MPSGRAPH_API std::vector<NamedArray> checked_arrays(DataSource& source, const st
 // A convolution source that holds its parameters and trains with `optimizer`, or not at all if that is null.
 class MPSGRAPH_API TrainableConvolution : public ConvolutionSource {
  public:
-  // ShapeError if the arrays do not match the descriptor. An invalid `biases` means no biases.
+  // Throws ShapeError if the arrays do not match the descriptor. An invalid `biases` means no biases.
   TrainableConvolution(ConvolutionDescriptor descriptor, runtime::NDArray weights, runtime::NDArray biases,
                        std::shared_ptr<Optimizer> optimizer, std::string label);
   ConvolutionDescriptor descriptor() override { return descriptor_; }
   std::string label() const override { return label_; }
-  bool load() override;  // fetches the trained values
+  bool load() override;  // fetches the trained values from the graph that holds them
   void purge() override {}
   std::vector<NamedArray> arrays() override { return arrays_; }
   std::shared_ptr<Optimizer> optimizer() const override { return optimizer_; }
@@ -180,7 +180,7 @@ class MPSGRAPH_API TrainableNormalization : public NormalizationSource {
   NormalizationDescriptor descriptor() override { return descriptor_; }
   double momentum() const override { return momentum_; }
   std::string label() const override { return label_; }
-  bool load() override;  // fetches the trained values
+  bool load() override;  // fetches the trained values from the graph that holds them
   void purge() override {}
   std::vector<NamedArray> arrays() override { return arrays_; }
   std::shared_ptr<Optimizer> optimizer() const override { return optimizer_; }

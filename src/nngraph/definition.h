@@ -56,14 +56,14 @@ class Lowering {
 };
 
 struct NodeDefinition {
-  std::string_view name;  // e.g. "convolution" for MPSCNNConvolutionNode
-  std::string_view family = {};  // set by define_node()
-  std::string_view apple = {};  // e.g. "MPSCNNConvolutionNode"
-  std::string_view first_macos = {};  // first macOS version with that class
+  std::string_view name;  // name of the kind of filter, e.g. "convolution"
+  std::string_view family = {};  // family of the filter; set by define_node()
+  std::string_view apple = {};  // Apple's class, e.g. "MPSCNNConvolutionNode"
+  std::string_view first_macos = {};  // first macOS version with Apple's class
   // e.g. "MPSCNNConvolutionGradientNode"; empty if Apple has no gradient node, for the reason in `without`
   std::string_view apple_gradient = {};
   std::string_view without = {};  // why there is no gradient filter
-  int min_sources = 1, max_sources = 1;  // -1 means any number
+  int min_sources = 1, max_sources = 1;  // number of source images; max_sources is -1 if any number is allowed
   std::vector<AttributeSpec> attributes = {};
   std::optional<DataSource::Kind> parameters = {};  // required kind of data source
   std::vector<std::string_view> states = {};  // states fed by name: a loss's "labels" and "weights", or a "mask"
@@ -73,8 +73,8 @@ struct NodeDefinition {
   std::vector<std::string_view> left = {};
   // whether the filter can export a state: the entries of `left`, or the gradients of its parameters
   bool leaves_state() const { return parameters || !left.empty(); }
-  bool result_is_gradient = false;  // a loss: training_graph() starts from its result
-  bool windows = false;  // has windows, and therefore a padding policy
+  bool result_is_gradient = false;  // true for a loss, whose result is the gradient at which training_graph() starts
+  bool windows = false;  // whether the filter has windows, and therefore a padding policy
   std::string_view padding = "same";  // default padding policy
   bool random = false;
   bool matrix = false;  // is a matmul with weights of shape (inputs, outputs)
@@ -83,11 +83,12 @@ struct NodeDefinition {
   // Gradient with respect to source `i` for the incoming gradient. If empty, the exact derivative of the lowered filter
   // is used.
   std::function<Tensor*(Lowering&, Tensor* incoming, size_t i)> gradient = {};
-  std::function<void(const FilterNode&)> check = {};  // checks that do not need sizes
+  std::function<void(const FilterNode&)> check = {};  // checks the attributes that can be checked without sizes
 };
 
-MPSGRAPH_API const NodeDefinition& node_definition(std::string_view name);  // GraphError that lists the known names
-MPSGRAPH_API std::vector<const NodeDefinition*> all_node_definitions();  // grouped by family
+// throws a GraphError that lists the known names if `name` is unknown
+MPSGRAPH_API const NodeDefinition& node_definition(std::string_view name);
+MPSGRAPH_API std::vector<const NodeDefinition*> all_node_definitions();  // all definitions, grouped by family
 
 // Registers a family of filters; defined at the end of each file in src/nngraph/nodes/.
 using NodeFamily = Registration<NodeDefinition>;

@@ -42,8 +42,8 @@ class Layer;
 struct EncodeResults {
   // in the order of result_images(); arrays of results that are not needed are invalid
   std::vector<ImageBatch> images;
-  std::vector<ImageBatch> intermediates;  // in the order of intermediate_image_handles()
-  std::vector<StatePtr> states;  // in the order of result_state_handles()
+  std::vector<ImageBatch> intermediates;  // intermediate images in the order of intermediate_image_handles()
+  std::vector<StatePtr> states;  // exported states in the order of result_state_handles()
 };
 
 class MPSGRAPH_API NNGraph {
@@ -55,7 +55,7 @@ class MPSGRAPH_API NNGraph {
 
   runtime::Device& device() const { return *device_; }
   const std::vector<ImagePtr>& result_images() const { return results_; }
-  // in the argument order of encode_batch()
+  // source images in the argument order of encode_batch()
   const std::vector<ImagePtr>& source_images() const { return inputs_; }
   std::vector<std::string> source_image_handles() const;
   // handles of losses(), in the argument order of encode_batch()
@@ -63,7 +63,7 @@ class MPSGRAPH_API NNGraph {
   std::vector<std::string> result_state_handles() const;  // handles of state_exports()
   const std::vector<ImagePtr>& intermediate_images() const { return exports_; }
   std::vector<std::string> intermediate_image_handles() const;
-  const std::vector<FilterPtr>& filters() const { return filters_; }  // in execution order
+  const std::vector<FilterPtr>& filters() const { return filters_; }  // all filters in execution order
   bool has_gradient(const FilterNode& filter) const { return derived_.contains(&filter); }
   bool results_are_needed(size_t i) const { return needed_[i]; }
   const std::vector<FilterPtr>& losses() const { return losses_; }  // filters that read labels or a state

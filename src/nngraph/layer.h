@@ -26,17 +26,17 @@ struct Slot {
   TensorType type;                // dtype and shape in the source's layout
   // Home::fed: the array that the next batch reads; Home::device: the same array, if the layer trains
   runtime::NDArray value;
-  Tensor* variable = nullptr;     // Home::variables: the variable; its optimizer moments follow
+  Tensor* variable = nullptr;  // with Home::variables, the variable of the parameter; its optimizer moments follow
   std::vector<Tensor*> moments;
-  bool trained = false;           // has a gradient, unlike the moving statistics of batch normalization
+  bool trained = false;  // has a gradient, unlike the moving statistics of batch normalization
 };
 
 class Layer {
  public:
   struct Use {
-    bool trains = false;     // whether one of its gradient filters is in the graph
+    bool trains = false;  // whether one of its gradient filters is in the graph
     bool on_demand = false;  // the graph does not train, so sources may be loaded just before their filters run
-    bool by_device = false;  // Home::device
+    bool by_device = false;  // whether the parameters are stored on the device (Home::device)
     // Whether all filters that use the layer are fully connected. The weights are then stored as a matrix, so that the
     // gradient and the update are fused into one kernel; a reshape between them would prevent that.
     bool matrix = false;

@@ -26,7 +26,7 @@ struct Part {
 };
 
 struct NNGraph::Lowered {
-  std::shared_ptr<runtime::Executable> executable;      // null if there are parts
+  std::shared_ptr<runtime::Executable> executable;      // null if the graph is divided into parts
   std::vector<Part> parts;
   std::vector<size_t> input_numbers;  // value indices of the batch's inputs; used if there are parts
   size_t value_count = 0;
@@ -40,16 +40,16 @@ struct NNGraph::Lowered {
 
   // Targets, in this order: needed results, exported images, losses, the gradients of each self-updating layer, and the
   // arrays of each exported state.
-  std::vector<size_t> results;  // indices into result_images()
-  std::vector<std::vector<std::string>> gradients;  // names, for each entry of `updating`
+  std::vector<size_t> results;  // indices of the needed results in result_images()
+  std::vector<std::vector<std::string>> gradients;  // names of the gradients, for each entry of `updating`
   std::vector<Layer*> updating;
   size_t loss_count = 0;
-  std::vector<std::vector<std::string>> left;  // names, for each entry of state_exports()
+  std::vector<std::vector<std::string>> left;  // names of the arrays, for each entry of state_exports()
 };
 
 struct NNGraph::State {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
-  std::unique_ptr<runtime::DeviceGraph> on_device;  // null if `nodes` runs them
+  std::unique_ptr<runtime::DeviceGraph> on_device;  // null if `nodes` runs the graph natively
   std::vector<std::unique_ptr<Layer>> layers;
   using SourceKey = std::pair<const void*, DataSource::Kind>;
   static SourceKey key_of(const DataSource& source) { return {source.identity(), source.kind()}; }

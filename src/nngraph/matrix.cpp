@@ -75,7 +75,7 @@ NDArray as_images(const NDArray& rows, const Dims& dims, DataLayout layout) {
 }
 
 void check_copy(std::string_view what, const runtime::CommandBuffer& buffer, const NDArray& to, const NDArray& from) {
-  buffer.mark();  // DeviceError if the buffer has been committed
+  buffer.mark();  // throws DeviceError if the buffer has been committed
   if (!to.writable()) throw DeviceError(cat("[", what, "] the destination is read-only; pass a writable array"));
   if (share_elements(to, from))
     throw DeviceError(cat("[", what, "] source and destination must not share memory; pass separate arrays"));

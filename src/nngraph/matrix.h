@@ -16,16 +16,17 @@ namespace mpsgraph::nngraph {
 
 struct MPSGRAPH_API MatrixDescriptor {
   int64_t rows = 0, columns = 0, matrices = 1;
-  int64_t row_bytes = 0, matrix_bytes = 0;  // 0 means dense
+  int64_t row_bytes = 0, matrix_bytes = 0;  // strides in bytes; 0 means dense
   DType dtype = DType::float32;
 
-  // replaces zeros with defaults; ShapeError for impossible sizes, DTypeError for dtypes that are not numeric
+  // Replaces zeros with defaults. Throws ShapeError for impossible sizes, and DTypeError for dtypes that are not
+  // numeric.
   void complete();
 };
 
 class MPSGRAPH_API Matrix {
  public:
-  explicit Matrix(MatrixDescriptor descriptor);  // filled with zeros
+  explicit Matrix(MatrixDescriptor descriptor);  // creates a matrix of zeros
   Matrix(runtime::Device& device, MatrixDescriptor descriptor);  // filled with zeros, in the memory of `device`
   Matrix(std::shared_ptr<runtime::Buffer> buffer, MatrixDescriptor descriptor, int64_t byte_offset = 0);
   // View of an array [rows, columns] or [matrices, rows, columns] whose columns are adjacent in memory.
@@ -50,7 +51,7 @@ class MPSGRAPH_API Matrix {
 
 struct MPSGRAPH_API VectorDescriptor {
   int64_t length = 0, vectors = 1;
-  int64_t vector_bytes = 0;  // 0 means dense
+  int64_t vector_bytes = 0;  // stride between vectors in bytes; 0 means dense
   DType dtype = DType::float32;
 
   void complete();
@@ -58,10 +59,10 @@ struct MPSGRAPH_API VectorDescriptor {
 
 class MPSGRAPH_API Vector {
  public:
-  explicit Vector(VectorDescriptor descriptor);  // filled with zeros
+  explicit Vector(VectorDescriptor descriptor);  // creates a vector of zeros
   Vector(runtime::Device& device, VectorDescriptor descriptor);
   Vector(std::shared_ptr<runtime::Buffer> buffer, VectorDescriptor descriptor, int64_t byte_offset = 0);
-  explicit Vector(const runtime::NDArray& array);  // [length] or [vectors, length]
+  explicit Vector(const runtime::NDArray& array);  // `array` has shape [length] or [vectors, length]
 
   const VectorDescriptor& descriptor() const { return descriptor_; }
   int64_t byte_offset() const { return byte_offset_; }

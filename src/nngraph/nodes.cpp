@@ -75,7 +75,7 @@ FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> source
   node->result_.format = node->sources_.empty() ? ChannelFormat::none : node->sources_[0]->format;
   const bool stored_as_numbers =
       node->result_.format == ChannelFormat::float16 || node->result_.format == ChannelFormat::float32;
-  if (!stored_as_numbers) node->result_.format = ChannelFormat::none;  // unorm formats are for inputs only
+  if (!stored_as_numbers) node->result_.format = ChannelFormat::none;  // Only inputs can have unorm formats.
   if (definition.check) definition.check(*node);
   return node;
 }

@@ -24,7 +24,8 @@ struct NodeDefinition;
 // Storage format of an image; `none` means the graph's format.
 enum class ChannelFormat { none, unorm8, unorm16, float16, float32 };
 MPSGRAPH_API std::string_view name(ChannelFormat format);
-MPSGRAPH_API ChannelFormat channel_format(std::string_view name);  // GraphError that lists the valid names
+// throws a GraphError that lists the valid names if `name` is unknown
+MPSGRAPH_API ChannelFormat channel_format(std::string_view name);
 
 // MPSNNImageNode: a batch of images in a graph. Without a producer it is an input, which the caller feeds.
 class MPSGRAPH_API ImageNode {
@@ -33,7 +34,7 @@ class MPSGRAPH_API ImageNode {
   ChannelFormat format = ChannelFormat::none;
   bool export_from_graph = false;      // each encode returns this image among the intermediate images
   bool synchronize_resource = false;   // Metal: copied to memory that the CPU can read
-  bool stop_gradient = false;          // training_graph() stops here
+  bool stop_gradient = false;          // training_graph() creates no gradient filters beyond this image
   FilterNode* producer = nullptr;      // the filter that produces and owns the image; null for an input
 
   static std::shared_ptr<ImageNode> input(std::string handle);
@@ -95,7 +96,7 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   std::vector<std::shared_ptr<FilterNode>> training_graph(const ImagePtr& source_gradient, const Handler& handler);
 
   std::string label;                            // shown in errors; the kind if empty
-  PaddingPolicy padding;                        // policy for the windows of this filter
+  PaddingPolicy padding;                        // padding policy for the windows of this filter
   std::string title() const;                    // "convolution 'conv1'" or "convolution gradient"
   const std::string& location() const { return location_; }
   std::string where() const;                    // "; made at model.py:41", or "" if the location is unknown

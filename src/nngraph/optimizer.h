@@ -17,7 +17,7 @@
 
 namespace mpsgraph::nngraph {
 
-// MPSNNOptimizerDescriptor.
+// Settings shared by all optimizers. Corresponds to MPSNNOptimizerDescriptor.
 struct OptimizerDescriptor {
   enum class Regularization { none, l1, l2 };
   double learning_rate = 1e-3, gradient_rescale = 1;

@@ -76,15 +76,16 @@ struct MPSGRAPH_API RecurrentDescriptor {
   RecurrentCell cell = RecurrentCell::single_gate;
   int64_t inputs = 1, outputs = 1;
   bool identity_input = false;  // W is the identity, so inputs must equal outputs
-  bool float32_weights = false;  // otherwise float16
+  bool float32_weights = false;  // whether the layer stores its weights as float32; otherwise as float16
   bool backward = false;  // in bidirectional inference, runs from the last step to the first
   std::vector<Gate> gates;  // order of the gates: one gate; input, forget, memory, output; or input, recurrent, output
-  bool diagonal_memory = false;  // LSTM only
+  bool diagonal_memory = false;  // whether peepholes are diagonal matrices; LSTM only
   Neuron cell_to_output{"tanh", 1, 1, 1};
   double p_norm = 1;
   bool flip_output_gates = false;
 
-  void check() const;  // GraphError, ShapeError, DTypeError, or UnsupportedError that names the gate and its weights
+  // throws GraphError, ShapeError, DTypeError, or UnsupportedError with the names of the gate and its weights
+  void check() const;
   size_t gate_count() const { return cell == RecurrentCell::lstm ? 4 : cell == RecurrentCell::gru ? 3 : 1; }
   DType weight_dtype() const { return float32_weights ? DType::float32 : DType::float16; }
 };
@@ -110,7 +111,7 @@ class MPSGRAPH_API WeightLayout {
   const std::vector<Size>& matrices() const { return matrices_; }
   const std::vector<WeightPart>& parts() const { return parts_; }
   const WeightPart* find(size_t gate, WeightKind kind) const;  // null if these weights are omitted
-  const WeightPart& part(MatrixId id) const;  // GraphError if the layer has no such weights
+  const WeightPart& part(MatrixId id) const;  // throws GraphError if the layer has no such weights
   std::vector<Matrix> zeros(DType dtype) const;
   std::vector<Matrix> initial(const RecurrentDescriptor& descriptor) const;
 

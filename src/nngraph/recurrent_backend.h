@@ -16,12 +16,12 @@ namespace mpsgraph::nngraph {
 struct DeviceForward {
   const Steps &sources, &destinations;
   const std::vector<Matrix>& weights;
-  const LayerState& start;              // invalid means zeros
+  const LayerState& start;              // initial state; an invalid state means zeros
   const std::vector<LayerState>& ends;  // float32 states to write: none, those of the last step, or those of all steps
 };
 struct DeviceGradient {
-  const Steps &forward_sources, &source_gradients, &destination_gradients;  // destination_gradients may be empty
-  const std::vector<Matrix>&weight_gradients, &weights;  // weight_gradients may be empty
+  const Steps &forward_sources, &source_gradients, &destination_gradients;  // `destination_gradients` may be empty
+  const std::vector<Matrix>&weight_gradients, &weights;  // `weight_gradients` may be empty
   bool accumulates;
 };
 
@@ -45,11 +45,11 @@ class DeviceTrainingLayer {
 
 struct DeviceStack {
   const Steps &sources, &destinations;
-  const RecurrentState& start;  // one entry per layer
+  const RecurrentState& start;  // initial state, with one entry per layer
   const std::vector<RecurrentState>& ends;  // states to write, as in DeviceForward
 };
 struct DeviceDirections {
-  const Steps &sources, &forward, &backward;  // backward may be empty
+  const Steps &sources, &forward, &backward;  // `backward` may be empty
   BidirectionalCombineMode mode;
 };
 
@@ -75,7 +75,7 @@ struct RecurrentBackend {
 
 // Recurrent backends are looked up by device name and registered when their backend is loaded.
 MPSGRAPH_API void register_recurrent_backend(std::string device, RecurrentBackend backend);
-// null if the device runs layers as a core graph
+// Returns null if the device runs layers as a core graph.
 const RecurrentBackend* find_recurrent_backend(std::string_view device);
 
 }  // namespace mpsgraph::nngraph

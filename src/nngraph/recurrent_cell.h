@@ -10,12 +10,12 @@
 namespace mpsgraph::nngraph {
 
 struct CellStart {
-  Tensor *state = nullptr, *cell = nullptr;  // [N, H]; null means zeros
+  Tensor *state = nullptr, *cell = nullptr;  // shape [N, H]; null means zeros
 };
 
 struct CellSequence {
   Tensor* states = nullptr;  // [T, N, H]
-  Tensor* cells = nullptr;  // [T, N, H]; LSTM only
+  Tensor* cells = nullptr;  // memory cells of shape [T, N, H]; LSTM only
   Tensor* gates = nullptr;  // training state that the operation's gradient reads; null for an unrolled cell
 };
 

@@ -193,7 +193,7 @@ Tensor* SequenceGraph::input(const StepSequence& sequence) {
   return sequence.batch_first() ? b.transpose(tensor, {1, 0, 2}) : tensor;
 }
 
-// Executables need distinct target tensors.
+// Executables need distinct target tensors, so a repeated target is copied.
 void SequenceGraph::result(Tensor* tensor, DType dtype) {
   tensor = b.cast(tensor, dtype);
   if (std::ranges::find(targets_, tensor) != targets_.end()) tensor = b.unary("identity", tensor);

@@ -46,7 +46,7 @@ class StepSequence {
   std::vector<const std::byte*> addresses() const;
 
   void append_to(FormKey& key) const;
-  void require_apart(const StepSequence& other) const;  // DeviceError if they share elements
+  void require_apart(const StepSequence& other) const;  // throws DeviceError if the sequences share elements
   void require_writable() const;
   runtime::NDArray as_input(std::vector<ArrayCopy>& before) const;
   runtime::NDArray as_result(std::vector<ArrayCopy>& after) const;
@@ -109,7 +109,7 @@ struct SequenceRun {
   void input(const runtime::NDArray& array);  // `array` may have any strides
   void result(const StepSequence& sequence) { results.push_back(sequence.as_result(after)); }
   void result(const runtime::NDArray& array, bool through_a_copy);  // `array` may have any strides
-  void result() { results.emplace_back(); }  // allocated by the run
+  void result() { results.emplace_back(); }  // adds a result that the run allocates
   // Encode the run and its copies, and return all results. If this throws, nothing has been encoded.
   std::vector<runtime::NDArray> encode(runtime::CommandBuffer& buffer, runtime::Executable& executable,
                                        const std::string& label);
@@ -123,12 +123,12 @@ struct LayerState {
 using RecurrentState = std::vector<LayerState>;  // one entry per layer of a stack
 
 MPSGRAPH_API void require_open(std::string_view what, runtime::CommandBuffer& buffer, runtime::Device& device);
-// UnsupportedError for devices without recurrent layers.
+// Throws UnsupportedError for devices that cannot run recurrent layers.
 MPSGRAPH_API runtime::Device& require_layers(std::string_view what, runtime::Device& device);
 // Check the state of one layer against its rows and cell, and append its form to the key.
 void check_state(std::string_view what, const LayerState& state, const RecurrentDescriptor& d, int64_t rows,
                  FormKey& key);
-void require_float(std::string_view what, DType dtype);  // DTypeError unless float32 or float16
+void require_float(std::string_view what, DType dtype);  // throws DTypeError unless `dtype` is float32 or float16
 // Allocate device memory for the states after the last step, or after every step if `all` is set.
 std::vector<RecurrentState> allocate_states(runtime::Device& device, const std::vector<RecurrentDescriptor>& layers,
                                             const StepSequence& sources, bool all);

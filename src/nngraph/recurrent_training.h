@@ -16,7 +16,7 @@ class DeviceTraining {
 
 // The data that a forward pass over a sequence stores for its gradient pass. Only one gradient pass can use it.
 struct TrainingRecord {
-  uint64_t layer = 0;                          // number of the layer
+  uint64_t layer = 0;                          // number that identifies the layer
   std::vector<const std::byte*> sources;     // address of the input of each step
   std::vector<int64_t> rows;
   LayerState start;
@@ -34,11 +34,11 @@ struct TrainingState {
 struct ForwardSequence {
   std::vector<Matrix> sources, destinations, weights;
   std::vector<int64_t> source_offsets, destination_offsets;  // offset of each matrix in bytes; empty means zeros
-  std::optional<LayerState> input_state;     // empty means zeros
+  std::optional<LayerState> input_state;     // state before the first step; nullopt means zeros
   bool gives_states = false;                 // the last states, or all if the layer stores intermediate states
 };
 struct ForwardResult {
-  std::vector<TrainingState> training_states;  // one per step
+  std::vector<TrainingState> training_states;  // training states, one per step
   std::vector<LayerState> states;
 };
 
@@ -46,8 +46,8 @@ struct GradientSequence {
   std::vector<Matrix> forward_sources, source_gradients, destination_gradients, weight_gradients, weights;
   std::vector<int64_t> forward_source_offsets, source_gradient_offsets, destination_gradient_offsets;
   bool gives_destinations = false, gives_weights = false, gives_states = false;
-  std::optional<LayerState> input_state;     // gradient of the last state
-  std::vector<TrainingState> training_states;  // as returned by the forward sequence
+  std::optional<LayerState> input_state;     // gradient of the state after the last step
+  std::vector<TrainingState> training_states;  // the training states that the forward sequence returned
 };
 
 class MPSGRAPH_API RecurrentTrainingLayer {
@@ -58,7 +58,7 @@ class MPSGRAPH_API RecurrentTrainingLayer {
   const RecurrentDescriptor& descriptor() const { return descriptor_; }
   std::vector<Matrix> initial_weights() const;
   std::vector<Matrix> zero_weights() const;
-  std::vector<Matrix> zero_gradients(DType dtype) const;  // DTypeError unless float32 or float16
+  std::vector<Matrix> zero_gradients(DType dtype) const;  // throws DTypeError unless `dtype` is float32 or float16
   size_t form_count() const { return forms_.count(); }
   uint64_t compiled() const { return forms_.compiled(); }
 
@@ -80,7 +80,7 @@ class MPSGRAPH_API RecurrentTrainingLayer {
   std::vector<Tensor*> weight_inputs(SequenceGraph& graph, const std::vector<Matrix>& weights) const;
 
   runtime::Device& device_;
-  const uint64_t number_;  // unique within the process
+  const uint64_t number_;  // number of the layer, unique within the process
   const RecurrentDescriptor descriptor_;
   const WeightLayout layout_;
   const std::unique_ptr<DeviceTrainingLayer> on_device_;  // null if the layer runs as a core graph

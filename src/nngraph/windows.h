@@ -13,7 +13,7 @@ struct Window {
 struct Windowed {
   Tensor* source;
   Dims size;  // size of the result: (height, width)
-  Attributes attributes;  // strides, dilations, padding
+  Attributes attributes;  // strides, dilations, and padding of the core operation
 };
 Windowed windowed(const Lowering& l, const Window& window);
 

@@ -73,15 +73,15 @@ class CompiledProgram {
   // The part of the planned intermediates that lies in arenas shared between programs.
   virtual size_t shared_bytes() const { return 0; }
   virtual size_t constant_bytes() const = 0;
-  virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
+  virtual std::vector<std::string> kernel_names() const = 0;  // names of the kernels, in execution order
   virtual std::string plan() const = 0;  // human-readable list of kernels, buffers, and offsets
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string_view name() const = 0;  // e.g. "cpu"
-  virtual std::string description() const = 0;  // e.g. "CPU, AVX-512, oneDNN 3.2, 2 threads"
+  virtual std::string_view name() const = 0;  // name such as "cpu"
+  virtual std::string description() const = 0;  // description such as "CPU, AVX-512, oneDNN 3.2, 2 threads"
   // Compiles a program, which it may rewrite. `storages` belong to program.variables, in order.
   virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                                    std::vector<std::shared_ptr<VariableStorage>> storages,
@@ -103,7 +103,7 @@ class Backend {
   // form can be used only if the text stored with it is equal. Empty if the backend derives no forms.
   virtual std::string takes_forms() const { return {}; }
   virtual std::vector<DeviceForm> forms() const { return {}; }  // the forms currently kept, for any graph
-  virtual DeviceLimits measure_limits() { return {}; }  // measuring takes a while
+  virtual DeviceLimits measure_limits() { return {}; }  // measures the limits, which takes a while
   // A queue of the device, for devices that run work asynchronously; null if work runs on the thread of the command
   // queue.
   virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }

@@ -42,7 +42,7 @@ constexpr size_t cache_line = 64, page = 4096, page_aligned_from = 16384;
 constexpr size_t huge_page = size_t{2} << 20, huge_pages_from = size_t{8} << 20;
 
 struct SizeClass {
-  size_t bytes;  // allocated size
+  size_t bytes;  // allocated size in bytes
   size_t index;
 };
 
@@ -202,7 +202,7 @@ class Cache {
   std::array<FreeBlock*, 65 * 4> heads_{};
   FreeBlock *newest_ = nullptr, *oldest_ = nullptr;
   std::atomic<size_t> limit_{size_t{256} << 20};
-  std::atomic<size_t> live_{0};  // written with the mutex held
+  std::atomic<size_t> live_{0};  // bytes in use; written only with the mutex held
   size_t peak_ = 0, cached_ = 0;
   std::array<size_t, 3> live_by_use_{}, peak_by_use_{};
   uint64_t allocations_ = 0, reused_ = 0;

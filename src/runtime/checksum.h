@@ -12,8 +12,8 @@
 namespace mpsgraph::runtime {
 
 uint64_t checksum(const void* data, size_t bytes);
-std::string to_hex(uint64_t value);  // 16 hexadecimal digits
+std::string to_hex(uint64_t value);  // returns 16 hexadecimal digits
 uint64_t from_hex(const std::string& digits);  // throws PackageError for malformed digits
-std::string checksum_of(const MappedFile& file);  // as hexadecimal digits
+std::string checksum_of(const MappedFile& file);  // returns the checksum as hexadecimal digits
 
 }  // namespace mpsgraph::runtime

@@ -157,7 +157,7 @@ class CommandQueue::Thread final : public Worker {
     watching_ = false;
   }
 
-  void begin() {  // requires mutex_ held
+  void begin() {  // The caller must hold mutex_.
     busy_ = true;
     ++in_flight_;
   }
@@ -185,12 +185,12 @@ class CommandQueue::Thread final : public Worker {
   static constexpr std::chrono::milliseconds look_every{10};
   static constexpr int habit = 8;
 
-  Backend& backend_;  // lives as long as the process
+  Backend& backend_;  // The backend lives as long as the process.
   std::mutex mutex_;
   std::condition_variable condition_;
   std::deque<std::shared_ptr<CommandBuffer>> buffers_;
   bool busy_ = false, closing_ = false;  // busy_: whether any thread is running a command buffer of this queue
-  uint64_t enqueued_ = 0;  // command buffers enqueued so far
+  uint64_t enqueued_ = 0;  // number of command buffers enqueued so far
   int taken_in_a_row_ = 0;  // number of consecutive buffers run by threads that waited for them
   bool watching_ = false;  // the queue's thread is polling for short buffers
   int in_flight_ = 0;  // number of command buffers that are running on a thread or on the device

@@ -12,7 +12,7 @@
 namespace mpsgraph::runtime {
 namespace {
 
-constexpr size_t margin = 4096;  // bytes on each side
+constexpr size_t margin = 4096;  // size of the margin on each side, in bytes
 constexpr auto untouched = std::byte{0xC5};
 
 bool guards_everything() {

@@ -26,7 +26,7 @@ struct Registry {
     }
   };
   std::mutex mutex;
-  std::vector<Entry> entries;  // highest rank first
+  std::vector<Entry> entries;  // backends, highest rank first
 };
 
 Registry& registry() {
@@ -54,7 +54,7 @@ void register_backend(BackendEntry entry) {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   for (auto& other : all.entries)
-    if (other.backend.name == entry.name) return;  // registering twice is harmless
+    if (other.backend.name == entry.name) return;  // Registering a backend twice is harmless.
   const auto place =
       std::ranges::find_if(all.entries, [&](const Registry::Entry& other) { return other.backend.rank < entry.rank; });
   all.entries.insert(place, {std::move(entry), std::nullopt, nullptr});

@@ -19,7 +19,7 @@ namespace mpsgraph::runtime {
 // without the host.
 class DeviceFence {
  public:
-  using Outcome = std::exception_ptr;  // null on success
+  using Outcome = std::exception_ptr;  // the error of the work; null on success
   virtual ~DeviceFence() = default;
   virtual void release() = 0;  // called by the host if the work before the fence failed
   // The device continues after a fence regardless of the outcome of the work before it, so threads that wait for the

@@ -58,7 +58,7 @@ NDArray import(Managed* managed, bool writable) {
                           tensor.device.device_type, "; copy it to the CPU first"));
   const DType dtype = from_code(tensor.dtype);
   Dims dims(tensor.shape, tensor.shape + tensor.ndim);
-  element_count(dims);  // throws on overflow
+  element_count(dims);  // throws if the number of elements overflows
   Dims strides = tensor.strides ? Dims(tensor.strides, tensor.strides + tensor.ndim) : contiguous_strides(dims);
   auto* first = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
   const size_t alignment = std::min<size_t>(size_of(dtype), 8);  // complex128 only needs the alignment of its parts

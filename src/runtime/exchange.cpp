@@ -132,7 +132,7 @@ void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& s
 // contribution any more.
 void Exchange::wait_for_others(Slot& slot) {
   if (!slot.others_read) return;
-  constexpr double look = 0.05;  // seconds between checks for cancellation and failure
+  constexpr double look = 0.05;  // interval in seconds between checks for cancellation and failure
   WorkerThreadState* const worker = this_worker();
   const BlockedScope scope;
   ++waiting_for_others_;

@@ -21,8 +21,8 @@ class ExecutableCache {
   std::shared_ptr<Executable> find(const CacheKey& key, bool count = true);
   void insert(CacheKey key, std::shared_ptr<Executable> executable);
   void set_limits(size_t count, size_t bytes);
-  void clear();  // not counted as evictions
-  CacheStatistics statistics() const;  // without compile counts and times
+  void clear();  // removes all executables; this does not count as evictions
+  CacheStatistics statistics() const;  // statistics without compile counts and times
 
  private:
   struct Hash {
@@ -41,7 +41,7 @@ class ExecutableCache {
   std::vector<std::shared_ptr<Executable>> evict();
 
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // most recently used first
+  std::list<Entry> entries_;  // entries, most recently used first
   std::unordered_map<CacheKey, std::list<Entry>::iterator, Hash> by_key_;
   size_t count_limit_ = 64, byte_limit_ = size_t{1} << 30;
   uint64_t hits_ = 0, misses_ = 0, evictions_ = 0;

@@ -40,7 +40,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   Pass exclusive() { return enter(true); }
 
  private:
-  bool admits(bool exclusive, const void* owner) const;  // requires mutex_ held
+  bool admits(bool exclusive, const void* owner) const;  // The caller must hold mutex_.
   Pass admit(bool exclusive, const void* owner);
   void leave(bool exclusive);
 

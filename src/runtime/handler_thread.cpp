@@ -43,7 +43,7 @@ class HandlerThread final : public Worker {
     condition_.notify_one();
     if (thread_.joinable()) thread_.join();
   }
-  bool finished() override { return false; }  // lives as long as the process
+  bool finished() override { return false; }  // never finishes, because this thread lives as long as the process
 
  private:
   static std::shared_ptr<HandlerThread> start() {

@@ -15,7 +15,7 @@ namespace mpsgraph::runtime {
 
 namespace {
 
-constexpr uint64_t largest_header = 100'000'000;  // the format's own limit
+constexpr uint64_t largest_header = 100'000'000;  // limit in bytes, set by the safetensors format
 // alignment of the start of the data, in the file and thus in the mapped memory
 constexpr size_t alignment = 64;
 // Tensors of at least this many bytes are read with a system call instead of through the mapping.

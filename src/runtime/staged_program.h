@@ -42,15 +42,15 @@ class StagedProgram final : public CompiledProgram {
     std::shared_ptr<CompiledProgram> program;
   };
   Known rest_for(std::span<const NDArray> feeds);
-  std::list<Known>::const_iterator find(std::span<const NDArray> feeds) const;  // requires mutex_
+  std::list<Known>::const_iterator find(std::span<const NDArray> feeds) const;  // The caller must hold mutex_.
   std::vector<Known> known() const;
 
   const std::unique_ptr<CompiledProgram> first_;
   const size_t first_targets_;
   const std::shared_ptr<const compiler::Rest> rest_;
   const CompileProgram compile_;
-  mutable std::mutex mutex_;  // protects the list
-  std::list<Known> known_;  // most recently used first
+  mutable std::mutex mutex_;  // protects known_
+  std::list<Known> known_;  // compiled rests, most recently used first
 };
 
 }  // namespace mpsgraph::runtime

@@ -92,7 +92,7 @@ GraphTensors lower_signbit(Lowering& l) {
   return {[l.graph() signbitWithTensor:l.input() name:l.name()]};
 }
 
-// Ties round away from zero.
+// Rounds to the nearest integer, with ties away from zero.
 GraphTensors lower_round(Lowering& l) {
   const Term x = input(l), whole = truncate(x);
   const Term away = whole + x.with([l.graph() signWithTensor:x.tensor() name:nil]);

@@ -72,8 +72,9 @@ class PendingUses {
   };
   // Mark the uses as pending as long as the returned token lives. All uses of a run are added together, so that no two
   // runs wait for each other.
-  std::shared_ptr<const void> add(const std::vector<Use>& uses);      // waits for conflicting uses
-  std::shared_ptr<const void> try_add(const std::vector<Use>& uses);  // null if there are conflicts
+  std::shared_ptr<const void> add(const std::vector<Use>& uses);      // waits for conflicting uses, then adds these
+  // returns null and adds nothing if there are conflicts
+  std::shared_ptr<const void> try_add(const std::vector<Use>& uses);
   void wait_for(const Use& use);
 
  private:

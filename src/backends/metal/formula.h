@@ -18,7 +18,7 @@ class Term {
   operator GraphTensors() const { return {tensor_}; }
   MPSGraph* graph() const { return lowering_->graph(); }
   Term with(MPSGraphTensor* tensor) const { return {*lowering_, tensor}; }
-  Term constant(double value) const;  // shape (1), dtype of this term
+  Term constant(double value) const;  // constant of shape (1) with the dtype of this term
   Term cast(DType dtype) const { return with(lowering_->cast(tensor_, dtype)); }
   Term reshape(const Dims& dims) const { return with(lowering_->reshape(tensor_, dims)); }
 
@@ -36,7 +36,7 @@ inline Term operator-(const Term& a, double b) { return a - a.constant(b); }
 inline Term operator*(const Term& a, double b) { return a * a.constant(b); }
 inline Term operator/(const Term& a, double b) { return a / a.constant(b); }
 inline Term operator-(double a, const Term& b) { return b.constant(a) - b; }
-Term operator-(const Term& x);  // floats only
+Term operator-(const Term& x);  // for floats only
 
 Term operator<(const Term& a, const Term& b);
 Term operator<=(const Term& a, const Term& b);
@@ -51,10 +51,10 @@ inline Term operator>=(const Term& a, double b) { return a >= a.constant(b); }
 inline Term operator==(const Term& a, double b) { return a == a.constant(b); }
 inline Term operator!=(const Term& a, double b) { return a != a.constant(b); }
 
-Term operator!(const Term& x);  // bool only
+Term operator!(const Term& x);  // for bool only
 Term both(const Term& a, const Term& b);
 Term either(const Term& a, const Term& b);
-Term differ(const Term& a, const Term& b);  // bool only
+Term differ(const Term& a, const Term& b);  // for bool only; true where a and b differ
 Term select(const Term& predicate, const Term& when_true, const Term& when_false);
 inline Term select(const Term& predicate, double when_true, const Term& when_false) {
   return select(predicate, when_false.constant(when_true), when_false);
@@ -66,14 +66,14 @@ inline Term select(const Term& predicate, const Term& when_true, double when_fal
 // Apply one MPSGraph method: apply(x, [](MPSGraph* g, MPSGraphTensor* t) { return [g sinWithTensor:t name:nil]; }).
 Term apply(const Term& x, MPSGraphTensor* (*method)(MPSGraph*, MPSGraphTensor*));
 Term apply(const Term& a, const Term& b, MPSGraphTensor* (*method)(MPSGraph*, MPSGraphTensor*, MPSGraphTensor*));
-Term absolute(const Term& x);  // floats only
+Term absolute(const Term& x);  // for floats only
 Term square(const Term& x);
 Term square_root(const Term& x);
 Term exponent(const Term& x);
 Term logarithm(const Term& x);
 Term truncate(const Term& x);
 Term is_nan(const Term& x);
-Term quotient_or_zero(const Term& a, const Term& b);  // floats only; 0 where b is 0
+Term quotient_or_zero(const Term& a, const Term& b);  // a / b, but 0 where b is 0; for floats only
 Term sum(const Term& x, const Ints& axes);  // reduced axes remain with size 1
 
 inline Term input(const Lowering& l, size_t i = 0) { return Term::input(l, i); }

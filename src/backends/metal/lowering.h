@@ -37,7 +37,7 @@ class Lowering {
 
   ProgramLowering& program;
   const Operation& operation;
-  const GraphTensors inputs;  // nil for operands without elements
+  const GraphTensors inputs;  // operands; nil for operands without elements
 
   MPSGraph* graph() const;
   MPSGraphTensor* input(size_t i = 0) const;  // throws UnsupportedError if the operand has no elements
@@ -57,9 +57,9 @@ class Lowering {
   NSString* name() const;  // shown in Apple's debugger
 
   // Small constants and common steps of compositions.
-  MPSGraphTensor* scalar(double value, DType dtype) const;  // shape (1)
+  MPSGraphTensor* scalar(double value, DType dtype) const;  // constant of shape (1)
   MPSGraphTensor* filled(double value, const TensorType& type) const;
-  MPSGraphTensor* ints(const Ints& values, DType dtype = DType::int32) const;  // rank 1
+  MPSGraphTensor* ints(const Ints& values, DType dtype = DType::int32) const;  // constant of rank 1
   MPSGraphTensor* reshape(MPSGraphTensor* tensor, const Dims& dims) const;
   MPSGraphTensor* cast(MPSGraphTensor* tensor, DType dtype) const;
 
@@ -79,7 +79,7 @@ using Lower = GraphTensors (*)(Lowering&);
 // sample_grid has no lowering: Apple documents neither which coordinate comes first nor the origin of relative
 // coordinates, so sample_grid is expanded into gathers.
 using Lowerings = Registration<Lowering>;
-void define_lowering(std::string_view kind, Lower lower);  // called in such a lambda
+void define_lowering(std::string_view kind, Lower lower);  // called in the lambda that is passed to Lowerings
 Lower find_lowering(std::string_view kind);  // null if `kind` has no lowering
 
 // Walks a program and lowers its operations. Each instance is used once.
@@ -146,7 +146,7 @@ class ProgramLowering {
   std::unordered_map<const Tensor*, Uses> uses_;  // uses of each variable in the current block
   // MPSGraph operations that represent operations in dependencies, even operations without results
   std::unordered_map<const Operation*, MPSGraphOperation*> effects_;
-  std::vector<MPSGraphOperation*> block_effects_;  // effects in the current block
+  std::vector<MPSGraphOperation*> block_effects_;  // operations with effects in the current block
 };
 
 }  // namespace mpsgraph::metal

@@ -33,8 +33,8 @@ class PartedProgram final : public runtime::CompiledProgram {
 
  private:
   struct Step {
-    std::unique_ptr<MetalProgram> program;  // null for a kernel or host function
-    std::unique_ptr<MetalKernel> kernel;    // null for a host function
+    std::unique_ptr<MetalProgram> program;  // null if the step is a user kernel or a host function
+    std::unique_ptr<MetalKernel> kernel;    // null if the step is a host function
     CustomRun host;
     std::string name;
   };

@@ -155,7 +155,7 @@ MPSGraphTensor* as_int32(const Lowering& l, size_t i) {
   return l.dtype(i) == DType::int32 ? l.input(i) : l.cast(l.input(i), DType::int32);
 }
 
-// Operands: (incoming gradient, indices, output_shape).
+// The operands are (incoming gradient, indices, output_shape).
 GraphTensors lower_from_indices(Lowering& l) {
   const ops::Pooling pooling(l.attributes());
   const Dims& source = l.result_dims();

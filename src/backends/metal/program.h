@@ -22,7 +22,7 @@ namespace mpsgraph::metal {
 struct CompiledGraph {
   static CompiledGraph compile(MetalDevice& device, const ProgramLowering& lowering);
 
-  MPSGraphExecutable* executable = nil;  // nil if there is nothing to compute
+  MPSGraphExecutable* executable = nil;  // nil if the program computes nothing
   std::vector<size_t> feeds, targets;
 };
 

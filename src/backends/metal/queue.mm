@@ -57,7 +57,8 @@ struct MetalCommands::Progress {
   int in_flight = 0, finished = 0;
   std::exception_ptr error;  // the first error of any part
   std::vector<std::function<void()>> actions;
-  std::function<void(std::exception_ptr)> completed;  // set by commit()
+  // called with the first error after the last part has completed; set by commit()
+  std::function<void(std::exception_ptr)> completed;
 
   void done(NSError* failure) {
     std::function<void(std::exception_ptr)> last;

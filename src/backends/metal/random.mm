@@ -76,7 +76,7 @@ class Arithmetic {
   MPSGraphTensor* numbers_to(int64_t count) const {
     return l.cast([graph coordinateAlongAxis:0 withShape:numbers({count, 1}) name:nil], DType::uint32);
   }
-  // Concatenate columns.
+  // Concatenate columns of words.
   MPSGraphTensor* beside(NSArray<MPSGraphTensor*>* columns) const {
     return [graph concatTensors:columns dimension:1 name:nil];
   }
@@ -131,7 +131,7 @@ State state_of(const Arithmetic& m) {
   return {{part(1), part(2), part(3), part(4)}, {part(5), part(6)}};
 }
 
-// Compute one block per counter.
+// Compute one Philox block per counter.
 Words blocks_of(const Arithmetic& m, Words c, const State& state) {
   for (uint32_t round = 0; round < 10; ++round) {
     MPSGraphTensor* k0 = m.add(state.key[0], m.word(round * 0x9E3779B9u));

@@ -47,7 +47,8 @@ struct Form {
   MPSGraphTensor* number;
   std::function<MPSGraphTensor*(MPSGraphTensor* data, MPSGraphTensor* updates, MPSGraphScatterMode mode)> scatter;
   std::function<MPSGraphTensor*(MPSGraphTensor* updates, MPSGraphTensor* numbers)> gather;
-  std::function<MPSGraphTensor*(MPSGraphTensor* data)> look;  // reads the value at each update's position
+  // reads the value of a tensor at the position of each update
+  std::function<MPSGraphTensor*(MPSGraphTensor* data)> look;
 };
 
 MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,

@@ -50,7 +50,7 @@ GraphTensors lower_slice(Lowering& l) {
 
 // The positions that a slice reads along each axis, in memory order.
 struct Places {
-  Ints first, step, count, turned;  // `turned`: axes with a negative stride
+  Ints first, step, count, turned;  // `turned` lists the axes with a negative stride
   explicit Places(const Ranges& ranges) {
     for (size_t axis = 0; axis < ranges.size(); ++axis) {
       const ops::SliceRange& range = ranges[axis];

@@ -68,7 +68,7 @@ GraphTensors lower_windows(Lowering& l) {
   return {[l.graph() stencilWithSourceTensor:l.input(0) weightsTensor:l.input(1) descriptor:descriptor name:l.name()]};
 }
 
-// Operands: (incoming, weights, output_shape).
+// The operands are (incoming gradient, weights, output_shape).
 GraphTensors lower_data_gradient(Lowering& l) {
   const Taps taps = taps_of(l, l.result_dims(), l.dims(1));
   return {carried(l, l.dtype(), summed_as(l.dtype()), {l.input(0), l.input(1)}, [&](const GraphTensors& in) {

@@ -112,7 +112,7 @@ class Steps {
           constantValue:0
                    name:nil];
   }
-  T coordinate(int64_t axis, const Dims& dims) const {  // returns int32
+  T coordinate(int64_t axis, const Dims& dims) const {  // int32 index of each element along the axis
     require_size(dims, size_of(DType::int32));
     return [g coordinateAlongAxis:axis withShape:shape_of(dims) name:nil];
   }

@@ -12,10 +12,10 @@ namespace mpsgraph::metal {
 // Return Apple's dtype. Throws UnsupportedError for float64 and complex128, and for dtypes that require a newer system.
 // `where` is appended to the message.
 MPSDataType data_type(DType dtype, const std::string& where = {});
-MPSShape* shape_of(const Dims& dims);                  // rank 0 becomes (1)
+MPSShape* shape_of(const Dims& dims);                  // An empty shape (rank 0) becomes (1).
 MPSShape* shape_of(const TensorType& type);
 NSArray<NSNumber*>* numbers(const Ints& values);       // the values unchanged, as an NSArray
-Dims dims_of(MPSShape* shape);                         // -1 for unknown sizes; empty for nil
+Dims dims_of(MPSShape* shape);  // Unknown sizes become -1, and a nil shape becomes an empty one.
 std::string to_string(MPSDataType type);
 
 // Throw UnsupportedError for arrays with a dimension above 2^31 - 1, 2^31 or more elements, or more than 2^32 bytes.
@@ -24,7 +24,7 @@ std::string to_string(MPSDataType type);
 void require_size(const Dims& dims, size_t element_bytes, const std::string& where = {});
 // checks an array of another shape with the tensor's dtype
 void require_size(MPSGraphTensor* tensor, const Dims& dims);
-void require_size_of(MPSGraphTensor* a, MPSGraphTensor* b);        // checks the broadcast shape of two operands
+void require_size_of(MPSGraphTensor* a, MPSGraphTensor* b);  // checks the broadcast shape of two operands
 
 // Return all elements in row-major order. The bytes live as long as the NSData.
 NSData* bytes_of(const ConstantPtr& value);

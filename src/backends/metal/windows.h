@@ -16,7 +16,7 @@ namespace mpsgraph::metal {
 ops::Window window_of(const ops::Windows& windows, int i, int64_t input, int64_t kernel);
 inline int64_t behind(const ops::Window& window) { return window.end + window.overhang; }
 
-MPSGraphTensorNamedDataLayout data_layout(const ops::Windows& windows);  // NHWC, NCHW, NDHWC, or NCDHW
+MPSGraphTensorNamedDataLayout data_layout(const ops::Windows& windows);  // returns NHWC, NCHW, NDHWC, or NCDHW
 
 // The kernel elements (taps) of windows over some axes of a tensor, in row-major order. Tap t of all windows together
 // is a slice of the padded tensor.

@@ -140,7 +140,7 @@ MPSGraphTensor* of_extremum(const Lowering& l, const Taps& taps, const OfTap& va
   for (int64_t t = 1; t < taps.count(); ++t) {
     MPSGraphTensor* now = value(t);
     MPSGraphTensor* beyond = largest ? s.less(best, now) : s.less(now, best);
-    // equal(best, best) is false only for NaN
+    // equal(best, best) is false only where `best` is NaN
     MPSGraphTensor* better = s.either(beyond, s.both(s.is_nan(now), s.equal(best, best)));
     if (found) {
       MPSGraphTensor* inside = taps.inside(t);

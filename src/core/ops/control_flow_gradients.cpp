@@ -129,7 +129,7 @@ class BackwardLoop {
  private:
   struct Carried {
     Tensor* initial;
-    Tensors through;  // the carried value in each block
+    Tensors through;  // Tensors that represent the carried value, one per block.
   };
 
   Graph& graph_;

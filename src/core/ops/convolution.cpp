@@ -203,9 +203,9 @@ void define_three(const ConvolutionKinds& kinds, const std::vector<AttributeSpec
         [gradient, &kinds](GradientContext& g) { gradient(g, Bilinear{g, kinds}); }));
   };
   add(kinds.forward, 2, infer_convolution, d_convolution);
-  // operands: incoming gradient, weights, output_shape
+  // The operands are the incoming gradient, the weights, and output_shape.
   add(kinds.data_gradient, 3, infer_data_gradient, d_data_gradient);
-  // operands: incoming gradient, source, output_shape
+  // The operands are the incoming gradient, the source, and output_shape.
   add(kinds.weights_gradient, 3, infer_weights_gradient, d_weights_gradient);
 }
 

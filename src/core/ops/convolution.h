@@ -16,7 +16,7 @@ namespace mpsgraph::ops {
 // weights_in equals weights_out.
 struct Convolution : Windows {
   bool depthwise = false;
-  int64_t groups = 1;  // unused if depthwise
+  int64_t groups = 1;  // number of groups; unused if depthwise
   int weights_rank = 4, weights_out = 0, weights_in = 0;
   std::array<int, most> weights_spatial{};
 

@@ -47,7 +47,7 @@ std::vector<TensorType> infer_im_to_col(const InferContext& context) {
   return {{context.dtype(0), columns(context, w, image(context, 0, w))}};
 }
 
-// Operands: source, output_shape.
+// The operands are source and output_shape.
 std::vector<TensorType> infer_col_to_im(const InferContext& context) {
   require_numbers_dtype(context);
   const Windows w = checked_patches(context);

@@ -24,7 +24,7 @@ std::vector<TensorType> infer_transposed_data_gradient(const InferContext& conte
   return {{made.dtype, stated_shape(context, 2, made.shape)}};
 }
 
-// Operands: incoming gradient, source, output_shape.
+// The operands are the incoming gradient, the source, and output_shape.
 std::vector<TensorType> infer_transposed_weights_gradient(const InferContext& context) {
   const std::vector<Tensor*> exchanged{context.inputs[1], context.inputs[0], context.inputs[2]};
   const InferContext forward(context.definition, exchanged, context.attributes, context.blocks, context.where);
@@ -57,7 +57,8 @@ const Family convolution_transposed_family("convolution", [] {
     definition.decompose = std::move(decompose);
     define(std::move(definition));
   };
-  add("convolution_transpose2d", infer_transposed, as_data_gradient);  // operands: source, weights, output_shape
+  // The operands are source, weights, and output_shape.
+  add("convolution_transpose2d", infer_transposed, as_data_gradient);
   add("convolution_transpose2d_data_gradient", infer_transposed_data_gradient, as_convolution);
   add("convolution_transpose2d_weights_gradient", infer_transposed_weights_gradient, as_weights_gradient);
 });

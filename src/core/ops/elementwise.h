@@ -11,10 +11,10 @@ namespace mpsgraph::ops {
 
 enum class Operands {
   any,
-  ordered,  // all but complex
-  algebraic,  // integers, floats, complex
-  numbers,  // integers, floats
-  analytic,  // floats, complex
+  ordered,  // all dtypes except complex ones
+  algebraic,  // integer, float, and complex dtypes
+  numbers,  // integer and float dtypes
+  analytic,  // float and complex dtypes
   floats,
   integers,
   booleans

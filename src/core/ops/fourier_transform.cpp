@@ -21,7 +21,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-constexpr size_t most_axes = 4;  // MPSGraph's limit
+constexpr size_t most_axes = 4;  // the limit of MPSGraph's Fourier transforms
 
 // Checks the attributes and returns the axes in ascending order; empty if the source is unranked.
 std::vector<int> checked_axes(const InferContext& c, const Shape& shape) {

@@ -69,7 +69,7 @@ std::vector<TensorType> infer_integer_product(const InferContext& c) {
       c.dtype_error(cat(names[i], " must have its operand's dtype, ", c.dtype(i - 2), ", got ", c.dtype(i)));
     const Shape &zero = c.shape(i), &of = c.shape(i - 2);
     if (!zero.ranked() || !of.ranked()) continue;
-    const int from_end = i == 2 ? 1 : 2;  // the reduction axis
+    const int from_end = i == 2 ? 1 : 2;  // position of the summed axis, counted from the end
     const auto whole = broadcast(zero, of);
     if (!whole || whole->rank() != of.rank())
       c.shape_error(cat(names[i], " must broadcast to its operand ", of, ", got ", zero));

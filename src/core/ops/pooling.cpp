@@ -72,7 +72,7 @@ std::vector<TensorType> infer_at_maxima(const InferContext& context, int axes) {
   return {{context.dtype(0), pooled(context, pooling, merge(values, source))}};
 }
 
-// Operands: incoming gradient, source.
+// The operands are the incoming gradient and the source.
 std::vector<TensorType> infer_source_gradient(const InferContext& context, int axes) {
   context.require_float(0);
   context.require_same_dtype();
@@ -80,7 +80,7 @@ std::vector<TensorType> infer_source_gradient(const InferContext& context, int a
   return {{context.dtype(0), unpooled(context, pooling, image(context, 1, pooling))}};
 }
 
-// Operands: incoming gradient, input_shape.
+// The operands are the incoming gradient and input_shape.
 std::vector<TensorType> infer_shape_gradient(const InferContext& context, int axes) {
   context.require_float(0);
   const Pooling pooling = checked_pooling(context, axes);

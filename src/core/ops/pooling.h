@@ -50,7 +50,7 @@ struct IndicesMode {
   bool global = true;
   int axes = 4;
 };
-std::optional<IndicesMode> indices_mode_from_name(std::string_view name);  // e.g. "global_flatten_2d"
+std::optional<IndicesMode> indices_mode_from_name(std::string_view name);  // accepts names such as "global_flatten_2d"
 // Whether an index and the position of its window determine the source element. They do not if the window extends over
 // an axis that is not included in the index.
 bool locates(const IndicesMode& mode, const Pooling& pooling);

@@ -67,7 +67,7 @@ Pooling checked_indices(const InferContext& context, int axes) {
   return pooling;
 }
 
-// Operands: incoming gradient, indices, output_shape.
+// The operands are the incoming gradient, the indices, and output_shape.
 std::vector<TensorType> infer_gradient_from_indices(const InferContext& context, int axes) {
   const Pooling pooling = checked_indices(context, axes);
   const Shape incoming = image(context, 0, pooling), indices = image(context, 1, pooling);
@@ -79,7 +79,7 @@ std::vector<TensorType> infer_gradient_from_indices(const InferContext& context,
   return {{context.dtype(0), source}};
 }
 
-// Operands: values of the source's shape, indices.
+// The operands are values of the source's shape, and indices.
 std::vector<TensorType> infer_at_indices(const InferContext& context, int axes) {
   const Pooling pooling = checked_indices(context, axes);
   const Shape made = pooled(context, pooling, image(context, 0, pooling)), indices = image(context, 1, pooling);

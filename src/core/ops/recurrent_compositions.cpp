@@ -155,7 +155,7 @@ class Parts {
   const Attributes attributes;
   const CellDescription cell;
   int64_t directions, hidden;
-  Tensor* weights;  // [directions, gates * H, H]
+  Tensor* weights;  // shape: [directions, gates * H, H]
 
  private:
   static Attributes with_defaults(Attributes a) {

@@ -23,7 +23,7 @@ const OperandNames sequence_gradient_operands = {{"recurrent_weight"},
                                                  {"state", "has_state"},
                                                  // the value of (h m) Rᵀ + b2, before the reset gate is applied
                                                  {"candidate", "has_candidate"},
-                                                 {"initial_cell", "has_initial_cell"},  // lstm only
+                                                 {"initial_cell", "has_initial_cell"},  // only an lstm has this operand
                                                  {"cell", "has_cell"},
                                                  {"mask", "has_mask"},
                                                  {"peephole", "has_peephole"},
@@ -217,7 +217,7 @@ class Backwards {
 
  private:
   Tensors steps() {
-    Tensor* weights = squeeze(slice(in_["recurrent_weight"], 0, direction_, 1), 0);  // [gates * H, H]
+    Tensor* weights = squeeze(slice(in_["recurrent_weight"], 0, direction_, 1), 0);  // shape: [gates * H, H]
     gates_ = by_step("training_state", cell_.gates());
     d_training_ = by_step("training_state_gradient", cell_.gates());
     masks_ = mask();
@@ -329,7 +329,7 @@ class Backwards {
   Tensor* or_zeros(Tensor* x, std::string_view like) {
     if (x) return x;
     Tensor* steps = slice(in_[like], 2, direction_ * hidden_, hidden_);
-    return squeeze(b_.sum(steps, {0}), 0);  // zeros if there are no steps
+    return squeeze(b_.sum(steps, {0}), 0);  // The sum is zero if there are no steps.
   }
 
   // This direction's part of a tensor [T, N, directions * count * H], split into time steps; empty if the operand is
@@ -384,7 +384,7 @@ class Backwards {
   bool backward_;  // whether this direction goes from the last time step to the first
   bool gives_state_before_, gives_bias_gradient_;
   Tensors values_;  // the state after each time step
-  std::optional<size_t> before_;  // the previous step in this direction
+  std::optional<size_t> before_;  // index of the previous step in this direction; nullopt at the first step
   Tensors gates_, d_training_, masks_, cells_, states_, candidates_;
 };
 

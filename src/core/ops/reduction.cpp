@@ -77,7 +77,7 @@ void d_reduction_product(GradientContext& c) {
   Builder b(c.graph());
   Tensor *x = b.conjugate(c.input(0)), *gradient = c.incoming();
   Ints axes = c.attributes().integers("axes");
-  if (axes.empty()) {  // empty means all axes
+  if (axes.empty()) {  // An empty list of axes means all axes.
     x = b.reshape(x, Ints{-1});
     gradient = b.reshape(gradient, Ints{-1});
     axes = {0};

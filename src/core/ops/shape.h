@@ -45,14 +45,14 @@ SlicePlaces slice_places(Builder& builder, Tensor* sizes, Tensor* starts, Tensor
 Ints window_strides(const Attributes& attributes, size_t rank);
 
 enum class PadMode : uint8_t { constant, reflect, symmetric, clamp_to_edge, periodic, anti_periodic };
-std::optional<PadMode> pad_mode_from_name(std::string_view name);  // "zero" means constant
+std::optional<PadMode> pad_mode_from_name(std::string_view name);  // The name "zero" means PadMode::constant.
 
 // The input element that is copied to a position of the padded axis; `index` is -1 where the padding constant is used.
 // Position 0 is the first input element, so the left padding has negative positions. Mirrored and periodic padding
 // repeat as often as needed.
 struct PadSource {
   int64_t index = -1;
-  bool negated = false;  // anti_periodic: the sign flips with every period
+  bool negated = false;  // with anti_periodic padding, the sign flips with every period
 };
 PadSource pad_source(PadMode mode, int64_t position, int64_t size);
 

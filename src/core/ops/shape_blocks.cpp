@@ -24,7 +24,7 @@ struct Blocks {
   int batch;
   Ints sizes;
   bool pixel_shuffle;
-  int64_t volume = 1;  // elements per block
+  int64_t volume = 1;  // number of elements per block
 };
 
 // Product of a dimension and a factor; -1 if the dimension is unknown.

@@ -51,7 +51,7 @@ void d_k(GradientContext& g) {
   if (g.incoming(0)) g.set(0, placed(g, g.input(0), g.incoming(0), g.output(1)));
 }
 
-// Operands: incoming gradient, source.
+// The operands are the incoming gradient and the source.
 std::vector<TensorType> infer_k_gradient(const InferContext& c) {
   c.require_same_dtype(0, 2);
   require_order(c, 1);

@@ -85,7 +85,7 @@ Tensor* lower_transpose(Lowering& l) {
   if (y.size < 1 || x.size < 1 || y.before < 0 || x.before < 0 || y.after < 0 || x.after < 0)
     l.shape_error(
         cat("padding (", to_string(l.node.padding), ") crops images of ", l.height(), "x", l.width(), " to nothing"));
-  const int64_t all = 0b1111;  // reverses the first two axes
+  const int64_t all = 0b1111;  // mask that reverses the first two axes
   Tensor* turned = l.add("slice", {l.parameter("weights")},
                          {{"starts", Ints{0, 0, 0, 0}},
                           {"ends", Ints{0, 0, 0, 0}},

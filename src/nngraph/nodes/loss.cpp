@@ -86,7 +86,7 @@ Losses losses_of(const LossTerms& terms, Builder& b, Tensor* y, Tensor* t) {
     Tensor* loss = b.neg(b.add(b.mul(t, b.unary("logarithm", p)), b.mul(u, b.unary("logarithm", q))));
     return {loss, b.sub(b.div(u, q), b.div(t, p))};
   }
-  if (type == "kullback_leibler_divergence")  // y is a log-probability
+  if (type == "kullback_leibler_divergence")  // The prediction y is a log-probability.
     return {b.sub(times_log(b, t, t), b.mul(t, y)), b.neg(t)};
   throw GraphError(cat("unknown loss type '", type, "'"));
 }

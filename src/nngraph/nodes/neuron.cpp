@@ -50,11 +50,12 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   }
   if (type == "softsign") return b.div(x, b.add(b.unary("absolute", x), 1));
   if (type == "elu") {
-    Tensor* below = b.binary("minimum", x, b.scalar_like(x, 0));  // keeps the unselected branch from overflowing
+    // The minimum keeps the exponential of the unselected branch from overflowing.
+    Tensor* below = b.binary("minimum", x, b.scalar_like(x, 0));
     return b.select(at_least_zero(b, x), x, b.mul(b.sub(b.unary("exponent", below), 1), a));
   }
   if (type == "prelu") return b.select(at_least_zero(b, x), x, b.mul(x, slopes_of(b, slopes)));
-  if (type == "relun") {  // constant above b
+  if (type == "relun") {  // ReLUN is constant above b.
     Tensor* y = leaky();
     return b.select(at_least(b, y, b_), b.scalar_like(x, b_), y);
   }

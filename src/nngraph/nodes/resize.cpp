@@ -39,7 +39,8 @@ ConstantPtr lanczos_weights(int64_t from, int64_t to) {
       const double x = (static_cast<double>(j) - centre) / width;
       if (std::abs(x) >= lobes) continue;
       const double weight = sinc(x) * sinc(x / lobes);
-      row[static_cast<size_t>(std::clamp<int64_t>(j, 0, from - 1))] += weight;  // edge pixels are repeated
+      // positions outside the image use the nearest edge pixel
+      row[static_cast<size_t>(std::clamp<int64_t>(j, 0, from - 1))] += weight;
       sum += weight;
     }
     for (int64_t j = 0; j < from; ++j)

@@ -36,7 +36,7 @@ Tensor* lower_reshape(Lowering& l) {
 
 std::string_view core_mode(std::string_view edge_mode) {
   if (edge_mode == "mirror") return "reflect";
-  if (edge_mode == "mirror_with_edge") return "symmetric";  // both repeat the edge pixel
+  if (edge_mode == "mirror_with_edge") return "symmetric";  // Both modes repeat the edge pixel.
   if (edge_mode == "clamp") return "clamp_to_edge";
   return "constant";
 }

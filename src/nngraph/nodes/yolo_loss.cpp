@@ -147,7 +147,8 @@ class Yolo {
   const int64_t anchors_, classes_;
   Ints shape_;
   Tensor *predicted_, *labels_, *centre_ = nullptr, *present_ = nullptr;
-  Tensor *overlap_ = nullptr, *object_ = nullptr, *nothing_ = nullptr;  // [N, height, width, anchors, 1]
+  // shape of all three: [N, height, width, anchors, 1]
+  Tensor *overlap_ = nullptr, *object_ = nullptr, *nothing_ = nullptr;
 };
 
 void check_yolo(const FilterNode& node) {

@@ -34,7 +34,7 @@ using mpsgraph::nngraph::Layer;
 + (BOOL)supportsSecureCoding {
   return YES;
 }
-// Empty because graphs are not archived.
+// This method is empty because graphs are not archived.
 - (void)encodeWithCoder:(NSCoder*)coder {
 }
 - (instancetype)initWithCoder:(NSCoder*)coder {
@@ -170,7 +170,7 @@ void MetalNodes::make_graph() {
 // --- encoding --------------------------------------------------------------------------------------------------------
 
 struct MetalNodes::Handed {
-  std::map<size_t, MPSImageBatch*> made;  // keyed by handle
+  std::map<size_t, MPSImageBatch*> made;  // image batches, keyed by handle
   std::vector<NSArray<MPSCNNLossLabels*>*> labels;
 };
 
@@ -198,7 +198,7 @@ nngraph::EncodeResults MetalNodes::encode_batch(const nngraph::NodeBatch& batch,
     Handed handed;
     nngraph::EncodeResults results;
     try {
-      batch.buffer->mark();  // DeviceError if the buffer has been committed
+      batch.buffer->mark();  // throws DeviceError if the buffer has been committed
       encode(now, batch, handed);
       const size_t first = graph_.source_images().size();
       std::map<const ImageNode*, NDArray> arrays;
@@ -282,7 +282,7 @@ NSArray<MPSCNNLossLabels*>* MetalNodes::labels_of(BatchEncoding& encoding, const
   const FilterNode& filter = *graph_.losses()[loss];
   const Dims& dims = batch.shapes.at(filter.sources()[0].get());
   NDArray weights = given.weights;
-  if (weights.valid() && weights.dims() != given.labels.dims()) {  // one weight per image
+  if (weights.valid() && weights.dims() != given.labels.dims()) {  // The weights hold one number per image.
     weights = device_.allocate(DType::float32, dims);
     const int64_t each = weights.elements() / dims[0];
     for (int64_t i = 0; i < weights.elements(); ++i)

@@ -69,7 +69,7 @@ struct Maker {
   Make make;
   Fits fits;
 };
-const Maker& find_maker(const nngraph::FilterNode& filter);  // UnsupportedError if the filter has no maker
+const Maker& find_maker(const nngraph::FilterNode& filter);  // throws UnsupportedError if the filter has no maker
 [[noreturn]] void unsupported(const nngraph::FilterNode& filter, const std::string& why);
 
 }  // namespace mpsgraph::metal

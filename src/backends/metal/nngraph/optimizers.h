@@ -12,8 +12,8 @@ namespace mpsgraph::metal {
 template <class Values>
 struct ValuesStep {
   Values *gradient = nil, *values = nil;
-  std::vector<Values*> moments;  // in the order of Optimizer::moments()
-  Values* result = nil;          // may be the same as `values`
+  std::vector<Values*> moments;  // moments in the order of Optimizer::moments()
+  Values* result = nil;          // array for the new values; may be the same as `values`
 };
 using VectorStep = ValuesStep<MPSVector>;
 using MatrixStep = ValuesStep<MPSMatrix>;

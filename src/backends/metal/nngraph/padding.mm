@@ -45,7 +45,7 @@ using mpsgraph::nngraph::WindowAxis;
 + (BOOL)supportsSecureCoding {
   return YES;
 }
-// Empty because graphs are not archived.
+// This method is empty because policies are not archived.
 - (void)encodeWithCoder:(NSCoder*)coder {
 }
 - (instancetype)initWithCoder:(NSCoder*)coder {

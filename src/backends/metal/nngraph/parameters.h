@@ -51,7 +51,7 @@ class LayerParameters {
   const runtime::NDArray& next(const nngraph::Slot& slot) const;
 
   MetalDevice& device_;
-  std::vector<std::vector<runtime::NDArray>> moments_;  // one entry per slot
+  std::vector<std::vector<runtime::NDArray>> moments_;  // moments of the optimizer, with one entry per slot
   std::vector<nngraph::NamedArray> given_, loaded_;
   nngraph::StatePtr result_;  // result of a self-updating source for this batch
   bool asked_ = false;

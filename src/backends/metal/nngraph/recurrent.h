@@ -16,7 +16,7 @@ MPSRNNDescriptor* rnn_descriptor(const nngraph::RecurrentDescriptor& descriptor,
 // Add steps or weights to the work and return their indices in it.
 std::vector<size_t> add_steps(MatrixWork& work, const nngraph::Steps& steps, Access access);
 MovedMatrices moved_matrices(const MatrixWork& work, const std::vector<size_t>& numbers);
-// nil if `numbers` is empty
+// Returns nil if `numbers` is empty.
 NSMutableArray<MPSMatrix*>* matrices_of(const MatrixWork& work, const std::vector<size_t>& numbers);
 // A matrix without memory, for an encode that is never committed.
 MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns);

@@ -103,7 +103,7 @@ Images* of_layer(States* states, NSUInteger layer, bool cells) {
 
 // The indices of a layer's state arrays in the work, in the dtype of the images.
 struct LayerPlaces {
-  size_t output, cell;  // npos if the array does not exist
+  size_t output, cell;  // indices of the arrays; npos if an array does not exist
 };
 
 std::vector<LayerPlaces> add_states(MatrixWork& work, const RecurrentState& state, Access access, DType as) {

@@ -36,7 +36,8 @@ MPSCNNLossDescriptor* descriptor_of(const Making& m) {
   const nngraph::LossTerms terms = nngraph::loss_terms(m.attributes());
   MPSCNNLossDescriptor* d = [MPSCNNLossDescriptor cnnLossDescriptorWithType:loss_type(m, terms.type)
                                                               reductionType:reduction_type(terms.reduction)];
-  d.reduceAcrossBatch = terms.reduce_across_batch && terms.reduction != "none";  // no effect without a reduction
+  // Apple's flag has no effect without a reduction.
+  d.reduceAcrossBatch = terms.reduce_across_batch && terms.reduction != "none";
   d.weight = static_cast<float>(terms.weight);
   d.labelSmoothing = static_cast<float>(terms.label_smoothing);
   d.numberOfClasses = static_cast<NSUInteger>(terms.number_of_classes);
