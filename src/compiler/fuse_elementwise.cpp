@@ -177,7 +177,7 @@ class BlockPlan {
     for (int d : producers(i)) {
       if (level_[d] != level) continue;
       if (!merge(i, d)) {
-        level_[i] = level + 1;  // the region is full: start a new one after it
+        level_[i] = level + 1;  // The region is full, so operation i starts a new region on the next level.
         region_[find(d)].refused = true;
         separate(i, operation);
         return;

@@ -105,7 +105,8 @@ Rewriter::Replacement of_product(Rewriter& r, const Operation& operation) {
 }
 
 Rewriter::Replacement of_recurrent_layer(Rewriter& r, const Operation& operation) {
-  constexpr size_t source = 0, input_weight = 2;  // operand positions, the same for all three layers
+  // positions of the operands source and input_weight, which are the same for all three kinds of layers
+  constexpr size_t source = 0, input_weight = 2;
   const auto lookup = Lookup::behind(operation.input(source));
   if (!lookup) return {};
   const ConstantPtr table = projected(*lookup, operation.input(input_weight), true);

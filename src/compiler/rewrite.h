@@ -67,9 +67,9 @@ class Rewriter {
   std::vector<bool> live_;
   Visit visit_;
   std::vector<std::vector<Tensor*>> tensors_;  // replacements of the results, indexed by source operation id
-  std::vector<Operation*> operations_;  // also indexed by source operation id; for operations without results
+  std::vector<Operation*> operations_;  // replacements of operations without results, indexed by source operation id
   bool untouched_ = true;  // nothing has been copied yet
-  std::vector<const Operation*> left_;  // operations that must be copied once something changes
+  std::vector<const Operation*> left_;  // operations left uncopied, which must be copied once something changes
   const Operation* visited_ = nullptr;  // the operation being visited
 };
 

@@ -307,7 +307,7 @@ Tensor* slice_from_known_starts(Site& s) {
     const int64_t end = *start + sizes[axis] * strides[axis];
     starts.push_back(*start);
     ends.push_back(std::max<int64_t>(end, 0));
-    open |= int64_t{end < 0} << axis;  // a backward slice that ends with the first element
+    open |= int64_t{end < 0} << axis;  // An end mask is needed for a backward slice that ends with the first element.
   }
   s.in.pop_back();
   return s.make(updates ? "slice_update_data" : "slice", s.in,

@@ -159,7 +159,8 @@ class Round {
   }
 
   bool changed_ = false, of_source_ = true;
-  std::unordered_multimap<size_t, const Operation*> made_;  // operations of the source or, later, of the new graph
+  // operations of the source graph or, once something has been copied, of the new graph
+  std::unordered_multimap<size_t, const Operation*> made_;
   std::unordered_map<const Tensor*, Value> values_;         // known values of variables, as tensors of the source
 };
 

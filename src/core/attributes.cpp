@@ -90,7 +90,7 @@ struct ConstantData::Made {
   const Make make;
   std::mutex mutex;
   std::shared_ptr<std::byte> bytes;  // null once a new owner has taken the bytes
-  bool seen = false;  // a caller has a pointer to the bytes
+  bool seen = false;  // whether a caller has a pointer to the bytes
   // checksum of external data; if set, the bytes must not be transferred to a new owner
   std::optional<uint64_t> digest;
 };

@@ -118,7 +118,7 @@ using Decompose =
 
 struct OperationDefinition {
   std::string_view name;
-  std::string_view family = {};  // "arithmetic", "pooling", ...: the file with the definition; set by define()
+  std::string_view family = {};  // name of the family and of its file, e.g. "arithmetic" or "pooling"; set by define()
   int min_inputs = 0;
   int max_inputs = 0;  // -1 if the number of operands is unlimited
   std::vector<AttributeSpec> attributes = {};
@@ -134,7 +134,7 @@ struct OperationDefinition {
   Gradient gradient = {};
   Decompose decompose = {};  // empty if the operation is primitive
   bool gradient_is_zero = false;  // true for operations whose derivative is zero, e.g. sign, floor, and comparisons
-  int block_count = 0;  // number of blocks that control flow and fused kernels take
+  int block_count = 0;  // number of blocks that the operation takes, e.g. for control flow and fused kernels
   // true for operations such as assign, which are kept if they are targets and never merged with an equal operation
   bool has_effect = false;
   // The name of the boolean attribute that states whether an operation has an effect; see is_effect().
@@ -145,7 +145,7 @@ struct OperationDefinition {
   bool root_only = false;
   // element i of the result depends only on element i of each operand, with numpy broadcasting
   bool elementwise = false;
-  bool internal = false;  // created by passes or derivatives; not exposed in Python
+  bool internal = false;  // true if only passes or derivatives create the operation; it is then not exposed in Python
 };
 
 // The attributes as an operation stores them: defaults are filled in, and integers given for real attributes are

@@ -16,7 +16,7 @@
 namespace mpsgraph {
 namespace {
 
-constexpr int64_t max_elements = 4096;  // limit for computed tensors; shapes have at most 16 elements
+constexpr int64_t max_elements = 4096;  // limit for computed tensors, far above the 16 elements that a shape can have
 constexpr size_t max_operations = 4096;  // limit on the operations visited per query
 
 using Element = std::optional<int64_t>;
@@ -362,7 +362,7 @@ std::optional<KnownValues> known_values(const Tensor* tensor) {
       Operands operands;
       for (const Tensor* input : operation.inputs) operands.push_back(&known[input]);
       if (all_countable) result = rules().at(operation.kind())(operation, t->index, operands);
-    } catch (const std::exception&) {  // an attribute is missing in text that verify() has not checked yet
+    } catch (const std::exception&) {  // Text that verify() has not checked yet may lack an attribute.
       result.clear();
     }
     if (result.size() != *count) result.assign(*count, std::nullopt);

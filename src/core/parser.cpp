@@ -139,7 +139,7 @@ class Parser {
   }
 
   struct Bits {
-    uint64_t low, high;  // `high` holds the bits beyond the lower 64, for complex128
+    uint64_t low, high;  // bits of a number; `high` is used only for complex128, which has more than 64 bits
   };
   // The bit pattern of a number, written as 0x and exactly `digits` hexadecimal digits.
   Bits bits(size_t digits) {

@@ -183,7 +183,8 @@ uint16_t float_to_half(float value) {
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
   }
-  if (magnitude <= 0x33000000u) return sign;  // at most half of 2^-24, the smallest subnormal, which rounds to zero
+  // numbers of at most 2^-25, half of the smallest subnormal, are rounded to zero
+  if (magnitude <= 0x33000000u) return sign;
   const uint32_t shift = 126 - (magnitude >> 23);
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
   const uint32_t rest = mantissa & ((1u << shift) - 1);

@@ -41,7 +41,7 @@ class DeviceNodes {
 struct OptimizerStep {
   runtime::NDArray gradient, values;
   std::vector<runtime::NDArray> moments;  // moments of the optimizer, which the step reads and writes
-  runtime::NDArray result;  // receives the new values; may be the same array as `values`
+  runtime::NDArray result;  // array that receives the new values; may be the same array as `values`
 };
 
 struct NodeBackend {

@@ -34,7 +34,7 @@ struct ConvolutionDescriptor {
   bool depthwise = false;
   Neuron neuron;
   DType kernel_weights = DType::float32;  // dtype to which the kernel rounds weights: Apple's kernelWeightsDataType
-  Dims weights_dims() const;  // (out, height, width, in per group); depthwise: (out, height, width, 1)
+  Dims weights_dims() const;  // shape (out, height, width, in per group), or (out, height, width, 1) if depthwise
 };
 
 // The name of a parameter array within its layer: "weights", "biases", "gamma", "beta", "mean", or "variance".
@@ -99,7 +99,7 @@ class MPSGRAPH_API DataSource {
   virtual const void* identity() const { return this; }
 
  protected:
-  void take_trained() {  // calls store() if a graph holds the values
+  void take_trained() {  // calls store() if a graph holds the trained values
     if (give_) give_();
   }
 

@@ -48,7 +48,7 @@ class Lowering {
   // Return a state that is fed with each batch, such as the labels and weights of a loss: float32 of shape [N, height,
   // width, channels], with the size that the caller passed.
   std::function<Tensor*(std::string_view name)> fed;  // returns null if that state was not passed
-  std::function<Tensor*()> seed;  // random seed, different for each batch: int32 scalar
+  std::function<Tensor*()> seed;  // random seed as an int32 scalar, different for each batch
 
   // message includes the node's title and source location
   [[noreturn]] void shape_error(const std::string& message) const;
@@ -77,7 +77,7 @@ struct NodeDefinition {
   bool windows = false;  // whether the filter has windows, and therefore a padding policy
   std::string_view padding = "same";  // default padding policy
   bool random = false;
-  bool matrix = false;  // is a matmul with weights of shape (inputs, outputs)
+  bool matrix = false;  // whether the filter is a matmul with weights of shape (inputs, outputs)
 
   std::function<Tensor*(Lowering&)> lower = {};
   // Gradient with respect to source `i` for the incoming gradient. If empty, the exact derivative of the lowered filter

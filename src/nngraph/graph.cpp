@@ -85,7 +85,7 @@ NNGraph::~NNGraph() {
     if (!layer->source->is_held_by(state_.get())) continue;
     try {
       state_->store(*layer);
-    } catch (...) {  // the device is lost: the source keeps its previous values
+    } catch (...) {  // The device is lost, so the source keeps its previous values.
     }
     layer->source->held_by(nullptr, {});
   }

@@ -21,7 +21,8 @@ struct FedParameter {
 struct Part {
   std::shared_ptr<runtime::Executable> executable;
   std::vector<size_t> inputs, outputs;  // indices of the values that enter and leave this part
-  std::vector<Layer*> layers;           // loaded for this part; their slots are fed after the inputs
+  // layers whose parameters are loaded for this part; their slots are fed after the inputs
+  std::vector<Layer*> layers;
   std::vector<size_t> last_uses;        // indices of the values that no later part reads
 };
 

@@ -27,7 +27,7 @@ struct MPSGRAPH_API MatrixDescriptor {
 class MPSGRAPH_API Matrix {
  public:
   explicit Matrix(MatrixDescriptor descriptor);  // creates a matrix of zeros
-  Matrix(runtime::Device& device, MatrixDescriptor descriptor);  // filled with zeros, in the memory of `device`
+  Matrix(runtime::Device& device, MatrixDescriptor descriptor);  // creates a matrix of zeros in the memory of `device`
   Matrix(std::shared_ptr<runtime::Buffer> buffer, MatrixDescriptor descriptor, int64_t byte_offset = 0);
   // View of an array [rows, columns] or [matrices, rows, columns] whose columns are adjacent in memory.
   explicit Matrix(const runtime::NDArray& array);

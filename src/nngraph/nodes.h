@@ -33,7 +33,7 @@ class MPSGRAPH_API ImageNode {
   std::string handle;                  // name among the graph's inputs and exports; may be empty
   ChannelFormat format = ChannelFormat::none;
   bool export_from_graph = false;      // each encode returns this image among the intermediate images
-  bool synchronize_resource = false;   // Metal: copied to memory that the CPU can read
+  bool synchronize_resource = false;   // on Metal, whether the image is copied to memory that the CPU can read
   bool stop_gradient = false;          // training_graph() creates no gradient filters beyond this image
   FilterNode* producer = nullptr;      // the filter that produces and owns the image; null for an input
 
@@ -46,7 +46,7 @@ class MPSGRAPH_API StateNode {
  public:
   std::string handle;                  // name among the states that encode takes or returns; may be empty
   bool export_from_graph = false;      // each encode returns this state among the destination states
-  bool synchronize_resource = false;   // Metal: copied to memory that the CPU can read
+  bool synchronize_resource = false;   // on Metal, whether the state is copied to memory that the CPU can read
   FilterNode* producer = nullptr;      // the filter that produces and owns the state; null for a fed state
 };
 using StateNodePtr = std::shared_ptr<StateNode>;
@@ -99,7 +99,8 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   PaddingPolicy padding;                        // padding policy for the windows of this filter
   std::string title() const;                    // "convolution 'conv1'" or "convolution gradient"
   const std::string& location() const { return location_; }
-  std::string where() const;                    // "; made at model.py:41", or "" if the location is unknown
+  // text such as "; made at model.py:41", or "" if the location is unknown
+  std::string where() const;
 
  private:
   FilterNode() { result_.producer = state_.producer = this; }

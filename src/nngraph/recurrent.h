@@ -61,7 +61,8 @@ enum class MatrixId : uint8_t {
 };
 
 enum class RecurrentCell : uint8_t { single_gate, lstm, gru };
-enum class WeightKind : uint8_t { input, recurrent, memory, bias };  // memory: peepholes of an LSTM, and V of a GRU
+// `memory` stands for the peepholes of an LSTM and for V of a GRU
+enum class WeightKind : uint8_t { input, recurrent, memory, bias };
 inline constexpr int weight_kinds = 4;
 
 // Weights are float32 or float16 of shape [outputs, inputs]; bias and diagonal memory weights have shape [outputs].
@@ -77,7 +78,7 @@ struct MPSGRAPH_API RecurrentDescriptor {
   int64_t inputs = 1, outputs = 1;
   bool identity_input = false;  // W is the identity, so inputs must equal outputs
   bool float32_weights = false;  // whether the layer stores its weights as float32; otherwise as float16
-  bool backward = false;  // in bidirectional inference, runs from the last step to the first
+  bool backward = false;  // in bidirectional inference, whether the layer runs from the last step to the first
   std::vector<Gate> gates;  // order of the gates: one gate; input, forget, memory, output; or input, recurrent, output
   bool diagonal_memory = false;  // whether peepholes are diagonal matrices; LSTM only
   Neuron cell_to_output{"tanh", 1, 1, 1};

@@ -34,7 +34,8 @@ class StepSequence {
 
   bool given() const { return !steps_.empty(); }
   int64_t count() const { return static_cast<int64_t>(steps_.size()); }
-  int64_t rows() const { return steps_.front().dims()[0]; }  // rows of the first step, which has the most
+  // number of rows of the first step, which has the most rows
+  int64_t rows() const { return steps_.front().dims()[0]; }
   int64_t last_rows() const { return steps_.back().dims()[0]; }
   int64_t rows_at(size_t step) const { return steps_[step].dims()[0]; }
   int64_t channels() const { return channels_; }

@@ -20,7 +20,8 @@ struct TrainingRecord {
   std::vector<const std::byte*> sources;     // address of the input of each step
   std::vector<int64_t> rows;
   LayerState start;
-  runtime::NDArray states, cells, gates;     // [T, N, ...]; invalid if the gradient pass recomputes them
+  // arrays of shape [T, N, ...]; invalid if the gradient pass recomputes them
+  runtime::NDArray states, cells, gates;
   std::shared_ptr<DeviceTraining> device;    // a native device stores this instead of the three arrays
   std::atomic<bool> used{false};
 };
@@ -35,7 +36,8 @@ struct ForwardSequence {
   std::vector<Matrix> sources, destinations, weights;
   std::vector<int64_t> source_offsets, destination_offsets;  // offset of each matrix in bytes; empty means zeros
   std::optional<LayerState> input_state;     // state before the first step; nullopt means zeros
-  bool gives_states = false;                 // the last states, or all if the layer stores intermediate states
+  // whether the last state is returned, or all states if the layer stores intermediate states
+  bool gives_states = false;
 };
 struct ForwardResult {
   std::vector<TrainingState> training_states;  // training states, one per step

@@ -17,7 +17,7 @@ class MPSGRAPH_API StoredWeights : public ConvolutionSource {
                 std::string_view layout, std::string label);
   ConvolutionDescriptor descriptor() override { return descriptor_; }
   std::string label() const override { return label_; }
-  bool load() override;  // PackageError if the file is damaged or lacks a tensor
+  bool load() override;  // throws PackageError if the file is damaged or lacks a tensor
   void purge() override { arrays_.clear(); }
   std::vector<NamedArray> arrays() override;  // throws DeviceError before load()
   bool on_demand() const override { return true; }

@@ -259,7 +259,7 @@ void CommandBuffer::record_device_run(const OnDevice& device) noexcept {
                             .command_buffer = commit_.number,
                             .kernel = {}},
                            device.handed_over, Profiler::Clock::now());
-  } catch (...) {  // out of memory: the record is lost, but not the work
+  } catch (...) {  // If there is no memory for the record, only the record is lost, not the work.
   }
 }
 

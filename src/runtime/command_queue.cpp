@@ -192,7 +192,7 @@ class CommandQueue::Thread final : public Worker {
   bool busy_ = false, closing_ = false;  // busy_: whether any thread is running a command buffer of this queue
   uint64_t enqueued_ = 0;  // number of command buffers enqueued so far
   int taken_in_a_row_ = 0;  // number of consecutive buffers run by threads that waited for them
-  bool watching_ = false;  // the queue's thread is polling for short buffers
+  bool watching_ = false;  // whether the queue's thread is polling for short buffers
   int in_flight_ = 0;  // number of command buffers that are running on a thread or on the device
   std::unique_ptr<DeviceQueue> device_;
   std::atomic<bool> finished_{false};

@@ -13,8 +13,9 @@ namespace mpsgraph::runtime {
 
 namespace {
 
-constexpr size_t large = 1024, line = 64;  // sizes in bytes; large arrays start on a cache line
-constexpr size_t copied_at_once = size_t{256} << 10;  // bytes that one thread copies at a time
+// Both are sizes in bytes; arrays of at least `large` bytes start on a cache line.
+constexpr size_t large = 1024, line = 64;
+constexpr size_t copied_at_once = size_t{256} << 10;  // number of bytes that one thread copies at a time
 
 // A copy of many arrays, divided into pieces.
 struct Copies {
@@ -92,7 +93,8 @@ size_t Exchange::add(std::string name, std::vector<TensorType> types) {
   }
   const DType dtype = types.front().dtype;
   made->memory = NDArray::allocate(dtype, {static_cast<int64_t>(bytes / size_of(dtype))});
-  std::memset(made->memory.data(), 0, bytes);  // zeroed, because the padding between arrays is summed as well
+  // The memory is zeroed because sums also cover the padding between arrays.
+  std::memset(made->memory.data(), 0, bytes);
   made->taken = made->memory;
   made->name = std::move(name);
   made->types = std::move(types);

@@ -47,7 +47,7 @@ void GraphState::refresh() {
     bool built = false;
     for (auto& executable : live) {
       if (!executable->program_->stale()) continue;
-      executable->needs_build_ = true;  // set before reading in_flight_; prepare() uses the opposite order
+      executable->needs_build_ = true;  // The flag is set before in_flight_ is read; prepare() uses the opposite order.
       if (executable->in_flight_ == 0) continue;
       executable->build();
       built = true;

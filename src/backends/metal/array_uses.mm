@@ -42,7 +42,7 @@ ArrayData ArrayUses::data(const NDArray& array, Access access) {
 
 void ArrayUses::begin(MetalCommands& commands) {
   struct Kept {
-    std::shared_ptr<const void> uses;  // declared after the arrays, so that it is destroyed before them
+    std::shared_ptr<const void> uses;  // marks the uses as pending as long as it exists
     std::vector<Entry> entries;
   };
   const auto kept = std::make_shared<Kept>();

@@ -165,7 +165,7 @@ class PrintCarrier {
     if (operation.is("if")) {
       for (auto& block : operation.blocks)
         insert_values(block->results, block->results.size(), through(*block, state, prints));
-    } else if (operation.is("for")) {  // the loop's operands end with the values that start as zero
+    } else if (operation.is("for")) {  // The operands of the loop end with the values that start as zero.
       Block& body = *operation.blocks[0];
       result = operation.inputs.size() - 3;
       const std::vector<Tensor*> given = arguments(body, now);

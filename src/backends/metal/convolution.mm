@@ -276,7 +276,7 @@ class ChannelsLast {
  public:
   ChannelsLast(const Lowering& l, int channel) : l_(l), channel_(channel) {}
 
-  Dims tile(const Dims& dims) const {  // size of each of the last four axes, with channels last
+  Dims tile(const Dims& dims) const {  // the size of each of the last four axes, in an order with channels last
     Dims tile(dims.end() - 4, dims.end());
     std::rotate(tile.begin() + 4 + channel_, tile.begin() + 5 + channel_, tile.end());
     return tile;

@@ -19,7 +19,7 @@ namespace mpsgraph::metal {
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
   explicit BufferPool(id<MTLDevice> device) : device_(device) {}
-  id<MTLBuffer> take(size_t bytes);  // at least `bytes`; DeviceError if out of memory
+  id<MTLBuffer> take(size_t bytes);  // returns a buffer of at least `bytes`; throws DeviceError if out of memory
   void give_back(id<MTLBuffer> buffer);
   void set_limit(size_t bytes);  // limit on the total size of the free buffers
   runtime::BufferStatistics statistics();
@@ -78,7 +78,8 @@ class PendingUses {
   void wait_for(const Use& use);
 
  private:
-  bool conflicts(const std::vector<Use>& uses) const;  // callers of the following functions must hold mutex_
+  // The caller must hold mutex_ for this and the following functions.
+  bool conflicts(const std::vector<Use>& uses) const;
   std::shared_ptr<const void> insert(const std::vector<Use>& uses);
   std::mutex mutex_;
   std::condition_variable condition_;

@@ -50,7 +50,7 @@ class Lowering {
   const TensorType& result_type(size_t i = 0) const { return operation.outputs[i]->type; }
   const Dims& result_dims(size_t i = 0) const { return result_type(i).shape.dims(); }
   const Attributes& attributes() const { return operation.attributes; }
-  Ints integers(size_t i) const;  // values of a constant operand, such as a shape
+  Ints integers(size_t i) const;  // the values of operand i, which must be a constant, such as a shape
   int64_t axis(std::string_view attribute = "axis", size_t i = 0) const;  // attribute as a non-negative axis
   // attribute as non-negative axes; all axes if the attribute is empty
   Ints axes(std::string_view attribute = "axes", size_t i = 0) const;
@@ -106,14 +106,14 @@ class ProgramLowering {
   // the last targets, in the order of the reports. `read` may throw, which fails the run.
   struct Report {
     const Operation* operation;  // operation that error messages name
-    int feed;  // feed that a check_indices inspects; -1 for results
+    int feed;  // index of the feed that a check_indices inspects; -1 if the report reads a result
     GraphTensors results;
     std::vector<TensorType> types;
     std::function<void(const std::vector<runtime::NDArray>&)> read;
   };
   std::vector<Report> reports;
   MPSGraphTensor* intact = nil;  // bool tensor: no check so far has failed; nil if there are no checks
-  bool is_within = false;  // lowered by lower_within(), so `feeds` are operands of the caller
+  bool is_within = false;  // whether lower_within() was called, so that `feeds` are operands of the caller
 
   MPSGraphTensor* tensor_of(const Tensor* tensor) const;
   void bind(const Tensor* tensor, MPSGraphTensor* lowered) { tensors_[tensor] = lowered; }
@@ -143,7 +143,7 @@ class ProgramLowering {
 
   std::unordered_map<const Tensor*, MPSGraphTensor*> tensors_;
   std::optional<Histories> histories_;  // created when first needed
-  std::unordered_map<const Tensor*, Uses> uses_;  // uses of each variable in the current block
+  std::unordered_map<const Tensor*, Uses> uses_;  // keyed by variable; only for uses in the current block
   // MPSGraph operations that represent operations in dependencies, even operations without results
   std::unordered_map<const Operation*, MPSGraphOperation*> effects_;
   std::vector<MPSGraphOperation*> block_effects_;  // operations with effects in the current block

@@ -145,7 +145,8 @@ GraphTensors lower_at_maxima(Lowering& l) {
 // gradient) is multiplied by one factor per position along each windowed axis.
 struct Weighting {
   bool excludes_padding = false;  // if set, MPSGraph divides by the number of elements inside the tensor
-  std::vector<std::vector<float>> factors;  // factors per windowed axis; empty if all are 1
+  // one list of factors per windowed axis; a list is empty if all its factors are 1
+  std::vector<std::vector<float>> factors;
 };
 
 Weighting weighting_of(const ops::Pooling& pooling, const std::vector<ops::Window>& windows, bool sums,

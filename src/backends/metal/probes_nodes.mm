@@ -378,7 +378,7 @@ std::string boxes(MetalDevice&) {
     NNGraph graph(device, {node->result_image()});
     const auto buffer = CommandQueue::create(device)->command_buffer();
     std::vector<LabelsBatch> labels(1);
-    Values box(2 * 2 * 14, 0);  // one box, of the second class, in the second cell
+    Values box(2 * 2 * 14, 0);  // the labels contain one box, of the second class, in the second cell
     const Values there{0.5f, 0.25f, 1, 1.5f, 1, 0, 1};
     std::copy(there.begin(), there.end(), box.begin() + 14);
     labels[0].labels = array_of(box, {1, 2, 2, 14});

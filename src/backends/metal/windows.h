@@ -31,7 +31,8 @@ class Taps {
   const std::vector<int>& axes() const { return axes_; }
   const std::vector<ops::Window>& windows() const { return windows_; }
   bool pads() const { return padded_ != dims_; }
-  MPSGraphTensor* inside(int64_t number) const;  // bool per window: whether this tap reads inside the tensor
+  // bool tensor with one element per window: whether this tap reads inside the tensor
+  MPSGraphTensor* inside(int64_t number) const;
 
   MPSGraphTensor* padded(MPSGraphTensor* tensor) const;  // pads the tensor with zeros
   MPSGraphTensor* slice(MPSGraphTensor* padded, int64_t number) const;

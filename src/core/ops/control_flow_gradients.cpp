@@ -194,7 +194,7 @@ class IterationHistory final : public Substitutes {
 
   bool repeatable(const Operation& origin) override { return Substitutes::repeatable(origin) || is_invariant(origin); }
 
-  // Whether the operation returns the same result in every iteration and would return it after the loop as well.
+  // Whether the operation returns the same result in every iteration, and would return it again after the loop.
   bool is_invariant(const Operation& operation) {
     if (const auto found = invariant_.find(&operation); found != invariant_.end()) return found->second;
     return invariant_[&operation] = finds_invariant(operation);

@@ -59,7 +59,7 @@ std::vector<Tensor*> tree_parts(Builder& b, const std::vector<Tensor*>& in, cons
     taken = b.binary("logical_or", taken, b.binary("logical_and", b.unary("is_nan", value), of_nodes(5, at)));
     at = b.select(taken, of_nodes(2, at), of_nodes(3, at));
   }
-  Tensor* given = of_nodes(7, at);  // weights of the reached leaves, [n, trees, targets]
+  Tensor* given = of_nodes(7, at);  // weights of the reached leaves, of shape [n, trees, targets]
   const std::string& reduction = a.string("reduction");
   const std::string kind = cat("reduction_", reduction, reduction == "sum" ? "" : "_propagate_nan");
   Tensor* all = g.add(kind, {given}, {{"axes", Ints{1}}});

@@ -237,7 +237,7 @@ class Backwards {
       const Tensors d_gates = step(t, weights, d_state, d_cell);
       d_source[t] = expand(b_.graph().add("concat", d_gates, {{"axis", int64_t{1}}}), 0);
     }
-    if (steps_ == 0) {  // no steps: the last state is the initial one
+    if (steps_ == 0) {  // If there are no steps, the last state is the initial state.
       Tensor* nothing = slice(in_["training_state"], 2, direction_ * width(), width());
       Tensors result{nothing, or_zeros(d_state, "state_gradient")};
       if (in_["cell"]) result.push_back(or_zeros(d_cell, "state_gradient"));

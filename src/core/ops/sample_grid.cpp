@@ -114,7 +114,7 @@ std::vector<TensorType> infer_coordinate_gradient(const InferContext& context) {
 class GridComposition {
  public:
   struct Tap {
-    Tensor *index, *weight;  // both [n, y, x]; a null weight means 1
+    Tensor *index, *weight;  // both of shape [n, y, x]; a null weight means 1
   };
 
   GridComposition(Builder& b, const Attributes& attributes, const Shape& source, Tensor* coordinates)

@@ -235,7 +235,8 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
     if (!wanted(i)) continue;
     const int64_t start = from_start[i] >= 0 ? from_start[i] : -from_end[i];
     std::optional<int64_t> end = from_start[i + 1] >= 0 ? from_start[i + 1] : -from_end[i + 1];
-    if (from_start[i + 1] < 0 && from_end[i + 1] == 0) end.reset();  // an end of "-0" would mean the start of the axis
+    // An end of 0, counted from the end, would mean the start of the axis.
+    if (from_start[i + 1] < 0 && from_end[i + 1] == 0) end.reset();
     result[i] = size(i) == 0 ? slice_axis(graph, joined, axis, 0, 0) : slice_axis(graph, joined, axis, start, end);
   }
   return result;

@@ -86,7 +86,7 @@ struct Windows {
   bool ceil_mode = false;
 
   Windows() = default;
-  explicit Windows(const Attributes& attributes);  // for the attributes of an operation that has passed inference
+  explicit Windows(const Attributes& attributes);  // `attributes` must belong to an operation that has passed inference
   std::optional<Window> window(int i, int64_t input, int64_t kernel) const {
     return make_window(input, kernel, strides[i], dilations[i], style, begin[i], end[i], ceil_mode);
   }

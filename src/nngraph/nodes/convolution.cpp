@@ -92,7 +92,8 @@ Tensor* lower_transpose(Lowering& l) {
                           {"strides", Ints{-1, -1, 1, 1}},
                           {"start_mask", all},
                           {"end_mask", all}});
-  Tensor* hwoi = l.b.transpose(turned, {0, 1, 3, 2});  // (height, width, out, in) of the convolution that is reversed
+  // weights of the reversed convolution, of shape (height, width, out, in)
+  Tensor* hwoi = l.b.transpose(turned, {0, 1, 3, 2});
   Tensor* image = l.add("convolution_transpose2d",
                         {l.sources[0], hwoi, l.b.ints({l.batch(), y.size, x.size, d.output_feature_channels})},
                         {{"strides", Ints{d.stride_in_pixels_y, d.stride_in_pixels_x}},

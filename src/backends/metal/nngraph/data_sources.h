@@ -10,8 +10,8 @@ namespace mpsgraph::metal {
 // Whether a layer trains selects the class of its data source: sources of trainable layers update themselves while a
 // batch is encoded; those of other layers do not.
 struct ConvolutionOptions {
-  bool fuses = false;  // the neuron is part of the descriptor
-  bool half = false;   // kernels store the weights as float16, as float16 accumulation requires
+  bool fuses = false;  // whether the neuron is part of the descriptor
+  bool half = false;   // whether kernels store the weights as float16, as float16 accumulation requires
 };
 id<MPSCNNConvolutionDataSource> convolution_source(const std::shared_ptr<LayerParameters>& parameters,
                                                    ConvolutionOptions options);

@@ -16,7 +16,7 @@ namespace mpsgraph::metal {
 // The nodes that implement one filter: Apple's node, and neuron nodes around it for settings that Apple's node ignores
 // inside a graph.
 struct MadeFilter {
-  std::vector<MPSCNNNeuronNode*> before;  // one per source, nil if not needed; may be empty
+  std::vector<MPSCNNNeuronNode*> before;  // neuron nodes before each source; nil where not needed; may be empty
   MPSNNFilterNode* node = nil;
   struct Behind {
     MPSCNNNeuronNode* node;

@@ -27,7 +27,8 @@ class LayerParameters {
   // --- for the data source object that Apple's classes use ---
   bool load();
   void purge();
-  float* array(std::string_view name);  // valid between load and purge; null if absent
+  // pointer that is valid between load and purge; null if there is no such parameter
+  float* array(std::string_view name);
   // Set the parameters that load() uses instead of loading the data source, until forget() is called.
   void give(std::vector<nngraph::NamedArray> arrays) { given_ = std::move(arrays); }
   void forget() { given_.clear(); }
