@@ -126,8 +126,9 @@ class WithoutGil {
   PyThreadState* thread_;
 };
 
-// Waits without the GIL, in short intervals, until wait(seconds) returns true. Returns false on timeout. Raises
-// KeyboardInterrupt on Ctrl-C.
+// Calls wait(seconds) without the GIL, in short intervals, until it returns true. Returns false when the timeout is
+// over.
+// Raises KeyboardInterrupt on Ctrl-C.
 bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait);
 runtime::Timeout to_timeout(std::optional<double> seconds);  // Throws DeviceError for NaN.
 
@@ -215,8 +216,9 @@ py::typing::List<T> to_list(py::handle graph, const std::vector<T*>& items) {
 using CopyRule = std::optional<bool>;
 
 void define_ndarray(py::module_& module);
-// Without `dtype`, an array keeps its own dtype. Numbers and lists are converted to `dtype` if the conversion keeps the
-// kind of number.
+// Converts a Python object to an array. Without `dtype`, an array keeps its own dtype. Numbers and lists are converted
+// to
+// `dtype`, but not from float to integer or from complex to real.
 std::optional<float> to_number(const runtime::NDArray& array);  // Returns the only element of a float32 array.
 runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
                             const std::string& what);
@@ -225,7 +227,8 @@ py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 
 // --- packages (package.cpp) ------------------------------------------------------------------------------------------
 
-// Must precede the definition of graphs, which can be constructed from package contents.
+// Defines the class for a package's contents. Must be called before the Graph class is defined, because graphs can be
+// constructed from package contents.
 void define_package_contents(py::module_& module);
 void define_package(py::module_& module);
 
@@ -239,7 +242,7 @@ void define_runtime(py::module_& module);
 void define_profiler(py::module_& module);
 void define_probes(py::module_& module);  // Used only by the self-test.
 void define_custom(py::module_& module);
-// Must precede the definition of executables, because it defines their base class Callee.
+// Defines the base class Callee. Must be called before define_executables.
 void define_exchange(py::module_& module);
 void define_executables(py::module_& module);
 void define_tensor_exchange(py::module_& module);

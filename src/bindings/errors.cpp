@@ -24,7 +24,7 @@ PyObject* define(py::module_& module, const char* name, const char* doc, std::ve
   return type;
 }
 
-// Returns the Python class for a C++ error, or null for errors of other libraries.
+// Returns the Python class for an error of this library, or null for other C++ exceptions.
 PyObject* class_of(const std::exception& error) {
   const auto is = [&]<class T>() { return dynamic_cast<const T*>(&error) != nullptr; };
   if (is.operator()<ShapeError>()) return exceptions.shape;

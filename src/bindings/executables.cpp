@@ -128,7 +128,7 @@ std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::
   return result;
 }
 
-// Results are written in place, so the given arrays are not copied here.
+// `results` are the arrays into which the run writes, so they are used in place and never copied.
 std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::optional<Sequence<py::object>>& results,
                                 py::handle buffer = py::none()) {
   std::vector<NDArray> arrays;

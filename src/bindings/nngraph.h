@@ -1,4 +1,4 @@
-// The legacy MPSNNGraph API: declarations shared by its three files.
+// Declarations shared by the three files that bind the legacy MPSNNGraph API.
 #pragma once
 
 #include "bindings/bindings.h"

@@ -17,8 +17,8 @@ using LayerStates = std::vector<std::pair<py::object, py::object>>;  // The outp
 
 NDArray shared_array(py::handle object, const std::string& what) { return to_ndarray(object, false, {}, false, what); }
 
-// Returns the memory of an array as a buffer. If the array covers a whole buffer, which may be a device buffer, returns
-// that buffer; otherwise returns a new buffer that borrows the memory.
+// Returns the memory of an array as a buffer. An array that covers a whole buffer, possibly on the device, returns that
+// buffer. Any other array returns a new buffer that borrows its memory.
 std::shared_ptr<runtime::Buffer> buffer_of(py::handle object, const std::string& what) {
   const NDArray array = to_ndarray(object, false, {}, true, what);
   if (array.data() == array.buffer()->data() && array.bytes() == array.buffer()->bytes()) return array.buffer();
@@ -289,7 +289,7 @@ void define_training_layer(py::module_& module) {
 
 void define_inference_layer(py::module_& module) {
   using Self = RecurrentInferenceLayer;
-  // The time steps are matrices, with or without offsets, or image batches.
+  // Converts the time steps of a sequence, which are image batches, or matrices with or without offsets.
   const auto steps = [](const std::string& what, const py::object& items, const py::object& offsets,
                         bool images) -> Steps {
     if (!images) return steps_of_matrices(what, matrices_of(items, what), offsets_of(offsets, what));

@@ -11,7 +11,7 @@ using runtime::NDArray;
 
 namespace {
 
-// Returns the value of an attribute, or calls the method of that name, because data sources may have either.
+// Returns the attribute `name` of an object, or calls it if it is a method. Data sources may define either.
 py::object asked(py::handle object, const char* name) {
   py::object value = object.attr(name);
   return PyCallable_Check(value.ptr()) && !py::isinstance<NDArray>(value) ? value() : value;
@@ -176,7 +176,7 @@ class PythonNormalization final : public NormalizationSource, PythonSource {
     return arrays_of({{"gamma", "gamma"}, {"beta", "beta"}, {"mean", "mean"}, {"variance", "variance"}});
   }
   bool updates() const override { return has("update_gamma_and_beta"); }
-  // Updates the moving statistics first and gamma and beta last, as Apple's batch normalization does.
+  // Updates the moving statistics first and gamma and beta last, in the same order as Apple's batch normalization.
   StatePtr update(CommandBuffer& buffer, const StatePtr& gradients, const StatePtr& source) override {
     StatePtr result;
     call_python([&] {

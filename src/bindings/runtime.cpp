@@ -171,7 +171,8 @@ Raises:
           "The exception that the work raised, or None.")
       .def_property_readonly("queue", [](const CommandBuffer& self) { return self.queue().shared_from_this(); });
 
-  // Printing through Python writes to sys.stdout even if a notebook or a test has replaced it.
+  // Text is printed through Python, so that it goes to the current sys.stdout, which a notebook or a test may have
+  // replaced.
   set_print_handler([](const std::string& text) {
     if (!Py_IsInitialized()) return;
     call_python(

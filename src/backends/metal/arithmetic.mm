@@ -52,7 +52,7 @@ void define_functions() {
 
 GraphTensors lower_identity(Lowering& l) { return {[l.graph() identityWithTensor:l.input() name:l.name()]}; }
 
-// reverseSquareRoot is the name before macOS 15 of the reciprocal square root, and deprecated since.
+// reverseSquareRoot is the older name of the reciprocal square root; it has been deprecated since macOS 15.
 GraphTensors lower_reciprocal_square_root(Lowering& l) {
   if (is_complex(l.dtype())) return lower_complex(l);
   if (METAL_AVAILABLE(15.0, 18.0)) return {[l.graph() reciprocalSquareRootWithTensor:l.input() name:l.name()]};

@@ -14,8 +14,8 @@ class ArrayUses {
  public:
   explicit ArrayUses(MetalDevice& device) : device_(device) {}
 
-  // Return the buffer that the work uses for the array. An array outside device memory is staged; the same array always
-  // maps to the same staging buffer.
+  // Return the device buffer through which the work accesses the array. An array outside device memory is staged; the
+  // same array always maps to the same staging buffer.
   BufferView view(const runtime::NDArray& array, Access access);
   ArrayData data(const runtime::NDArray& array, Access access);
   // Add an array for which the caller already has a view in device memory.

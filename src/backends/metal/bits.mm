@@ -24,7 +24,7 @@ struct Shift {
   }
 };
 
-// An amount outside the width gives 0, as in every left shift of this library.
+// A shift by at least the width of the type gives 0, as in every left shift of this library.
 GraphTensors lower_left_shift(Lowering& l) {
   const Shift shift(l);
   const Term shifted = shift.number.with([l.graph() bitwiseLeftShiftWithPrimaryTensor:shift.number.tensor()
@@ -33,7 +33,7 @@ GraphTensors lower_left_shift(Lowering& l) {
   return select(shift.valid, shifted, 0);
 }
 
-// Negative numbers are inverted, shifted, and inverted back, which shifts their sign bit in from the left.
+// Negative numbers are inverted, shifted, and inverted again, so that the vacated high bits are filled with the sign.
 GraphTensors lower_right_shift(Lowering& l) {
   const Shift shift(l);
   const auto turned = [&](const Term& x) { return x.with([l.graph() bitwiseNOTWithTensor:x.tensor() name:nil]); };

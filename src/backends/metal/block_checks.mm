@@ -64,8 +64,10 @@ class Carrier {
     return add(block, "constant", {}, {{"value", compiler::integer_constant(type, Ints(count, 0))}}, type);
   }
 
-  // Remove the checks from the block. Return `found`, the first out-of-range index before the block, or else the first
-  // one that the block finds; null if the block checks nothing and `found` is null.
+  // Remove the index checks from the block. Return the first out-of-range index: `found`, if an operation before the
+  // block
+  // found one, otherwise the first one that the block finds. Returns null if the block checks nothing and `found` is
+  // null.
   Tensor* first_found(Block& block, Tensor* found) {
     auto before = std::move(block.operations);
     block.operations.clear();

@@ -36,7 +36,8 @@ TensorType values_type(const Operation& print) {
   return {print.output()->dtype(), Shape(dims)};
 }
 
-// The values printed so far: the most recent values of each print, and the total count.
+// Values that print operations have recorded so far: the most recent values of each print, and the total number of
+// prints.
 struct PrintState {
   struct Kept {
     Tensor* values;  // null if the printed tensor has no elements

@@ -15,7 +15,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// Return the position of the feed that holds the indices, possibly reshaped; -1 if they are computed.
+// If the indices are a feed, possibly reshaped, return the position of that feed; return -1 if the indices are
+// computed.
 int feed_of(const Lowering& l) {
   const Tensor* tensor = l.operation.input(0);
   while (tensor->operation->is("reshape") || tensor->operation->is("identity")) tensor = tensor->operation->input(0);

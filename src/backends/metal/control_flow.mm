@@ -12,7 +12,7 @@ namespace {
 
 using Tensors = std::vector<Tensor*>;
 
-// The values that enter or leave a block. In GraphTensors, those without elements are nil.
+// Values that are passed into or out of a control-flow block. In GraphTensors, values without elements are nil.
 class Border {
  public:
   Border(Lowering& l, const Tensors& tensors) : l_(l) {
@@ -68,13 +68,14 @@ Tensors outputs_of(const Operation& operation) {
   return outputs;
 }
 
-// Return the operation's results, and register the MPSGraph operation that represents it in dependencies.
+// Unpack the control-flow operation's results, and register the MPSGraph operation that stands for it in control
+// dependencies.
 GraphTensors given(Lowering& l, const Border& results, NSArray<MPSGraphTensor*>* packed) {
   l.program.stands_for(l.operation, packed[0].operation);
   return results.unpack(packed);
 }
 
-// Return the operands from `first` on, followed by zeros for the values that start as zero.
+// Return a loop's initial values: the operands from `first` on, followed by zeros for the values that start at zero.
 NSArray<MPSGraphTensor*>* initial_values(Lowering& l, size_t first, const Border& values, size_t count) {
   GraphTensors initial(l.inputs.begin() + static_cast<std::ptrdiff_t>(first), l.inputs.end());
   initial.resize(count);

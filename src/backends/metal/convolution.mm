@@ -16,8 +16,8 @@ namespace {
 
 enum class Part : uint8_t { result, data, weights };  // the tensor that is computed from the other two
 
-// The three tensors of a convolution in the layouts of `c`. The tensor that `part` names is computed, so it is nil
-// here.
+// The source, weights, and incoming gradient of a convolution, in the layouts of `c`. `part` names the one to be
+// computed, which is nil here.
 struct Operands {
   Dims source_dims, weights_dims;
   MPSGraphTensor *source, *weights, *incoming;
@@ -162,8 +162,9 @@ MPSGraphTensor* depthwise2d(const Lowering& l, Part part, const ops::Convolution
                                                                                name:l.name()];
 }
 
-// The weights (y, x, channel, multiple) or (multiple, channel, y, x) of a depthwise convolution become those of a
-// grouped one: (y, x, 1, channel * multiple) or (channel * multiple, 1, y, x).
+// Weights of a depthwise convolution have the layout (y, x, channel, multiple) or (multiple, channel, y, x), where
+// `multiple` counts the results per channel. They are reshaped to those of a grouped convolution: (y, x, 1, channel *
+// multiple) or (channel * multiple, 1, y, x).
 template <Part part>
 GraphTensors lower_depthwise2d(Lowering& l) {
   const ops::Convolution c(l.attributes());
@@ -210,8 +211,9 @@ MPSGraphTensor* convolution3d(const Lowering& l, Part part, const ops::Convoluti
                                       weightsTensor:o.weights
                                          descriptor:descriptor
                                                name:l.name()];
-  // The gradients of three axes do not exist in float16 and bfloat16 (PyTorch refuses them: "ConvTranspose 3D with BF16
-  // or FP16 types is not supported on MPS"), so they are computed in float32 and cast afterwards.
+  // MPSGraph has no float16 or bfloat16 gradients of 3-D convolutions (PyTorch rejects them: "ConvTranspose 3D with
+  // BF16 or
+  // FP16 types is not supported on MPS"), so they are computed in float32 and cast afterwards.
   const auto single = [&](MPSGraphTensor* tensor) {
     return tensor.dataType == MPSDataTypeFloat32 ? tensor : l.cast(tensor, DType::float32);
   };
@@ -354,7 +356,7 @@ Taps patches(const Lowering& l, const Dims& image) {
   return Taps(l, image, axes, each);
 }
 
-// The axis of the filter taps in the result: after the channels in NCHW, before them in NHWC.
+// Axis of im_to_col's result that counts the filter taps: after the channels in NCHW, before them in NHWC.
 int64_t axis_of_taps(const Lowering& l) { return ops::Windows(l.attributes()).channel == -1 ? 3 : 2; }
 
 GraphTensors lower_im_to_col(Lowering& l) {

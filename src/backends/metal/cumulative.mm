@@ -23,7 +23,7 @@ T exchanged(const Lowering& l, T tensor) {
   return by_parts(l, {tensor}, [&](const GraphTensors& in) { return exchange(in[0]); });
 }
 
-// Apply `f` to the operands reshaped to [rows, n], where n is the scanned axis, and undo the reshape.
+// Reshape the operands to [rows, n], where n is the size of the scanned axis, apply `f`, and reshape the results back.
 GraphTensors over_rows(const Lowering& l, const GraphTensors& inputs, const OfTensors& f) {
   const Steps s(l);
   const Lanes lanes(l.dims(), l.axis());
@@ -48,7 +48,7 @@ T shifted(const Lowering& l, T rows, int64_t distance, bool backwards, T filler)
   return backwards ? s.concat({kept, space}, 1) : s.concat({space, kept}, 1);
 }
 
-// Unsigned integers are scanned as signed integers, because the sums and products have the same bits.
+// Unsigned integers are scanned as signed integers of the same width: sums and products have the same bits in both.
 template <bool product>
 T native_scan(const Lowering& l, T rows, DType dtype) {
   const Steps s(l);
@@ -107,7 +107,7 @@ Linear composed(const Lowering& l, Linear x, bool backwards) {
   return x;
 }
 
-// Convert to float32. Return one tensor, or the real and imaginary parts of complex numbers.
+// Convert rows to float32. Return a vector of one real tensor, or of the real and imaginary parts if they are complex.
 std::vector<T> parts(const Lowering& l, T rows) {
   if (!is_complex(l.dtype())) return {Steps(l).cast(rows, DType::float32)};
   const Parts both = parts_of(l, rows);

@@ -42,8 +42,9 @@ struct PooledMemory final : runtime::DeviceMemory {
   const id<MTLBuffer> buffer;
 };
 
-// An array as device memory. If its own memory cannot be shared, `staged` holds a pooled buffer: inputs are copied into
-// it before the work is submitted, results are copied back after completion.
+// An array in device memory. If the array's own memory cannot be shared with the device, `staged` holds a pooled
+// buffer:
+// inputs are copied into it before the work is submitted, and results are copied back after completion.
 struct BufferView {
   id<MTLBuffer> buffer = nil;
   size_t offset = 0;
@@ -78,7 +79,7 @@ class PendingUses {
   void wait_for(const Use& use);
 
  private:
-  // The caller must hold mutex_ for this and the following functions.
+  // The caller of the following functions must hold mutex_.
   bool conflicts(const std::vector<Use>& uses) const;
   std::shared_ptr<const void> insert(const std::vector<Use>& uses);
   std::mutex mutex_;

@@ -23,7 +23,8 @@ GraphTensors lower_gather(Lowering& l) {
   const int64_t axis = l.axis(), batch = l.attributes().integer("batch_dimensions");
   const Dims &dims = l.dims(), &indices = l.dims(1);
   const Picks p = picks(l, l.input(1), l.dtype(1), dims[axis], constant_value(l.operation.inputs[1]));
-  // axes in order: batch axes, other axes before the gathered axis, index axes, axes after the gathered axis
+  // Axes of the gather's result, in order: batch axes, other axes before the gathered axis, index axes, axes after the
+  // gathered axis.
   Dims mask(indices.begin(), indices.begin() + batch);
   mask.insert(mask.end(), axis - batch, 1);
   mask.insert(mask.end(), indices.begin() + batch, indices.end());
@@ -39,7 +40,8 @@ GraphTensors lower_gather(Lowering& l) {
   })};
 }
 
-// The gradient is a sum over rows. Values that were gathered by an out-of-range index count as zero.
+// The gradient of a gather sums the incoming rows that were gathered from the same position. Rows gathered by an
+// out-of-range index count as zero.
 GraphTensors lower_gather_gradient(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.result_dims(), &indices = l.dims(1);
@@ -50,8 +52,9 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   const int64_t inner = element_count(Dims(dims.begin() + axis + 1, dims.end()));
   const int64_t n = dims[axis], count = element_count(Dims(indices.begin() + batch, indices.end()));
   const Picks p = flat_picks(l, l.input(1), l.dtype(1), batches, count, {n}, constant_value(l.operation.inputs[1]));
-  // Batch axes are merged with the gathered axis. If other axes lie between the batch axes and the gathered axis, these
-  // are moved behind the gathered axis for the sum.
+  // The gradient sums over one axis, so the batch axes are merged with the gathered axis. Any other axes between the
+  // two are
+  // moved behind the gathered axis first.
   const bool between = batches > 1 && outer > 1;
   const Lanes lanes(batches > 1 ? Dims{1, batches * n, outer * inner} : Dims{outer, n, inner}, 1);
   const DType as = summing_type(l.dtype());
@@ -70,8 +73,9 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   })};
 }
 
-// The axes that index vectors address are flattened to one, because MPSGraph's gatherND does not document out-of-range
-// indices.
+// gather_nd looks up index vectors. The axes that these vectors index are flattened into one, because MPSGraph's
+// gatherND
+// does not document out-of-range indices.
 GraphTensors lower_gather_nd(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.dims(), &indices = l.dims(1);

@@ -25,7 +25,7 @@ class Histories {
   Dims rooms(const Tensor* tensor) const;
 
  private:
-  // A history axis: a tensor that holds histories, and the nesting depth of the axis.
+  // Return the text inserted before the user's source: the struct Arguments, and names for element types.
   using Place = std::pair<const Tensor*, int>;
   struct Room {
     int64_t values = 0;

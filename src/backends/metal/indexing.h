@@ -9,7 +9,8 @@
 
 namespace mpsgraph::metal {
 
-// A tensor viewed as [outer, n, inner]: an axis of n elements, with all axes before it and all axes after it merged.
+// A tensor viewed as [outer, n, inner], where n is the size of one axis, outer that of all axes before it merged, and
+// inner that of all axes after it merged.
 struct Lanes {
   Lanes(const Dims& dims, int64_t axis);
   int64_t outer = 1, n = 1, inner = 1;
@@ -29,7 +30,7 @@ Picks picks(const Lowering& l, MPSGraphTensor* indices, DType dtype, int64_t siz
             const std::optional<Ints>& known = {});
 // Return int32 indices for gathers and scatters along an axis. Out-of-range indices become -1, which MPSGraph ignores.
 MPSGraphTensor* along_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype);
-// Convert integers of any type to int32 or int64 such that out-of-range indices remain out of range.
+// Convert indices of any integer type to int32 or int64. Indices that were out of range remain out of range.
 MPSGraphTensor* signed_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype);
 // Convert index vectors [..., depth] to positions in the flattened axes `sizes`, counted across batches; the result has
 // rank 1.

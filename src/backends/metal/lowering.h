@@ -43,7 +43,7 @@ class Lowering {
   MPSGraphTensor* input(size_t i = 0) const;  // throws UnsupportedError if the operand has no elements
   size_t count() const { return inputs.size(); }
   const TensorType& type(size_t i = 0) const { return operation.inputs[i]->type; }
-  // inferred shape: empty for rank 0, although MPSGraph's tensor has shape (1)
+  // Dimensions of operand i as the core infers them: empty for rank 0, although MPSGraph's tensor has shape (1).
   const Dims& dims(size_t i = 0) const { return type(i).shape.dims(); }
   int rank(size_t i = 0) const { return static_cast<int>(dims(i).size()); }
   DType dtype(size_t i = 0) const { return type(i).dtype; }
@@ -52,7 +52,7 @@ class Lowering {
   const Attributes& attributes() const { return operation.attributes; }
   Ints integers(size_t i) const;  // the values of operand i, which must be a constant, such as a shape
   int64_t axis(std::string_view attribute = "axis", size_t i = 0) const;  // attribute as a non-negative axis
-  // attribute as non-negative axes; all axes if the attribute is empty
+  // The axes in an attribute, as non-negative numbers; all axes of operand i if the attribute is empty.
   Ints axes(std::string_view attribute = "axes", size_t i = 0) const;
   NSString* name() const;  // shown in Apple's debugger
 
@@ -119,11 +119,14 @@ class ProgramLowering {
   void bind(const Tensor* tensor, MPSGraphTensor* lowered) { tensors_[tensor] = lowered; }
   // Type of the tensor in MPSGraph: histories have additional leading dimensions for their values.
   TensorType lowered_type(const Tensor* tensor);
-  // Lower the operations of a control-flow block and return its results, nil for those without elements. Operations
-  // with effects run before the results are available, so there is always at least one result: an unused number if the
-  // block has none.
+  // Lower the operations of a control-flow block and return the block's results, nil for those without elements.
+  // Operations
+  // with effects run before the results are available. For this purpose, a block without results returns an unused
+  // number.
   GraphTensors lower_block(const Block& block, const GraphTensors& arguments);
-  // Set the MPSGraph operation that represents `operation` in dependencies, since all its results may be nil.
+  // Record which MPSGraph operation represents `operation` in control dependencies. It cannot be derived from the
+  // results,
+  // which may all be nil.
   void stands_for(const Operation& operation, MPSGraphOperation* lowered) { effects_[&operation] = lowered; }
 
  private:
@@ -144,7 +147,7 @@ class ProgramLowering {
   std::unordered_map<const Tensor*, MPSGraphTensor*> tensors_;
   std::optional<Histories> histories_;  // created when first needed
   std::unordered_map<const Tensor*, Uses> uses_;  // keyed by variable; only for uses in the current block
-  // MPSGraph operations that represent operations in dependencies, even operations without results
+  // The MPSGraph operation that represents each lowered operation in control dependencies, even if it has no results.
   std::unordered_map<const Operation*, MPSGraphOperation*> effects_;
   std::vector<MPSGraphOperation*> block_effects_;  // operations with effects in the current block
 };

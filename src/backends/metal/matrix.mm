@@ -162,8 +162,8 @@ Term turned(const Term& x) {
   return x.with([x.graph() transposeTensor:x.tensor() permutation:numbers(permutation) name:nil]);
 }
 
-// A query whose mask excludes all keys must return zeros, but a softmax over no keys is NaN. opened() lets such queries
-// attend to all keys instead, and found() replaces their results with zeros.
+// A query whose mask excludes all keys must return zeros, but a softmax over no keys is NaN. opened() therefore changes
+// the mask so that such a query attends to all keys, and found() replaces the query's result with zeros.
 struct Mask {
   Mask(const Lowering& l, size_t rank) : added(operand(l, 3, rank)), blind(blind_rows(added, rank)) {}
 
@@ -202,7 +202,8 @@ GraphTensors lower_attention(Lowering& l) {
 
 // --- distances -------------------------------------------------------------------------------------------------------
 
-// Return the number of set bits in a[.., m, 1, k] xor b[.., 1, n, k], summed over k.
+// The Hamming distance between vectors counts the bits that differ: the set bits in a[.., m, 1, k] xor b[.., 1, n, k],
+// summed over k.
 GraphTensors lower_hamming_distance(Lowering& l) {
   const size_t rank = l.result_dims().size();
   const auto vectors = [&](size_t i, size_t other) {

@@ -14,7 +14,7 @@ namespace {
 
 using T = MPSGraphTensor*;
 
-// The edges of boxes. Each tensor has the shape of the boxes without their last axis.
+// Edges of boxes, one element per box: each tensor has the shape [images, pairs].
 struct Edges {
   Term top, left, bottom, right;
   Term area() const { return (bottom - top) * (right - left); }
@@ -23,7 +23,9 @@ struct Edges {
 Term least(const Term& a, const Term& b) { return select(a < b, a, b); }
 Term most(const Term& a, const Term& b) { return select(a > b, a, b); }
 
-// Split boxes [images, pairs, 4] into edges [images, pairs]. Overlaps do not depend on which axis comes first.
+// Split boxes [images, pairs, 4] into their four edges [images, pairs]. The coordinates may be (y, x) or (x, y),
+// because
+// the overlap of two boxes is the same either way.
 Edges edges_of(const Lowering& l, T boxes) {
   const Dims dims = dims_of(boxes.shape);
   const auto coordinate = [&](int64_t i) {

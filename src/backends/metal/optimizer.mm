@@ -9,7 +9,7 @@ namespace {
 
 bool is_scalar(const Lowering& l, size_t i) { return element_count(l.dims(i)) == 1; }
 
-// Return operand i in the shape that MPSGraph expects of scalars.
+// Return operand i, a scalar, in the shape (1) that MPSGraph expects of scalars.
 MPSGraphTensor* scalar(const Lowering& l, size_t i) { return l.rank(i) <= 1 ? l.input(i) : l.reshape(l.input(i), {1}); }
 
 GraphTensors lower_stochastic_gradient_descent(Lowering& l) {

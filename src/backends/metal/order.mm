@@ -32,7 +32,7 @@ MPSGraphTensor* order_key(const Lowering& l, MPSGraphTensor* x, DType dtype, boo
   if (is_float(dtype)) {
     x = s.cast(x, DType::float32);
     MPSGraphTensor* zero = l.scalar(0, DType::float32);
-    // 0 replaces -0, because both are equal and need the same key
+    // -0 is replaced with 0, because the two are equal and need the same key.
     MPSGraphTensor* bits = s.reinterpret(s.select(s.equal(x, zero), zero, x), DType::int32);
     return s.select(s.is_nan(x), l.ints({nan_above ? high32 : low32}), turned(l, bits));
   }

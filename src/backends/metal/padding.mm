@@ -16,7 +16,8 @@ using ops::PadMode;
 
 PadMode mode_of(const Lowering& l) { return *ops::pad_mode_from_name(l.attributes().string("mode")); }
 
-// Return MPSGraph's padding mode, or nullopt if MPSGraph does not support this padding, which is then gathered.
+// Return the MPSGraph padding mode that implements this padding. Returns nullopt if there is none; the padding is then
+// computed by a gather.
 std::optional<MPSGraphPaddingMode> native_mode(PadMode mode, const Ints& left, const Ints& right, const Dims& dims) {
   const auto reach = [&](int64_t less) {
     for (size_t i = 0; i < dims.size(); ++i)
@@ -34,7 +35,9 @@ std::optional<MPSGraphPaddingMode> native_mode(PadMode mode, const Ints& left, c
   return std::nullopt;
 }
 
-// For each position of the padded axis, the source element and the sign with which it is copied.
+// Describes how to pad one axis: for each position of the padded axis, the source element to copy and the sign by which
+// it
+// is multiplied.
 struct Sources {
   Ints index, sign;
   Sources(PadMode mode, int64_t left, int64_t right, int64_t size) {

@@ -16,8 +16,8 @@ bool is_custom(const Operation& operation) { return operation.is("custom"); }
 PartedProgram::PartedProgram(MetalDevice& device, compiler::Program program,
                              std::vector<std::shared_ptr<runtime::VariableStorage>> storages)
     : device_(device), parts_([&] {  // the lambda also fills steps_
-        // Move the variables to a new MPSGraph now if necessary. A move while a later part is compiled would make
-        // earlier parts stale.
+        // If the variables must move to a new MPSGraph, move them now. A move while a later part is compiled would make
+        // the parts compiled before it stale.
         if (!storages.empty()) std::static_pointer_cast<MetalVariable>(storages[0])->home().make_room();
         std::vector<Tensor*> variables = program.source_variables;
         auto parts = compiler::cut_into_parts(std::move(program), is_custom);

@@ -7,7 +7,9 @@
 
 namespace mpsgraph::metal {
 
-// One MPSGraph pooling of a source with rank 4: over two axes of a layout, or over all four axes.
+// One call of an MPSGraph pooling method, on a source of rank 4: pooling over the two image axes of a layout, or over
+// all
+// four axes.
 struct PoolingStage {
   Dims source, result;
   std::vector<ops::Window> windows;

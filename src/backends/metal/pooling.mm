@@ -145,7 +145,7 @@ GraphTensors lower_at_maxima(Lowering& l) {
 // gradient) is multiplied by one factor per position along each windowed axis.
 struct Weighting {
   bool excludes_padding = false;  // if set, MPSGraph divides by the number of elements inside the tensor
-  // one list of factors per windowed axis; a list is empty if all its factors are 1
+  // List of factors of each windowed axis, one factor per position. A list is empty if all its factors are 1.
   std::vector<std::vector<float>> factors;
 };
 

@@ -86,7 +86,9 @@ class TapIndices {
     }
     return sum;
   }
-  // Whether `indices`, after the offset of the window's position is subtracted, refer to this kernel element.
+  // Return a mask of the indices that refer to kernel element `number`. The offset of the window's position has already
+  // been
+  // subtracted from `indices`.
   MPSGraphTensor* matches(MPSGraphTensor* indices, int64_t number) const {
     return Steps(l_).equal(indices, l_.scalar(static_cast<double>(own(number)), DType::int32));
   }

@@ -25,7 +25,7 @@ ConstantPtr nothing(const TensorType& type) {
 
 bool concerns_nothing(const Operation& operation) {
   if (operation.is("placeholder") || operation.is("constant") || operation.is("variable")) return false;
-  // the lowerings of history operations handle empty values themselves
+  // Operations on histories are not removed here, because their lowerings handle empty values.
   const auto history = [](const auto& tensor) { return tensor->type.history > 0; };
   if (std::ranges::any_of(operation.inputs, history) || std::ranges::any_of(operation.outputs, history)) return false;
   const auto empty = [](const auto& tensor) { return is_empty(&*tensor); };
@@ -36,7 +36,7 @@ bool gives_nothing(const Operation& operation) {
   return std::ranges::all_of(operation.outputs, [](const auto& output) { return is_empty(output.get()); });
 }
 
-// Split into slices; parts without elements become constants.
+// Replace a split with slices. Parts without elements become constants.
 std::vector<Tensor*> split_without_nothing(compiler::Rewriter& r, const Operation& split) {
   const Dims& dims = split.input(0)->shape().dims();
   const int64_t given = split.attributes.integer("axis");
@@ -115,7 +115,7 @@ bool adds_halves(const Operation& operation) {
       "max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices", "resize_bilinear",
       "resize_bilinear_gradient", "resize_nearest_gradient", "stencil_windows", "stencil_windows_data_gradient",
       "stencil_windows_weights_gradient", "tile_gradient", "pad_gradient",
-      // Macs abort unless the results of these operations are float32.
+      // On Macs, these operations abort the process unless their results are float32.
       "convolution2d_weights_gradient", "depthwise_convolution2d_weights_gradient",
       "depthwise_convolution3d_weights_gradient"};
   // PyTorch lists these operations among those that fail with bfloat16 on Macs.

@@ -248,7 +248,7 @@ std::string convolutions_of_three_axes(MetalDevice& device) {
              ", of float16: ", wrong(false, true), ", ", wrong(true, true));
 }
 
-// A stable sort keeps equal numbers in their original order.
+// Check that a stable sort keeps equal numbers in their original order.
 std::string order_of_equal_numbers(MetalDevice& device) {
   Trial trial(device);
   std::vector<int32_t> numbers(1 << 16);

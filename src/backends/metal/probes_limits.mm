@@ -156,7 +156,8 @@ std::string indices_of_64_bits(MetalDevice& device) {
   return cat("of [10, 20, 30] at 2, 0, 1: ", list(trial.values(found, {3})));
 }
 
-// Return the scalar 0xD2511F53 and three times its value, both read as the bits of int32.
+// Pass 0xD2511F53 to MPSGraph as a double, and multiply it by three. Return the bits of both uint32 results, read as
+// int32.
 std::string large_scalar(MetalDevice& device) {
   Trial trial(device);
   const auto number = [&](double value) {

@@ -103,7 +103,7 @@ std::string pairs_of_images(MetalDevice&) {
     beside.ask(kind, pair(kind, {}, {1, 4, 4, 8}));
   for (const char* type : {"equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"})
     beside.ask(type, pair("comparison", {{"comparison_type", std::string(type)}}, {1, 4, 4, 8}));
-  // Strides are ordered x, y, channels; a stride of 0 repeats the only element.
+  // Strides are ordered x, y, channels. A stride of 0 reuses the only element along that axis.
   beside.ask("a column repeated", pair("addition", {{"secondary_stride", Ints{0, 1, 1}}}, {1, 4, 1, 8}));
   beside.ask("a row repeated", pair("addition", {{"secondary_stride", Ints{1, 0, 1}}}, {1, 1, 4, 8}));
   beside.ask("a channel repeated", pair("addition", {{"secondary_stride", Ints{1, 1, 0}}}, {1, 4, 4, 1}));

@@ -17,8 +17,8 @@
 
 namespace mpsgraph::metal {
 
-// An MPSGraphExecutable and the order of its feeds and targets. An executable chooses this order itself, so positions
-// map its tensors to the requested ones.
+// An MPSGraphExecutable with the order of its feeds and targets, which the executable itself chooses. For each of the
+// executable's tensors, an array holds the position of the corresponding tensor in the requested order.
 struct CompiledGraph {
   static CompiledGraph compile(MetalDevice& device, const ProgramLowering& lowering);
 
@@ -59,10 +59,12 @@ class MetalProgram final : public runtime::CompiledProgram {
  private:
   void encode_into(MetalCommands& commands, std::span<const runtime::NDArray> feeds,
                    std::span<runtime::NDArray> results, bool is_first = true);
-  // Check the feeds that hold indices, after waiting for pending writes to them. Throws if an index is out of range.
+  // Check the feeds that hold indices after waiting for pending writes to them. Throws an error if an index is out of
+  // range.
   void check_feeds(MetalCommands& commands, std::span<const runtime::NDArray> feeds);
-  // Allocate the arrays of the reports. After completion, the reports are read in order until one of them fails the
-  // run.
+  // Allocate the arrays into which the device writes reports (such as failed checks and printed values). After
+  // completion,
+  // the host reads them in order until one of them fails the run.
   std::vector<runtime::NDArray> read_reports(MetalCommands& commands);
 
   MetalDevice& device_;
@@ -72,7 +74,8 @@ class MetalProgram final : public runtime::CompiledProgram {
   std::shared_ptr<MetalVariables> home_;  // null if the program has no variables
   std::shared_ptr<const int> generation_;
   MPSGraph* graph_ = nil;
-  // nil for unused feeds and constant targets; the results of reports are the last targets
+  // Tensors of the feeds and targets; nil for unused feeds and constant targets. The last targets are the results of
+  // reports.
   GraphTensors feeds_, targets_;
   std::vector<ProgramLowering::Report> reports_;
   NSArray<MPSGraphOperation*>* target_operations_ = nil;

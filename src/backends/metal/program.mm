@@ -19,7 +19,7 @@ using runtime::NDArray;
 
 namespace {
 
-// Return, for each of the executable's tensors, its position among the requested tensors.
+// Return the position in `ours` of each tensor in `theirs`, the executable's feeds or targets.
 std::vector<size_t> places(NSArray<MPSGraphTensor*>* theirs, const GraphTensors& ours, const char* what) {
   std::vector<size_t> order;
   for (MPSGraphTensor* tensor in theirs) {

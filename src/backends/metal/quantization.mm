@@ -24,7 +24,7 @@ struct Dequantization {
   const bool grouped = l.attributes().boolean("grouped"), shifted = l.count() > 2;
   const MPSDataType type = data_type(l.result_type().dtype);
 
-  // Whether scale and zero point are lists or groups of the same shape.
+  // Whether the scale is a list or has groups, and the zero point, if there is one, has the same shape.
   bool alike() const { return l.rank(1) > 0 && (!shifted || l.dims(1) == l.dims(2)); }
   NSInteger axis() const { return static_cast<NSInteger>(l.axis()); }
 
@@ -47,8 +47,9 @@ struct Dequantization {
                                   name:l.name()];
   }
 
-  // As in the core, x is split into groups. The parameters have size 1 along the axes on which several elements share a
-  // parameter.
+  // Compute the dequantization by splitting x into groups, as the core does. The scale and zero point have size 1 along
+  // the
+  // axes on which several elements share them.
   MPSGraphTensor* composed() const {
     const Dims& x = l.dims();
     Dims groups(x.size(), 1), blocks, parameter;

@@ -21,11 +21,12 @@ class MetalCommands final : public runtime::DeviceCommands {
   // Return the buffer into which to encode the next program. Previous work is submitted so that the device can start on
   // it.
   MPSCommandBuffer* next_program();
-  // Return the buffer into which to encode the next part of the current program.
+  // Return the command buffer into which to encode the next part of the current program.
   MPSCommandBuffer* this_program();
   // Submit the work encoded so far, and continue in `encoded`, an already encoded command buffer of the same queue.
   void take_over(id<MTLCommandBuffer> encoded);
-  // Add an action that the host runs on results before completion is reported. If it throws, the work fails.
+  // Add an action, such as copying results to host memory, that runs on the host before completion is reported. If the
+  // action throws, the work fails.
   void copy_back(std::function<void()> action);
 
   void encode_wait(const runtime::DeviceFence& fence) override;

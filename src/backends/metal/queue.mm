@@ -17,7 +17,8 @@ namespace mpsgraph::metal {
 
 namespace {
 
-// Each signal uses a new shared event, whose value is 1 once the fence has been reached.
+// A fence that other queues can wait for. Each signal creates a shared event, whose value becomes 1 when the device
+// reaches the fence.
 class MetalFence final : public runtime::DeviceFence {
  public:
   MetalFence(id<MTLDevice> device, std::function<void()> reached) : event([device newSharedEvent]) {

@@ -153,7 +153,8 @@ MPSGraphTensor* state_after(const Arithmetic& m, const State& state, uint64_t bl
   return m.as(words, DType::int32);
 }
 
-// Return at least `count` words as columns of blocks, starting at the state.
+// Return at least `count` random words, starting at the state, in Philox blocks of four words. Each of the four
+// returned columns holds one word of every block.
 Words words_for(const Arithmetic& m, const State& state, int64_t count) {
   const int64_t blocks = (count + 3) / 4;
   return blocks_of(m, moved(m, state.counter, m.numbers_to(blocks), m.word(0)), state);
@@ -257,7 +258,8 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   if (least < 1e-37)
     m.l.unsupported("lower and upper must be closer to the mean, because their probabilities underflow in float32; use "
                     "device=\"cpu\"");
-  // The midpoint of a grid interval is exact in float32 whether measured from 0 or from 1.
+  // u is the midpoint of a grid interval, which float32 represents exactly whether measured from 0 (u) or from 1 (1 -
+  // u).
   MPSGraphTensor *u = m.add(uniform(m, count), m.real(0x1p-24)), *rest = m.sub(m.real(1), u);
   MPSGraphTensor* p = m.add(m.mul(u, m.real(length)), m.real(begin));
   MPSGraphTensor* q = m.add(m.mul(rest, m.real(length)), m.real(end));

@@ -86,8 +86,9 @@ MPSGraphRNNActivation apples(RecurrentActivation activation) {
 
 // --- iteration over steps --------------------------------------------------------------------------------------------
 
-// Computes one time step. `parts` are the slices of the sequences at this step, with two axes each. `carried` holds the
-// values from the previous step, which the function replaces. Returns the results of this step.
+// Function that computes one time step. `parts` are the slices of all sequences at this step, each with two axes.
+// `carried` holds the values from the previous step, which the function replaces with new ones. Returns the results of
+// this step.
 using Step = std::function<Terms(const Terms& parts, Terms& carried)>;
 
 // Unroll the steps. Return the results of all steps, with time as the first axis, followed by the final carried values.
@@ -194,7 +195,9 @@ class Sequence {
   int64_t width() const { return cell.gates() * hidden; }
   Term zeros() const { return Term(l, l.filled(0, {l.dtype(), Shape(Dims{batch, hidden})})); }
 
-  // Return the part of the last axis that belongs to this direction; it is `count` times as wide as a state.
+  // Return the part of x's last axis that belongs to this direction of a bidirectional layer. The part is `count` times
+  // as
+  // wide as a state.
   Term own(const Term& x, int64_t direction, int64_t count = 1) const {
     const auto axis = static_cast<NSUInteger>(dims_of(x.tensor().shape).size() - 1);
     return directions == 1 ? x : part(x, axis, direction * count * hidden, count * hidden);
@@ -202,13 +205,13 @@ class Sequence {
   Term weights(int64_t direction) const {
     return part(*operand("recurrent_weight"), 0, direction, 1).reshape({width(), hidden});
   }
-  // Select the gate with the given role from the gates [N, gates * H] of one step or of all steps.
+  // From the concatenated gates [N, gates * H] of one step or of all steps, select the gate with the given role.
   Term gate(const Term& gates, size_t role) const {
     const auto axis = static_cast<NSUInteger>(dims_of(gates.tensor().shape).size() - 1);
     return part(gates, axis, cell.places[role] * hidden, hidden);
   }
   Term rows(const Term& weights, size_t role) const { return part(weights, 0, cell.places[role] * hidden, hidden); }
-  // Concatenate gates, which are given in the order of their roles, in the order of the weights.
+  // Concatenate gates in the order in which the weights store them; `by_role` lists the gates by role.
   Term ordered(const Terms& by_role) const {
     std::vector<std::optional<Term>> places(by_role.size());
     for (size_t role = 0; role < by_role.size(); ++role)
@@ -217,7 +220,8 @@ class Sequence {
     for (const auto& place : places) inorder.push_back(*place);
     return beside(inorder, static_cast<NSInteger>(dims_of(inorder[0].tensor().shape).size() - 1));
   }
-  // Return, for each step, the value at the preceding step in this direction.
+  // Return, for each time step, the value at the step processed before it in this direction. The first step gets
+  // `initial`.
   Term before(const Term& values, const Term& initial, int64_t direction) const {
     const Term first = initial.reshape({1, batch, hidden});
     if (steps == 1) return first;

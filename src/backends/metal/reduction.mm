@@ -74,8 +74,9 @@ Parts complex_product(Parts z, const Ints& axes) {
   return z;
 }
 
-// Integers of 8 and 16 bits are reduced in 32 bits, where the low bits are the same. Unsigned integers are reduced as
-// signed integers, and float16 and bfloat16 in float32.
+// Reduce integers of 8 and 16 bits in 32 bits, which gives the same low bits. Reduce unsigned integers as signed
+// integers,
+// and float16 and bfloat16 in float32.
 GraphTensors reduce_numbers(Lowering& l, Method method) {
   if (is_float(l.dtype())) return narrow(l, reduce(wide_input(l), method, axes_of(l)));
   const Term x = Term::input(l);
@@ -99,7 +100,8 @@ GraphTensors lower_product(Lowering& l) {
 
 // --- extrema ---------------------------------------------------------------------------------------------------------
 
-// Whether all, or any, elements along the axes are true. bool is converted to int32 for the reduction.
+// Return whether all elements (all_of), or any (any_of), are true along the axes. bool is converted to int32 for the
+// reduction.
 Term all_of(const Term& x, const Ints& axes) { return reduce(x.cast(DType::int32), minimum_of, axes) == 1; }
 Term any_of(const Term& x, const Ints& axes) { return reduce(x.cast(DType::int32), maximum_of, axes) == 1; }
 

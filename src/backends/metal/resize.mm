@@ -15,8 +15,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// For each result element along an axis, the index of an image element and its weight, both of shape (1, result, 1). A
-// null weight means 1.
+// The elements to pick along one axis: for each element of the result, the index of an image element and the weight by
+// which it is multiplied, both of shape (1, result, 1). A null weight means 1.
 struct Pick {
   MPSGraphTensor *index, *weight;
 };
@@ -170,7 +170,7 @@ class Resize {
       case ops::Rounding::round_to_even: return rint(place);
       case ops::Rounding::round_to_odd: break;
     }
-    // subtracting an odd number swaps even and odd positions, which changes how rint rounds halfway points
+    // rint rounds halfway points to even numbers. Subtracting an odd number first makes it round them to odd numbers.
     return s_.add(rint(s_.subtract(place, one)), one);
   }
 

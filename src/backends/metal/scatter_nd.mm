@@ -47,7 +47,7 @@ struct Form {
   MPSGraphTensor* number;
   std::function<MPSGraphTensor*(MPSGraphTensor* data, MPSGraphTensor* updates, MPSGraphScatterMode mode)> scatter;
   std::function<MPSGraphTensor*(MPSGraphTensor* updates, MPSGraphTensor* numbers)> gather;
-  // reads the value of a tensor at the position of each update
+  // Function that reads the value of a tensor at the position of each update.
   std::function<MPSGraphTensor*(MPSGraphTensor* data)> look;
 };
 
@@ -66,12 +66,13 @@ MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* da
                   numbers);
 }
 
-// Compare integers part by part, from the highest part on. Among the updates whose higher parts equal the best at their
-// position, find the best next part.
+// Find the extremum of integers that float32 cannot hold, by splitting them into parts and comparing the highest parts
+// first. Only the updates whose higher parts equal the best at their position take part in the comparison of the next
+// part.
 MPSGraphTensor* extremum_of_integers(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
                                      bool largest, DType dtype) {
   const Steps s(l);
-  // Convert to unsigned numbers so that the maximum is the result.
+  // Convert the integers to unsigned numbers, inverted for a minimum, so that the largest number is always the result.
   const DType as = size_of(dtype) == 8 ? DType::int64 : DType::int32;
   const auto turned = [&](MPSGraphTensor* x) {
     if (is_signed(dtype)) x = s.exclusive_or(x, l.ints({as == DType::int64 ? INT64_MIN : INT32_MIN}, as));

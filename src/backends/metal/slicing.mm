@@ -48,7 +48,7 @@ GraphTensors lower_slice(Lowering& l) {
   })};
 }
 
-// The positions that a slice reads along each axis, in memory order.
+// The positions that a slice reads along each axis, in ascending order even if the stride is negative.
 struct Places {
   Ints first, step, count, turned;  // `turned` lists the axes with a negative stride
   explicit Places(const Ranges& ranges) {
@@ -71,7 +71,7 @@ MPSGraphTensor* in_order(const Lowering& l, MPSGraphTensor* part, const Places& 
   return places.turned.empty() ? part : Steps(l).reverse(part, places.turned);
 }
 
-// Return zeros of shape `dims` with `part` at the slice's positions.
+// Return a tensor of shape `dims` that contains `part` at the positions of the slice and zeros elsewhere.
 MPSGraphTensor* placed(const Lowering& l, MPSGraphTensor* part, const Places& places, const Dims& dims) {
   const Steps s(l);
   MPSGraphTensor* result = in_order(l, part, places);

@@ -11,8 +11,8 @@
 
 namespace mpsgraph::metal {
 
-// Return the windows along an axis with `input` elements. behind() is the padding after the axis, including the
-// overhang of ceil_mode.
+// Return the windows along an axis of `input` elements. behind() returns the padding after that axis, including the
+// overhang of the last window in ceil_mode.
 ops::Window window_of(const ops::Windows& windows, int i, int64_t input, int64_t kernel);
 inline int64_t behind(const ops::Window& window) { return window.end + window.overhang; }
 
@@ -54,8 +54,8 @@ class Taps {
   int64_t count_ = 1;
 };
 
-// Return a constant with one number per position along an axis of a tensor with the given rank, to be broadcast along
-// the other axes.
+// Return a constant with one number per position along `axis`, shaped so that it broadcasts to a tensor of the given
+// rank.
 MPSGraphTensor* along_axis(const Lowering& l, const std::vector<float>& numbers, int axis, int rank, DType dtype);
 MPSGraphTensor* along_axis(const Lowering& l, const Ints& numbers, int axis, int rank, DType dtype = DType::int32);
 

@@ -46,7 +46,7 @@ struct BatchEncoding {
 
   // The batch that this thread encodes with MPSNNGraph; null outside of an encode.
   static BatchEncoding* current();
-  // Return the current batch for a callback, which encodes into `commands`.
+  // Return the batch that this thread encodes, for use in a callback of MPSNNGraph that received `commands`.
   static BatchEncoding& called_with(id<MTLCommandBuffer> commands);
   class Scope {
    public:

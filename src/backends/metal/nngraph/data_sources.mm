@@ -85,7 +85,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
 - (float)epsilon {
   return static_cast<float>(parameters->layer.normalization.epsilon);
 }
-// Return the new gamma and beta, or nil if they do not change.
+// Return the new gamma and beta of a normalization, or nil if this update leaves them unchanged.
 - (MPSCNNNormalizationGammaAndBetaState*)updatedWith:(const std::vector<Derived>&)derived in:(BatchEncoding&)batch {
   MPSCNNNormalizationGammaAndBetaState* state = nil;
   parameters->failures.run([&] {
@@ -253,7 +253,7 @@ std::vector<Derived> summed(BatchEncoding& batch, NSArray<State*>* states, int64
   return static_cast<NSUInteger>(parameters->layer.normalization.number_of_groups);
 }
 - (void)setNumberOfGroups:(NSUInteger)groups {
-  // Empty because the number of groups is a property of the layer.
+  // Does nothing, because the number of groups is a property of the layer and not of the data source.
 }
 @end
 

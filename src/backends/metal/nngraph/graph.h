@@ -12,7 +12,7 @@ namespace mpsgraph::metal {
 
 class MetalNodes final : public nngraph::DeviceNodes {
  public:
-  // UnsupportedError for nodes that Apple's classes cannot implement.
+  // Throws UnsupportedError for nodes that Apple's classes cannot implement.
   MetalNodes(MetalDevice& device, const nngraph::NNGraph& graph);
   ~MetalNodes() override;
   nngraph::EncodeResults encode_batch(const nngraph::NodeBatch& batch, std::vector<runtime::NDArray>& losses) override;
@@ -40,7 +40,8 @@ class MetalNodes final : public nngraph::DeviceNodes {
   MPSNNGraph* native_ = nil;  // created with the first batch, after its sizes have been checked
 };
 
-// Encode one optimizer step into the batch that this thread is encoding, or otherwise into the command buffer.
+// Encode one optimizer step. If this thread is encoding a batch, the step becomes part of that batch; otherwise it is
+// encoded into `buffer`.
 void encode_step(MetalDevice& device, const nngraph::Optimizer& optimizer, runtime::CommandBuffer& buffer,
                  const nngraph::OptimizerStep& step);
 

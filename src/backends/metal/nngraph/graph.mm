@@ -101,15 +101,15 @@ void MetalNodes::make_nodes() {
   const auto& exports = graph_.intermediate_images();
   for (const ImagePtr& image : exports) {
     MPSNNImageNode* node = images_.at(image.get());
-    // A copy on the device reads the image, so the image need not be accessible to the host.
+    // An exported image is copied on the device, so its memory need not be accessible to the host.
     node.imageAllocator = [MPSImage defaultAllocator];
     node.exportFromGraph = !needed_result(graph_, image.get());
   }
   for (size_t i = 0; i < graph_.losses().size(); ++i) made_.at(graph_.losses()[i].get()).labels.handle = handle(i);
 }
 
-// Each of Apple's nodes has its own copy of the parameters, and each gradient node updates the copy of its forward
-// node.
+// Reject a trained layer that is used more than once: each of Apple's nodes has its own copy of the parameters, and a
+// gradient node updates only the copy of its forward node.
 void MetalNodes::require_single_use(const Layer& layer, const FilterNode& filter) const {
   if (!layer.updates_itself() && !layer.has_optimizer()) return;
   const auto uses = [&](bool gradient) {
@@ -263,7 +263,9 @@ void MetalNodes::encode(BatchEncoding& encoding, const nngraph::NodeBatch& batch
                               destinationStates:nil];
   }
   failures_.rethrow();
-  // MPSNNGraph returns the results after the first one among the intermediate images, if they are needed.
+  // MPSNNGraph returns only the first result directly. Other results are returned among the intermediate images, if
+  // they are
+  // needed.
   std::vector<size_t> handles;
   for (id<MPSHandle> each in native_.intermediateImageHandles) {
     const ImageNode* image = &graph_.filters()[number_of(each) - graph_.source_images().size()]->result();

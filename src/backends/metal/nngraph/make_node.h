@@ -52,7 +52,7 @@ class Making {
   // Apply a neuron node that computes a * x + b to source i.
   MPSNNImageNode* scaled(NSUInteger i, float a, float b);
   void add_behind(MPSNNNeuronDescriptor* neuron, bool has_gradient);
-  // Apple's loss gradient nodes are created from images instead of from the forward node.
+  // Use a loss gradient node, which Apple creates from images instead of from the forward node.
   void use_loss_gradient(MPSCNNLossDescriptor* descriptor);
 
   [[noreturn]] void unsupported(const std::string& why) const;

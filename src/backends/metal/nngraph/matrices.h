@@ -47,7 +47,7 @@ class MatrixWork {
   // or vice versa).
   size_t add(const runtime::NDArray& array, Access access) { return add(array, access, array.dtype()); }
   size_t add(const runtime::NDArray& array, Access access, DType as);
-  // Add images [N, H, W, C] with any strides, as rows [N, H W C].
+  // Add images [N, H, W, C] with any strides. Each image becomes one row of a matrix [N, H W C].
   size_t add_images(const runtime::NDArray& images, Access access);
   DeviceRows operator[](size_t number) const { return entries_[number].place; }
 

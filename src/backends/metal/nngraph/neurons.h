@@ -8,7 +8,8 @@
 
 namespace mpsgraph::metal {
 
-// `slopes` has one slope per channel of a PReLU and is null for other types.
+// Create the descriptor of a neuron (activation). `slopes` has one slope per channel of a PReLU and is null for other
+// types.
 MPSNNNeuronDescriptor* neuron_descriptor(std::string_view type, double a, double b, double c,
                                          const ConstantPtr& slopes);
 

@@ -44,7 +44,8 @@ void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizer
   encode_step(commands, descent_kernel(device, descriptor, 0, false), step);
 }
 
-// A moving average is computed as gradient descent with a negative rate and L2 regularization of the values.
+// A moving average is computed as a gradient descent step with a negative learning rate and L2 regularization of the
+// values.
 MPSNNOptimizerDescriptor* plain(double rate, double scale) {
   return [MPSNNOptimizerDescriptor
       optimizerDescriptorWithLearningRate:static_cast<float>(rate)

@@ -12,7 +12,7 @@
 
 namespace mpsgraph::metal {
 
-// A float32 gradient or statistic computed by an encoded kernel.
+// A gradient or statistic, in float32, that an encoded kernel computes for a layer's parameter.
 struct Derived {
   std::string_view name;
   id<MTLBuffer> buffer;
@@ -27,7 +27,7 @@ class LayerParameters {
   // --- for the data source object that Apple's classes use ---
   bool load();
   void purge();
-  // pointer that is valid between load and purge; null if there is no such parameter
+  // Pointer to the parameter of this name, valid between load() and purge(); null if there is no such parameter.
   float* array(std::string_view name);
   // Set the parameters that load() uses instead of loading the data source, until forget() is called.
   void give(std::vector<nngraph::NamedArray> arrays) { given_ = std::move(arrays); }

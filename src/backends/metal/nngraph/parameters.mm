@@ -166,7 +166,7 @@ id<MTLBuffer> LayerParameters::updated(BatchEncoding& batch, std::string_view na
   const NDArray& array = next(*slot);
   const BufferView view = batch.uses.view(array, Access::reads);
   if (view.offset == 0) return view.buffer;
-  // The values are copied to the start of a buffer, because normalization states do not support offsets.
+  // Normalization states do not support buffer offsets, so the values are copied to the start of a buffer.
   return batch.uses.view(copied(batch, array.dims(), view.buffer, view.offset), Access::both).buffer;
 }
 

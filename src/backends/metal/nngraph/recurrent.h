@@ -10,15 +10,17 @@
 
 namespace mpsgraph::metal {
 
-// Create a descriptor whose data sources hold the weights. `directed` is set for a layer that may run backward.
+// Create Apple's descriptor of a recurrent layer, whose data sources hold the weights. `directed` is set for a layer
+// that
+// may process a sequence backward.
 MPSRNNDescriptor* rnn_descriptor(const nngraph::RecurrentDescriptor& descriptor, bool directed);
 
-// Add steps or weights to the work and return their indices in it.
+// Add a sequence's time steps to the work and return their indices in it.
 std::vector<size_t> add_steps(MatrixWork& work, const nngraph::Steps& steps, Access access);
 MovedMatrices moved_matrices(const MatrixWork& work, const std::vector<size_t>& numbers);
 // Returns nil if `numbers` is empty.
 NSMutableArray<MPSMatrix*>* matrices_of(const MatrixWork& work, const std::vector<size_t>& numbers);
-// A matrix without memory, for an encode that is never committed.
+// A matrix without memory, for work that is encoded but never committed.
 MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns);
 
 // Pool of initial states. Only an encode of Apple's layers can create state objects. The state from which a sequence

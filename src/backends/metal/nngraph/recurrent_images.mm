@@ -54,7 +54,7 @@ void download(id<MTLCommandBuffer> commands, const MatrixWork& work, NSArray<Ima
     images_to_rows(commands, work.device, images[t], work[steps[t].number], layout);
 }
 
-// Return the images of one pixel in all steps that include that pixel.
+// Return the images of one pixel, one per time step that contains the pixel.
 Images* of_pixel(NSArray<Images*>* steps, int64_t pixel) {
   Images* images = [NSMutableArray array];
   for (Images* step in steps)
@@ -89,7 +89,7 @@ struct Native {
 
 // --- states ----------------------------------------------------------------------------------------------------------
 
-// Return the images of a layer's states for all pixels: the outputs, or the memory cells.
+// Return one layer's images in the states of all pixels: the memory cells if `cells` is set, otherwise the outputs.
 Images* of_layer(States* states, NSUInteger layer, bool cells) {
   Images* images = [NSMutableArray array];
   for (MPSRNNRecurrentImageState* state in states) {
@@ -123,7 +123,7 @@ void each_place(const std::vector<LayerPlaces>& layers, const Function& function
   }
 }
 
-// Replace missing arrays with zeros, so that every layer has a complete state.
+// Indices of a layer's state arrays in the work. The arrays have the dtype of the images.
 RecurrentState completed(MetalDevice& device, const RecurrentState& start,
                          const std::vector<RecurrentDescriptor>& descriptors, int64_t pixels) {
   RecurrentState full = start;
@@ -182,7 +182,7 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
             rows_to_images(commands, work.device, work[place], of_layer(begin, layer, cells), layout);
           });
           native->layer.storeAllIntermediateStates = ends.size() > 1;
-          // one entry per state to write, each with the states of all pixels
+          // One entry per state that the caller requested, each with the states of all pixels.
           NSMutableArray<States*>* given = [NSMutableArray array];
           for (size_t i = 0; i < ends.size(); ++i) [given addObject:[NSMutableArray array]];
           for (int64_t pixel = 0; pixel < pixels; ++pixel) {

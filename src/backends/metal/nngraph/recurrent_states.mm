@@ -76,7 +76,7 @@ StatePlaces add_state(MatrixWork& work, const LayerState& state, Access access, 
 
 namespace {
 
-// Call the function for the output and then the memory cell of each layer, in the order of the layers.
+// For each layer in order, call the function for the matrix of its output and then for that of its memory cell.
 template <class Function>
 void each_matrix(MPSRNNRecurrentMatrixState* state, const std::vector<StatePlaces>& layers, const Function& function) {
   for (size_t i = 0; i < layers.size(); ++i) {

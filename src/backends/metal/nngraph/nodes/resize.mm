@@ -22,8 +22,8 @@ void make_scale(Making& m) {
   m.made.node = [Node nodeWithSource:m.source() outputSize:MTLSize{m.size("width"), m.size("height"), 1}];
 }
 
-// Reject Lanczos scales that shrink images. Apple does not document whether its kernel then widens so that every pixel
-// contributes.
+// Reject Lanczos resizes that shrink an image. Apple does not document whether the kernel widens in this case so that
+// every source pixel contributes.
 void fits_lanczos(const nngraph::FilterNode& filter, std::span<const Dims> sources) {
   const int64_t height = filter.attributes().integer("height"), width = filter.attributes().integer("width");
   if (height < sources[0][1] || width < sources[0][2])
