@@ -1,5 +1,5 @@
 """
-The C++ core of mpsgraph. Use the package mpsgraph.
+The C++ core of mpsgraph. Import the package mpsgraph instead.
 """
 from __future__ import annotations
 import builtins
@@ -11,131 +11,149 @@ import typing_extensions
 __all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'Origins', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'SharedSum', 'StateNode', 'Tensor', 'TensorExchange', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
-    Every error that mpsgraph raises on purpose. Each is also of the built-in class that one would expect.
+    Base class of the errors that mpsgraph raises. Each class also derives from the matching built-in exception.
 
-    >>> try:
-    ...     mg.Graph().constant([1.0]) + mg.Graph().constant([1.0])
-    ... except mg.Error as error:
-    ...     print(type(error).__name__, isinstance(error, ValueError))
-    GraphError True
+    Example:
+        >>> try:
+        ...     mg.Graph().constant([1.0]) + mg.Graph().constant([1.0])
+        ... except mg.Error as error:
+        ...     print(type(error).__name__, isinstance(error, ValueError))
+        GraphError True
     """
 class CheckError(Error, AssertionError):
     """
-    A check of a run that did not hold, or with check_finite a number that is none.
+    Raised when a check fails during a run, or with check_finite when an operation produces NaN or an infinity.
 
-    >>> try:
-    ...     g = mg.Graph()
-    ...     g.run({}, g.check(g.constant([1.0, -1.0]) > 0, 'must be positive', on=g.constant(1.0)))
-    ... except mg.CheckError as error:
-    ...     print(type(error).__name__)
-    CheckError
+    Example:
+        >>> try:
+        ...     g = mg.Graph()
+        ...     g.run({}, g.check(g.constant([1.0, -1.0]) > 0, 'must be positive', on=g.constant(1.0)))
+        ... except mg.CheckError as error:
+        ...     print(type(error).__name__)
+        CheckError
     """
 class CheckpointError(Error, ValueError):
     """
-    A damaged or foreign checkpoint.
+    Raised when a checkpoint is damaged or is not a checkpoint.
 
-    >>> try:
-    ...     mg.checkpoint.load("no such file")
-    ... except mg.CheckpointError as error:
-    ...     print(type(error).__name__)
-    CheckpointError
+    Example:
+        >>> try:
+        ...     mg.checkpoint.load("no such file")
+        ... except mg.CheckpointError as error:
+        ...     print(type(error).__name__)
+        CheckpointError
     """
 class DTypeError(Error, TypeError):
     """
-    Element types that do not match or are not supported there.
+    Raised when element types do not match or are not supported.
 
-    >>> try:
-    ...     g = mg.Graph()
-    ...     g.constant([1.0]) + g.constant([1], dtype="int32")
-    ... except mg.DTypeError as error:
-    ...     print(type(error).__name__)
-    DTypeError
+    Example:
+        >>> try:
+        ...     g = mg.Graph()
+        ...     g.constant([1.0]) + g.constant([1], dtype="int32")
+        ... except mg.DTypeError as error:
+        ...     print(type(error).__name__)
+        DTypeError
     """
 class DeviceError(Error, RuntimeError):
     """
-    The run itself: memory, queues, command buffers, fork.
+    Raised when a run fails because of memory, queues, command buffers, or a fork, or a device does not exist.
 
-    >>> try:
-    ...     mg.Device("no such device")
-    ... except mg.DeviceError as error:
-    ...     print(type(error).__name__)
-    DeviceError
+    Example:
+        >>> try:
+        ...     mg.Device("no such device")
+        ... except mg.DeviceError as error:
+        ...     print(type(error).__name__)
+        DeviceError
     """
 class GraphError(Error, ValueError):
     """
-    Structure: foreign tensors, feeds, names, attributes, text that does not parse.
+    Raised for invalid graphs or arguments, such as tensors of another graph, wrong names, or unparsable text.
 
-    >>> try:
-    ...     mg.parse("no graph")
-    ... except mg.GraphError as error:
-    ...     print(type(error).__name__)
-    GraphError
+    Example:
+        >>> try:
+        ...     mg.parse("no graph")
+        ... except mg.GraphError as error:
+        ...     print(type(error).__name__)
+        GraphError
     """
 class PackageError(Error, ValueError):
     """
-    A damaged or foreign package, or one that cannot be written.
+    Raised when a package is damaged, is not a package, or cannot be written.
 
-    >>> try:
-    ...     mg.load("no such folder")
-    ... except mg.PackageError as error:
-    ...     print(type(error).__name__)
-    PackageError
+    Example:
+        >>> try:
+        ...     mg.load("no such folder")
+        ... except mg.PackageError as error:
+        ...     print(type(error).__name__)
+        PackageError
     """
 class ShapeError(Error, ValueError):
     """
-    Ranks, dimensions, sizes, axes that do not fit.
+    Raised when ranks, sizes, or axes do not match or are out of range.
 
-    >>> try:
-    ...     g = mg.Graph()
-    ...     g.constant([1.0, 2.0]) + g.constant([1.0, 2.0, 3.0])
-    ... except mg.ShapeError as error:
-    ...     print(type(error).__name__)
-    ShapeError
+    Example:
+        >>> try:
+        ...     g = mg.Graph()
+        ...     g.constant([1.0, 2.0]) + g.constant([1.0, 2.0, 3.0])
+        ... except mg.ShapeError as error:
+        ...     print(type(error).__name__)
+        ShapeError
     """
 class OutOfRangeError(Error, IndexError):
     """
-    Indices, class numbers, lengths outside of what they count.
+    Raised when an index, a class number, or a length is out of range.
 
-    >>> try:
-    ...     x, labels = np.ones((1, 2), np.float32), np.int32([7])
-    ...     mg.Trainer(mg.nn.Linear(3)).train_step(x, labels).wait()
-    ... except mg.OutOfRangeError as error:
-    ...     print(type(error).__name__)
-    OutOfRangeError
+    Example:
+        >>> try:
+        ...     x, labels = np.ones((1, 2), np.float32), np.int32([7])
+        ...     mg.Trainer(mg.nn.Linear(3)).train_step(x, labels).wait()
+        ... except mg.OutOfRangeError as error:
+        ...     print(type(error).__name__)
+        OutOfRangeError
     """
 class UnsupportedError(Error, NotImplementedError):
     """
-    Valid, but this device cannot do it.
+    Raised when a device does not support an operation that is otherwise valid.
 
-    >>> try:
-    ...     g = mg.Graph()
-    ...     x = g.placeholder((2,))
-    ...     g.compile({x: (2,)}, [x + 1.0], device="cpu").serialize("net.mpsgraphpackage")
-    ... except mg.UnsupportedError as error:
-    ...     print(type(error).__name__)
-    UnsupportedError
+    Example:
+        >>> try:
+        ...     g = mg.Graph()
+        ...     x = g.placeholder((2,))
+        ...     g.compile({x: (2,)}, [x + 1.0], device="cpu").serialize("net.mpsgraphpackage")
+        ... except mg.UnsupportedError as error:
+        ...     print(type(error).__name__)
+        UnsupportedError
     """
 class TimeoutError(DeviceError, builtins.TimeoutError):
     """
-    An event or a command buffer that did not come in time.
+    Raised when an event or a command buffer does not complete in time.
 
-    >>> try:
-    ...     mg.SharedEvent().wait(1, timeout=0.01)
-    ... except mg.TimeoutError as error:
-    ...     print(type(error).__name__)
-    TimeoutError
+    Example:
+        >>> try:
+        ...     mg.SharedEvent().wait(1, timeout=0.01)
+        ... except mg.TimeoutError as error:
+        ...     print(type(error).__name__)
+        TimeoutError
     """
 class DType:
     """
-    The type of a tensor's elements, e.g. mpsgraph.float32.
+    The element type of a tensor, for example mpsgraph.float32.
     
-        Whatever takes one takes its name and numpy's dtype, too. All of them: bool_, int8 to int64, uint8 to uint64,
-        float16, bfloat16, float32, float64, complex64 and complex128.
+        Functions that take a DType also accept its name and a numpy dtype. The element types are bool_, int8 to int64,
+        uint8 to uint64, float16, bfloat16, float32, float64, complex64, and complex128.
     
-        >>> mg.float32 == mg.DType("float32") == mg.DType(np.float32)
-        True
-        >>> mg.bfloat16.itemsize, mg.bfloat16.is_float, mg.complex64.is_complex
-        (2, True, True)
+        Args:
+            dtype: A name, a numpy dtype, or another DType.
+    
+        Raises:
+            DTypeError: If dtype is not an element type.
+    
+        Example:
+            >>> mg.float32 == mg.DType("float32") == mg.DType(np.float32)
+            True
+            >>> mg.bfloat16.itemsize, mg.bfloat16.is_float, mg.complex64.is_complex
+            (2, True, True)
         
     """
     def __eq__(self, arg0: typing.Any) -> bool:
@@ -144,7 +162,7 @@ class DType:
         ...
     def __init__(self, dtype: typing.Any) -> None:
         """
-        From a name, a numpy dtype, or another DType. DTypeError for anything else.
+        Creates a DType from a name, a numpy dtype, or another DType. Raises DTypeError for anything else.
         """
     def __reduce__(self) -> tuple[type, tuple[str]]:
         ...
@@ -165,7 +183,7 @@ class DType:
     @property
     def itemsize(self) -> int:
         """
-        Bytes of one element.
+        Size of an element in bytes.
         """
     @property
     def name(self) -> str:
@@ -173,20 +191,29 @@ class DType:
     @property
     def numpy(self) -> numpy.dtype[typing.Any]:
         """
-        numpy's dtype; for bfloat16 that of ml_dtypes, or uint16 where it is not installed.
+        The numpy dtype. For bfloat16, ml_dtypes.bfloat16, or uint16 if ml_dtypes is not installed.
         """
 class NDArray:
     """
-    Memory with an element type, a shape and strides, shared with numpy and DLPack.
+    An array of memory with an element type, a shape, and strides, which numpy and DLPack can share.
     
-        Runs give such arrays and take them, as they take numpy's.
+        Runs return NDArrays and accept them as feeds, next to numpy arrays.
     
-        >>> g = mg.Graph()
-        >>> result = g.run({}, g.constant([[1.0, 2.0]]) * 2.0)
-        >>> result.shape, result.dtype, result.tolist()
-        ((1, 2), float32, [[2.0, 4.0]])
-        >>> result.numpy().sum().item(), np.from_dlpack(result).shape  # views of the same memory
-        (6.0, (1, 2))
+        Args:
+            shape: Sizes of the axes. The elements are zero.
+            dtype: Element type. Defaults to float32.
+    
+        Raises:
+            ShapeError: If a size is negative or not an int.
+            DTypeError: If dtype is not an element type.
+    
+        Example:
+            >>> g = mg.Graph()
+            >>> result = g.run({}, g.constant([[1.0, 2.0]]) * 2.0)
+            >>> result.shape, result.dtype, result.tolist()
+            ((1, 2), float32, [[2.0, 4.0]])
+            >>> result.numpy().sum().item(), np.from_dlpack(result).shape  # views of the same memory
+            (6.0, (1, 2))
         
     """
     def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any:
@@ -203,11 +230,11 @@ class NDArray:
         ...
     def __getitem__(self, key: typing.Any) -> typing.Any:
         """
-        As numpy(): a view, or a number.
+        Return a view or a number, as indexing numpy() does.
         """
     def __init__(self, shape: typing.Any, dtype: typing.Any = 'float32') -> None:
         """
-        Filled with zeros.
+        Create an array of zeros.
         """
     def __int__(self) -> int:
         ...
@@ -219,26 +246,29 @@ class NDArray:
         ...
     def copy(self) -> NDArray:
         """
-        Contiguous memory of its own.
+        Return a contiguous copy.
         """
     def copy_from(self, source: typing.Any) -> None:
         """
-        Overwrites the elements with those of an array of the same shape and dtype.
+        Overwrite the elements with those of another array.
+        
+        Args:
+            source: Array of the same shape and dtype.
         """
     def item(self) -> typing.Any:
         """
-        The only element as a Python number.
+        Return the only element as a Python number.
         """
     def numpy(self) -> numpy.ndarray:
         """
-        A view of the same memory; never a copy.
+        Return a numpy view of the same memory, never a copy.
         """
     def tolist(self) -> typing.Any:
         ...
     @property
     def contiguous(self) -> bool:
         """
-        Row-major without gaps.
+        Whether the elements are in row-major order without gaps.
         """
     @property
     def dtype(self) -> DType:
@@ -255,29 +285,29 @@ class NDArray:
     @property
     def size(self) -> int:
         """
-        How many elements.
+        The number of elements.
         """
     @property
     def strides(self) -> tuple[typing.Any, ...]:
         """
-        In bytes, as numpy's.
+        The strides in bytes, as in numpy.
         """
     @property
     def writable(self) -> bool:
         ...
 class ConstantData:
     """
-    The value of a constant: immutable.
+    The immutable value of a constant.
     """
     @staticmethod
     def drawn(draw: collections.abc.Callable[..., typing.Any]) -> ConstantData:
         """
-        The array that a function gives, the same each time: its memory becomes the variable's, and it is drawn again for whoever asks later.
+        Create a constant from a function that returns the same array each time. A variable takes over the array's memory, and the function is called again if the constant is needed later.
         """
     @staticmethod
     def splat(value: typing.Any, shape: typing.Any, dtype: typing.Any) -> ConstantData:
         """
-        One number that stands for all elements.
+        Create a constant whose elements all have the same value.
         """
     def __eq__(self, arg0: typing.Any) -> bool:
         ...
@@ -285,11 +315,11 @@ class ConstantData:
         ...
     def __init__(self, value: typing.Any, dtype: typing.Any = None) -> None:
         """
-        A copy of an array, or of uint16 bits for bfloat16.
+        Copy an array, or the uint16 bits of bfloat16 numbers.
         """
     def numpy(self) -> numpy.ndarray:
         """
-        A copy.
+        Return a copy as a numpy array.
         """
     @property
     def dtype(self) -> DType:
@@ -302,19 +332,19 @@ class ConstantData:
         ...
 class PackageContents:
     """
-    A loaded package, for one Graph to be made of.
+    The contents of a package, from which one Graph can be created.
     """
     def __init__(self, path: str, verify: bool = True) -> None:
         """
-        PackageError for what is damaged.
+        Load a package. Raises PackageError if it is damaged.
         """
     def functions(self, graph: typing.Any) -> dict[str, typing.Any]:
         """
-        (inputs, outputs, operations) by name.
+        Return a dict from the names of functions to their (inputs, outputs, operations).
         """
     def inputs(self, graph: typing.Any) -> dict[str, typing.Any]:
         """
-        Placeholders by name, as tensors of the Graph that was made of this.
+        Return a dict from names to placeholders of the Graph that was created from these contents.
         """
     def outputs(self, graph: typing.Any) -> dict[str, typing.Any]:
         ...
@@ -324,11 +354,11 @@ class PackageContents:
         ...
     def training(self, graph: typing.Any) -> dict[str, typing.Any]:
         """
-        How the functions make training steps; empty where none does.
+        Return a description of the training steps that the functions form, empty if there are none.
         """
 class Graph:
     """
-    A symbolic graph: operations in the order they were made.
+    A symbolic graph: operations in the order of their creation.
     """
     @typing.overload
     def __init__(self) -> None:
@@ -336,51 +366,54 @@ class Graph:
     @typing.overload
     def __init__(self, contents: PackageContents) -> None:
         """
-        Of a package, once.
+        Create the graph of a package; the contents can be used only once.
         """
     @typing.overload
     def __init__(self, text: str) -> None:
         """
-        From its printed form. GraphError with line and column.
+        Create a graph from its textual form. Raises GraphError with the line and column of an error.
         """
     def abandon_block(self, block: Block) -> None:
         """
-        Drops a block after an error.
+        Discard a block after an error.
         """
     def begin_block(self, argument_types: collections.abc.Sequence[tuple[typing.Any, ...]] = ()) -> Block:
         """
-        Operations go to a new block from now on. Types are (dtype, shape).
+        Begin a new block, to which subsequent operations are added. Argument types are (dtype, shape).
         """
     def begin_control_dependencies(self, operations: collections.abc.Sequence[Operation]) -> None:
         """
-        What is created from now on runs after these.
+        Make operations that are created from now on run after the given operations.
         """
     def create(self, kind: str, inputs: collections.abc.Sequence[Tensor], attributes: dict[str, typing.Any] = {}, name: str | None = None, blocks: collections.abc.Sequence[Block] = (), autocast: Autocast | None = None) -> Operation:
         """
-        Appends an operation, operands cast by `autocast` if given; nothing changes when it raises.
+        Append an operation, with operands cast by `autocast` if given. The graph does not change if this raises.
         """
     def create_tensor(self, kind: str, inputs: collections.abc.Sequence[Tensor], attributes: dict[str, typing.Any] = {}, name: str | None = None, autocast: Autocast | None = None) -> Tensor:
         """
-        As create(), of an operation without blocks: its first result.
+        Append an operation without blocks, as create() does, and return its first result.
         """
     def end_control_dependencies(self) -> None:
         ...
     def find(self, name: str) -> Operation | None:
         """
-        The operation of that name, or None.
+        Return the operation with the given name, or None.
+        
+        Args:
+            name: Name of the operation.
         """
     def finish_block(self, block: Block, results: collections.abc.Sequence[Tensor]) -> Block:
         """
-        The block, ready for create().
+        Finish a block and return it, ready to be passed to create().
         """
     def set_location(self, location: str) -> None:
         """
-        Noted in the operations created from now on.
+        Set the source location that is recorded in subsequent operations.
         """
     @property
     def operation_count(self) -> int:
         """
-        How many were ever created, in blocks too.
+        The number of operations created so far, including those in blocks.
         """
     @property
     def operations(self) -> list[Operation]:
@@ -393,13 +426,13 @@ class Graph:
         ...
 class Autocast:
     """
-    Casts operands of what is created through it; one for each graph and type.
+    Casts the operands of the operations that are created with it. There is one Autocast for each graph and dtype.
     """
     def __init__(self, graph: Graph, low: DType) -> None:
         ...
 class Block:
     """
-    A list of operations with arguments and results, for control flow.
+    A sequence of operations with arguments and results, which a control-flow operation runs.
     """
     @property
     def arguments(self) -> list[Tensor]:
@@ -412,19 +445,20 @@ class Block:
         ...
 class Operation:
     """
-    One step of a graph.
+    An operation of a graph.
     
-        It has a kind, input tensors, attributes and output tensors, and remembers the line that built it. A run computes
-        target operations as well as target tensors: assigns are such.
+        An operation has a kind, input tensors, attributes, and output tensors, and stores the source line that built it.
+        A run computes target operations, such as assignments, as well as target tensors.
     
-        >>> g = mg.Graph()
-        >>> v = g.variable([1.0, 2.0], name="v")
-        >>> update = g.assign(v, v * 2.0)
-        >>> update.kind, [tensor.name for tensor in update.inputs][0]
-        ('assign', 'v')
-        >>> _ = g.run({}, [], [update])
-        >>> g.variable_value(v).tolist()
-        [2.0, 4.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> v = g.variable([1.0, 2.0], name="v")
+            >>> update = g.assign(v, v * 2.0)
+            >>> update.kind, [tensor.name for tensor in update.inputs][0]
+            ('assign', 'v')
+            >>> _ = g.run({}, [], [update])
+            >>> g.variable_value(v).tolist()
+            [2.0, 4.0]
         
     """
     def __repr__(self) -> str:
@@ -438,7 +472,7 @@ class Operation:
     @property
     def control_dependencies(self) -> list[Operation]:
         """
-        Operations that run before this one.
+        The operations that must run before this one.
         """
     @property
     def family(self) -> str:
@@ -449,7 +483,7 @@ class Operation:
     @property
     def id(self) -> int:
         """
-        Creation number in its graph.
+        The number of the operation in its graph, in order of creation.
         """
     @property
     def inputs(self) -> list[Tensor]:
@@ -460,7 +494,7 @@ class Operation:
     @property
     def location(self) -> str:
         """
-        Where it was built: "model.py:41".
+        The source location where it was built, for example "model.py:41".
         """
     @property
     def name(self) -> str:
@@ -470,18 +504,20 @@ class Operation:
         ...
 class Tensor:
     """
-    One result of an operation: a symbol without a value.
+    A symbolic result of an operation, which has a value only during a run.
     
-        Python's operators, comparisons and numpy's basic indexing add operations to its graph; so do the graph's methods,
-        which it reaches by `graph`. There is no value to ask for until a run: `bool(x)` and `float(x)` are errors.
+        Python's operators and comparisons, numpy's basic indexing, and the methods of the graph (available as `x.graph`)
+        add operations to the graph. `bool(x)` and `float(x)` raise errors, because x has no value while the graph is
+        built.
     
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((-1, 3), name="x")
-        >>> y = (2.0 * x + 1.0)[:, 0]
-        >>> y.shape, y.dtype, y.graph is g
-        ((-1,), float32, True)
-        >>> g.run({x: np.ones((2, 3), np.float32)}, y).tolist()
-        [3.0, 3.0]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((-1, 3), name="x")
+            >>> y = (2.0 * x + 1.0)[:, 0]
+            >>> y.shape, y.dtype, y.graph is g
+            ((-1,), float32, True)
+            >>> g.run({x: np.ones((2, 3), np.float32)}, y).tolist()
+            [3.0, 3.0]
         
     """
     __array_ufunc__ = None
@@ -505,7 +541,7 @@ class Tensor:
         ...
     def __getitem__(self, key: typing.Any) -> Tensor:
         """
-        numpy's basic indexing: ints, slices, `...` and None. For index arrays there is `g.gather`.
+        Apply numpy's basic indexing with ints, slices, `...`, and None. Use `g.gather` for index arrays.
         """
     def __gt__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
         ...
@@ -584,7 +620,7 @@ class Tensor:
     @property
     def index(self) -> int:
         """
-        Which result of its operation.
+        The index among the results of its operation.
         """
     @property
     def name(self) -> str:
@@ -595,7 +631,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...] | None:
         """
-        Sizes, -1 where not known yet; None when not even the rank is known.
+        The sizes of the axes, with -1 for dynamic dimensions; None if the rank is unknown.
         """
     @property
     def type(self) -> tuple[typing.Any, ...]:
@@ -604,25 +640,32 @@ class Tensor:
         """
 class Origins:
     """
-    Which placeholders and arguments of blocks the operations of a graph depend on.
+    Finds the placeholders and block arguments that the operations of a graph depend on.
     """
     def __init__(self, graph: Graph) -> None:
         ...
     def of(self, operation: Operation) -> list[Operation]:
         """
-        In the order of the graph.
+        Return the placeholders and block arguments that an operation depends on, in the order of the graph.
         """
 class Device:
     """
-    A backend of this process: Device("cpu"), and on a Mac Device("metal"), which is the default there.
+    A device that runs graphs: Device("cpu") or, on a Mac, Device("metal"), which is the default on a Mac.
     
-        Device metal has been verified over a mock of Apple's frameworks, by compiling for macOS and against Apple's
+        The Metal device has been tested against a mock of Apple's frameworks, and compiled for macOS and against Apple's
         interfaces; it has not yet run on Apple hardware (docs/metal.md).
     
-        >>> "cpu" in mg.Device.names()
-        True
-        >>> mg.Device("cpu").name
-        'cpu'
+        Args:
+            name: Name of the device, one of Device.names().
+    
+        Raises:
+            DeviceError: If this build has no such device.
+    
+        Example:
+            >>> "cpu" in mg.Device.names()
+            True
+            >>> mg.Device("cpu").name
+            'cpu'
         
     """
     @staticmethod
@@ -631,7 +674,7 @@ class Device:
     @staticmethod
     def names() -> list[str]:
         """
-        The devices of this build.
+        Return the names of the devices in this build.
         """
     def __eq__(self, arg0: typing.Any) -> bool:
         ...
@@ -639,7 +682,7 @@ class Device:
         ...
     def __init__(self, name: str) -> None:
         """
-        DeviceError when there is none.
+        Return the device with the given name. Raises DeviceError if this build has no such device.
         """
     def __repr__(self) -> str:
         ...
@@ -649,40 +692,55 @@ class Device:
     @property
     def description(self) -> str:
         """
-        For people: processor, libraries, threads.
+        Human-readable description: processor, libraries, and threads.
         """
     @property
     def name(self) -> str:
         ...
 class SharedEvent:
     """
-    A number that only grows, by which queues and the host order their work.
+    A monotonically increasing number that queues and the host use to order their work.
+    
+        Args:
+            timeout: Number of seconds after which waits time out by default; None for no limit. Defaults to 60.
     
         Source: MTLSharedEvent.
     
-        >>> event = mg.SharedEvent()
-        >>> buffer = mg.CommandQueue().command_buffer()
-        >>> buffer.encode_wait_for_event(event, 1)
-        >>> buffer.commit()
-        >>> buffer.done
-        False
-        >>> event.signal(1)
-        >>> buffer.wait_until_completed()
-        >>> event.signaled_value
-        1
+        Example:
+            >>> event = mg.SharedEvent()
+            >>> buffer = mg.CommandQueue().command_buffer()
+            >>> buffer.encode_wait_for_event(event, 1)
+            >>> buffer.commit()
+            >>> buffer.done
+            False
+            >>> event.signal(1)
+            >>> buffer.wait_until_completed()
+            >>> event.signaled_value
+            1
         
     """
     def __init__(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = 60.0) -> None:
         """
-        `timeout`: seconds that waits take at most by default; None for no limit.
+        Create an event. `timeout` is the number of seconds after which waits time out by default, None for no limit.
         """
     def signal(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        Raises the value; one that was passed already changes nothing.
+        Increase the value of the event; a value below the current one has no effect.
+        
+        Args:
+            value: New value.
         """
     def wait(self, value: typing.SupportsInt | typing.SupportsIndex, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
         """
-        Until the value is reached. TimeoutError; DeviceError when what was to signal it failed.
+        Wait until the event reaches a value.
+        
+        Args:
+            value: Value that the event must reach.
+            timeout: Maximum number of seconds to wait. None, the default, means the event's own timeout.
+        
+        Raises:
+            TimeoutError: If the value is not reached in time.
+            DeviceError: If the work that should signal the event failed.
         """
     @property
     def signaled_value(self) -> int:
@@ -692,15 +750,19 @@ class SharedEvent:
         ...
 class Semaphore:
     """
-    A counter that limits how many steps are in flight.
+    A counter that limits the number of steps in flight.
     
-        >>> semaphore = mg.Semaphore(2)
-        >>> semaphore.wait()
-        >>> semaphore.value
-        1
-        >>> semaphore.signal()
-        >>> semaphore.value
-        2
+        Args:
+            value: Initial value of the counter.
+    
+        Example:
+            >>> semaphore = mg.Semaphore(2)
+            >>> semaphore.wait()
+            >>> semaphore.value
+            1
+            >>> semaphore.signal()
+            >>> semaphore.value
+            2
         
     """
     def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -709,32 +771,45 @@ class Semaphore:
         ...
     def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
         """
-        Takes one, when there is one. TimeoutError.
+        Wait until the counter is positive, and decrement it.
+        
+        Args:
+            timeout: Maximum number of seconds to wait. None, the default, means no limit.
+        
+        Raises:
+            TimeoutError: If the counter does not become positive in time.
         """
     @property
     def value(self) -> int:
         ...
 class CommandQueue:
     """
-    Runs command buffers in order, beside other queues.
+    A queue that runs command buffers in order, concurrently with other queues.
     
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((2,), name="x")
-        >>> executable = g.compile({x: (2,)}, [x + 1.0])
-        >>> queue = mg.CommandQueue()
-        >>> buffer = queue.command_buffer()
-        >>> (result,) = executable.encode(buffer, [np.float32([1, 2])])
-        >>> buffer.commit()
-        >>> buffer.wait_until_completed()
-        >>> result.tolist()
-        [2.0, 3.0]
+        Args:
+            device: The device or its name. None, the default, means the default device.
+    
+        Raises:
+            DeviceError: If this build has no such device.
+    
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((2,), name="x")
+            >>> executable = g.compile({x: (2,)}, [x + 1.0])
+            >>> queue = mg.CommandQueue()
+            >>> buffer = queue.command_buffer()
+            >>> (result,) = executable.encode(buffer, [np.float32([1, 2])])
+            >>> buffer.commit()
+            >>> buffer.wait_until_completed()
+            >>> result.tolist()
+            [2.0, 3.0]
         
     """
     def __init__(self, device: typing.Any = None) -> None:
         ...
     def close(self) -> None:
         """
-        Takes no more work, cancels event waits, finishes what was committed.
+        Accept no more work, cancel waits for events, and finish the committed work.
         """
     def command_buffer(self) -> CommandBuffer:
         ...
@@ -743,28 +818,37 @@ class CommandQueue:
         ...
 class CommandBuffer:
     """
-    Work, waits and signals, committed once.
+    A sequence of runs, waits, and signals that is committed to its queue once.
     
-        >>> order = []
-        >>> buffer = mg.CommandQueue().command_buffer()
-        >>> buffer.add_completed_handler(lambda buffer: order.append(buffer.status))
-        >>> buffer.commit()
-        >>> buffer.wait_until_completed()
-        >>> order, buffer.done
-        (['completed'], True)
+        `CommandQueue.command_buffer` returns command buffers.
+    
+        Example:
+            >>> order = []
+            >>> buffer = mg.CommandQueue().command_buffer()
+            >>> buffer.add_completed_handler(lambda buffer: order.append(buffer.status))
+            >>> buffer.commit()
+            >>> buffer.wait_until_completed()
+            >>> order, buffer.done
+            (['completed'], True)
         
     """
     def add_completed_handler(self, handler: collections.abc.Callable[..., typing.Any]) -> None:
         """
-        handler(command_buffer), when its work is done or has failed.
+        Add a handler that is called when the work of the command buffer has completed or failed.
+        
+        Args:
+            handler: Function that is called with the command buffer.
         """
     def add_scheduled_handler(self, handler: collections.abc.Callable[..., typing.Any]) -> None:
         """
-        handler(command_buffer), when the queue reaches it.
+        Add a handler that is called when the queue reaches the command buffer.
+        
+        Args:
+            handler: Function that is called with the command buffer.
         """
     def commit(self) -> None:
         """
-        DeviceError the second time.
+        Commit the command buffer to its queue. Raises DeviceError if it has already been committed.
         """
     def encode_signal_event(self, event: SharedEvent, value: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -772,7 +856,14 @@ class CommandBuffer:
         ...
     def wait_until_completed(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
         """
-        Until work and handlers are done. Raises what they raised; TimeoutError.
+        Wait until the work and the handlers have completed.
+        
+        Args:
+            timeout: Maximum number of seconds to wait. None, the default, means no limit.
+        
+        Raises:
+            TimeoutError: If they do not complete in time.
+            Error: Any error that the work or a handler raised.
         """
     @property
     def done(self) -> bool:
@@ -780,7 +871,7 @@ class CommandBuffer:
     @property
     def error(self) -> typing.Any:
         """
-        An exception, or None.
+        The exception that the work raised, or None.
         """
     @property
     def queue(self) -> CommandQueue:
@@ -788,44 +879,44 @@ class CommandBuffer:
     @property
     def status(self) -> str:
         """
-        "not_enqueued", "committed", "scheduled", "completed" or "error".
+        The status: "not_enqueued", "committed", "scheduled", "completed", or "error".
         """
 class Profile:
     """
-    What was recorded; mpsgraph.profiler makes it readable.
+    A recorded profile. mpsgraph.profiler converts it to readable tables.
     """
     def chrome_trace(self) -> str:
         """
-        JSON in Chrome's trace event format.
+        Return the profile as JSON in Chrome's trace event format.
         """
     def contents(self) -> tuple[typing.Any, ...]:
         ...
     @property
     def dropped(self) -> int:
         """
-        Records that made room for newer ones.
+        The number of records that were overwritten by newer ones.
         """
     @property
     def duration(self) -> int:
         """
-        Nanoseconds.
+        The duration of the profile in nanoseconds.
         """
     @property
     def threads(self) -> dict[int, str]:
         """
-        Names by number.
+        The names of the threads, by index.
         """
 class Callee:
     """
-    What operations `call` by a symbol: an executable of another graph, or an end of an Exchange.
+    The target of a `call` operation: an executable of another graph, or an end of an Exchange.
     """
 class SharedSum:
     """
-    The sum of the arrays of several processes of one machine, in memory that all of them map.
+    The sum of arrays of several processes on one machine, in memory that all of them map.
     """
     class Mark:
         """
-        What a member has done in a round.
+        A point that a member reaches in each round of a sum.
         
         Members:
         
@@ -876,124 +967,132 @@ class SharedSum:
     @staticmethod
     def bytes(dtype: typing.Any, elements: typing.SupportsInt | typing.SupportsIndex, members: typing.SupportsInt | typing.SupportsIndex) -> int:
         """
-        How large the file must be.
+        Return the required size of the file.
         """
     def __init__(self, descriptor: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, elements: typing.SupportsInt | typing.SupportsIndex, members: typing.SupportsInt | typing.SupportsIndex, own: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        Maps a file of `bytes` zeros, which may be closed afterwards; `own`: which member this process is.
+        Map a file of zeros with the size returned by `bytes`, which may be closed afterwards. `own` is the index of this process among the members.
         """
     def add(self) -> None:
         """
-        Adds up this member's part, of float32 and float64.
+        Sum this member's part of the contributions, which must be float32 or float64.
         """
     def contribution(self) -> NDArray:
         """
-        This member's memory.
+        Return the memory of this member's contribution.
         """
     def own_part(self) -> NDArray:
         """
-        The same elements of the total.
+        Return the elements of the sum that this member computes.
         """
     def own_part_of(self, member: typing.SupportsInt | typing.SupportsIndex) -> NDArray:
         """
-        Of a member's contribution, the elements that this one adds up.
+        Return the elements of a member's contribution that this member sums.
         """
     def post(self) -> None:
         """
-        This member's contribution is there: a round begins.
+        Begin a round: this member's contribution is complete.
         """
     def reach(self, mark: SharedSum.Mark) -> None:
         """
-        This member has done so much of the round.
+        Record how far this member has progressed in the round.
         """
     def total(self) -> NDArray:
         """
-        The sum's memory.
+        Return the memory of the sum.
         """
     def wait(self, mark: SharedSum.Mark, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> bool:
         """
-        Until all members have done so much of the round; False when the time is over.
+        Wait until all members have progressed to `mark`. Return False on timeout.
         """
     def wait_for(self, member: typing.SupportsInt | typing.SupportsIndex, mark: SharedSum.Mark, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> bool:
         """
-        The same, of one member.
+        Wait until one member has progressed to `mark`. Return False on timeout.
         """
 class Exchange:
     """
-    Arrays that a run hands to another thread in its middle, and takes back further on.
+    Arrays that a run passes to another thread partway through and receives back later.
     """
     def __init__(self) -> None:
         ...
     def add(self, name: str, types: collections.abc.Sequence[tuple[typing.Any, ...]]) -> int:
         """
-        A new slot for arrays of these types, (dtype, shape) each and of one dtype; its number. `name` is what profiles call the work on it.
+        Create a slot for arrays of these types, each (dtype, shape) and all of one dtype, and return its index. Profiles show the work on it as `name`.
         """
     def close(self) -> None:
         """
-        No more work: next() gives None, and runs raise DeviceError.
+        Accept no more work: next() returns None, and runs raise DeviceError.
         """
     def done(self, slot: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        The work on it is done: whoever takes it goes on.
+        Mark the work on a slot as done, which lets the run that waits for it continue.
         """
     def fail(self, reason: str) -> None:
         """
-        Runs that give or take, now or later, raise DeviceError with this reason.
+        Make all current and later runs that use the exchange raise DeviceError with this reason.
         """
     def giver(self, slot: typing.SupportsInt | typing.SupportsIndex) -> Callee:
         """
-        Takes the slot's arrays and gives nothing; does not wait.
+        Return a callable that passes arrays to the slot and has no results; it does not wait.
         """
     def memory(self, slot: typing.SupportsInt | typing.SupportsIndex) -> NDArray:
         """
-        All elements of a slot, of rank 1. They are the worker's between next() and done().
+        Return all elements of a slot as an array of rank 1, which belongs to the worker between next() and done().
         """
     def next(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> int | None:
         """
-        The slot that was given next, for the thread that works on it; None when the time is over, or after close().
+        Return the next slot that received arrays, for the worker thread; None on timeout or after close().
         """
     def share(self, slot: typing.SupportsInt | typing.SupportsIndex, sum: SharedSum) -> None:
         """
-        From now on runs write to a contribution and read the total; what was given is posted. Between next() and done().
+        Make future runs write their arrays to this member's contribution to `sum` and read the total, and post the current arrays. Call it between next() and done().
         """
     def taker(self, slot: typing.SupportsInt | typing.SupportsIndex) -> Callee:
         """
-        Gives the slot's arrays when the work on them is done, for which it waits.
+        Return a callable without operands that waits for the work on the slot and returns its arrays.
         """
     def through(self, slot: typing.SupportsInt | typing.SupportsIndex) -> Callee:
         """
-        The two at once: takes, waits, and gives.
+        Return a callable that passes arrays to the slot, waits for the work on them, and returns them.
         """
     @property
     def failed(self) -> bool:
         """
-        Do runs raise what `fail` was given?
+        Whether `fail` was called, so that runs raise its reason.
         """
     @property
     def statistics(self) -> dict[str, typing.Any]:
         """
-        How many slots were given; seconds in all: of work on them, that takers waited, of copies; and what was copied.
+        Counters: the number of times slots received arrays; the total seconds spent working on slots, waiting for slots, and copying; and the number of bytes copied.
         """
     @property
     def waiting(self) -> bool:
         """
-        Does a run wait for other members of a sum?
+        Whether a run is waiting for other members of a sum.
         """
 class ExecutionDescriptor:
     """
-    What shall happen around a run.
+    Options of an asynchronous run: handlers, events to wait for and to signal, and whether the call waits.
     
-        Handlers, events that it waits for and signals, and whether the call waits. Source: MPSGraphExecutionDescriptor.
+        Handlers are called with (results, error), where error is None after success.
     
-        >>> g, seen = mg.Graph(), []
-        >>> x = g.placeholder((2,), name="x")
-        >>> executable = g.compile({x: (2,)}, [x + 1.0])
-        >>> def done(results, error):
-        ...     seen.append(results[0].tolist())
-        >>> how = mg.ExecutionDescriptor(completed_handler=done)
-        >>> _ = executable.run_async([np.float32([1, 2])], descriptor=how).wait()
-        >>> seen
-        [[2.0, 3.0]]
+        Args:
+            wait_until_completed: Whether the call returns only when the run has completed. Defaults to False.
+            scheduled_handler: Function that is called when the run has been scheduled. Defaults to None.
+            completed_handler: Function that is called when the run has completed. Defaults to None.
+    
+        Source: MPSGraphExecutionDescriptor.
+    
+        Example:
+            >>> g, seen = mg.Graph(), []
+            >>> x = g.placeholder((2,), name="x")
+            >>> executable = g.compile({x: (2,)}, [x + 1.0])
+            >>> def done(results, error):
+            ...     seen.append(results[0].tolist())
+            >>> how = mg.ExecutionDescriptor(completed_handler=done)
+            >>> _ = executable.run_async([np.float32([1, 2])], descriptor=how).wait()
+            >>> seen
+            [[2.0, 3.0]]
         
     """
     completed_handler: typing.Any
@@ -1001,100 +1100,151 @@ class ExecutionDescriptor:
     wait_until_completed: bool
     def __init__(self, wait_until_completed: bool = False, scheduled_handler: typing.Any = None, completed_handler: typing.Any = None) -> None:
         """
-        Handlers are called with (results, error); error is None after success.
+        Create a descriptor. Handlers are called with (results, error), where error is None if the run succeeded.
         """
     def signal_event(self, event: SharedEvent, value: typing.SupportsInt | typing.SupportsIndex, at: str = 'completed') -> None:
         ...
     def wait_for_event(self, event: SharedEvent, value: typing.SupportsInt | typing.SupportsIndex, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
         """
-        The run starts when the event has this value.
+        Delay the run until the event reaches a value.
+        
+        Args:
+            event: Event to wait for.
+            value: Value that the event must reach.
+            timeout: Maximum number of seconds to wait. None, the default, means the event's own timeout.
         """
 class Execution:
     """
-    A run that has been started; `results` waits for it.
+    A run that has been started; `results` waits for it to finish.
     
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((2,), name="x")
-        >>> y = x * 3.0
-        >>> started = g.run_async({x: np.float32([1, 2])}, y)
-        >>> started.results.tolist(), started.done
-        ([3.0, 6.0], True)
+        `Graph.run_async` and `Executable.run_async` return executions.
+    
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((2,), name="x")
+            >>> y = x * 3.0
+            >>> started = g.run_async({x: np.float32([1, 2])}, y)
+            >>> started.results.tolist(), started.done
+            ([3.0, 6.0], True)
         
     """
     def __float__(self) -> float:
         """
-        Waits; the first result, which must have one element, as a number.
+        Wait for the run and return the first result, which must have one element, as a number.
         """
     def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> Execution:
         """
-        Waits, at most `timeout` seconds. Result: itself. Errors: TimeoutError, and whatever the run raised.
+        Wait until the run has finished.
+        
+        Args:
+            timeout: Maximum number of seconds to wait. None, the default, means no limit.
+        
+        Returns:
+            The execution itself.
+        
+        Raises:
+            TimeoutError: If the run does not finish in time.
+            Error: Any error that the run itself raised.
         """
     @property
     def command_buffer(self) -> CommandBuffer:
         """
-        The committed command buffer behind it.
+        The committed command buffer of the run.
         """
     @property
     def done(self) -> bool:
         """
-        Has it finished, well or not? Never waits.
+        Whether the run has finished, successfully or not. Does not wait.
         """
     @property
     def error(self) -> typing.Any:
         """
-        What the run raised, if anything yet: an exception, or None.
+        The exception that the run has raised, or None.
         """
     @property
     def pending_results(self) -> list[NDArray]:
         """
-        Does not wait: the arrays, in the order of the targets, may not be written yet, and are None while not even their shape is known.
+        The result arrays in the order of the targets, without waiting. An array may not be written yet, and is None while its shape is unknown.
         """
     @property
     def results(self) -> typing.Any:
         """
-        As the run returns them: Graph.run's, the array of one target or a dict by target; an Executable's and a DeviceGraph's, a list in the order of the targets. Waits. Errors: whatever the run raised.
+        The results, after waiting for the run. Their form is that of the method that started it: for Graph.run_async, the array of a single target or a dict from targets to arrays; for an Executable or a DeviceGraph, a list in the order of the targets. Raises the error of the run, if any.
         """
 class Executable(Callee):
     """
-    Targets and target operations, compiled for one device and one type of each feed.
+    A program that is compiled from targets and target operations for one device and one type of each feed.
     
-        A run takes arrays in the order of `feeds` and gives those of `targets`; nothing is looked up.
+        A run takes arrays in the order of `feeds` and returns arrays in the order of `targets`, without any lookup.
+        `Graph.compile` returns executables.
     
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((-1,), name="x")
-        >>> executable = g.compile({x: (2,)}, [x * 3.0])
-        >>> executable.run([np.float32([1, 2])])[0].tolist()
-        [3.0, 6.0]
-        >>> executable.feed_types
-        [(float32, (2,))]
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((-1,), name="x")
+            >>> executable = g.compile({x: (2,)}, [x * 3.0])
+            >>> executable.run([np.float32([1, 2])])[0].tolist()
+            [3.0, 6.0]
+            >>> executable.feed_types
+            [(float32, (2,))]
         
     """
     def encode(self, command_buffer: CommandBuffer, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, copy: bool | None = None) -> list[NDArray]:
         """
-        The results, written when the command buffer has run.
+        Encode a run to a command buffer, which the caller commits.
+        
+        Args:
+            command_buffer: Command buffer of a queue on the executable's device.
+            inputs: Arrays in the order of `feeds`.
+            results: Arrays to write to, in the order of `targets`. None, the default, allocates them.
+            descriptor: Handlers and events of the run. Defaults to None.
+            copy: Handling of inputs that cannot be shared: None, the default, copies them; False raises ShapeError.
+        
+        Returns:
+            A list of NDArrays in the order of `targets`, which are written when the command buffer has completed.
         """
     def kernel_names(self) -> list[str]:
         """
-        In execution order.
+        Return the names of the kernels, in execution order.
         """
     def plan(self) -> str:
         """
-        For people: kernels, buffers, offsets.
+        Return a human-readable description of kernels, buffers, and offsets.
         """
     def run(self, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, queue: CommandQueue | None = None, copy: bool | None = None) -> list[NDArray]:
         """
-        Inputs in the order of `feeds`, results in the order of `targets`.
+        Run the executable and wait for the results.
+        
+        Args:
+            inputs: Arrays in the order of `feeds`.
+            results: Arrays to write to, in the order of `targets`. None, the default, allocates them.
+            queue: Command queue to run on. None, the default, means the device's own queue.
+            copy: Handling of inputs that cannot be shared: None, the default, copies them; False raises ShapeError.
+        
+        Returns:
+            A list of NDArrays in the order of `targets`.
         """
     def run_async(self, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, queue: CommandQueue | None = None, copy: bool | None = None) -> Execution:
         ...
     def serialize(self, path: str, platform: str = 'macOS', minimum_deployment_target: str = '') -> None:
         """
-        On device metal: writes an MPSGraphPackage for applications, with variables frozen to their values now, and beside it PATH.json, which names its inputs and outputs. `platform`: "macOS", "iOS", "tvOS" or "visionOS"; `minimum_deployment_target`: of that system, e.g. "17.0". UnsupportedError on other devices and before macOS 14.0. Source: serializeToMPSGraphPackageAtURL:descriptor:.
+        Write an MPSGraphPackage for applications (device metal only).
+        
+        Variables are frozen to their current values. The file PATH.json next to the package names its inputs and outputs.
+        
+        Args:
+            path: Path of the package.
+            platform: "macOS" (the default), "iOS", "tvOS", or "visionOS".
+            minimum_deployment_target: Oldest supported version of the platform, for example "17.0". Defaults to "".
+        
+        Raises:
+            UnsupportedError: On other devices, and before macOS 14.0.
+        
+        Source: serializeToMPSGraphPackageAtURL:descriptor:.
         """
     @property
     def bytes(self) -> int:
         """
-        Planned intermediates and constants.
+        Size of the planned intermediates and constants in bytes.
         """
     @property
     def device(self) -> Device:
@@ -1102,7 +1252,7 @@ class Executable(Callee):
     @property
     def feed_types(self) -> list[tuple[typing.Any, ...]]:
         """
-        (dtype, shape) of each feed.
+        The (dtype, shape) of each feed.
         """
     @property
     def feeds(self) -> list[Tensor]:
@@ -1118,17 +1268,28 @@ class Executable(Callee):
         ...
 class CompilationDescriptor:
     """
-    How to compile.
+    Options of a compilation, such as compiler passes to skip and executables that the graph calls.
     
-        Passes that shall not run, plain kernels for reference, and executables that `Graph.call` calls by name; `observe`
-        sees the program behind each pass. Source: MPSGraphCompilationDescriptor.
+        Args:
+            disabled_passes: Names of optional compiler passes to skip. Defaults to no passes.
+            reference_kernels: Whether to use the plain kernels that serve as a reference. Defaults to False.
+            observe: Function that is called as observe(pass_name, text) with the program after each pass. Defaults to None.
+            callables: Dict from symbols for Graph.call to executables of other graphs or ends of an Exchange. Defaults to
+                none.
+            check_finite: Whether runs end with a CheckError at the first operation that produces NaN or an infinity.
+                Defaults to False.
     
-        >>> g, passes = mg.Graph(), []
-        >>> x = g.placeholder((2,), name="x")
-        >>> how = mg.CompilationDescriptor(disabled_passes=["fuse_elementwise"], observe=lambda name, text: passes.append(name))
-        >>> _ = g.compile({x: (2,)}, [x + 1.0], options=how)
-        >>> "fold" in passes, "fuse_elementwise" in passes
-        (True, False)
+        Source: MPSGraphCompilationDescriptor.
+    
+        Example:
+            >>> g, passes = mg.Graph(), []
+            >>> x = g.placeholder((2,), name="x")
+            >>> options = mg.CompilationDescriptor(
+            ...     disabled_passes=["fuse_elementwise"], observe=lambda name, text: passes.append(name)
+            ... )
+            >>> _ = g.compile({x: (2,)}, [x + 1.0], options=options)
+            >>> "fold" in passes, "fuse_elementwise" in passes
+            (True, False)
         
     """
     check_finite: bool
@@ -1136,7 +1297,7 @@ class CompilationDescriptor:
     reference_kernels: bool
     def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, Callee] = {}, check_finite: bool = False) -> None:
         """
-        `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs, or ends of an Exchange, by the symbol under which operations `call` them. `check_finite`: the run ends with CheckError at the first operation that makes a NaN or an infinity.
+        Create a descriptor. `observe(pass_name, text)` is called with the program after each pass. `callables` are executables of other graphs, or ends of an Exchange, by the symbol that `call` operations use. With `check_finite`, a run ends with CheckError at the first operation that produces NaN or an infinity.
         """
     @property
     def callables(self) -> dict[str, Callee]:
@@ -1152,15 +1313,16 @@ class CompilationDescriptor:
         ...
 class CacheStatistics:
     """
-    What an executable cache holds and has done.
+    Statistics of an executable cache: counters, and the number and size of the stored executables.
     
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((-1,), name="x")
-        >>> y = x + 1.0
-        >>> for n in (1, 2, 1):
-        ...     _ = g.run({x: np.zeros(n, np.float32)}, y)
-        >>> g.on().cache.compiles, g.on().cache.hits
-        (2, 1)
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((-1,), name="x")
+            >>> y = x + 1.0
+            >>> for n in (1, 2, 1):
+            ...     _ = g.run({x: np.zeros(n, np.float32)}, y)
+            >>> g.on().cache.compiles, g.on().cache.hits
+            (2, 1)
         
     """
     def __repr__(self) -> str:
@@ -1192,22 +1354,30 @@ class CacheStatistics:
     @property
     def seconds(self) -> float:
         """
-        Spent compiling.
+        Total time spent compiling, in seconds.
         """
 class DeviceGraph:
     """
-    A graph on one device: its variables' values and its executables.
+    A graph on one device, with its own values of the variables and its own executables.
     
-        `graph.on(device)` gives it. Each device has values of its own.
+        `graph.on(device)` returns it.
     
-        >>> g = mg.Graph()
-        >>> x = g.placeholder((-1,), name="x")
-        >>> y = x + 1.0
-        >>> here = g.on("cpu")
-        >>> here.run({x: np.float32([1, 2])}, [y])[0].tolist()
-        [2.0, 3.0]
-        >>> here.cache.compiles
-        1
+        Args:
+            graph: The graph.
+            device: The device or its name. None, the default, means the default device.
+    
+        Raises:
+            DeviceError: If this build has no such device.
+    
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((-1,), name="x")
+            >>> y = x + 1.0
+            >>> here = g.on("cpu")
+            >>> here.run({x: np.float32([1, 2])}, [y])[0].tolist()
+            [2.0, 3.0]
+            >>> here.cache.compiles
+            1
         
     """
     def __init__(self, graph: Graph, device: typing.Any = None) -> None:
@@ -1216,17 +1386,53 @@ class DeviceGraph:
         ...
     def compile(self, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), options: CompilationDescriptor | None = None) -> Executable:
         """
-        From the cache when the same was asked for before. Feeds are placeholders with (dtype, shape).
+        Return an executable, from the cache if an equal one was compiled before.
+        
+        Args:
+            feeds: A dict from placeholders to types (dtype, shape).
+            targets: Tensors to compute.
+            target_operations: Operations to run in addition. Defaults to none.
+            options: Options of the compilation. Defaults to None.
+        
+        Returns:
+            An Executable.
         """
     def encode(self, command_buffer: CommandBuffer, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None) -> list[NDArray]:
         ...
     def run(self, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, queue: CommandQueue | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None) -> list[NDArray]:
         """
-        Results in the order of the targets. copy: None copies feeds that cannot be shared, False refuses them.
+        Run targets and target operations, and wait for the results.
+        
+        Args:
+            feeds: A dict from placeholders to arrays.
+            targets: Tensors to compute.
+            target_operations: Operations to run in addition. Defaults to none.
+            results: Arrays to write to, in the order of targets. None, the default, allocates them.
+            queue: Command queue to run on. None, the default, means the device's own queue.
+            copy: Handling of feeds that cannot be shared: None, the default, copies them; False raises ShapeError.
+            options: Options of the compilation. Defaults to None.
+        
+        Returns:
+            A list of NDArrays in the order of targets.
         """
     def run_async(self, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, queue: CommandQueue | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None, keyed_by: typing.Any = None) -> Execution:
         """
-        keyed_by: the execution gives its results for these targets as Graph.run does; None: as a list.
+        Start a run of targets and target operations, and return immediately.
+        
+        Args:
+            feeds: A dict from placeholders to arrays.
+            targets: Tensors to compute.
+            target_operations: Operations to run in addition. Defaults to none.
+            results: Arrays to write to, in the order of targets. None, the default, allocates them.
+            descriptor: Handlers and events of the run. Defaults to None.
+            queue: Command queue to run on. None, the default, means the device's own queue.
+            copy: Handling of feeds that cannot be shared: None, the default, copies them; False raises ShapeError.
+            options: Options of the compilation. Defaults to None.
+            keyed_by: Targets by which the execution returns its results, in the form that Graph.run uses. None, the
+                default, means a list.
+        
+        Returns:
+            An Execution.
         """
     def set_cache_limits(self, count: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -1234,12 +1440,12 @@ class DeviceGraph:
         ...
     def variable_value(self, variable: Tensor) -> NDArray:
         """
-        A copy, after what was committed to the device's default queue.
+        Return a copy of a variable's value, after all work that was committed to the device's default queue.
         """
     @property
     def cache(self) -> CacheStatistics:
         """
-        The counters as they are now.
+        The current counters of the executable cache.
         """
     @property
     def device(self) -> Device:
@@ -1249,42 +1455,42 @@ class DeviceGraph:
         ...
 class TensorExchange:
     """
-    Runs executables over the tensors of another framework.
+    Runs executables on the tensors of another framework.
     """
     def __init__(self, types: tuple[typing.Any, ...], questions: collections.abc.Sequence[str], prepare: collections.abc.Callable[..., typing.Any], team: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex] | None = None) -> None:
         """
-        `types`: of tensors, the first of which has `__dlpack_c_exchange_api__`; `questions`: names of methods, one of which says True where memory is not what it looks like; `prepare(tensor)` gives an array for what cannot be shared; `team`: addresses of GOMP_parallel and omp_get_max_threads, whose threads then help in short runs. UnsupportedError when the type has no such functions of version 1.
+        Create an exchange. `types` are tensor types, the first of which has `__dlpack_c_exchange_api__`. `questions` are names of methods; if one of them returns True, the tensor's memory does not hold its plain values. `prepare(tensor)` returns an array for a tensor that cannot be shared. `team` holds the addresses of GOMP_parallel and omp_get_max_threads, whose threads then help with short runs. Raises UnsupportedError if the first type does not provide these functions in version 1.
         """
     def run(self, executable: Executable, tensors: collections.abc.Sequence[typing.Any], places: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> list[typing.Any]:
         """
-        `places`: which tensor each feed takes. Result: new tensors in the order of the targets.
+        Run an executable. `places` has the index of the tensor for each feed. Return new tensors in the order of the targets.
         """
 class NNParameterState:
     """
-    Parameters, their gradients or statistics, by name; of one batch or a source's.
+    Named parameters, gradients, or statistics of a batch or of a data source.
     """
     def __init__(self, arrays: dict[str, typing.Any]) -> None:
         """
-        Over the given float32 arrays, which are not copied.
+        Create a state over float32 arrays, which are not copied.
         """
     def array(self, name: str) -> typing.Any:
         """
-        The array of that name, perhaps not written yet; None when there is none.
+        Return the array with this name, which may not be written yet; None if there is none.
         """
     def array_for(self, name: str, command_buffer: CommandBuffer) -> typing.Any:
         """
-        The same, for work that is encoded to a command buffer: what its own queue is to write is there by then.
+        Return the array with this name, or None, for use in a command buffer. Earlier work on the same queue may still have to write it.
         """
     def read(self, name: str) -> typing.Any:
         """
-        The same; DeviceError while the command buffer that writes it is not done.
+        Return the array with this name, or None. Raises DeviceError if the command buffer that writes it has not completed.
         """
     @property
     def names(self) -> list[str]:
         ...
 class NNOptimizer:
     """
-    An optimizer of the older path.
+    An optimizer of the legacy MPSNNGraph API.
     """
     def encode_arrays(self, command_buffer: CommandBuffer, gradients: collections.abc.Sequence[NDArray], values: collections.abc.Sequence[NDArray], moments: collections.abc.Sequence[collections.abc.Sequence[NDArray]], results: collections.abc.Sequence[NDArray]) -> None:
         ...
@@ -1335,11 +1541,11 @@ class NNAdam(NNOptimizer):
         ...
 class NNDataSource:
     """
-    Where a filter's parameters come from.
+    The source of a filter's parameters.
     """
     def array(self, name: str) -> typing.Any:
         """
-        A parameter as it was at the last load; None when there is none.
+        Return a parameter as of the last load, or None if there is none with this name.
         """
     def load(self) -> bool:
         ...
@@ -1362,14 +1568,18 @@ class NNTrainableNormalization(NNDataSource):
         ...
 class ImageNode:
     """
-    A place for a batch of images: an input, or what a filter makes. Source: MPSNNImageNode.
+    A node for a batch of images: an input of the graph, or the result of a filter.
     
-        Args: handle, its name among the graph's inputs.
+        Args:
+            handle: Name of the node among the inputs of the graph. Defaults to None.
     
-        >>> nn = mg.nngraph
-        >>> image = nn.ImageNode("images")
-        >>> nn.NNGraph(None, nn.NeuronReLUNode(image).result_image)(np.float32([[[[-1, 2]]]])).numpy().ravel().tolist()
-        [0.0, 2.0]
+        Source: MPSNNImageNode.
+    
+        Example:
+            >>> nn = mg.nngraph
+            >>> image = nn.ImageNode("images")
+            >>> nn.NNGraph(None, nn.NeuronReLUNode(image).result_image)(np.float32([[[[-1, 2]]]])).numpy().ravel().tolist()
+            [0.0, 2.0]
         
     """
     export_from_graph: bool
@@ -1378,28 +1588,32 @@ class ImageNode:
     synchronize_resource: bool
     def __init__(self, handle: str | None = None) -> None:
         """
-        handle: its name among the graph's inputs.
+        Create an input node. `handle` is its name among the inputs of the graph.
         """
     def __repr__(self) -> str:
         ...
     @property
     def format(self) -> str:
         """
-        How its numbers are stored: "none" (as the graph says), "float16" or "float32".
+        Storage format of the image: "none" (the graph's format), "float16", or "float32".
         """
     @format.setter
     def format(self, arg1: str) -> None:
         ...
 class StateNode:
     """
-    What a filter leaves for its gradient filter: its result_state; or a state that comes with each batch.
+    A node for state that a filter passes to its gradient filter (its result_state), or that is fed with each batch.
     
-        Args: handle, its name among the graph's source states. Source: MPSNNStateNode.
+        Args:
+            handle: Name of the node among the source states of the graph. Defaults to None.
     
-        >>> nn = mg.nngraph
-        >>> dropout = nn.DropoutNode(nn.ImageNode("x"))
-        >>> isinstance(dropout.result_state, nn.StateNode)
-        True
+        Source: MPSNNStateNode.
+    
+        Example:
+            >>> nn = mg.nngraph
+            >>> dropout = nn.DropoutNode(nn.ImageNode("x"))
+            >>> isinstance(dropout.result_state, nn.StateNode)
+            True
         
     """
     export_from_graph: bool
@@ -1407,21 +1621,24 @@ class StateNode:
     synchronize_resource: bool
     def __init__(self, handle: str | None = None) -> None:
         """
-        handle: its name among the graph's source states.
+        Create a state that is fed. `handle` is its name among the source states of the graph.
         """
     def __repr__(self) -> str:
         ...
 class FilterNode:
     """
-    A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.
+    Base class of all filter nodes, which are image filters and the gradient filters of image filters.
     
-        All nodes are such; none is made by itself.
+        Filters are created through the derived classes.
     
-        >>> nn = mg.nngraph
-        >>> relu = nn.NeuronReLUNode(nn.ImageNode("x"))
-        >>> slope = relu.gradient_filter(nn.ImageNode("gradient"))
-        >>> isinstance(relu, nn.FilterNode), slope.is_gradient, slope.forward.kind
-        (True, True, 'neuron_relu')
+        Source: MPSNNFilterNode.
+    
+        Example:
+            >>> nn = mg.nngraph
+            >>> relu = nn.NeuronReLUNode(nn.ImageNode("x"))
+            >>> slope = relu.gradient_filter(nn.ImageNode("gradient"))
+            >>> isinstance(relu, nn.FilterNode), slope.is_gradient, slope.forward.kind
+            (True, True, 'neuron_relu')
         
     """
     label: str
@@ -1438,7 +1655,7 @@ class FilterNode:
     @property
     def forward(self) -> FilterNode:
         """
-        Of a gradient filter: what it derives.
+        For a gradient filter, the filter that it differentiates.
         """
     @property
     def is_gradient(self) -> bool:
@@ -1461,12 +1678,12 @@ class FilterNode:
     @property
     def result_state(self) -> StateNode:
         """
-        Where it leaves gradients of its parameters, or a dropout's mask; else None.
+        The state with the gradients of the filter's parameters, or the mask of a dropout; None for other filters.
         """
     @property
     def source_state(self) -> StateNode:
         """
-        A state that it reads; None for none.
+        The state that the filter reads; None if it reads no state.
         """
     @source_state.setter
     def source_state(self, arg1: StateNode) -> None:
@@ -1476,18 +1693,18 @@ class FilterNode:
         ...
 class NNGraphCore:
     """
-    Nodes as something that runs.
+    A runnable graph of filter nodes.
     """
     format: str
     def __init__(self, device: typing.Any, result_images: collections.abc.Sequence[ImageNode], results_are_needed: collections.abc.Sequence[bool]) -> None:
         ...
     def encode_batch(self, command_buffer: CommandBuffer, source_images: collections.abc.Sequence[NDArray], labels: collections.abc.Sequence[tuple[NDArray, NDArray | None]]) -> tuple[list[typing.Any], list[typing.Any], list[typing.Any], list[NNParameterState]]:
         """
-        (result images, intermediate images, losses) as arrays, and result states; written when the command buffer has run.
+        Encode a run and return (result images, intermediate images, losses) as arrays, and the result states. The command buffer has written all of them when it has completed.
         """
     def model(self, types: collections.abc.Sequence[tuple[typing.Any, ...]]) -> PackageContents:
         """
-        What the graph computes of images of these types (dtype, shape), with its parameters as constants.
+        Return the computation for images of these types (dtype, shape) as a graph, with the parameters as constants.
         """
     def reload_from_data_sources(self) -> None:
         ...
@@ -1517,21 +1734,21 @@ class NNGraphCore:
         ...
 class Probe:
     """
-    A question that only a run on the device answers.
+    A question about a device that only a run on it can answer.
     """
     def ask(self) -> str:
         """
-        The answer. What the device refuses raises, or ends the process.
+        Return the answer. If the device rejects the run, this raises or terminates the process.
         """
     @property
     def meaning(self) -> str:
         """
-        What each answer would change in the code.
+        What each answer implies for the code.
         """
     @property
     def method(self) -> str:
         """
-        How it is asked.
+        How the probe determines the answer.
         """
     @property
     def name(self) -> str:
@@ -1541,24 +1758,37 @@ class Probe:
         ...
 class SerializedExecutable:
     """
-    An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.
+    An executable read from a file that Executable.serialize() wrote; on the Metal device, an MPSGraphPackage.
     
-        Errors: PackageError for what is missing or damaged; UnsupportedError on a device without such a form.
+        Args:
+            path: Path of the package.
+            device: The device or its name. None, the default, means the default device.
     
-        >>> try:
-        ...     mg.SerializedExecutable("net.mpsgraphpackage", "cpu")
-        ... except mg.Error as error:
-        ...     print(isinstance(error, (mg.UnsupportedError, mg.PackageError)))
-        True
+        Raises:
+            PackageError: If the package is missing or damaged.
+            UnsupportedError: If the device has no serialized form.
+    
+        Example:
+            >>> try:
+            ...     mg.SerializedExecutable("net.mpsgraphpackage", "cpu")
+            ... except mg.Error as error:
+            ...     print(isinstance(error, (mg.UnsupportedError, mg.PackageError)))
+            True
         
     """
     def __init__(self, path: str, device: typing.Any = None) -> None:
         """
-        PackageError for what is missing or damaged; UnsupportedError on a device without such a form.
+        Load a serialized executable. Raises PackageError if the package is missing or damaged, and UnsupportedError if the device has no serialized form.
         """
     def run(self, inputs: collections.abc.Sequence[typing.Any]) -> list[NDArray]:
         """
-        Inputs in the order of `feeds`, results in the order of `targets`.
+        Run the executable and wait for the results.
+        
+        Args:
+            inputs: Arrays in the order of `feeds`.
+        
+        Returns:
+            A list of NDArrays in the order of `targets`.
         """
     @property
     def device(self) -> Device:
@@ -1566,26 +1796,26 @@ class SerializedExecutable:
     @property
     def feeds(self) -> list[tuple[typing.Any, ...]]:
         """
-        (name, (dtype, shape)) of each.
+        The (name, (dtype, shape)) of each feed.
         """
     @property
     def targets(self) -> list[tuple[typing.Any, ...]]:
         """
-        (name, (dtype, shape)) of each.
+        The (name, (dtype, shape)) of each target.
         """
 class Matrix:
     """
-    Rows and columns over memory; mpsgraph.nngraph.Matrix is its face.
+    A matrix over existing memory. mpsgraph.nngraph.Matrix wraps this class.
     """
     @typing.overload
     def __init__(self, array: typing.Any) -> None:
         """
-        Over an array [rows, columns] or [matrices, rows, columns].
+        Create a matrix over an array of shape [rows, columns] or [matrices, rows, columns].
         """
     @typing.overload
     def __init__(self, buffer: typing.Any, rows: typing.SupportsInt | typing.SupportsIndex, columns: typing.SupportsInt | typing.SupportsIndex, matrices: typing.SupportsInt | typing.SupportsIndex, row_bytes: typing.SupportsInt | typing.SupportsIndex, matrix_bytes: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, offset: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        A device for a buffer of zeros in its memory.
+        Create a matrix over a buffer, or over new memory of zeros if buffer is a device.
         """
     @property
     def array(self) -> NDArray:
@@ -1613,17 +1843,17 @@ class Matrix:
         ...
 class Vector:
     """
-    Numbers over memory; mpsgraph.nngraph.Vector is its face.
+    A vector over existing memory. mpsgraph.nngraph.Vector wraps this class.
     """
     @typing.overload
     def __init__(self, array: typing.Any) -> None:
         """
-        Over an array [length] or [vectors, length].
+        Create a vector over an array of shape [length] or [vectors, length].
         """
     @typing.overload
     def __init__(self, buffer: typing.Any, length: typing.SupportsInt | typing.SupportsIndex, vectors: typing.SupportsInt | typing.SupportsIndex, vector_bytes: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, offset: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        A device for a buffer of zeros in its memory.
+        Create a vector over a buffer, or over new memory of zeros if buffer is a device.
         """
     @property
     def array(self) -> NDArray:
@@ -1645,7 +1875,7 @@ class Vector:
         ...
 class RecurrentDescriptor:
     """
-    A recurrent layer with its weights, as they were read.
+    Description of a recurrent layer, with the weights read from its data source.
     """
     backward: bool
     diagonal_memory: bool
@@ -1654,15 +1884,15 @@ class RecurrentDescriptor:
     identity_input: bool
     def __init__(self, cell: typing.SupportsInt | typing.SupportsIndex, inputs: typing.SupportsInt | typing.SupportsIndex, outputs: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        cell: 0 single gate, 1 LSTM, 2 GRU.
+        Create a descriptor. `cell` is 0 for a single gate, 1 for LSTM, and 2 for GRU.
         """
     def set_neuron(self, gate: typing.SupportsInt | typing.SupportsIndex, type: str, a: typing.SupportsFloat | typing.SupportsIndex, b: typing.SupportsFloat | typing.SupportsIndex, c: typing.SupportsFloat | typing.SupportsIndex) -> None:
         """
-        gate -1: cell to output.
+        Set the activation of a gate; gate -1 is the activation from the cell to the output.
         """
     def set_weights(self, gate: typing.SupportsInt | typing.SupportsIndex, kind: typing.SupportsInt | typing.SupportsIndex, array: typing.Any) -> None:
         """
-        kind: 0 input, 1 recurrent, 2 memory, 3 bias. Copies.
+        Copy the weights of a gate. `kind` is 0 for input, 1 for recurrent, 2 for memory, and 3 for bias.
         """
     @property
     def p_norm(self) -> float:
@@ -1672,22 +1902,25 @@ class RecurrentDescriptor:
         ...
 class RNNMatrixTrainingState:
     """
-    What a step of a forward sequence leaves for its gradient.
+    The values that one step of a forward sequence stores for the computation of gradients.
     
-        `RNNMatrixTrainingLayer.encode_forward_sequence` gives one for each step. Source: MPSRNNMatrixTrainingState.
+        `RNNMatrixTrainingLayer.encode_forward_sequence` appends one state for each step to its argument training_states.
     
-        >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
-        'Counted from 0.'
+        Source: MPSRNNMatrixTrainingState.
+    
+        Example:
+            >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
+            'Index of the step, starting at 0.'
         
     """
     @property
     def step(self) -> int:
         """
-        Counted from 0.
+        Index of the time step, starting at 0.
         """
 class RecurrentTrainingLayer:
     """
-    mpsgraph.nngraph.RNNMatrixTrainingLayer is its face.
+    A recurrent layer for training. mpsgraph.nngraph.RNNMatrixTrainingLayer wraps this class.
     """
     accumulate_weight_gradients: bool
     store_all_intermediate_states: bool
@@ -1703,21 +1936,21 @@ class RecurrentTrainingLayer:
         ...
     def zeros(self, dtype: typing.Any) -> list[NDArray]:
         """
-        Gradients of the type, or weights for None.
+        Create weight gradients of the given dtype, or weights if dtype is None.
         """
     @property
     def compiled(self) -> int:
         """
-        Executables that have been compiled.
+        Number of executables compiled so far.
         """
     @property
     def form_count(self) -> int:
         """
-        Executables that are held.
+        Number of executables in the cache.
         """
 class RecurrentInferenceLayer:
     """
-    mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.
+    Recurrent layers for inference. mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer wrap this class.
     """
     store_all_intermediate_states: bool
     def __init__(self, name: str, device: typing.Any, descriptors: collections.abc.Sequence[RecurrentDescriptor], images: bool) -> None:
@@ -1729,7 +1962,7 @@ class RecurrentInferenceLayer:
     @property
     def combine_mode(self) -> int:
         """
-        0 none, 1 add, 2 concatenate.
+        How the directions of a bidirectional layer are combined: 0 for none, 1 for add, 2 for concatenate.
         """
     @combine_mode.setter
     def combine_mode(self, arg1: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -1737,122 +1970,165 @@ class RecurrentInferenceLayer:
     @property
     def compiled(self) -> int:
         """
-        Executables that have been compiled.
+        Number of executables compiled so far.
         """
     @property
     def form_count(self) -> int:
         """
-        Executables that are held.
+        Number of executables in the cache.
         """
     @property
     def layer_count(self) -> int:
         ...
 def amend_custom_operation(name: str, key: str, infer: typing.Any, gradient: typing.Any, threads: typing.Any, guard: bool) -> None:
     """
-    Functions in Python for one that is registered; None leaves what there is.
+    Set Python functions of a registered operation. A function that is None is not changed.
     """
 def apple_gradients(device: typing.Any, feeds: collections.abc.Sequence[Tensor], arrays: collections.abc.Sequence[typing.Any], of: Tensor) -> list[typing.Any]:
     """
-    d of / d feeds by the device's own differentiation; None where it gives none.
+    Return the gradients of `of` with respect to feeds, computed by the framework's own differentiation. The entry of a feed without a gradient is None.
     """
 def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = None) -> NDArray:
     """
-    An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.
+    Convert an object to an NDArray, sharing its memory if possible.
     
-    >>> x = np.float32([1, 2])
-    >>> shared, own = mg.asarray(x), mg.asarray(x, copy=True)
-    >>> x[0] = 5
-    >>> shared.tolist(), own.tolist()
-    ([5.0, 2.0], [1.0, 2.0])
+    Args:
+        array: An array of any library that numpy or DLPack can read, a number, or nested lists.
+        dtype: Element type. None, the default, means that of the array.
+        copy: None, the default, copies only if the memory cannot be shared; False raises an error instead; True always
+            copies.
+    
+    Returns:
+        An NDArray.
+    
+    Raises:
+        ShapeError: If copy is False and the memory cannot be shared, or the object is not an array.
+        DTypeError: If dtype is not supported, or the array must be converted first.
+    
+    Example:
+        >>> x = np.float32([1, 2])
+        >>> shared, own = mg.asarray(x), mg.asarray(x, copy=True)
+        >>> x[0] = 5
+        >>> shared.tolist(), own.tolist()
+        ([5.0, 2.0], [1.0, 2.0])
     """
 def buffer_statistics() -> dict[str, typing.Any]:
     """
-    Memory in use and in the cache of freed blocks, of the process and of all devices.
+    Return the memory in use and in the cache of freed blocks, for the process and all devices.
     """
 def copy_count() -> int:
     """
-    How many arrays were copied because they could not be shared.
+    Return the number of arrays that were copied because their memory could not be shared.
     
-    >>> before = mg.copy_count()
-    >>> _ = mg.asarray([1.0, 2.0])
-    >>> mg.copy_count() - before
-    1
+    Returns:
+        The number of copies since the process started.
+    
+    Example:
+        >>> before = mg.copy_count()
+        >>> _ = mg.asarray([1.0, 2.0])
+        >>> mg.copy_count() - before
+        1
     """
 def custom_operation_description(name: str, key: str = '') -> dict[str, typing.Any]:
     """
-    What the registry knows of one; the newest where the key is empty.
+    Return the registry's entry for an operation. If the key is empty, return the newest entry of this name.
     """
 def definitions() -> list[dict[str, typing.Any]]:
     """
-    What every kind of operation takes.
+    Return a description of every kind of operation.
     """
 def device_limits(device: str) -> tuple[typing.Any, ...]:
     """
-    Measured when first asked for.
+    Return the peak throughput of a device, which is measured on the first call.
     """
 def encode_images_to_matrix(command_buffer: CommandBuffer, device: typing.Any, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
-    A row of the matrix for each image.
+    Encode copies between images and the rows of a matrix, one row for each image.
     """
 def encode_matrix_to_images(command_buffer: CommandBuffer, device: typing.Any, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
-    A row of the matrix for each image.
+    Encode copies between images and the rows of a matrix, one row for each image.
     """
 def expanded(graph: Graph, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = ()) -> dict[str, typing.Any]:
     """
-    What targets need as a graph of its own, with known shapes and no composites; feeds are placeholders with (dtype, shape). Result: graph, feeds, targets, variables, and source_variables of the graph it is from. UnsupportedError where shapes depend on values.
+    Extract the operations that targets depend on into a new graph with static shapes and without composite operations. `feeds` are placeholders with (dtype, shape). Return the graph, its feeds, targets, and variables, and source_variables, the matching variables of the original graph. Raises UnsupportedError if shapes depend on values.
     """
 def from_dlpack(array: typing.Any) -> NDArray:
     """
-    An NDArray of the same memory.
+    Create an NDArray that shares the memory of an array through DLPack.
     
-    >>> mg.from_dlpack(np.float32([1, 2])).tolist()
-    [1.0, 2.0]
+    Args:
+        array: An object with a method __dlpack__.
+    
+    Returns:
+        An NDArray over the same memory.
+    
+    Raises:
+        DTypeError: If the object does not support DLPack, or its dtype is not supported.
+        GraphError: If __dlpack__ does not return a DLPack capsule.
+    
+    Example:
+        >>> mg.from_dlpack(np.float32([1, 2])).tolist()
+        [1.0, 2.0]
     """
 def get_num_threads() -> int:
     """
-    How many threads the CPU device's kernels use together. PyTorch's torch.get_num_threads.
+    Return the number of threads that the kernels of the CPU device share.
     
-    >>> mg.get_num_threads() >= 1
-    True
+    It is the counterpart of PyTorch's torch.get_num_threads.
+    
+    Returns:
+        The number of threads.
+    
+    Example:
+        >>> mg.get_num_threads() >= 1
+        True
     """
 def gradients(of: Tensor, with_respect_to: collections.abc.Sequence[Tensor], start: Tensor | None = None, unconnected: str = 'zeros') -> list[Tensor]:
     """
-    d(of)/d(each), added to the graph.
+    Add the gradients of `of` with respect to each tensor to the graph.
     """
 def history_depth(tensor: Tensor) -> int:
     """
-    How many loops around it keep its values for a derivative: 0 for a tensor.
+    Return the number of enclosing loops that keep the tensor's values for a gradient, 0 for an ordinary tensor.
     """
 def known_values(tensor: Tensor) -> list[int | None] | None:
     """
-    What is known of the elements of a small integer tensor before anything runs: None for those that are not.
+    Return the elements of a small integer tensor that are known before a run, with None for each unknown element.
     """
 def library_version() -> str:
     """
-    The library's version.
+    Return the version of the library.
     
-    >>> mg.library_version() == mg.__version__
-    True
+    Returns:
+        The version as a string, such as "0.1.0".
+    
+    Example:
+        >>> mg.library_version() == mg.__version__
+        True
     """
 def load_custom_library(path: str) -> list[tuple[str, str]]:
     """
-    Loads a shared library of custom operations and registers them: their names and keys.
+    Load a shared library, register its custom operations, and return their names and keys.
     """
 def memory_statistics() -> dict[str, typing.Any]:
     """
-    How much memory is in use, and the most that was since the process began, in bytes.
+    Return the memory in use, and its peak since the process started, in bytes.
     
-    A dict by device's name, of those that have been used, and "cpu", which has what is no other device's. Each has
-    "arrays" (also variables and results), "arenas" (what programs compute in between) and "packed_weights" (constants of
-    programs, packed as kernels read them), and their "total", each a dict of "current" and "peak"; and "cached", bytes of
-    freed blocks that wait for the next array of their size. Memory that MPSGraph allocates by itself nobody can count.
-    Arrays over other people's memory, such as fed numpy arrays, are not ours and not in it.
+    Memory that MPSGraph allocates internally cannot be counted. Arrays over memory of other libraries, such as fed numpy
+    arrays, are not included.
     
-    >>> before = mg.memory_statistics()["cpu"]["arrays"]["current"]
-    >>> kept = mg.asarray(np.zeros(1000, np.float32), copy=True)
-    >>> mg.memory_statistics()["cpu"]["arrays"]["current"] >= before
-    True
+    Returns:
+        A dict by the names of the devices that have been used, and "cpu", which includes memory of no particular device.
+        Each value has "arrays" (including variables and results), "arenas" (intermediate values of programs),
+        "packed_weights" (constants of programs, packed as kernels read them), and their "total", each a dict of "current"
+        and "peak"; and "cached", the bytes of freed blocks that are kept for the next array of their size.
+    
+    Example:
+        >>> before = mg.memory_statistics()["cpu"]["arrays"]["current"]
+        >>> kept = mg.asarray(np.zeros(1000, np.float32), copy=True)
+        >>> mg.memory_statistics()["cpu"]["arrays"]["current"] >= before
+        True
     """
 def name_this_thread(name: str) -> None:
     """
@@ -1862,84 +2138,89 @@ def nn_count_copy() -> None:
     ...
 def nn_node_definitions() -> list[dict[str, typing.Any]]:
     """
-    The table of filters, family by family.
+    Return the table of filters, grouped by family.
     """
 def optimize_for_inference(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], known: collections.abc.Sequence[tuple[typing.Any, ...]] = (), values: DeviceGraph | None = None) -> PackageContents:
     """
-    Contents for a new Graph; `known` are (placeholder, value) pairs.
+    Return the contents of an optimized graph. `known` are (placeholder, value) pairs.
     """
 def parse(text: str) -> Graph:
     ...
 def philox(key: typing.SupportsInt | typing.SupportsIndex, counter_low: typing.SupportsInt | typing.SupportsIndex = 0, counter_high: typing.SupportsInt | typing.SupportsIndex = 0, blocks: typing.SupportsInt | typing.SupportsIndex = 1) -> numpy.typing.NDArray[numpy.uint32]:
     """
-    Blocks of Philox 4x32-10, four words each: the source of all random numbers.
+    Return blocks of Philox 4x32-10, four words each. All random numbers are derived from such blocks.
     """
 def prepare_package(path: str, types: collections.abc.Sequence[dict[str, typing.Any]], device: typing.Any = None) -> tuple[typing.Any, ...]:
     """
-    Adds what the device makes of the constants for inputs of these types, a dict by name for each way to call it. Result: (file, whom it fits, constants, bytes).
+    Add the device's preprocessed constants to a package. `types` has a dict from input names to types for each combination of types. Return (file, engine and processor, number of constants, bytes).
     """
 def print_graph(graph: Graph, locations: bool = False, max_constant_elements: typing.SupportsInt | typing.SupportsIndex = -1) -> str:
     """
-    The graph's textual form.
+    Return the textual form of a graph.
     """
 def probes(device: typing.Any) -> list[Probe]:
     """
-    The device's questions.
+    Return the probes of a device.
     """
 def profile_session() -> int:
     """
-    0 when no profile is being taken.
+    Return the number of records, or 0 if no profile is running.
     """
 def quantized(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], tensors: collections.abc.Sequence[tuple[typing.Any, ...]], per_channel: bool) -> PackageContents:
     """
-    Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).
+    Return the contents of a quantized graph. `tensors` are (tensor, scale, zero_point, dtype).
     """
 def register_custom_operation(name: str, key: str, attributes: collections.abc.Sequence[tuple[typing.Any, ...]], dtypes: collections.abc.Sequence[collections.abc.Sequence[typing.Any]], operands: typing.SupportsInt | typing.SupportsIndex, effect: bool, infer: typing.Any, gradient: typing.Any, threads: typing.Any, metal: str | None, function: str, kernel: typing.Any) -> None:
     """
-    One without a library: its kernel is a function in Python, or Metal's.
+    Register an operation that needs no library, because its kernel is a Python function or a Metal kernel.
     """
 def rnn_matrix_ids() -> list[str]:
     ...
 def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None, locations: bool = False, functions: dict[str, typing.Any] = {}, training: dict[str, typing.Any] = {}) -> None:
     """
-    Writes a package; `values` is the graph on the device whose variables' values are meant; functions and training as PackageContents gives them.
+    Write a package. `values` is the DeviceGraph that holds the variables' values; `functions` and `training` have the form that PackageContents returns.
     """
 def set_buffer_cache_limit(bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
-    0: freed memory goes back at once.
+    Set the limit of the cache of freed blocks in bytes; 0 returns freed memory to the system immediately.
     """
 def set_num_threads(n: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
-    Says how many threads the CPU device's kernels use together; 0: automatic.
+    Set the number of threads that the kernels of the CPU device share.
     
-    Automatic is OMP_NUM_THREADS, or as many as there are processors that the process may use. It holds from the next kernel
-    on, for all queues, and changes no result: kernels are cut into parts at the first compilation, for the number that
-    holds then. PyTorch's torch.set_num_threads.
+    The setting applies from the next kernel on, for all queues, and does not change results: kernels are divided into
+    parts at the first compilation, for the number of threads at that time. It is the counterpart of PyTorch's
+    torch.set_num_threads.
     
-    Raises DeviceError for a negative number, and for more threads than kernels have been cut for.
+    Args:
+        n: Number of threads. 0 means automatic: OMP_NUM_THREADS, or the number of processors that the process may use.
     
-    >>> mg.set_num_threads(1)
-    >>> mg.get_num_threads()
-    1
-    >>> mg.set_num_threads(0)
+    Raises:
+        DeviceError: If n is negative, or greater than the number of threads that kernels have been divided for.
+    
+    Example:
+        >>> mg.set_num_threads(1)
+        >>> mg.get_num_threads()
+        1
+        >>> mg.set_num_threads(0)
     """
 def shutdown() -> None:
     """
-    Finishes all work and ends the runtime's threads; called at exit. Idempotent.
+    Finish all work and end the runtime's threads. Idempotent, and called at exit.
     """
 def start_profile(capacity: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
-    DeviceError when a profile is being taken already.
+    Start a profile. Raises DeviceError if one is already running.
     """
 def stop_profile() -> Profile:
     """
-    DeviceError when none is being taken.
+    Stop the profile and return it. Raises DeviceError if none is running.
     """
 def tensors_to_quantize(graph: Graph, outputs: collections.abc.Sequence[Tensor]) -> list[Tensor]:
     ...
 def verify(graph: Graph) -> None:
     """
-    GraphError when the graph is not well formed.
+    Raise GraphError if the graph is not well formed.
     """
 bfloat16: DType
 bool_: DType
