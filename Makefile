@@ -33,7 +33,7 @@
 #   make test-distributed  several processes that train together (tests/distributed)
 #   make test-swift    the Swift package and its tests; needs Swift 6
 #
-# `make test FOLDER=nn` runs one folder of tests/ on the CPU, and `make test-metal FOLDER=nn` its tests for device metal.
+# `make test FOLDER=nn` runs one folder of tests/ on the CPU, and `make test-metal FOLDER=nn` its tests for Metal.
 # `make test-slow` runs tests that take minutes; `make test-systems` runs test-metal as macOS 13.3, 14.0, and 15.0.
 # Tests run in as many processes as there are processors, or in WORKERS=2.
 #

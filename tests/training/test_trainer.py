@@ -431,7 +431,9 @@ def test_distributed_training_without_mpi4py_raises(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", None)
     everyone.cache_clear()
     for use in (lambda: mg.Trainer(mg.nn.Linear(1), distributed=True), mg.distributed.rank):
-        with pytest.raises(ImportError, match=r"several processes requires mpi4py: pip install mpsgraph\[distributed\]"):
+        with pytest.raises(
+            ImportError, match=r"several processes requires mpi4py: pip install mpsgraph\[distributed\]"
+        ):
             use()
     with pytest.raises(mg.GraphError, match="Trainer: distributed must be"):
         mg.Trainer(mg.nn.Linear(1), distributed="yes")
