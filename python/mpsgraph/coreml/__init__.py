@@ -129,7 +129,10 @@ def load(
 
 
 class _OfProgram:
-    """Builds the graph of a function of an ML Program. A DeferredModel calls it again for new input values."""
+    """Builds a graph from a function of an ML Program.
+
+    A DeferredModel, whose graph depends on input values or shapes, calls this object to build a graph for each set of them.
+    """
 
     def __init__(self, model: Message, folder: Path, name: str | None, trainable: Trainable) -> None:
         functions = model.mlProgram.entries("functions")
@@ -151,7 +154,10 @@ class _OfProgram:
 
 
 class _OfNetwork:
-    """Builds the graph of a neural network. A DeferredModel calls it again for new input values."""
+    """Builds a graph from a Core ML neural network.
+
+    A DeferredModel, whose graph depends on input values or shapes, calls this object to build a graph for each set of them.
+    """
 
     def __init__(self, model: Message, folder: Path, trainable: Trainable) -> None:
         require_no_state(model)

@@ -75,8 +75,9 @@ def _regular_file(path: Path) -> Path:
 
 
 class Blobs:
-    """Reads weight files. A weight file contains a header and, for each blob, 64 bytes with its type, size, and
-    position.
+    """Reader for Core ML weight files.
+
+    A weight file contains a header and, for each blob, 64 bytes of metadata with its type, size, and position.
     """
 
     def __init__(self, folder: Path) -> None:

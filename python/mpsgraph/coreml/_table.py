@@ -76,7 +76,7 @@ def known_operations() -> list[str]:
 
 
 class Import(Protocol):
-    """The interface of the importers that operations use."""
+    """The methods of an importer that translation functions of MIL operations may call."""
 
     graph: Graph
 
@@ -84,13 +84,15 @@ class Import(Protocol):
         """Return a value as a tensor. A constant of the program becomes a constant of the graph."""
 
     def weight(self, fixed: Fixed, trained: bool) -> Tensor:
-        """Return a constant as a tensor, which is a variable if the constant is a trainable weight."""
+        """Return a constant as a tensor: as a variable if it is selected as a trainable weight, and as a graph constant
+        otherwise.
+        """
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
 
     def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
         """Add the operations of a nested block at the current position and return its results."""
@@ -124,11 +126,11 @@ class Call(Sizes):
         self._asked: set[str] = set()
 
     def refuse(self, why: str) -> NoReturn:
-        """Raise an UnsupportedError that names the operation."""
+        """Raise an UnsupportedError with the given reason and the name of the operation."""
         raise UnsupportedError(f"{self.op}: {why}")
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
         return self.importer.data_dependent_shape(x)
 
     def require_all_asked(self) -> None:

@@ -28,7 +28,7 @@ _BITS = {"INT4": 4, "UINT1": 1, "UINT2": 2, "UINT3": 3, "UINT4": 4, "UINT6": 6}
 
 @dataclass
 class Fixed:
-    """A constant of the program. If it is a weight, the variable created from it."""
+    """A constant of an ML Program, with the variable created from it if it is a trainable weight."""
 
     value: Any  # An array, a string, a list, or a dictionary.
     kind: str  # MIL's name of the element type.

@@ -23,7 +23,7 @@ from .program import Importing, InOperation
 
 
 class Network(Importing):
-    """Imports a network once, optionally with values or shapes for some inputs."""
+    """Imports a Core ML neural network once, optionally with fixed values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -40,8 +40,9 @@ class Network(Importing):
         self._tensors: dict[str, Tensor] = {}
 
     def run(self) -> Network:
-        """Build the graph. Raises DataDependent if its structure depends on input values, or the errors of individual
-        layers.
+        """Build the graph.
+
+        Raises DataDependent if its structure depends on input values. Errors raised by individual layers are passed on.
         """
         try:
             for feature in self._model.description.input:
@@ -173,7 +174,7 @@ class Network(Importing):
         return g.squeeze(x, [0, 1]) if len(x.shape) == 5 and x.shape[:2] == (1, 1) else x
 
     def _classify(self, label: str, scores: str) -> None:
-        """Add outputs for the index of the best class and for the scores as a vector."""
+        """Add a classifier's outputs: the index of the class with the highest score, and the scores as a vector."""
         g, held = self.graph, self._network
         layers = held.layers
         name = held.labelProbabilityLayerName or (layers[-1].output[0] if layers else "")

@@ -90,7 +90,7 @@ class Importing:
         return self._known.value_of(tensor)
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
         return self._known.data_dependent_shape(tensor)
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
@@ -116,7 +116,7 @@ class Importing:
 
 
 class Program(Importing):
-    """Imports a function of a program once, optionally with values or shapes for some inputs."""
+    """Imports a function of an ML Program once, optionally with fixed values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -133,7 +133,11 @@ class Program(Importing):
         self._writes: list[Operation] = []
 
     def run(self) -> Program:
-        """Build the graph. Raises DataDependent if its structure depends on input values, or errors of operations."""
+        """Build the graph.
+
+        Raises DataDependent if its structure depends on input values. Errors raised by individual operations are passed
+        on.
+        """
         block = body_of(self._function)
         try:
             for named in self._function.inputs:
@@ -150,7 +154,10 @@ class Program(Importing):
         return self
 
     def _wait_for_writes(self) -> None:
-        """Make all outputs depend on the state writes. The new outputs get the class labels of the old ones."""
+        """Make every output depend on the assignments to states, so that each run performs them.
+
+        The class labels of the old outputs are recorded for the new ones.
+        """
         before = list(self.outputs.values())
         behind = self.graph.control_dependency(self._writes, lambda: before)
         self.outputs = dict(zip(self.outputs, behind, strict=True))
@@ -160,7 +167,7 @@ class Program(Importing):
     def write(self, state: State, value: Tensor) -> None:
         """Assign a new value to a state in every run that computes an output.
 
-        Raises UnsupportedError inside a branch or loop, which may not run.
+        Raises UnsupportedError inside a branch or loop, because such a block may not run.
         """
         if len(self._scopes) > 1:
             raise UnsupportedError(

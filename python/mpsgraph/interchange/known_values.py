@@ -63,7 +63,7 @@ class Known:
         return array
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
         inputs = self._inputs_of_unknown_shape(tensor.operation)
         if inputs:
             return DataDependent(shapes=inputs)

@@ -20,7 +20,7 @@ class Sizes:
     g: Graph
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of x and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of x."""
         raise NotImplementedError
 
     def dims(self, x: Tensor) -> tuple[int, ...]:

@@ -142,7 +142,7 @@ class Import(Protocol):
         """
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
 
     def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Add the nodes of a subgraph to the current block and return its results."""
@@ -328,5 +328,5 @@ class Node(Sizes):
         return self.g.reshape(parameter, self.importer.sizes((1, -1, *(1,) * (self.rank(x) - 2))))
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of x and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of x."""
         return self.importer.data_dependent_shape(x)

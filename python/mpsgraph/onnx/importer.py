@@ -253,7 +253,7 @@ class Importer:
         return self._known.value_for_size(tensor, source, axis, size)
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
         return self._known.data_dependent_shape(tensor)
 
     def assume_one(self) -> bool | None:

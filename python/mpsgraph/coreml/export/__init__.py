@@ -1,7 +1,7 @@
-"""Export of graphs to Core ML's ML Programs with the builder of coremltools.
+"""Export of graphs to Core ML's ML Programs with the program builder of coremltools.
 
-There is one file per group of operations; `_writer.py` holds the registry of writers. Operations that MIL cannot
-express are collected and reported in one error before any file is written.
+Each file holds the export functions ("writers") for one group of operations; `_writer.py` holds their registry.
+Operations that MIL cannot express are collected and reported in one error before any file is written.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ def _converted(model: Model, target: str, largest: int) -> Any:
 
 
 def _write_all(w: Writer, model: Model, problems: list[tuple[Operation, str]]) -> None:
-    """Write all operations that the outputs depend on, and add operations that MIL cannot express to `problems`.
+    """Translate to MIL all operations that the outputs depend on.
 
-    Operations that depend on a failed operation are skipped.
+    Operations that MIL cannot express are added to `problems`, and operations that depend on them are skipped.
     """
     for operation in needed(model.outputs.values()):
         if operation.outputs and all(w.has(tensor) for tensor in operation.outputs):
@@ -193,7 +193,7 @@ def _write_all(w: Writer, model: Model, problems: list[tuple[Operation, str]]) -
 
 
 def known_kind(operation: Operation) -> bool:
-    """Return whether there is a writer for an operation's kind."""
+    """Return whether a function is registered that translates operations of this kind to MIL."""
     return operation.kind in exported_operations()
 
 

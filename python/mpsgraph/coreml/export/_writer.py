@@ -58,7 +58,7 @@ def type_name(dtype: DType) -> str:
 
 
 class Writer:
-    """A program under construction. It maps tensors to their MIL variables."""
+    """A MIL program under construction, with a map from graph tensors to MIL variables."""
 
     def __init__(self, builder: Any, target: int, value_of: Callable[[Tensor], np.ndarray]) -> None:
         # `target` is the minimum iOS version, such as 17.
@@ -68,11 +68,11 @@ class Writer:
         self._names: set[str] = set()
 
     def give(self, tensor: Tensor, var: Var) -> None:
-        """Record the MIL variable of a tensor."""
+        """Record which MIL variable corresponds to a graph tensor."""
         self._vars[tensor] = var
 
     def has(self, tensor: Tensor) -> bool:
-        """Return whether a tensor has been written."""
+        """Return whether a graph tensor already has a MIL variable."""
         return tensor in self._vars
 
     def __getitem__(self, tensor: Tensor) -> Var:
@@ -94,7 +94,10 @@ class Writer:
         return name
 
     def operation(self, op: Operation) -> list[Var]:
-        """Write an operation and return its results, or raise NotExpressible if MIL cannot express it."""
+        """Add an operation to the MIL program and return its results.
+
+        Raises NotExpressible if MIL cannot express the operation.
+        """
         if op.kind == "placeholder":
             raise NotExpressible("the placeholder is not an input of the export: add it to inputs")
         if op.kind == "variable":
@@ -120,7 +123,7 @@ class Writer:
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def block(self, block: Block, given: Sequence[Var]) -> list[Var]:
-        """Write the operations of a block at the builder's current position and return its results."""
+        """Add the operations of a graph's block at the builder's current position and return the block's results."""
         for tensor, var in zip(block.arguments, given, strict=True):
             self.give(tensor, var)
         for op in block.operations:
@@ -154,7 +157,7 @@ class Writer:
         return self.mb.const(val=array, name=self.fresh(hint))
 
     def number(self, value: float, dtype: DType) -> Any:
-        """Return a scalar of the given dtype."""
+        """Return a NumPy scalar of the given dtype, for use as a MIL constant."""
         return {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "bool": np.bool_}[type_name(dtype)](value)
 
     def shape_operand(self, tensor: Tensor) -> Any:
@@ -165,7 +168,7 @@ class Writer:
         return known.reshape(-1).astype(np.int32) if known is not None else self[tensor]
 
     def known(self, var: Var, what: str) -> np.ndarray:
-        """Return the elements of a MIL variable, or raise NotExpressible if they are computed at run time."""
+        """Return the elements of a constant MIL variable, or raise NotExpressible if they are computed at run time."""
         if var.val is None:
             raise NotExpressible(f"{what} must be constant, but depends on values computed at run time")
         return np.asarray(var.val)

@@ -1,4 +1,4 @@
-"""Writers of branches and loops as cond and while_loop, whose blocks can use outer variables."""
+"""Export of branches and loops to MIL's cond and while_loop, whose blocks can use outer variables."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ._writer import Var, Writer, writes
 
 
 def _single(w: Writer, x: Var) -> Var:
-    """Reshape a bool to rank 0."""
+    """Return a one-element bool tensor as a scalar of rank 0."""
     return w.mb.squeeze(x=x) if x.rank else x
 
 
 @writes("if")
 def if_(w: Writer, op: Operation) -> list[Var]:
-    """Write cond."""
+    """Export an `if` operation as MIL's cond."""
     then, otherwise = op.blocks
     made = w.mb.cond(
         pred=_single(w, w[op.inputs[0]]), _true_fn=lambda: w.block(then, []), _false_fn=lambda: w.block(otherwise, [])
@@ -28,7 +28,7 @@ def if_(w: Writer, op: Operation) -> list[Var]:
 
 @writes("for")
 def for_(w: Writer, op: Operation) -> list[Var]:
-    """Write while_loop, with the index and the carried values as loop variables."""
+    """Export a `for` loop as MIL's while_loop. The index and the carried values become loop variables."""
     mb, (lower, upper) = w.mb, (w[tensor] for tensor in op.inputs[:2])
     known = known_array(op.inputs[2])
     if known is None:
@@ -47,10 +47,10 @@ def for_(w: Writer, op: Operation) -> list[Var]:
 
 @writes("while")
 def while_(w: Writer, op: Operation) -> list[Var]:
-    """Write while_loop for a loop with one block before the condition and one block after it.
+    """Export a `while` loop, which has one block before the condition and one block after it.
 
-    MIL has no place for the first block, so it is written three times: in the condition, in the body, and after the
-    loop for the results.
+    MIL's while_loop has no place for the first block, so this block is written three times: in the condition, in the
+    body, and after the loop to compute the results.
     """
     before, after = op.blocks
     made: Any = w.mb.while_loop(

@@ -58,7 +58,7 @@ def _weight(w: Writer, x: Var, permutation: list[int]) -> Any:
 
 @writes("convolution2d", "convolution3d")
 def convolution(w: Writer, op: Operation) -> Var:
-    """Write conv."""
+    """Export a 2-D or 3-D convolution as MIL's conv."""
     count = 2 if op.kind == "convolution2d" else 3
     source, axes = _to_front(_layout(op, count)), list(range(count))
     weight = _weight(w, w[op.inputs[1]], _to_front(str(op.attributes["weights_layout"])))
@@ -71,7 +71,10 @@ def convolution(w: Writer, op: Operation) -> Var:
 
 @writes("depthwise_convolution2d")
 def depthwise(w: Writer, op: Operation) -> Var:
-    """Write conv with one group per channel, reshaping weights from (h, w, C, M) to (C M, 1, h, w)."""
+    """Export a depthwise convolution as MIL's conv with one group per channel.
+
+    Weights are reshaped from (h, w, C, M) to (C M, 1, h, w), where M is the number of filters per channel.
+    """
     source, layout = _to_front(_layout(op, 2)), str(op.attributes["weights_layout"])
     channels, height, width = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
     numbers = w.known(w.turned(w[op.inputs[1]], [layout.index(letter) for letter in "IOHW"]), "the weights")
@@ -84,7 +87,7 @@ def depthwise(w: Writer, op: Operation) -> Var:
 
 @writes("convolution_transpose2d", "convolution2d_data_gradient", "convolution3d_data_gradient")
 def transposed(w: Writer, op: Operation) -> Var:
-    """Write conv_transpose, cropped or zero-padded to the requested output size."""
+    """Export a transposed convolution as MIL's conv_transpose, cropped or zero-padded to the requested output size."""
     count = 3 if op.kind.startswith("convolution3d") else 2
     source, order = _to_front(_layout(op, count)), _to_front(str(op.attributes["weights_layout"]))
     axes = list(range(count))
@@ -132,14 +135,14 @@ def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
 
 @writes("max_pooling2d", "avg_pooling2d")
 def pooling2d(w: Writer, op: Operation) -> Var:
-    """Write max_pool or avg_pool."""
+    """Export 2-D pooling as MIL's max_pool or avg_pool."""
     source = _to_front(_layout(op, 2))
     return w.turned(_pool(w, op, w.turned(w[op.inputs[0]], source), [0, 1]), _back(source))
 
 
 @writes("max_pooling4d", "avg_pooling4d")
 def pooling4d(w: Writer, op: Operation) -> Var:
-    """Write pooling over up to three of the last four axes. An axis that is not pooled becomes the channel axis."""
+    """Export pooling over up to three of the last four axes. An axis that is not pooled becomes MIL's channel axis."""
     rank = len(required_shape(op.inputs[0]))
     kernel, strides, padding = (_ints(op, key, list(range(n))) for key, n in (("kernel", 4), ("strides", 4),
                                                                              ("padding", 8)))  # fmt: skip
@@ -159,7 +162,7 @@ def pooling4d(w: Writer, op: Operation) -> Var:
 
 @writes("im_to_col")
 def im_to_col(w: Writer, op: Operation) -> Var:
-    """Write conv with one-hot weights that each select one element of the window."""
+    """Export im_to_col as MIL's conv with one-hot weights that each select one element of the window."""
     source, dtype = _to_front(_layout(op, 2)), op.inputs[0].dtype
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1:
@@ -179,7 +182,7 @@ def im_to_col(w: Writer, op: Operation) -> Var:
 
 @writes("col_to_im")
 def col_to_im(w: Writer, op: Operation) -> Var:
-    """Write the transpose of im_to_col as conv_transpose with one-hot weights, each placing one window element."""
+    """Export col_to_im as MIL's conv_transpose with one-hot weights that each place one element of the window."""
     source, shape = _to_front(_layout(op, 2)), required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1:

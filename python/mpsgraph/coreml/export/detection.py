@@ -1,4 +1,4 @@
-"""Writers of non-maximum suppression and non-zero indices."""
+"""Export of non-maximum suppression and non-zero indices to MIL."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ORDERS = {
 
 @writes("non_maximum_suppression")
 def non_maximum_suppression(w: Writer, op: Operation) -> Var:
-    """Write non_maximum_suppression. MIL's list of kept boxes is converted to the rank of each (box, class) pair, or
-    -1.
+    """Export non-maximum suppression.
 
-    Each pair becomes a separate box, with its score in the column of its class. MIL keeps at least one box per image,
-    so the score threshold is applied afterwards.
+    MIL returns a list of the boxes it keeps, which is converted to the rank of each (box, class) pair, or -1 for pairs
+    that are not kept. Each pair becomes a separate box, with its score in the column of its class. MIL keeps at least
+    one box per image, so the score threshold is applied afterwards.
     """
     mb, a, dtype = w.mb, op.attributes, op.inputs[0].dtype
     images, boxes, classes = required_shape(op.outputs[0])
@@ -78,7 +78,7 @@ def _lowest(dtype: Any) -> float:
 
 
 def _centers(w: Writer, op: Operation) -> Var:
-    """Return the boxes in MIL's format: center x and y, width, height."""
+    """Convert boxes to MIL's format: center x and y, width, height."""
     mb, mode, dtype = w.mb, op.attributes["coordinate_mode"], op.inputs[0].dtype
     columns = mb.split(x=w[op.inputs[0]], num_splits=4, axis=2)
     columns = [columns[i] for i in _ORDERS[mode]]
@@ -92,7 +92,10 @@ def _centers(w: Writer, op: Operation) -> Var:
 
 @writes("non_zero_indices")
 def non_zero_indices(w: Writer, op: Operation) -> Var:
-    """Write non_zero. MIL computes the number of rows itself, so the shape operand must be this number."""
+    """Export the indices of non-zero elements as MIL's non_zero.
+
+    MIL counts the non-zero elements itself, so the requested number of rows must be this count.
+    """
     x, shape = op.inputs
     if not _counts(shape, x):
         raise NotExpressible(
@@ -102,7 +105,7 @@ def non_zero_indices(w: Writer, op: Operation) -> Var:
 
 
 def _counts(shape: Tensor, x: Tensor) -> bool:
-    """Return whether a shape is the one that Graph.non_zero_indices computes for x."""
+    """Return whether the shape operand of a non-zero indices operation is the one that the graph computes for x."""
     at = shape
     for kind in ("concat", "reshape", "reduction_sum", "cast"):
         if at.operation.kind != kind:

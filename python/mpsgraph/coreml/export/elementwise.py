@@ -1,4 +1,4 @@
-"""Writers of element-wise arithmetic, comparisons, logic, and activations."""
+"""Export of element-wise arithmetic, comparisons, logic, and activations to MIL."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _require_flags(op: Operation) -> None:
 
 @writes(*_UNARY)
 def unary(w: Writer, op: Operation) -> Var:
-    """Write a unary operation for which MIL has an equivalent."""
+    """Export a unary operation for which MIL has an equivalent."""
     _require_flags(op)
     x, name = w[op.inputs[0]], _UNARY[op.kind]
     if not _is_float(op) and name not in ("identity", "abs", "sign", "square", "logical_not"):
@@ -48,7 +48,7 @@ def unary(w: Writer, op: Operation) -> Var:
 
 @writes(*_BINARY)
 def binary(w: Writer, op: Operation) -> Var:
-    """Write a binary operation for which MIL has an equivalent."""
+    """Export a binary operation for which MIL has an equivalent."""
     _require_flags(op)
     x, y = w.all(op)
     if str(op.inputs[0].dtype) == "bool" and op.kind not in _FLAGS:
@@ -58,7 +58,7 @@ def binary(w: Writer, op: Operation) -> Var:
 
 @writes("logical_nand", "logical_nor", "logical_xnor")
 def negated(w: Writer, op: Operation) -> Var:
-    """Write a MIL operation followed by logical_not."""
+    """Export nand, nor, or xnor as the MIL operation for and, or, or xor, followed by logical_not."""
     _require_flags(op)
     opposite = {"logical_nand": "logical_and", "logical_nor": "logical_or", "logical_xnor": "logical_xor"}[op.kind]
     x, y = w.all(op)
@@ -67,7 +67,10 @@ def negated(w: Writer, op: Operation) -> Var:
 
 @writes("division")
 def division(w: Writer, op: Operation) -> Var:
-    """Write real_div, for floating-point types only, because MIL has no integer division that rounds toward zero."""
+    """Export division as MIL's real_div, for floating-point types only.
+
+    MIL has no integer division that rounds toward zero.
+    """
     if not _is_float(op):
         raise NotExpressible(
             "the operation divides integers rounding toward zero, which MIL cannot express: cast to float32"
@@ -78,7 +81,7 @@ def division(w: Writer, op: Operation) -> Var:
 
 @writes("division_no_nan")
 def division_no_nan(w: Writer, op: Operation) -> Var:
-    """Write a division whose result is 0 where the divisor is 0."""
+    """Export a division whose result is 0 where the divisor is 0."""
     x, y = w.all(op)
     zero = w.number(0, op.inputs[0].dtype)
     return w.mb.select(cond=w.mb.equal(x=y, y=zero), a=zero, b=w.mb.real_div(x=x, y=y))
@@ -86,25 +89,25 @@ def division_no_nan(w: Writer, op: Operation) -> Var:
 
 @writes("negative")
 def negative(w: Writer, op: Operation) -> Var:
-    """Write -x."""
+    """Export negation as a multiplication by -1."""
     return w.mb.mul(x=w[op.inputs[0]], y=w.number(-1, op.inputs[0].dtype))
 
 
 @writes("reciprocal")
 def reciprocal(w: Writer, op: Operation) -> Var:
-    """Write 1 / x."""
+    """Export the reciprocal as 1 / x."""
     return w.mb.real_div(x=w.number(1, op.inputs[0].dtype), y=w[op.inputs[0]])
 
 
 @writes("reciprocal_square_root", "reverse_square_root")
 def reciprocal_square_root(w: Writer, op: Operation) -> Var:
-    """Write rsqrt with epsilon 0, because MIL adds epsilon to the operand."""
+    """Export 1 / sqrt(x) as MIL's rsqrt with epsilon 0. MIL would otherwise add its default epsilon to x."""
     return w.mb.rsqrt(x=w[op.inputs[0]], epsilon=w.number(0, op.inputs[0].dtype))
 
 
 @writes("logarithm", "logarithm_base2", "logarithm_base10")
 def logarithm(w: Writer, op: Operation) -> Var:
-    """Write log with epsilon 0, divided by the logarithm of the base."""
+    """Export a logarithm as MIL's log with epsilon 0, divided by the natural logarithm of the base."""
     dtype = op.inputs[0].dtype
     y = w.mb.log(x=w[op.inputs[0]], epsilon=w.number(0, dtype))
     base = {"logarithm": None, "logarithm_base2": 2.0, "logarithm_base10": 10.0}[op.kind]
@@ -113,13 +116,13 @@ def logarithm(w: Writer, op: Operation) -> Var:
 
 @writes("exponent_base10")
 def exponent_base10(w: Writer, op: Operation) -> Var:
-    """Write pow(10, x)."""
+    """Export the exponential to base 10 as MIL's pow."""
     return w.mb.pow(x=w.number(10, op.inputs[0].dtype), y=w[op.inputs[0]])
 
 
 @writes("asinh", "acosh")
 def arcs(w: Writer, op: Operation) -> Var:
-    """Write acosh as log(x + sqrt(x^2 - 1)), and asinh as sign(x) log(|x| + sqrt(x^2 + 1))."""
+    """Export acosh as log(x + sqrt(x^2 - 1)), and asinh as sign(x) log(|x| + sqrt(x^2 + 1))."""
     mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
     one, nothing = w.number(1 if op.kind == "asinh" else -1, dtype), w.number(0, dtype)
     size = mb.abs(x=x) if op.kind == "asinh" else x
@@ -129,8 +132,9 @@ def arcs(w: Writer, op: Operation) -> Var:
 
 @writes("is_nan", "is_infinite", "is_finite")
 def is_finite(w: Writer, op: Operation) -> Var:
-    """Write is_nan as x != x, and is_infinite and is_finite as comparisons of |x| with infinity, which are false for
-    NaN.
+    """Export tests for NaN, infinite, and finite values.
+
+    NaN is detected by x != x. The other tests compare |x| with infinity, and such comparisons are false for NaN.
     """
     mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
     if op.kind == "is_nan":
@@ -141,7 +145,7 @@ def is_finite(w: Writer, op: Operation) -> Var:
 
 @writes("truncate", "round")
 def towards_zero(w: Writer, op: Operation) -> Var:
-    """Write sign(x) floor(|x|), or sign(x) floor(|x| + 1/2), which rounds ties away from zero."""
+    """Export truncation as sign(x) floor(|x|), or rounding with ties away from zero as sign(x) floor(|x| + 1/2)."""
     mb, x, dtype = w.mb, w[op.inputs[0]], op.inputs[0].dtype
     size = mb.abs(x=x)
     size = mb.add(x=size, y=w.number(0.5, dtype)) if op.kind == "round" else size
@@ -150,7 +154,7 @@ def towards_zero(w: Writer, op: Operation) -> Var:
 
 @writes("modulo")
 def modulo(w: Writer, op: Operation) -> Var:
-    """Write a - b trunc(a / b), which has the sign of the dividend."""
+    """Export the remainder with the sign of the dividend as a - b trunc(a / b)."""
     if not _is_float(op):
         raise NotExpressible(
             "the operation computes integer remainders with the sign of the dividend, but MIL's remainders have the "
@@ -163,7 +167,7 @@ def modulo(w: Writer, op: Operation) -> Var:
 
 @writes("clamp")
 def clamp(w: Writer, op: Operation) -> Var:
-    """Write clip for constant bounds and minimum and maximum otherwise."""
+    """Export clamping as MIL's clip if the bounds are constant scalars, and as minimum and maximum otherwise."""
     low, high = (known_array(tensor) for tensor in op.inputs[1:])
     if _is_float(op) and all(v is not None and v.shape == () and np.isfinite(v) for v in (low, high)):
         dtype = op.inputs[0].dtype
@@ -175,14 +179,14 @@ def clamp(w: Writer, op: Operation) -> Var:
 
 @writes("select")
 def select(w: Writer, op: Operation) -> Var:
-    """Write select."""
+    """Export element-wise selection as MIL's select."""
     condition, a, b = w.all(op)
     return w.mb.select(cond=condition, a=a, b=b)
 
 
 @writes("cast")
 def cast(w: Writer, op: Operation) -> Var:
-    """Write cast, or, for conversion to bool, a comparison with zero."""
+    """Export a type conversion as MIL's cast, or as a comparison with zero for conversion to bool."""
     x, wanted = w[op.inputs[0]], type_name(op.outputs[0].dtype)
     if type_name(op.inputs[0].dtype) == wanted:
         return w.mb.identity(x=x)
@@ -191,7 +195,7 @@ def cast(w: Writer, op: Operation) -> Var:
 
 @writes("leaky_relu")
 def leaky_relu(w: Writer, op: Operation) -> Var:
-    """Write leaky_relu for a constant slope and a selection otherwise."""
+    """Export leaky ReLU as MIL's leaky_relu for a constant slope, and as MIL's select otherwise."""
     mb, (x, slope) = w.mb, w.all(op)
     known = known_array(op.inputs[1])
     if known is not None and known.shape == ():
@@ -202,7 +206,7 @@ def leaky_relu(w: Writer, op: Operation) -> Var:
 
 @writes("softmax", "log_softmax")
 def softmax(w: Writer, op: Operation) -> Var:
-    """Write softmax. The log softmax is written as x minus the logarithm of the sum of exponentials."""
+    """Export softmax, or log softmax as x minus the logarithm of the sum of exponentials."""
     x, axis = w[op.inputs[0]], int(op.attributes["axis"])
     if op.kind == "softmax":
         return w.mb.softmax(x=x, axis=axis)
@@ -211,7 +215,9 @@ def softmax(w: Writer, op: Operation) -> Var:
 
 @writes("softmax_cross_entropy")
 def softmax_cross_entropy(w: Writer, op: Operation) -> Var:
-    """Write -sum(labels * log_softmax(source)), optionally reduced to the sum or mean of the losses."""
+    """Export softmax cross-entropy as -sum(labels * log_softmax(source)), optionally reduced to the sum or mean of the
+    losses.
+    """
     mb, (x, labels) = w.mb, w.all(op)[:2]
     rank = len(required_shape(op.inputs[0]))
     axis = int(op.attributes["axis"]) if "axis" in op.attributes else rank - 1

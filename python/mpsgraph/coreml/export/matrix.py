@@ -1,4 +1,4 @@
-"""Writers of matmul, attention, lookups, one-hot, band_part, and quantization."""
+"""Export of matmul, attention, lookups, one-hot, band_part, and quantization to MIL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._writer import Var, Writer, type_name, writes
 
 @writes("matrix_multiplication")
 def matrix_multiplication(w: Writer, op: Operation) -> Var:
-    """Write matmul, for floating-point types only."""
+    """Export a matrix product as MIL's matmul, for float16 and float32 only."""
     if type_name(op.inputs[0].dtype) not in ("fp32", "fp16"):
         raise NotExpressible(f"MIL's matmul supports only float16 and float32, got {op.inputs[0].dtype}")
     x, y = w.all(op)
@@ -23,7 +23,7 @@ def matrix_multiplication(w: Writer, op: Operation) -> Var:
 
 @writes("scaled_dot_product_attention")
 def attention(w: Writer, op: Operation) -> Var:
-    """Write softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
+    """Export attention as softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
     if op.attributes["dropout"] > 0:
         raise NotExpressible(
             "the operation applies dropout to the attention weights: export the model in inference mode"
@@ -49,9 +49,9 @@ def attention(w: Writer, op: Operation) -> Var:
 
 
 def _inside(w: Writer, op: Operation, axis: int) -> Any:
-    """Return the indices. They are clamped to the valid range if the operation clips.
+    """Return the indices of a gather operation, clamped to the valid range if the operation clips out-of-range indices.
 
-    If it does not clip, out-of-range indices are runtime errors in Core ML.
+    If it does not clip, out-of-range indices are run-time errors in Core ML.
     """
     indices, rule = w[op.inputs[1]], op.attributes["out_of_range"]
     if rule == "error":
@@ -68,7 +68,7 @@ def _inside(w: Writer, op: Operation, axis: int) -> Any:
 
 @writes("gather")
 def gather(w: Writer, op: Operation) -> Var:
-    """Write gather."""
+    """Export a gather along one axis as MIL's gather."""
     axis, batch = axis_of(op, place=9), int(op.attributes["batch_dimensions"])
     more = {"batch_dims": batch} if batch else {}
     return w.mb.gather(x=w[op.inputs[0]], indices=_inside(w, op, axis), axis=axis, **more)
@@ -76,14 +76,17 @@ def gather(w: Writer, op: Operation) -> Var:
 
 @writes("gather_along_axis")
 def gather_along_axis(w: Writer, op: Operation) -> Var:
-    """Write gather_along_axis."""
+    """Export a gather with a separate index per element as MIL's gather_along_axis."""
     axis = axis_of(op, place=2)
     return w.mb.gather_along_axis(x=w[op.inputs[0]], indices=_inside(w, op, axis), axis=axis)
 
 
 @writes("gather_nd")
 def gather_nd(w: Writer, op: Operation) -> Var:
-    """Write gather_nd, for out_of_range='error' or indices that are known to be in range."""
+    """Export a gather by index vectors as MIL's gather_nd.
+
+    Raises NotExpressible unless out-of-range indices are errors or the indices are known to be in range.
+    """
     if op.attributes["out_of_range"] != "error" and not _found_in(*op.inputs[:2]):
         raise NotExpressible(
             f"out_of_range must be 'error' unless the indices are known to be in range, got "
@@ -95,9 +98,9 @@ def gather_nd(w: Writer, op: Operation) -> Var:
 
 
 def _found_in(x: Tensor, indices: Tensor) -> bool:
-    """Return whether the indices are the non-zero indices of x, or of a comparison of x with a scalar.
+    """Return whether the indices were computed as the non-zero indices of x, or of a comparison of x with a scalar.
 
-    Such indices are always in range.
+    Such indices are always in range for x.
     """
     if indices.operation.kind != "non_zero_indices":
         return False
@@ -112,7 +115,10 @@ def _found_in(x: Tensor, indices: Tensor) -> bool:
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> Var:
-    """Write a comparison of the indices with all class numbers, so that out-of-range indices match no class."""
+    """Export one-hot encoding as a comparison of the indices with all class numbers.
+
+    An out-of-range index matches no class, so its encoding has no "on" value.
+    """
     if op.attributes["out_of_range"] != "zeros":
         raise NotExpressible(
             f"out_of_range must be 'zeros' for a one-hot encoding, got '{op.attributes['out_of_range']}'"
@@ -131,7 +137,7 @@ def one_hot(w: Writer, op: Operation) -> Var:
 
 @writes("band_part")
 def band_part(w: Writer, op: Operation) -> Var:
-    """Write band_part."""
+    """Export a band matrix operation, which zeros elements far from the diagonal, as MIL's band_part."""
     lower, upper = (attribute(op, key, 1 + i) for i, key in enumerate(("num_lower", "num_upper")))
     edges = [int(v[0] if isinstance(v, list) else v) for v in (lower, upper)]
     return w.mb.band_part(x=w[op.inputs[0]], lower=edges[0], upper=edges[1])

@@ -1,4 +1,4 @@
-"""Writers of recurrent layers.
+"""Export of recurrent layers to MIL.
 
 MIL needs constant weights, orders gates differently from mpsgraph, and supports bidirectional layers only for lstm.
 """
@@ -17,9 +17,9 @@ _NAMES = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "hard_sigmoid": 
 
 
 class _Layer:
-    """The operands of a recurrent operation in MIL's conventions.
+    """A recurrent operation with its operands converted to MIL's conventions.
 
-    The weights are constants, and each direction has its own.
+    The weights are constants, and each direction of a bidirectional layer has its own.
     """
 
     def __init__(self, w: Writer, op: Operation, order: list[int], optional: list[str]) -> None:
@@ -42,14 +42,14 @@ class _Layer:
         return np.ascontiguousarray(np.concatenate([parts[gate] for gate in self.order], 0))
 
     def part(self, key: str, i: int) -> np.ndarray | None:
-        """Return the bias named `key` of direction i, or None if the operation has no such bias."""
+        """Return direction i's part of the operand named `key`, or None if the operation lacks this operand."""
         if key not in self.given:
             return None
         whole = self.w.known(self.w[self.given[key]], "the weights")
         return np.asarray(whole.reshape(self.directions, -1)[i])
 
     def weights(self, i: int, back: str = "") -> dict[str, Any]:
-        """Return the weights and the bias of direction i as arguments of a MIL operation."""
+        """Return the weights and the bias of direction i as keyword arguments for the MIL builder."""
         if "input_weight" in self.given:
             whole = self.w.known(self.w[self.given["input_weight"]], "the weights")
             inner = whole.reshape(self.directions, self.rows, -1)[i]
@@ -61,7 +61,7 @@ class _Layer:
         return result if bias is None else {**result, f"bias{back}": self.ordered(bias)}
 
     def state(self, key: str, width: int) -> Var:
-        """Return an initial state of shape (batch, width), which is zero if the operation has none."""
+        """Return an initial state of shape (batch, width), filled with zeros if the operation does not specify one."""
         w, batch = self.w, required_shape(self.source)[1]
         if key in self.given:
             return w[self.given[key]]
@@ -78,7 +78,7 @@ def _activations(op: Operation, *keys: str) -> list[str]:
 
 @writes("lstm")
 def lstm(w: Writer, op: Operation) -> Var:
-    """Write lstm, which returns the hidden states of all time steps but only the last cell state."""
+    """Export an LSTM layer as MIL's lstm, which returns all hidden states but only the last cell state."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
     # mpsgraph's gate order is input, forget, cell, output or, with forget_gate_last, input, cell, forget, output. MIL's
@@ -106,7 +106,7 @@ def lstm(w: Writer, op: Operation) -> Var:
 
 
 def _each_way(layer: _Layer, run: Any) -> Var:
-    """Call `run` to write a layer for each direction, and concatenate the results."""
+    """Export each direction of a layer by a call of `run`, and concatenate the results."""
     w = layer.w
     if layer.directions == 1:
         way = "reverse" if layer.op.attributes["reverse"] else "forward"
@@ -122,7 +122,10 @@ def _each_way(layer: _Layer, run: Any) -> Var:
 
 @writes("gru")
 def gru(w: Writer, op: Operation) -> Var:
-    """Write gru, with the reset gate applied before the recurrent matmul or, from iOS18 on, after it."""
+    """Export a GRU layer as MIL's gru.
+
+    The reset gate is applied before the recurrent matmul or, for targets from iOS18 on, after it.
+    """
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
     # mpsgraph's gate order is update, reset, output or, with reset_gate_first, reset, update, output. MIL's order is
@@ -151,7 +154,7 @@ def gru(w: Writer, op: Operation) -> Var:
 
 @writes("single_gate_rnn")
 def rnn(w: Writer, op: Operation) -> Var:
-    """Write rnn."""
+    """Export a recurrent layer with a single gate as MIL's rnn."""
     layer = _Layer(w, op, [0], ["input_weight", "bias", "initial_state", "mask"])
     (outer,) = _activations(op, "activation")
 

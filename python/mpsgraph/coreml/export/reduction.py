@@ -1,4 +1,4 @@
-"""Writers of reductions, moments, normalizations, cumulative sums, and sorting."""
+"""Export of reductions, moments, normalizations, cumulative sums, and sorting to MIL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _axes(op: Operation) -> list[int]:
 
 @writes(*_REDUCTIONS)
 def reduction(w: Writer, op: Operation) -> Var:
-    """Write a reduction that keeps the reduced axes with size 1."""
+    """Export a reduction. The reduced axes are kept with size 1."""
     x = w[op.inputs[0]]
     if op.inputs[0].shape == ():
         return w.mb.identity(x=x)
@@ -29,7 +29,7 @@ def reduction(w: Writer, op: Operation) -> Var:
 
 @writes("reduction_and", "reduction_or")
 def of_flags(w: Writer, op: Operation) -> Var:
-    """Write reduction_and or reduction_or of bools as a minimum or maximum of integers."""
+    """Export reduction_and or reduction_or of bools as a minimum or maximum of integers."""
     if str(op.inputs[0].dtype) != "bool":
         raise NotExpressible(f"MIL has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
     numbers = w.mb.cast(x=w[op.inputs[0]], dtype="int32")
@@ -39,14 +39,14 @@ def of_flags(w: Writer, op: Operation) -> Var:
 
 @writes("reduction_arg_maximum", "reduction_arg_minimum")
 def place_of_extremum(w: Writer, op: Operation) -> Var:
-    """Write reduce_argmax or reduce_argmin."""
+    """Export argmax or argmin as MIL's reduce_argmax or reduce_argmin."""
     reduce = w.mb.reduce_argmax if op.kind == "reduction_arg_maximum" else w.mb.reduce_argmin
     return reduce(x=w[op.inputs[0]], axis=int(op.attributes["axis"]), keep_dims=True)
 
 
 @writes("variance")
 def variance(w: Writer, op: Operation) -> Var:
-    """Write the mean of (x - mean)^2."""
+    """Export a variance as the mean of (x - mean)^2."""
     mb, x, axes = w.mb, w[op.inputs[0]], _axes(op)
     mean = w[op.inputs[1]] if len(op.inputs) > 1 else mb.reduce_mean(x=x, axes=axes, keep_dims=True)
     return mb.reduce_mean(x=mb.square(x=mb.sub(x=x, y=mean)), axes=axes, keep_dims=True)
@@ -54,9 +54,9 @@ def variance(w: Writer, op: Operation) -> Var:
 
 @writes("normalization")
 def normalization(w: Writer, op: Operation) -> Var:
-    """Write gamma (x - mean) / sqrt(variance + epsilon) + beta.
+    """Export a normalization: gamma (x - mean) / sqrt(variance + epsilon) + beta.
 
-    For constant statistics, this is written as one multiplication and one addition.
+    If mean and variance are constants, this becomes one multiplication and one addition.
     """
     mb, dtype = w.mb, op.inputs[0].dtype
     x, mean, spread, *more = w.all(op)
@@ -71,14 +71,14 @@ def normalization(w: Writer, op: Operation) -> Var:
 
 @writes("cumulative_sum")
 def cumulative_sum(w: Writer, op: Operation) -> Var:
-    """Write cumsum."""
+    """Export a cumulative sum as MIL's cumsum."""
     flags = {key: bool(op.attributes[key]) for key in ("exclusive", "reverse")}
     return w.mb.cumsum(x=w[op.inputs[0]], axis=axis_of(op), **flags)
 
 
 @writes("top_k", "bottom_k")
 def top_k(w: Writer, op: Operation) -> list[Var]:
-    """Write topk."""
+    """Export top_k or bottom_k as MIL's topk."""
     k = attribute(op, "k", 2)
     k = int(k[0] if isinstance(k, list) else k)
     return list(w.mb.topk(x=w[op.inputs[0]], k=k, axis=axis_of(op), ascending=op.kind == "bottom_k"))
@@ -86,7 +86,7 @@ def top_k(w: Writer, op: Operation) -> list[Var]:
 
 @writes("sort", "arg_sort")
 def sort(w: Writer, op: Operation) -> Var:
-    """Write argsort. To sort values, gather them with its result."""
+    """Export sorting as MIL's argsort, followed by a gather if the sorted values are wanted rather than the indices."""
     x, axis = w[op.inputs[0]], axis_of(op)
     places = w.mb.argsort(x=x, axis=axis, ascending=not op.attributes["descending"])
     return places if op.kind == "arg_sort" else w.mb.gather_along_axis(x=x, indices=places, axis=axis)

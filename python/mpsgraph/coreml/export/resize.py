@@ -1,4 +1,4 @@
-"""Writers of image resizing and grid sampling."""
+"""Export of image resizing and grid sampling to MIL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROUNDED = ("round_prefer_ceil", "round_prefer_floor")
 
 @writes("resize_bilinear", "resize_nearest")
 def resize(w: Writer, op: Operation) -> Var:
-    """Write resize_bilinear or resize_nearest_neighbor, for constant sizes."""
+    """Export resizing to constant sizes as MIL's resize_bilinear or resize_nearest_neighbor."""
     a, size = op.attributes, known_array(op.inputs[1])
     layout, rank = str(a["layout"]), len(required_shape(op.inputs[0]))
     if size is None or layout not in ("NHWC", "NCHW", "HWC", "CHW"):
@@ -56,9 +56,9 @@ def _is_centred(op: Operation, old: list[int], new: list[int]) -> bool:
 
 
 def _require_floor(op: Operation, centred: bool, old: list[int], new: list[int]) -> None:
-    """Raise NotExpressible unless the operation selects elements as MIL does.
+    """Raise NotExpressible unless nearest-neighbor resizing selects the same elements as in MIL.
 
-    For element i of the result, MIL selects element floor(i * old / new) of the input.
+    For element i of the result, MIL selects element floor(i * old / new) of the input, where `old` and `new` are sizes.
     """
     rounding = op.attributes["nearest_rounding_mode"]
     whole = min(old) > 0 and all(n % o == 0 for o, n in zip(old, new, strict=True))
@@ -76,7 +76,7 @@ _OUTSIDE = {"zero": "constant", "constant": "constant", "clamp_to_edge": "border
 
 @writes("sample_grid")
 def sample_grid(w: Writer, op: Operation) -> Var:
-    """Write resample."""
+    """Export grid sampling as MIL's resample."""
     a = op.attributes
     if a["padding_mode"] not in _OUTSIDE or a["relative_coordinates"]:
         raise NotExpressible(

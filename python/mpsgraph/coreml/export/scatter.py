@@ -1,7 +1,7 @@
-"""Writers of scatter operations.
+"""Export of scatter operations to MIL.
 
-In MIL, out-of-range indices are runtime errors. If the graph drops such updates, the data is padded with one slice that
-receives them, and this slice is removed afterwards.
+In MIL, out-of-range indices are run-time errors. If the graph drops updates with such indices, the data is padded with
+one slice that receives them, and this slice is removed afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", 
 
 
 def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Var], Var]) -> Var:
-    """Write `scatter(data, updates, indices)` along one axis, applying the out-of-range rule."""
+    """Call `scatter(data, updates, indices)` along one axis, with out-of-range indices handled as the operation
+    specifies.
+    """
     mb, (data, updates, indices), rule = w.mb, w.all(op), op.attributes["out_of_range"]
     shape, known = required_shape(op.inputs[0]), known_array(op.inputs[2])
     size = shape[axis]
@@ -55,14 +57,14 @@ def _mode(op: Operation) -> str:
 
 @writes("scatter")
 def scatter(w: Writer, op: Operation) -> Var:
-    """Write scatter."""
+    """Export a scatter of slices along one axis as MIL's scatter."""
     axis, mode = int(op.attributes["axis"]) % len(required_shape(op.inputs[0])), _mode(op)
     return _placed(w, op, axis, lambda data, u, i: w.mb.scatter(data=data, indices=i, updates=u, axis=axis, mode=mode))
 
 
 @writes("scatter_along_axis")
 def scatter_along_axis(w: Writer, op: Operation) -> Var:
-    """Write scatter_along_axis."""
+    """Export a scatter with a separate index per element as MIL's scatter_along_axis."""
     axis, mode = int(op.attributes["axis"]) % len(required_shape(op.inputs[0])), _mode(op)
     if len(op.inputs) > 3:
         raise NotExpressible("axis must be an attribute, got a tensor")
@@ -75,7 +77,7 @@ def scatter_along_axis(w: Writer, op: Operation) -> Var:
 
 @writes("scatter_nd")
 def scatter_nd(w: Writer, op: Operation) -> Var:
-    """Write scatter_nd, without batch axes."""
+    """Export a scatter by index vectors, without batch axes, as MIL's scatter_nd."""
     mode, depth = _mode(op), required_shape(op.inputs[2])[-1]
     if int(op.attributes["batch_dimensions"]):
         raise NotExpressible(

@@ -1,4 +1,4 @@
-"""Writers of shapes, axes, slices, padding, tiling, and space-depth rearrangement."""
+"""Export of reshapes, axis operations, slices, padding, tiling, and space-depth rearrangement to MIL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "cla
 
 @writes("reshape")
 def reshape(w: Writer, op: Operation) -> Var:
-    """Write reshape. Shapes that contain 0 are rejected, because MIL would interpret 0 as a size to copy."""
+    """Export a reshape. Shapes that contain 0 are rejected, because MIL would interpret 0 as a size to copy."""
     shape = w.shape_operand(op.inputs[1])
     if isinstance(shape, np.ndarray) and 0 in shape:
         raise NotExpressible("the result has no elements, but MIL's reshape cannot produce empty tensors")
@@ -24,7 +24,10 @@ def reshape(w: Writer, op: Operation) -> Var:
 
 @writes("broadcast_to")
 def broadcast_to(w: Writer, op: Operation) -> Var:
-    """Write tile for static shapes. For dynamic shapes, add zeros of the shape, or use select for bool."""
+    """Export a broadcast as MIL's tile if shapes are static.
+
+    If they are dynamic, zeros of the target shape are added, or select is used for bool.
+    """
     x, old, new = w[op.inputs[0]], required_shape(op.inputs[0]), required_shape(op.outputs[0])
     wide = [1] * (len(new) - len(old)) + list(old)
     x = w.spread(x, range(len(new) - len(old))) if len(new) > len(old) else x
@@ -38,13 +41,16 @@ def broadcast_to(w: Writer, op: Operation) -> Var:
 
 @writes("transpose")
 def transpose(w: Writer, op: Operation) -> Var:
-    """Write transpose."""
+    """Export a permutation of axes as MIL's transpose."""
     return w.mb.transpose(x=w[op.inputs[0]], perm=[int(axis) for axis in op.attributes["permutation"]])
 
 
 @writes("expand_dims", "squeeze")
 def axes_of_one(w: Writer, op: Operation) -> Var:
-    """Write expand_dims or squeeze; squeeze without axes removes all axes of size 1."""
+    """Export the insertion or removal of axes as MIL's expand_dims or squeeze.
+
+    Without explicit axes, squeeze removes all axes of size 1.
+    """
     axes, x = [int(axis) for axis in attribute(op, "axes")], w[op.inputs[0]]
     if op.kind == "expand_dims":
         return w.spread(x, axes)
@@ -55,32 +61,32 @@ def axes_of_one(w: Writer, op: Operation) -> Var:
 
 @writes("flatten2d")
 def flatten2d(w: Writer, op: Operation) -> Var:
-    """Write flatten2d."""
+    """Export the flattening of a tensor to a matrix as MIL's flatten2d."""
     return w.mb.flatten2d(x=w[op.inputs[0]], axis=axis_of(op))
 
 
 @writes("shape_of")
 def shape_of(w: Writer, op: Operation) -> Var:
-    """Write shape."""
+    """Export a query of a tensor's shape as MIL's shape."""
     return w.mb.shape(x=w[op.inputs[0]])
 
 
 @writes("concat")
 def concat(w: Writer, op: Operation) -> Var:
-    """Write concat."""
+    """Export a concatenation as MIL's concat."""
     return w.mb.concat(values=w.all(op), axis=int(op.attributes["axis"]), interleave=bool(op.attributes["interleave"]))
 
 
 @writes("stack")
 def stack(w: Writer, op: Operation) -> Var:
-    """Write stack."""
+    """Export the stacking of tensors along a new axis as MIL's stack."""
     axis, rank = int(op.attributes["axis"]), len(required_shape(op.outputs[0]))
     return w.mb.stack(values=w.all(op), axis=axis % rank)
 
 
 @writes("split")
 def split(w: Writer, op: Operation) -> list[Var]:
-    """Write split with explicit sizes."""
+    """Export a split into parts of explicit sizes as MIL's split."""
     sizes = [int(v) for v in attribute(op, "sizes")]
     axis, x = int(op.attributes["axis"]), w[op.inputs[0]]
     if len(sizes) == 1:
@@ -94,7 +100,7 @@ def _flags(mask: int, rank: int) -> list[bool]:
 
 @writes("slice")
 def slice_(w: Writer, op: Operation) -> Var:
-    """Write slice_by_index, with start, end, and squeeze masks."""
+    """Export a slice with constant bounds as MIL's slice_by_index, with masks for omitted bounds and squeezed axes."""
     rank, a = len(required_shape(op.inputs[0])), op.attributes
 
     def part(key: str, place: int) -> Any:
@@ -115,7 +121,7 @@ def slice_(w: Writer, op: Operation) -> Var:
 
 @writes("dynamic_slice")
 def dynamic_slice(w: Writer, op: Operation) -> Var:
-    """Write slice_by_size, for computed starts."""
+    """Export a slice whose starts are computed at run time as MIL's slice_by_size."""
     rank = len(required_shape(op.inputs[0]))
     strides = [int(v) for v in op.attributes["strides"]] or [1] * rank
     if any(stride != 1 for stride in strides):
@@ -129,7 +135,7 @@ def dynamic_slice(w: Writer, op: Operation) -> Var:
 
 @writes("reverse")
 def reverse(w: Writer, op: Operation) -> Var:
-    """Write reverse."""
+    """Export the reversal of axes as MIL's reverse."""
     rank = len(required_shape(op.inputs[0]))
     axes = range(rank) if op.attributes["all_axes"] else [int(axis) % rank for axis in attribute(op, "axes")]
     return w.mb.reverse(x=w[op.inputs[0]], axes=list(axes)) if axes else w.mb.identity(x=w[op.inputs[0]])
@@ -137,7 +143,10 @@ def reverse(w: Writer, op: Operation) -> Var:
 
 @writes("pad")
 def pad(w: Writer, op: Operation) -> Var:
-    """Write pad. For modes other than constant, MIL needs the padded axes last, so they are moved there and back."""
+    """Export padding as MIL's pad.
+
+    For modes other than constant, MIL needs the padded axes last, so they are moved there and back.
+    """
     mode, x = op.attributes["mode"], w[op.inputs[0]]
     if mode not in _MODES:
         raise NotExpressible(f"MIL's pad does not support mode '{mode}'")
@@ -160,13 +169,16 @@ def pad(w: Writer, op: Operation) -> Var:
 
 @writes("tile")
 def tile(w: Writer, op: Operation) -> Var:
-    """Write tile."""
+    """Export the repetition of a tensor along its axes as MIL's tile."""
     return w.mb.tile(x=w[op.inputs[0]], reps=[int(v) for v in op.attributes["multiplier"]])
 
 
 @writes("depth_to_space2d", "space_to_depth2d")
 def blocks(w: Writer, op: Operation) -> Var:
-    """Write depth_to_space, space_to_depth, pixel_shuffle, or pixel_unshuffle, with channels moved to the front."""
+    """Export depth-to-space or space-to-depth rearrangement, with channels moved to the front.
+
+    The MIL operation is depth_to_space, space_to_depth, pixel_shuffle, or pixel_unshuffle.
+    """
     rank = len(required_shape(op.inputs[0]))
     keys = ("width_axis", "height_axis", "depth_axis")
     width, height, depth = (axis_of(op, key, 1 + i) for i, key in enumerate(keys))
@@ -186,7 +198,10 @@ def blocks(w: Writer, op: Operation) -> Var:
 
 @writes("coordinate_along_axis")
 def coordinate_along_axis(w: Writer, op: Operation) -> Var:
-    """Write a constant for static shapes, or range_1d for a vector of dynamic length."""
+    """Export the index of each element along an axis.
+
+    For static shapes, this is a constant. For a vector of dynamic length, it is MIL's range_1d.
+    """
     shape = required_shape(op.outputs[0])
     if min(shape, default=0) < 0:
         if len(shape) != 1:

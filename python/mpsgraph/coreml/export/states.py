@@ -10,9 +10,9 @@ from ._writer import Var, Writer, writes
 
 
 def state_shape(w: Writer, variable: Tensor) -> tuple[int, ...]:
-    """Return the shape of a state.
+    """Return the shape of the Core ML state that stores a variable.
 
-    Raises NotExpressible if Core ML cannot store the variable, or cannot represent its initial value.
+    Raises NotExpressible if Core ML cannot store the variable or cannot represent its initial value.
     """
     if w.target < 18:
         raise NotExpressible('the variable is assigned and so becomes a state, which needs target="iOS18"')
@@ -33,7 +33,9 @@ def state_shape(w: Writer, variable: Tensor) -> tuple[int, ...]:
 
 @writes("assign")
 def assign(w: Writer, op: Operation) -> list[Var]:
-    """Write coreml_update_state. Later reads of the variable return the new value."""
+    """Export an assignment to a variable as MIL's coreml_update_state. Later reads of the variable return the new
+    value.
+    """
     variable, value = op.inputs
     if variable not in w.states:
         raise NotExpressible(

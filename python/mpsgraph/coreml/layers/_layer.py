@@ -74,7 +74,7 @@ class Layer(Sizes):
         raise UnsupportedError(f"layer {self.kind}: {why}")
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
-        """Return the exception to raise if building the graph needs the shape of a tensor and the shape is unknown."""
+        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
         return self.importer.data_dependent_shape(x)
 
     # --- MIL -------------------------------------------------------------------------------------------------------
@@ -113,8 +113,9 @@ class Layer(Sizes):
     def weight(self, proto: Message, shape: Sequence[int], part: str, axis: int = 0) -> Fixed:
         """Return weights of the given shape as floats, dequantized if necessary.
 
-        The file stores weights as float32, as float16, or as integers. Integers have a lookup table, or scales: one for
-        all weights or one per index of `axis`.
+        The file stores weights as float32, as float16, or as integers. Integers are dequantized with a lookup table, or
+        with
+        one scale for all weights or one scale per index of `axis`.
         """
         name = f"{self.name}.{part}"
         count = math.prod(shape)

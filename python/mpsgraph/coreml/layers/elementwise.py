@@ -49,7 +49,7 @@ def compared(n: Layer) -> Tensor:
 
 @layer("add", "multiply")
 def sums(n: Layer) -> Tensor:
-    """Translate add and multiply, which combine all inputs, or combine a single input with the parameter alpha."""
+    """Translate add and multiply, which combine all inputs, or the single input and the layer's parameter alpha."""
     op = "add" if n.kind == "add" else "mul"
     if len(n.xs) == 1:
         return n.mil(op, x=n.x, y=float(n.p.alpha))

@@ -16,7 +16,7 @@ def _two(values: Any, default: int) -> list[int]:
 
 
 def border(amounts: Message) -> list[int]:
-    """Return the border amounts before and after the height axis, then before and after the width axis."""
+    """Return the border amounts of a layer: before and after the height axis, then before and after the width axis."""
     edges = list(amounts.borderAmounts)
     return [int(v) for e in edges for v in (e.startEdgeSize, e.endEdgeSize)] or [0] * 4
 
@@ -242,7 +242,7 @@ def resize_bilinear(n: Layer) -> Tensor:
 
 @layer("cropResize")
 def crop_resize(n: Layer) -> Tensor:
-    """Translate cropResize, for images of rank 4, or of rank 5 with a first axis of size 1."""
+    """Translate cropResize, for an image tensor of rank 4, or of rank 5 with a first axis of size 1."""
     height, width = _two(n.p.targetSize, 1)
     x = n.x if n.rank(n.x) == 4 else n.reshape(n.x, [n.dim(n.x, i) for i in range(-4, 0)])
     return n.mil(

@@ -31,13 +31,13 @@ def _activation(n: Layer, proto: Message) -> str:
 
 
 def _steps(n: Layer) -> Tensor:
-    """Reshape the input to (Seq, Batch, width)."""
+    """Reshape the input of a recurrent layer to (Seq, Batch, width)."""
     x = n.floats(n.x)
     return n.reshape(x, [n.dim(x, 0), n.dim(x, 1), n.dim(x, 2)]) if n.rank(x) == 5 else x
 
 
 def _state(n: Layer, i: int, x: Tensor, width: int) -> Tensor:
-    """Return the state in input i as (Batch, width), or zeros if it is missing."""
+    """Return input i, an initial state, with shape (batch, width), or zeros if the layer has no such input."""
     batch = n.dim(x, 1)
     if len(n.xs) > i:
         return n.reshape(n.xs[i], [batch, width])
@@ -45,13 +45,13 @@ def _state(n: Layer, i: int, x: Tensor, width: int) -> Tensor:
 
 
 def _five(n: Layer, x: Tensor, width: int) -> Tensor:
-    """Reshape a result to (Seq, Batch, width, 1, 1), or to (Seq, Batch, width) if the input has rank 3."""
+    """Reshape a result to (Seq, Batch, width, 1, 1), or to (Seq, Batch, width) if the layer's input has rank 3."""
     steps = [n.dim(x, 0), n.dim(x, 1)] if n.rank(x) == 3 else [1, n.dim(x, 0)]
     return n.reshape(x, [*steps, width, 1, 1]) if n.rank(n.x) == 5 else n.reshape(x, [*steps, width])
 
 
 def _joined(n: Layer, held: Message, names: Sequence[str], shape: Sequence[int], part: str) -> Fixed:
-    """Return the concatenated weights of the gates."""
+    """Return the weights of all gates, concatenated along the first axis."""
     parts = [n.weight(getattr(held, name), shape, part).value for name in names]
     return Fixed(np.concatenate(parts, 0), "FLOAT32", f"{n.name}.{part}")
 

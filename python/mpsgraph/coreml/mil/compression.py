@@ -15,7 +15,7 @@ from .._values import Fixed, bits_of
 
 
 def _float(call: Call, name: str) -> tuple[np.ndarray, str]:
-    """Return a floating-point constant as float32, and the name of its original type."""
+    """Return a constant floating-point parameter, converted to float32, and the name of the type it was stored with."""
     held = call.operand(name)
     if not isinstance(held, Fixed) or held.kind not in ("FLOAT16", "FLOAT32"):
         raise GraphError(f"parameter '{name}' must be a float16 or float32 constant")
@@ -46,7 +46,9 @@ def affine_dequantize(call: Call) -> Results:
 
 
 def _spread(blocks: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Repeat each block's element to the given shape. `blocks` has one element per block of the data."""
+    """Expand an array with one element per block to the full shape of the data, repeating each element within its
+    block.
+    """
     if blocks.ndim != len(shape) or any(b < 1 or n % b for n, b in zip(shape, blocks.shape, strict=True)):
         raise GraphError(
             f"{what} must have one element per block of the data, so each dimension must divide the one in {shape}, "
@@ -60,7 +62,10 @@ def _spread(blocks: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray
 
 @mil("constexpr_blockwise_shift_scale")
 def blockwise_shift_scale(call: Call) -> Results:
-    """Translate constexpr_blockwise_shift_scale: scale (data - offset), with a scale and offset per block."""
+    """Translate constexpr_blockwise_shift_scale, which dequantizes weights as scale * (data - offset).
+
+    There is one scale and one offset per block of the data.
+    """
     data = _array(call, "data").value
     scale, kind = _float(call, "scale")
     return _whole(_shifted(call, data, "offset") * _spread(scale, data.shape, "scale"), kind)
@@ -112,7 +117,7 @@ def _looked_up(places: np.ndarray, palette: np.ndarray, axis: int | None) -> np.
 
 
 def _flags(call: Call, name: str = "mask") -> np.ndarray:
-    """Return the mask as a bool array of the full shape."""
+    """Return a sparse weight's mask of stored elements as a bool array with the shape of the weight."""
     mask = _array(call, name)
     if call.has("shape"):
         shape = call.ints("shape")

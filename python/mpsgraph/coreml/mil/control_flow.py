@@ -1,4 +1,4 @@
-"""Translations of cond and while_loop. A known condition selects its branch while the graph is being built."""
+"""Translations of cond and while_loop. If the condition of cond is known at import time, one branch is imported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cond(call: Call) -> Results:
 
 @mil("while_loop")
 def while_loop(call: Call) -> Results:
-    """Translate while_loop. Lists are carried as tensors."""
+    """Translate while_loop. MIL lists among the loop variables are carried as tensors."""
     g = call.g
     if len(call.blocks) != 2 or not call.has("loop_vars"):
         raise GraphError("while_loop needs a condition block, a body block, and loop_vars")

@@ -13,7 +13,7 @@ STYLES = {"same": "TF_SAME", "same_lower": "ONNX_SAME_LOWER"}
 
 
 def planar(call: Call, x: Tensor) -> Tensor:
-    """Return x with at least two spatial axes, adding one of size 1 if there is only one."""
+    """Return x with at least two spatial axes: if it has only one, another axis of size 1 is added."""
     return call.g.expand_dims(x, [2]) if call.rank(x) == 3 else x
 
 
@@ -133,7 +133,7 @@ def conv_transpose(call: Call) -> Results:
 
 
 def grown(call: Call, size: int | Tensor, stride: int, more: int) -> int | Tensor:
-    """Return size * stride + more as an int, or as a tensor if the size is dynamic."""
+    """Return size * stride + more, as an int if the size is an int and as a tensor if it is dynamic."""
     if isinstance(size, int):
         return size * stride + more
     return call.g.addition(call.g.multiplication(size, stride), more)

@@ -64,14 +64,14 @@ def non_maximum_suppression(call: Call) -> Results:
 
 
 def _padded(call: Call, x: Tensor, more: int, value: int) -> Tensor:
-    """Append `more` columns filled with a value to a matrix."""
+    """Append `more` columns, filled with a constant value, to each matrix."""
     g = call.g
     rows = g.broadcast_to(g.constant([[value]], dtype=x.dtype), call.joined([call.dim(x, 0), more]))
     return g.concat([x, rows], 1)
 
 
 def _chosen(call: Call, x: Tensor, indices: Tensor, there: Tensor) -> Tensor:
-    """Gather rows of each image by index, with zeros where `there` is false."""
+    """Return rows of each image's matrix, selected by index, with zeros where the mask `there` is false."""
     return call.g.select(there, call.g.gather(x, indices, 1, 1), 0.0)
 
 
@@ -150,8 +150,9 @@ def _crops(call: Call, x: Tensor, boxes: Tensor, images: Tensor, height: int, wi
 
 
 def _points(call: Call, start: Tensor, end: Tensor, number: int, mode: str) -> Tensor:
-    """Return the positions of `number` samples along one axis, between the edges of each box, with shape (boxes,
-    number).
+    """Return, for each box, the positions of `number` samples between its edges along one axis.
+
+    The result has shape (boxes, number).
     """
     g, length, i = call.g, end - start, np.arange(number, dtype=np.float32)[None]
     if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):

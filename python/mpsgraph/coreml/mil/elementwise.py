@@ -70,7 +70,7 @@ def floor_div(call: Call) -> Results:
 
 
 def raised(call: Call, x: Tensor, default: float) -> Tensor:
-    """Return x plus the value of the epsilon parameter."""
+    """Return x plus the operation's epsilon, or x itself if epsilon is negligibly small."""
     epsilon = call.number("epsilon", default)
     return call.g.addition(x, epsilon) if abs(epsilon) >= SMALLEST else x
 

@@ -11,9 +11,9 @@ _MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", 
 
 
 def _indices(call: Call, x: Tensor, axis: int) -> Tensor:
-    """Return the indices parameter with negative indices converted to non-negative indices.
+    """Return the `indices` parameter with negative indices, which count from the end, made non-negative.
 
-    Out-of-range indices are runtime errors.
+    Out-of-range indices are run-time errors.
     """
     g, given = call.g, call.tensor("indices")
     call.has("validate_indices")
@@ -48,7 +48,7 @@ def gather_along_axis(call: Call) -> Results:
 
 
 def _vectors(call: Call, x: Tensor, batch: int) -> Tensor:
-    """Return index vectors with negative components converted to non-negative components."""
+    """Return index vectors with negative components, which count from the end, made non-negative."""
     g, given = call.g, call.tensor("indices")
     call.has("validate_indices")
     indices = given if str(given.dtype) in ("int32", "int64") else call.cast(given, int32)

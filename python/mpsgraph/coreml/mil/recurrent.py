@@ -23,7 +23,7 @@ def _activation(call: Call, name: str, default: str) -> str:
 
 
 def ordered(call: Call, x: Tensor, order: tuple[int, ...]) -> Tensor:
-    """Reorder gates along the first axis to mpsgraph's order."""
+    """Reorder the gates of a weight or bias along its first axis from MIL's order to mpsgraph's."""
     if order == tuple(sorted(order)):
         return x
     gates = call.g.split(x, len(order), 0)
@@ -31,7 +31,7 @@ def ordered(call: Call, x: Tensor, order: tuple[int, ...]) -> Tensor:
 
 
 def _operands(call: Call, order: tuple[int, ...], both: bool) -> dict[str, Any]:
-    """Return weights and biases, with both directions concatenated if there are two."""
+    """Return the layer's weights and biases in mpsgraph's order of gates, with both directions concatenated."""
     g, result = call.g, dict[str, Any]()
     for ours, theirs in (("input_weight", "weight_ih"), ("recurrent_weight", "weight_hh"), ("bias", "bias")):
         if ours == "bias" and not call.has("bias"):

@@ -15,7 +15,7 @@ def _axes(call: Call, x: Tensor) -> list[int]:
 
 
 def reduced(call: Call, of: Callable[[Tensor, list[int]], Tensor]) -> Tensor:
-    """Apply a reduction, and drop the reduced axes unless keep_dims is set.
+    """Apply a reduction method, and remove the reduced axes from the result unless keep_dims is set.
 
     For float16, the reduction is computed in float32.
     """

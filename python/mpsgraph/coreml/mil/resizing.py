@@ -60,13 +60,13 @@ def _undecided(call: Call, size: Tensor) -> int:
 
 
 def _middle(call: Call, x: Tensor, axis: int) -> Tensor:
-    """Return the mean of the one or two elements in the middle of an axis."""
+    """Return the middle element of an axis, or the mean of the two middle elements if the size is even."""
     size = call.size(x, axis)
     return call.g.mean(call.g.slice_axis(x, axis, (size - 1) // 2, 2 - size % 2), [axis])
 
 
 def _scaled(call: Call, x: Tensor) -> list[int | Tensor]:
-    """Return the sizes of the last two axes times the scale factors, rounded down."""
+    """Return the new sizes of the last two axes: the old sizes times the scale factors, rounded down."""
     sizes: list[int | Tensor] = []
     for axis, name in ((-2, "scale_factor_height"), (-1, "scale_factor_width")):
         scale, size = call.number(name, 1.0), call.dim(x, axis)

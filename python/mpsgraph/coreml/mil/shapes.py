@@ -89,7 +89,7 @@ def split(call: Call) -> Results:
 def tile(call: Call) -> Results:
     """Translate tile.
 
-    Counts that depend on inputs are supported only for axes of size 1, along which x is broadcast.
+    Repetition counts that depend on inputs are supported only for axes of size 1, along which x is broadcast.
     """
     g, x = call.g, call.tensor("x")
     reps = call.partly_known("reps")
@@ -129,7 +129,7 @@ def fill_like(call: Call) -> Results:
 def range_1d(call: Call) -> Results:
     """Translate range_1d, which returns start, start + step, and so on, up to but excluding end.
 
-    Bounds that are not constant must be integers.
+    Operands that are not constant must be integers.
     """
     g, dtype = call.g, call.dtype
     try:
@@ -227,7 +227,10 @@ def sliding_windows(call: Call) -> Results:
 # --- lists ------------------------------------------------------------------------------------------------------------
 @mil("make_list")
 def make_list(call: Call) -> Results:
-    """Translate make_list, for a known length and element shape, as a tensor of zeros with one row per element."""
+    """Translate make_list. The list becomes a tensor of zeros with one row per list element.
+
+    The length of the list and the shape of its elements must be known.
+    """
     g = call.g
     call.has("dynamic_length")
     dtype = {"fp16": "float16", "fp32": "float32"}.get(name := call.text("dtype", "fp32"), name)
