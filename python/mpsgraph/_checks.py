@@ -54,7 +54,7 @@ class Bounds:
 
 
 class Named:
-    """Name that messages use for an annotated type."""
+    """Words that error messages use for an annotated type, such as "a device name"."""
 
     def __init__(self, words: str) -> None:
         self.words = words
@@ -106,7 +106,7 @@ def check_methods(cls: type) -> None:
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function with a check of its arguments, which is prepared on the first call."""
+    """Wrap a function so that its arguments are checked on each call. The checks are built on the first call."""
     contract: Contract | None = None
 
     @functools.wraps(function)
@@ -152,7 +152,7 @@ class Parameter:
 
     @property
     def hint(self) -> Any:
-        """The annotation as an object, with the bounds that the parameter's name implies."""
+        """The annotation as an object, in which numbers have the bounds that the parameter's name implies, if any."""
         hint = resolved(self._annotation, self._function)
         return hint if self._bounds is None else _with_bounds(hint, self._bounds)
 
@@ -479,7 +479,7 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "Axes": (int, NoneType),
     "DTypeLike": (DType,),
 }
-"""Dict from names with the same meaning in the annotations of every module to the types that need no further check."""
+"""Types that need no further check, keyed by an annotation name that means the same in every module."""
 # Annotations that also match a list or tuple of ints.
 _WITH_INTS = {"Sequence[int]", "ShapeLike", "AttributeLike", "Axes"}
 
@@ -495,8 +495,9 @@ def _plain_types(annotation: str) -> frozenset[type] | None:
 
 @functools.cache
 def _usual_types_of(hint: Any) -> frozenset[type]:
-    """Return the types whose values need no further check. The result is cached, because most annotations occur in many
-    places.
+    """Return the types whose values match the annotation without a further check.
+
+    The result is cached, because most annotations occur many times.
     """
     return frozenset(_usual_types(hint))
 

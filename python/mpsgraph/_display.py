@@ -76,7 +76,7 @@ def _items(values: Iterable[Any], count: int, opening: str, closing: str, depth:
 
 
 def _joined(items: Iterable[str], count: int, opening: str, closing: str) -> str:
-    """Join the first items while they are short enough, and append the number of items."""
+    """Join the first items until the text becomes too long. If items are left out, append the total number of items."""
     first: list[str] = []
     length = 0
     for item in islice(items, FEW):
@@ -140,7 +140,10 @@ class ShowsArguments:
 
 
 def arguments_of(made: ShowsArguments) -> Iterator[str]:
-    """Yield arguments without a default, then name=value for arguments that differ from it. Skip submodules."""
+    """Yield arguments without a default as text, then name=value for arguments that differ from their default.
+
+    Arguments that are or contain modules are skipped, because a module's repr shows them as submodules.
+    """
     given = made._arguments
     if given is None:
         return
@@ -167,7 +170,7 @@ def arguments_of(made: ShowsArguments) -> Iterator[str]:
 
 
 def _holds_parts(value: Any) -> bool:
-    """Return whether the value is a module or contains modules, which are shown as submodules."""
+    """Return whether the value is a module, or a list, tuple, or dict that contains one."""
     items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
     return any(hasattr(item, "named_modules") for item in items)
 

@@ -645,7 +645,7 @@ class Graph(
 
 
 def _graph_again(text: str, seed: int, trainable: list[str], random_count: int, values: dict[str, Any]) -> Graph:
-    """Create a graph from the state that __reduce_ex__ returned."""
+    """Recreate a graph from pickled state; `Graph.__reduce_ex__` names this function."""
     graph = Graph(seed, text=text)
     by_name = {v.name: v for v in graph.variables}
     graph._trainable, graph._random_count = [by_name[name] for name in trainable], random_count
@@ -707,7 +707,7 @@ def _by_placeholder(feeds: Feeds | None) -> dict[Tensor, Any]:
 
 
 def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | None]:
-    """Return the targets, and the arrays to write to in the same order."""
+    """Return the targets as a list, and the arrays that receive their results in the same order, or None."""
     if isinstance(targets, Tensor):
         return [targets], None if results is None else [
             results.get(targets) if isinstance(results, Mapping) else results
@@ -729,13 +729,14 @@ def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | N
 
 
 def _keyed(targets: Targets, arrays: list[NDArray]) -> Any:
-    """Return the array of a single target, or a dict from targets to arrays."""
+    """Return results as Graph.run does: the array itself for a single target, otherwise a dict keyed by target."""
     return arrays[0] if isinstance(targets, Tensor) else dict(zip(targets, arrays, strict=True))
 
 
 def _type_of(tensor: Tensor, value: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return (dtype, shape) of a feed, given its shape, a pair (shape, dtype), or an object that has a shape and a
-    dtype.
+    """Return the dtype and shape of a feed.
+
+    The feed may be given as a shape, as a pair (shape, dtype), or as an object with both attributes.
     """
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return as_dtype(value.dtype), tuple(value.shape)

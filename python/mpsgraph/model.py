@@ -344,7 +344,7 @@ def save_model(
 
 
 def graph_of(contents: _core.PackageContents, seed: int) -> Graph:
-    """Return the graph of a package. The call consumes `contents`, so contents can be used only once."""
+    """Create the graph of an opened package. The call consumes `contents`, which cannot be used again."""
     graph = Graph(seed, text=contents)
     graph._trainable = list(contents.trainable(graph))
     return graph
@@ -358,7 +358,7 @@ def model_of(contents: _core.PackageContents, seed: int) -> Model:
 def _model_again(
     graph: Graph, inputs: dict[str, str], outputs: dict[str, str], parameters: dict[str, str], classes: dict[str, Any]
 ) -> Model:
-    """Create a model from the state that __reduce_ex__ returned."""
+    """Recreate a model from pickled state; `Model.__reduce_ex__` names this function."""
 
     def found(names: dict[str, str]) -> dict[str, Tensor]:
         made = {}

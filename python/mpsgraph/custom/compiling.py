@@ -127,7 +127,7 @@ def _processor() -> str:
 
 
 def _kept(index: Path) -> Path | None:
-    """Return the library of a cache entry if the library and its source files are unchanged, otherwise None."""
+    """Return the cached library that an index file names, or None if it is missing or an included file has changed."""
     try:
         known = json.loads(index.read_text())
         library: Path = index.parent / known["library"]
@@ -168,7 +168,7 @@ def _compile(name: str, text: str, command: list[str], index: Path) -> Path:
 
 
 def _includes(listed: Path, source: Path) -> list[Path]:
-    """Return the prerequisites of a make rule, except the source itself."""
+    """Return the files that a source includes, read from the make rule that the compiler wrote."""
     words = shlex.split(listed.read_text().replace("\\\n", " ").partition(":")[2])
     return [path for word in words if (path := Path(word).resolve()) != source.resolve()]
 
@@ -182,7 +182,7 @@ def _shortened(done: subprocess.CompletedProcess[str]) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold an exclusive file lock, which the operating system releases if the process dies."""
+    """Hold an exclusive lock on a file within a `with` block. The operating system releases it if the process dies."""
     import fcntl  # fcntl is not available on Windows, which the package does not support.
 
     with path.open("w") as lock:

@@ -316,7 +316,7 @@ def _derivative(name: str, gradient: Callable[..., Any] | CustomOperation | None
 
 
 def _source(front: str, given: str | os.PathLike[str] | None, called: str) -> tuple[str | None, Path | None, str]:
-    """Return the text of a source, the directory of its file, and its name in compiler messages."""
+    """Return the source text, the directory of the source file or None, and the name that compiler messages show."""
     if given is None or isinstance(given, str):
         return given, None, called
     path = Path(given)

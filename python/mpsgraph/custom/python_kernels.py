@@ -113,8 +113,9 @@ def python_operation(
 
 
 def _text(function: Callable[..., Any]) -> str:
-    """Return text that identifies a function: its source and, because several lambdas may share a line, names and
-    constants.
+    """Return text that identifies a function: its source, names, and constants.
+
+    The source alone is not enough, because several lambdas may be on the same line.
     """
     code = getattr(function, "__code__", None)
     try:

@@ -71,7 +71,7 @@ class CustomGradient:
 Infer: TypeAlias = Callable[..., Any]
 Gradient: TypeAlias = Callable[[CustomGradient], Any]
 OWN = ("operation", "key", "effect", "types")
-"""Attributes that every custom operation has in addition to the attributes that its author declares."""
+"""Names of the attributes that every custom operation has in addition to those that its author declares."""
 
 
 def user_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _type(name: str, given: Any) -> TensorType:
 
 
 def inference(name: str, infer: Infer) -> Callable[[list[Any], dict[str, Any]], list[TensorType]]:
-    """Wrap a type inference function in the form that the core calls."""
+    """Wrap a user's type inference function so that it accepts and returns the plain lists and dicts of the core."""
 
     def asked(operands: list[Any], attributes: dict[str, Any]) -> list[TensorType]:
         return types_from(name, infer(*(TensorType(*one) for one in operands), **user_attributes(attributes)))
@@ -114,7 +114,7 @@ def inference(name: str, infer: Infer) -> Callable[[list[Any], dict[str, Any]], 
 
 
 def derivative(name: str, gradient: Gradient) -> Callable[[Operation, list[Tensor], list[bool]], list[Tensor | None]]:
-    """Wrap a gradient function in the form that the core calls."""
+    """Wrap a user's gradient function so that it accepts and returns the plain lists and dicts of the core."""
 
     def asked(operation: Operation, incoming: list[Tensor], needs: list[bool]) -> list[Tensor | None]:
         operands = tuple(operation.inputs)
@@ -143,7 +143,7 @@ def derivative(name: str, gradient: Gradient) -> Callable[[Operation, list[Tenso
 
 
 def thread_count(name: str, threads: Callable[..., Any]) -> Callable[[list[Any], list[Any], dict[str, Any]], list[int]]:
-    """Wrap a thread-count function in the form that the core calls."""
+    """Wrap a user's thread-count function so that it accepts and returns the plain lists and dicts of the core."""
 
     def asked(operands: list[Any], results: list[Any], attributes: dict[str, Any]) -> list[int]:
         given = threads(*(TensorType(*one) for one in operands), **user_attributes(attributes))

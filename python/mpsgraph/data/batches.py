@@ -112,7 +112,7 @@ class Batches:
         return full + (rest >= self.shards[1] and not self.drop_last)
 
     def _part(self, picked: np.ndarray) -> np.ndarray:
-        """Return the part of a batch that belongs to this shard."""
+        """Return the share of a batch's sample indices that this process reads in distributed training."""
         index, count = self.shards
         return picked[len(picked) * index // count : len(picked) * (index + 1) // count]
 

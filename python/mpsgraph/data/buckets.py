@@ -103,7 +103,10 @@ class Buckets(Batches):
 
 
 class _Column:
-    """A column of a dataset: sequences of one dtype whose first axes differ, or an array of samples."""
+    """One array or list of sequences of a dataset.
+
+    Sequences must have the same dtype and may differ only in the size of their first axis.
+    """
 
     def __init__(self, items: Sequences | np.ndarray, padding: float, number: int) -> None:
         self.ragged = not isinstance(items, np.ndarray)
@@ -125,11 +128,13 @@ class _Column:
         self.lengths = np.array([len(item) for item in self.items] if self.ragged else [], np.int64)
 
     def follows(self, lengths: np.ndarray) -> bool:
-        """Return whether each item of the column has as many steps as the sequence of the same sample."""
+        """Return whether the column holds sequences whose lengths equal `lengths`, sample by sample."""
         return self.ragged and bool((self.lengths == lengths).all())
 
     def batch(self, picked: np.ndarray, steps: int | None) -> np.ndarray:
-        """Return samples as one array. Pad sequences to a number of steps or, for None, to the longest of them."""
+        """Return the picked samples as one array. Sequences are padded to `steps`, or to the longest of them if it is
+        None.
+        """
         if isinstance(self.items, np.ndarray):
             return np.asarray(self.items[picked])
         steps = int(self.lengths[picked].max()) if steps is None else steps

@@ -131,7 +131,7 @@ class Loader(Batches):
 
 
 class _Side:
-    """Several datasets of equal length, whose samples are combined into tuples."""
+    """A tuple of datasets of equal length, presented as one dataset whose samples are tuples."""
 
     def __init__(self, parts: tuple[Any, ...]) -> None:
         if not parts or not all(hasattr(part, "__getitem__") and hasattr(part, "__len__") for part in parts):

@@ -48,7 +48,10 @@ class ByMPI:
 
 
 def sum_of_halves(dtype: DType, count: int, length: int) -> Executable:
-    """Compile a sum of half-precision arrays from (count, length) to (length,), computed in float32."""
+    """Compile a sum of `count` half-precision arrays, passed as one array (count, length), in float32.
+
+    The result has shape (length,) and is rounded to half precision once.
+    """
     g = Graph()
     parts = g.placeholder((count, length), dtype)
     total = g.reshape(g.reduction_sum(g.cast(parts, float32), 0), (length,))
@@ -61,7 +64,7 @@ def _bits(halves: NDArray) -> np.ndarray:
 
 
 def _parts(length: int, processes: int) -> tuple[list[int], list[int]]:
-    """Return the number of elements that each process sums, and the index of the first element of each process."""
+    """Return how many elements each process sums, and the index of each process's first element."""
     ends = [length * (i + 1) // processes for i in range(processes)]
     starts = [0, *ends[:-1]]
     return [end - start for start, end in zip(starts, ends, strict=True)], starts

@@ -69,7 +69,7 @@ def launch(
 
 
 def _words(status: int) -> str:
-    """Describe mpiexec's exit status, with the name of the signal if it indicates one."""
+    """Describe mpiexec's exit status in words. If a signal ended the process, name the signal."""
     number = -status if status < 0 else status - 128 if status > 128 else status
     ending = (signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM)
     words = f" (terminated by {signal.Signals(number).name})" if number in ending else ""

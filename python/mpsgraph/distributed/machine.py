@@ -27,7 +27,7 @@ _ROOM = "/dev/shm"
 
 
 def name() -> str:
-    """Return a string that is equal in processes that can share memory."""
+    """Return a string that is equal for two processes only if they can share memory."""
     with suppress(OSError):
         return f"{socket.gethostname()} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
     return socket.gethostname()
@@ -82,7 +82,10 @@ class Machine:
         return None, "; ".join(dict.fromkeys(reasons))
 
     def _file(self, make: Callable[[int], tuple[int, str]], size: int) -> tuple[int | None, str]:
-        """Create a file of `size` zero bytes and open it in all processes of this machine; the caller closes it."""
+        """Create a file of `size` zero bytes and open it in all processes of this machine; the caller closes it.
+
+        Return (descriptor, "") or, if the file cannot be created or a process cannot open it, (None, reason).
+        """
         descriptor: int | None = None
         path, token, reason = "", secrets.token_bytes(_TOKEN), ""
         if self.own == 0:
@@ -111,13 +114,16 @@ class Machine:
         return descriptor, reason
 
     def _first(self, reason: str) -> str:
-        """Return, in all processes, the first nonempty reason of any process; empty if no process has a reason."""
+        """Collect a reason from every process and return the first nonempty one, or "" if all are empty.
+
+        The result is the same in all processes.
+        """
         said = self.processes.exchanged(reason, "shared memory", self.channel)
         return next((its for its in said if its), "")
 
 
 def _of_memory(size: int) -> tuple[int, str]:
-    """Create an anonymous file, which other processes open through /proc."""
+    """Create an anonymous file of `size` bytes. Return its descriptor and the /proc path that other processes open."""
     if not hasattr(os, "memfd_create"):
         raise OSError(errno.ENOSYS, "memfd_create is not available on this system")
     descriptor = os.memfd_create("mpsgraph", os.MFD_CLOEXEC)
@@ -125,7 +131,7 @@ def _of_memory(size: int) -> tuple[int, str]:
 
 
 def _of_folder(size: int) -> tuple[int, str]:
-    """Create a file in the directory for shared memory."""
+    """Create a file of `size` bytes in the directory for shared memory. Return its descriptor and path."""
     descriptor, path = tempfile.mkstemp(prefix="mpsgraph-", dir=_ROOM)
     try:
         return _allocated(descriptor, size), path
@@ -135,8 +141,9 @@ def _of_folder(size: int) -> tuple[int, str]:
 
 
 def _allocated(descriptor: int, size: int) -> int:
-    """Allocate the pages of the file now, because a later write to a page that cannot be allocated would kill the
-    process.
+    """Allocate all pages of a new file, and return its descriptor.
+
+    Without this, a process that writes to a page that cannot be allocated would be killed.
     """
     try:
         if not hasattr(os, "posix_fallocate"):

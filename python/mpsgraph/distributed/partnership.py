@@ -76,7 +76,10 @@ class DataParallel:
 
 
 class Slot:
-    """Slot of the exchange between a step and the reducer, as graph operations use it."""
+    """A named group of tensors that a training step sums over all processes.
+
+    The step passes the tensors to the communication thread (the reducer) with `give` and receives the sums with `take`.
+    """
 
     def __init__(self, partnership: Partnership, name: str, types: Types) -> None:
         self.name, self.types = name, list(types)
@@ -87,7 +90,7 @@ class Slot:
         callables[name] = exchange.through(number)
 
     def give(self, g: Graph, tensors: Sequence[Tensor]) -> Operation:
-        """Add an operation that passes tensors to the reducer."""
+        """Add an operation that passes tensors to the communication thread."""
         return g.call_operation(f"give {self.name}", tensors, name="give")
 
     def take(self, g: Graph) -> list[Tensor]:
@@ -124,7 +127,9 @@ class Partnership:
         return self.processes.rank == 0
 
     def slot(self, name: str, types: Types) -> Slot:
-        """Return the slot with this name and these types. A step that is rebuilt for other sizes reuses its slots."""
+        """Return the slot with this name and these types. A step that is rebuilt for other batch sizes reuses its
+        slots.
+        """
         key = name, tuple(types)
         if key not in self._slots:
             unique = name if all(known != name for known, _ in self._slots) else f"{name} ({len(self._slots)})"
@@ -207,8 +212,9 @@ class Partnership:
                 graph.set_variable(variable, value, device=device)
 
     def stream(self, state: np.ndarray) -> np.ndarray:
-        """Return the random state of this process, a separate stream that differs from the first process's in one
-        counter word.
+        """Return a random state for this process.
+
+        Adding the rank to one counter word of the given state makes the streams of all processes distinct.
         """
         moved = np.array(state)
         moved[_STREAM] += self.processes.rank
@@ -224,15 +230,16 @@ class Partnership:
         results: Mapping[str, Tensor],
         buffers: Sequence[Tensor],
     ) -> Weighing:
-        """Create the operations with which an optimizer communicates in the step that is being built."""
+        """Create the object that adds an optimizer's communication to the step that is being built."""
         weight = weight_of_batch(graph, samples, wide, self.reference or REFERENCE, counted)
         options = self.options
         return Weighing(self.slot, options.wire_dtype, options.bucket_bytes, graph, name, weight, results, buffers)
 
     @contextmanager
     def one_batch(self) -> Iterator[None]:
-        """Within a `with` block, compute batch-normalization statistics over all processes if synchronize_batch_norm is
-        set.
+        """Within a `with` block, build batch normalization with statistics over the batches of all processes.
+
+        Does nothing unless the option synchronize_batch_norm is set.
         """
         if not self.options.synchronize_batch_norm:
             yield
@@ -241,7 +248,9 @@ class Partnership:
             yield
 
     def sum(self, x: Tensor) -> Tensor:
-        """Return the sum of x over all processes, for which the step waits. The gradient is another such sum."""
+        """Return the sum of x over all processes. The step waits for it. Its gradient is summed over all processes,
+        too.
+        """
         g: Graph = x.graph  # type: ignore[assignment]
         types: Types = [(x.dtype, tuple(x.shape or ()))]
         there = self.slot(f"statistics {self._sums}", types)
@@ -253,7 +262,7 @@ class Partnership:
     # --- data ------------------------------------------------------------------------------------------------------
 
     def sharded(self, source: Any) -> Any:
-        """Restrict batches to the part of this process. Return other sources unchanged."""
+        """Restrict a `Batches` object to this process's part of each batch. Return other sources unchanged."""
         order = getattr(source, "batches", source)
         if self.options.shard and isinstance(order, Batches) and order.shards == (0, 1):
             order.shard(self.processes.rank, self.processes.size)
@@ -288,7 +297,7 @@ class Partnership:
         return value  # type: ignore[no-any-return]
 
     def description(self, states: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return what a checkpoint stores about the processes: their number, and the random states of each."""
+        """Return what a checkpoint stores about the processes: how many there are, and the random states of each."""
         mine = {name: value.tolist() for name, value in states.items()}
         everybody = self.processes.exchanged(mine, "the checkpoint")
         return {"processes": self.processes.size, "reference": self.reference, "states": everybody}

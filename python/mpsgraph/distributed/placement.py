@@ -33,7 +33,10 @@ def siblings(processor: int) -> tuple[int, ...]:
 
 
 def places(processors: Iterable[int]) -> list[int]:
-    """Return processors in the order in which processes use them: one per core, package by package, then the rest."""
+    """Return processors in the order in which processes are bound to them.
+
+    One processor of each core comes first, socket by socket, followed by the cores' other hardware threads.
+    """
     available = sorted(processors)
 
     def order(processor: int) -> tuple[int, int, int]:
@@ -47,7 +50,10 @@ def places(processors: Iterable[int]) -> list[int]:
 
 
 def own_places(processors: Iterable[int], number: int, processes: int, threads: int) -> list[int]:
-    """Return the processors of one process with this many threads; all processors if there are too few."""
+    """Return the processors for process `number` of `processes`, each with this many threads.
+
+    Return all processors if there are too few for all processes.
+    """
     available = places(processors)
     if processes * threads > len(available):
         return available
@@ -55,7 +61,10 @@ def own_places(processors: Iterable[int], number: int, processes: int, threads: 
 
 
 def place(threads: int) -> None:
-    """Bind this process to its own processors, if mpiexec passes the index of the process."""
+    """Bind this process to its share of the processors.
+
+    Does nothing unless mpiexec's environment variables give the rank and number of processes.
+    """
     number, processes = _said(_RANK), _said(_SIZE)
     if number is not None and processes is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, own_places(os.sched_getaffinity(0), number, processes, threads))

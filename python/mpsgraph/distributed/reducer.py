@@ -27,8 +27,10 @@ _WHAT = "the reduction of gradients"
 
 @dataclass
 class Routes:
-    """Record of how sums are exchanged: the bytes of each slot used so far, and the reasons for not using shared
-    memory.
+    """How sums are exchanged, for reports.
+
+    The dicts hold the bytes of each slot, by slot number, that are summed in shared memory or sent with MPI. `reasons`
+    lists why shared memory was not used.
     """
 
     machines: int = 1
@@ -38,8 +40,9 @@ class Routes:
 
 
 class Reducer:
-    """An exchange and the communication thread that processes it. A step passes data to a slot and takes the sums with
-    `call`.
+    """Sums gradients over all processes in a separate communication thread.
+
+    A training step passes data to a slot of the exchange, and gets the sums from it, with `call` operations.
     """
 
     def __init__(self, processes: Processes, share: bool = True) -> None:
@@ -51,7 +54,7 @@ class Reducer:
         weakref.finalize(self, self.exchange.close).atexit = False
 
     def add(self, name: str, types: Types) -> int:
-        """Add a slot for arrays of one dtype that are to be summed."""
+        """Add a slot for arrays of one dtype that are to be summed, and return its number."""
         return self.exchange.add(name, [(dtype, shape) for dtype, shape in types])
 
     def close(self) -> None:
@@ -61,9 +64,9 @@ class Reducer:
 
 
 class _Work:
-    """Work of the communication thread.
+    """The loop that the communication thread runs.
 
-    This object refers to the exchange but not to the reducer, so the reducer can be garbage-collected while the thread
+    This object refers to the exchange but not to the Reducer, so the Reducer can be garbage-collected while the thread
     runs.
     """
 
@@ -93,7 +96,10 @@ class _Work:
             self.exchange.fail(f"summation over processes failed: {error}")
 
     def next(self) -> int | None:
-        """Wait for the next slot; raise an error if a run is waiting for a process that has ended."""
+        """Wait until the step fills a slot and return its number, or None if the exchange has failed or been closed.
+
+        Raise DeviceError if a process on which a run depends has ended.
+        """
         exchange = self.exchange
         slot: int | None = None
 
@@ -106,7 +112,10 @@ class _Work:
         return slot
 
     def begin(self, slot: int) -> SharedSum | None:
-        """Set up a slot at its first use, and move its data to shared memory. All processes must be at this slot."""
+        """Prepare a slot at its first use: move its data to shared memory and return the sum object.
+
+        Return None if shared memory is unavailable. All processes must call this for the same slot.
+        """
         memory = self.exchange.memory(slot)
         made, reason = self.memory(memory)
         if made is None:
@@ -133,9 +142,9 @@ class _Work:
         return self.machine.sum(given.dtype, given.size)
 
     def sum(self, shared: SharedSum) -> None:
-        """Sum this process's part of the elements and, with several machines, exchange the sums between them.
+        """Add up this process's share of a slot's elements. With several machines, also exchange the sums between them.
 
-        The other processes sum the other parts, and readers of the slot wait until all parts are done.
+        The other processes add up the other elements. Operations that read the slot wait until all elements are summed.
         """
         assert self.machine is not None
         mark, until = SharedSum.Mark, self.processes.until
@@ -154,7 +163,7 @@ class _Work:
         until(lambda seconds: shared.wait_for(0, mark.spread, seconds), _WHAT)
 
     def add_halves(self, shared: SharedSum) -> None:
-        """Sum this process's part of a half-precision slot in float32, and round once."""
+        """Sum this process's share of the elements of a half-precision slot in float32, and round the result once."""
         assert self.machine is not None
         total = shared.own_part()
         if not total.size:

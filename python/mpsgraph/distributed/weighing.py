@@ -23,10 +23,10 @@ FIRST_BUCKET = 1 << 20  # Bytes of the first bucket; small, so that communicatio
 
 
 class Slot(Protocol):
-    """Slot of the exchange between a step and the reducer, as a graph uses it."""
+    """Protocol of a named group of tensors that is summed over all processes."""
 
     def give(self, g: Graph, tensors: Sequence[Tensor]) -> Operation:
-        """Add an operation that passes tensors to the reducer."""
+        """Add an operation that passes tensors to the communication thread."""
 
     def take(self, g: Graph) -> list[Tensor]:
         """Add an operation that returns the sums of the tensors over all processes."""
@@ -73,9 +73,10 @@ class Weighing:
         return weight if scale is None else scale * weight
 
     def hear(self) -> Tensor:
-        """Return 1 / (sum of the weights w of all processes), and replace results and buffers with their means.
+        """Return 1 / (sum of the weights w of all processes), and replace reported results and buffers with their
+        means.
 
-        The step waits here until the first slot has been summed.
+        The operations wait until the first slot has been summed.
         """
         if self._factor is None:
             g = self.graph
@@ -88,13 +89,14 @@ class Weighing:
         return self._factor
 
     def normalized(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        """Divide gradients by the sum of the weights w of all processes."""
+        """Divide summed gradients by the sum of the weights w of all processes."""
         factor = self.hear()
         return {v: d * self._narrow(factor, d.dtype) for v, d in gradients.items()}
 
     def summed(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        """Return the sums of gradients over all processes, as a dict from variables. Gradients are passed in the order
-        of their computation.
+        """Return the sums of gradients over all processes, keyed by variable.
+
+        Gradients must be in the order in which the backward pass computes them.
         """
         g = self.graph
         buckets = _buckets(list(gradients.items()), self.wire, self.bucket_bytes)
@@ -148,7 +150,10 @@ def in_order(gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
 def _buckets(
     gradients: list[tuple[Tensor, Tensor]], wire: DType | None, limit: int
 ) -> list[tuple[DType, list[Tensor]]]:
-    """Group adjacent gradients of one dtype into buckets of at most `limit` bytes; larger gradients stay alone."""
+    """Group consecutive gradients of one dtype into buckets of at most `limit` bytes.
+
+    A gradient larger than the limit gets a bucket of its own.
+    """
     buckets: list[tuple[DType, list[Tensor]]] = []
     size = 0
     for variable, gradient in gradients:

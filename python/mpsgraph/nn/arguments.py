@@ -30,9 +30,11 @@ def either(what: str, name: str, value: T, default: T, alias: str, other: T | No
 
 
 def padding_of(padding: int | Padding, axes: int) -> Padding:
-    """Return padding in the form the graph takes: a style name, or (before, after) for each axis.
+    """Return padding as the graph's operations expect it: the name of a padding style, or (before, after) for each
+    axis.
 
-    For a single axis the result is the pair itself, not a list of pairs. Values of another form are returned unchanged;
+    With one axis, the result is a single pair instead of a list of pairs. Invalid values are returned unchanged,
+    because
     the operation rejects them.
     """
     if isinstance(padding, str):

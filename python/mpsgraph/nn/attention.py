@@ -56,10 +56,10 @@ def causal_mask(x: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
 
 
 def opened_mask(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Unmask all keys for queries whose keys are all masked, and return the new mask and which queries these are.
+    """Unmask all keys of each query whose keys are all masked. Return the new mask, and a mask of these queries.
 
-    A softmax over no keys would be NaN and make all gradients NaN. The caller replaces the results of these queries by
-    zeros.
+    A softmax without any key would be NaN and make all gradients NaN. The caller sets the results of these queries to
+    zero.
     """
     g = graph_of(mask)
     blind = g.equal(g.reduction_maximum(mask, -1), -math.inf)
@@ -273,7 +273,7 @@ class MultiheadAttention(Module):
     def _placed(
         self, q: Tensor, k: Tensor, v: Tensor, cache: KeyValueCache | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Apply the position encoding and the cache to queries and keys.
+        """Apply the position encoding and the cache to queries, keys, and values.
 
         Return the queries, keys, and values to use in attention, and a term to add to the scores, or None.
         """
@@ -295,10 +295,11 @@ class MultiheadAttention(Module):
         return q, k, v, added
 
     def _grouped(self, x: Tensor) -> Tensor:
-        """Split the head axis into (kv_heads, heads per kv_head) if heads share keys and values.
+        """Split the head axis into (kv_heads, heads per kv_head) if several query heads share each key and value head.
 
-        Otherwise x is returned unchanged. Keys, values, and masks that are equal for all heads get an axis of size 1,
-        which broadcasts.
+        Otherwise x is returned unchanged. If x has fewer axes or heads than the queries, it gets an axis of size 1
+        instead,
+        which broadcasts over the heads of a group.
         """
         g, shape = graph_of(x), x.shape or ()
         if self.num_kv_heads == self.num_heads or len(shape) < 3:

@@ -24,9 +24,10 @@ _LAYOUTS = ("NHWC", "NCHW")
 
 
 class _Augmentation(Module):
-    """Base class of the augmentation layers, which convert images to channels last and select the mode.
+    """Base class of the augmentation layers.
 
-    Subclasses define `_augmented`, used in training mode, and may override `_plain`, used in inference mode.
+    It converts images to channels last and chooses a method by mode: `_augmented` in training mode, which subclasses
+    define, and `_plain` in inference mode, which they may override.
     """
 
     def __init__(self, data_layout: str) -> None:
@@ -48,7 +49,7 @@ class _Augmentation(Module):
         return g.transpose(y, (0, 3, 1, 2)) if turned else y
 
     def _augmented(self, x: Tensor) -> Tensor:
-        """Return the images for training mode."""
+        """Return the randomly altered images for training mode."""
         raise NotImplementedError
 
     def _plain(self, x: Tensor) -> Tensor:
@@ -56,7 +57,7 @@ class _Augmentation(Module):
         return x
 
     def _sizes(self, x: Tensor) -> tuple[int, int]:
-        """Return height and width. Raise ShapeError if they are dynamic."""
+        """Return the height and width of the images. Raise ShapeError if they are dynamic."""
         _, height, width, _ = x.shape or ()
         if height < 0 or width < 0:
             raise ShapeError(f"{type(self).__name__} needs images of known height and width, got shape {x.shape}")
@@ -71,7 +72,7 @@ def _draws(x: Tensor, minimum: float, maximum: float) -> Tensor:
 
 
 def _whole_draws(x: Tensor, count: int) -> Tensor:
-    """Draw one integer from 0 to count - 1 for each sample, int32 (N, 1)."""
+    """Draw a random integer from 0 to count - 1 for each sample, as int32 (N, 1)."""
     shape = shape_of_sizes(x, [size_in_run(x, 0), 1])
     return graph_of(x).random(shape, dtype=int32, min_integer=0, max_integer=count)
 

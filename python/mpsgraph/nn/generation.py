@@ -306,15 +306,16 @@ class Generator:
         return float(score / length**penalty)
 
     def _sampler(self, top_k: int | None, top_p: float | None) -> Tensor:
-        """Return the tensor of sampled tokens (rows,), built once for each pair of top_k and top_p."""
+        """Return the tensor of sampled tokens (rows,). It is built once for each combination of top_k and top_p."""
         if (top_k, top_p) not in self._samplers:
             self._samplers[top_k, top_p] = sampled(self.logits, self.temperature, top_k=top_k, top_p=top_p)
         return self._samplers[top_k, top_p]
 
     def _run(self, tokens: np.ndarray, place: int, target: Tensor, temperature: float) -> np.ndarray:
-        """Run the model on tokens (rows, L) and return the target's value after the last token.
+        """Run the model on tokens (rows, L) whose first is at position `place`, and return the value of `target` at the
+        end.
 
-        The tokens start at position `place`. L is split into powers of two, so that few programs need to be compiled.
+        The tokens are processed in runs whose lengths are powers of two, so that only few programs need to be compiled.
         """
         while True:
             count = 1 << (tokens.shape[1].bit_length() - 1)
@@ -331,7 +332,7 @@ class Generator:
                 return found
 
     def _prompt(self, prompt: Prompt, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Check a prompt; return the length of each row, and all rows as one array, padded with zeros at the end."""
+        """Check a prompt. Return the length of each row, and one array of all rows, padded with zeros at the end."""
         rows = [np.asarray(row) for row in prompt]
         if any(row.ndim != 1 for row in rows):
             raise ShapeError(f"Generator: prompt must be {self.rows} rows of tokens, got {shown(prompt)}")

@@ -421,7 +421,7 @@ _DRAWN_ALIKE = (
     LecunUniform,
     LecunNormal,
 )
-"""Initializers whose values depend on the generator's state alone, to the last bit."""
+"""Initializers that draw bitwise the same values whenever the generator is in the same state."""
 
 
 def first_value(

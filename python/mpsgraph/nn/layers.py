@@ -46,7 +46,10 @@ def shape_of_sizes(x: Tensor, sizes: Sequence[int | Tensor]) -> list[int] | Tens
 
 
 def channel_axis(x: Tensor, data_layout: str, what: str) -> int:
-    """Return the channel axis for inputs of any rank from 2: axis 1 for channels-first layouts, otherwise the last."""
+    """Return the index of the channel axis of an input with at least two axes.
+
+    It is axis 1 for channels-first layouts and the last axis otherwise.
+    """
     if data_layout not in (*CHANNELS_LAST, *CHANNELS_FIRST):
         layouts = ", ".join((*CHANNELS_LAST, *CHANNELS_FIRST))
         raise GraphError(f"{what}: data_layout must be one of {layouts}, got {shown(data_layout)}")

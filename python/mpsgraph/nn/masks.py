@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _ELEMENTWISE = {item["name"] for item in definitions() if item["elementwise"]}
 _masks: WeakKeyDictionary[Graph, dict[int, int]] = WeakKeyDictionary()
-"""For each graph, the id of the operation that produces the mask, keyed by that of the masked tensor's operation.
+"""Masks of a graph: for each masked tensor's operation ID, the ID of the operation that produces the mask.
 
-Ids are stored instead of tensors, so that the table does not keep a graph alive.
+IDs are stored instead of tensors, so that the table does not keep a graph alive.
 """
 
 

@@ -597,7 +597,7 @@ def mode_of(module: Module, training: bool) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a module: the arguments and result of `forward`, and the operations it added to the graph."""
+    """Record of one call of a module: its arguments, its result, and the operations that it added to the graph."""
 
     module: Module
     arguments: tuple[tuple[Any, ...], dict[str, Any]]  # Positional and keyword arguments.
@@ -610,7 +610,7 @@ class Call:
 
 
 class _Losses(threading.local):
-    """Lists that collect added losses, per thread."""
+    """Per-thread stack of the lists in which `added_losses` blocks collect losses."""
 
     def __init__(self) -> None:
         self.open: list[list[Tensor]] = []
@@ -635,7 +635,7 @@ def added_losses() -> Iterator[list[Tensor]]:
 
 
 class _Observers(threading.local):
-    """Active observers of module calls, per thread."""
+    """Per-thread list of the functions to call after each module call."""
 
     def __init__(self) -> None:
         self.open: list[Callable[[Call], None]] = []
@@ -670,7 +670,7 @@ def observed_calls(observer: Callable[[Call], None]) -> Iterator[None]:
 
 
 def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Call `forward` and report the call to the observers."""
+    """Call `forward`, then pass a record of the call to all active observers."""
     before = x.graph.operation_count
     result = module.forward(x, *more, **options)
     call = Call(module, ((x, *more), options), result, range(before, x.graph.operation_count))
@@ -685,7 +685,7 @@ def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, A
 def take_state(
     state: Mapping[str, Any], module: Module, *, strict: bool, cast: bool, where: str = "load_state_dict"
 ) -> IncompatibleKeys:
-    """Load a state that uses the module's own names into a module that already has its variables."""
+    """Load a state with this package's parameter names into a module whose variables already exist."""
     variables = dict(module._variables())
     slots = {path: slot_of(variable) for path, variable in variables.items()}
     values, keys = fitting(where, slots, state, strict=strict, cast=cast)
@@ -695,20 +695,23 @@ def take_state(
 
 
 def wait_for(module: Module, take: Callable[[Module], object]) -> None:
-    """Make a module without variables call `take` at the end of its first call, replacing any earlier pending state."""
+    """Register a function to call when the module's first call has created its variables.
+
+    It replaces any function registered earlier.
+    """
     module._waiting = take
 
 
 def is_built(module: Module) -> bool:
-    """Return whether the module has its variables, which its first call creates."""
+    """Return whether the module's variables exist. The first call creates them."""
     return module._graph is not None
 
 
 def adopt(module: Module, graph: Graph) -> None:
-    """Mark a module and its containers as built in a graph, although only parts of them were called.
+    """Mark all modules of a model as built in a graph, although only some of them were called.
 
-    For example, the two networks of a GAN are called separately, and their container then has parameters as well.
-    Modules that override `build` are skipped, because they are built when they are called.
+    For example, the two networks of a GAN are called separately; their container then has parameters as well. Modules
+    that override `build` are skipped, because they create their variables when they are called.
     """
     for _, part in module.named_modules():
         if part._graph is None and type(part).build is Module.build:

@@ -35,7 +35,7 @@ def _narrow(y: Tensor, x: Tensor) -> Tensor:
 def _normalization(
     x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor | None, beta: Tensor | None, epsilon: float
 ) -> Tensor:
-    """Apply the graph's `normalization` to x, which is at least float32, with parameters that may be half precision."""
+    """Normalize x, which is at least float32, with parameters that may be half precision."""
     gamma, beta = (None if p is None else _wide(p) for p in (gamma, beta))
     return graph_of(x).normalization(x, mean, variance, gamma, beta, epsilon)
 
@@ -63,7 +63,7 @@ def moments_of_all(sum_over_all: Callable[[Tensor], Tensor]) -> Iterator[None]:
 
 
 def _moments(x: Tensor, axes: list[int]) -> tuple[Tensor, Tensor]:
-    """Return mean and variance over axes, which are kept with size 1."""
+    """Return mean and variance over `axes`, which keep size 1 in the result."""
     g, sum_over_all = graph_of(x), _sum_over_all.get()
     if sum_over_all is None:
         mean = g.mean(x, axes)
@@ -363,7 +363,7 @@ class GroupNorm(_Norm):
         return _narrow(_normalization(wide, mean, variance, gamma, beta, self.epsilon), x)
 
     def _over_groups(self, statistics: Tensor) -> Tensor:
-        """Average per-channel statistics over each group and return the average at each of its channels."""
+        """Replace each channel's statistic by the average over the channel's group."""
         g, sizes = graph_of(statistics), list(statistics.shape or ())[1:]
         members = math.prod(sizes) // self.groups
         means = g.mean(g.reshape(statistics, [-1, self.groups, members]), 2)

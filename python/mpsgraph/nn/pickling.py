@@ -48,7 +48,7 @@ _standing_for: weakref.WeakKeyDictionary[Any, NewGraph] = weakref.WeakKeyDiction
 
 
 def written(value: Any) -> Any:
-    """Replace graphs and variables in a module's state, or in part of it, with their placeholders."""
+    """Replace the graphs and variables in a module's state, or in a value within it, by placeholders for pickling."""
     if isinstance(value, Tensor) and value.operation.kind == "variable":
         graph = written_graph(value.graph)
         known = graph.variables.get(value.name)
@@ -63,7 +63,7 @@ def written(value: Any) -> Any:
 
 
 def written_graph(graph: Any) -> NewGraph:
-    """Return the placeholder of a graph, always the same object while the graph lives."""
+    """Return the placeholder of a graph. It is the same object for as long as the graph exists."""
     if graph not in _standing_for:
         _standing_for[graph] = NewGraph(graph)
     return _standing_for[graph]
@@ -75,6 +75,6 @@ def variable_of(graph: Graph, name: str, value: np.ndarray, dtype: str, trainabl
 
 
 def _device_of(graph: Graph) -> Any:
-    """Return the device that holds the current values: the default device, unless the graph has only run on others."""
+    """Return the device with the current values: the default device, unless the graph has run only on others."""
     known = graph._on_devices
     return None if None in known or not known else next(iter(known.values())).device

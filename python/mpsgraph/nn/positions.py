@@ -246,7 +246,7 @@ class LinearPositions(AttentionPositions):
 
 
 def linear_shares(heads: int) -> list[float]:
-    """Return the slope of each head."""
+    """Return the slope of ALiBi's linear bias for each head."""
 
     def of_power(count: int) -> list[float]:
         return [2.0 ** (-8 * (head + 1) / count) for head in range(count)]

@@ -30,7 +30,7 @@ FORWARD, BACK = "", "_reverse"  # Suffixes of parameter names for the two direct
 
 
 class _EachGate:
-    """Initializer that calls another initializer separately for the rows of each gate."""
+    """Initializer that initializes the rows of each gate as a separate matrix, with another initializer."""
 
     def __init__(self, initialiser: Initialiser, gates: int) -> None:
         self.initialiser, self.gates = initialiser, gates
@@ -102,7 +102,7 @@ class _Recurrent(Module):
         self._weights[name] = self.add_parameter(name, x, shape, initialiser, fans)
 
     def _of_layer(self, kind: str, layer: int, ways: Sequence[str]) -> list[Tensor]:
-        """Return the parameters of one kind, such as "weight_ih", of a layer: one for each direction in `ways`."""
+        """Return a layer's parameters of one kind, such as "weight_ih", one for each direction in `ways`."""
         return [self._weights[f"{kind}_l{layer}{way}"] for way in ways]
 
     def _behind_each_other(self, tensors: Sequence[Tensor], axis: int) -> Tensor:

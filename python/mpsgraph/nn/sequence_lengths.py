@@ -57,7 +57,7 @@ class RealSteps:
         self.turned = g.select(self.real, self.lengths - self.time - 1, self.time)
 
     def gathered(self, x: Tensor, times: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return the steps of each sequence of x at the time indices `times`, (steps, N)."""
+        """Return, for each sequence of x, its steps at the time indices `times`, (steps, N)."""
         g = graph_of(x)
         features = (x.shape or ())[-1]
         place = times * self.rows + (self.row if rows is None else rows)
@@ -84,7 +84,9 @@ class RealSteps:
         return self.gathered(y, self.turned)
 
     def last(self, y: Tensor, before: Tensor | None) -> Tensor:
-        """Return the last real step of packed sequences, (1, N, features); for an empty sequence, `before` or zeros."""
+        """Return the last real step of each packed sequence, (1, N, features). An empty sequence gives `before`, or
+        zeros.
+        """
         g = graph_of(y)
         row = g.coordinate_along_axis(1, shape_of_sizes(y, [1, self.rows]))
         found = self.gathered(y, g.maximum(self.lengths - 1, 0), row)
@@ -93,7 +95,10 @@ class RealSteps:
 
 
 def checked_lengths(x: Tensor, lengths: Lengths, steps: int | Tensor, rows: int, what: str) -> Tensor:
-    """Return lengths as int32 (N,) in x's graph, checked to lie in 0 to `steps`; `rows` is N, or -1 if dynamic."""
+    """Return lengths as an int32 tensor (N,) in x's graph whose values are from 0 to `steps`.
+
+    `rows` is N, or -1 if it is dynamic.
+    """
     g = graph_of(x)
     if not isinstance(lengths, Tensor):
         numbers = np.asarray(lengths)
@@ -122,7 +127,7 @@ def checked_lengths(x: Tensor, lengths: Lengths, steps: int | Tensor, rows: int,
 
 
 def _checked_mask(x: Tensor, mask: Tensor | None, batch_first: bool, what: str) -> Tensor:
-    """Check a mask and return it as (T, N)."""
+    """Check a mask and return it in the shape (T, N), with time first."""
     if not isinstance(mask, Tensor) or mask.dtype != bool_:
         kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise DTypeError(f"{what}: mask must be a bool tensor (True marks real steps), got {kind}")
@@ -130,8 +135,6 @@ def _checked_mask(x: Tensor, mask: Tensor | None, batch_first: bool, what: str) 
     turned = None if mask.shape is None or len(mask.shape) != 2 else mask.shape[::-1] if batch_first else mask.shape
     if turned is None or any(a != b for a, b in zip(turned, wanted, strict=True) if a >= 0 and b >= 0):
         axes = "(batch, time)" if batch_first else "(time, batch)"
-        raise ShapeError(
-            f"{what}: mask must be {axes} like the input, which has (time, batch) sizes {wanted}, got shape "
-            f"{mask.shape}"
-        )
+        expected = wanted[::-1] if batch_first else wanted
+        raise ShapeError(f"{what}: mask must have shape {axes} = {expected} to match the input, got shape {mask.shape}")
     return graph_of(x).swap_axes(mask, 0, 1) if batch_first else mask

@@ -118,7 +118,7 @@ def _along(axis: int, class_weights: Any, logits: Tensor, classes: int) -> Tenso
 
 
 def _counts(labels: Tensor, ignore_index: int, like_this: Tensor, axis: int) -> Tensor:
-    """Return 1 where a label counts and 0 where it equals ignore_index."""
+    """Return a tensor that is 1 for each label that counts and 0 for each label that equals ignore_index."""
     g = graph_of(labels)
     return g.expand_dims(g.cast(g.not_equal(labels, ignore_index), like_this.dtype), axis)
 

@@ -42,7 +42,9 @@ def sum_of_all(x: Tensor) -> Tensor:
 
 
 def like(labels: Tensor, outputs: Tensor) -> Tensor:
-    """Return labels in the outputs' dtype. Shapes must be equal, so that nothing broadcasts by accident."""
+    """Return labels in the outputs' dtype. Raise ShapeError unless both have the same shape, which prevents
+    broadcasting.
+    """
     require_one_shape(labels, outputs)
     return as_dtype_of(labels, outputs)
 

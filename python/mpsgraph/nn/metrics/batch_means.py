@@ -137,7 +137,7 @@ _OF_NUMBERS = set(losses.LOSSES.values()) - _OF_CLASSES - _BINARY.keys() - _OF_D
 
 
 def _parts(loss: Loss) -> tuple[Any, Mapping[str, Any]]:
-    """Return the function inside functools.partial objects, and the arguments they bind."""
+    """Return the function that nested functools.partial objects wrap, and the keyword arguments that they bind."""
     options: dict[str, Any] = {}
     while isinstance(loss, functools.partial):
         options, loss = {**loss.keywords, **options}, loss.func

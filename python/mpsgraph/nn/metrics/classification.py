@@ -65,7 +65,7 @@ class Confusion(Accumulated):
         self.counts += np.bincount(true * size + predicted, minlength=size * size).reshape(size, size)
 
     def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return, for each class, the numbers of correctly predicted, true, and predicted samples."""
+        """Return the numbers of correctly predicted samples, actual samples, and predicted samples of each class."""
         require_some(self.counts.sum(), self.name)
         return self.counts.diagonal().astype(float), self.counts.sum(axis=1), self.counts.sum(axis=0)
 
@@ -136,7 +136,7 @@ class Accuracy(Confusion):
 
 
 class _OfClasses(Confusion):
-    """Base class of the metrics that have a value for each class and an average over classes."""
+    """Base class of the metrics with one value per class, which can be averaged over classes."""
 
     def __init__(
         self,
@@ -152,7 +152,10 @@ class _OfClasses(Confusion):
         super().__init__(name or type(self).__name__.lower(), num_classes, threshold, ignore_index)
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
-        """Return the metric's value for the counts of one class, or its values for arrays of counts of all classes."""
+        """Return the metric from a class's numbers of correctly predicted, actual, and predicted samples.
+
+        Arrays with the counts of all classes give an array of values.
+        """
         raise NotImplementedError
 
     def result(self) -> Any:

@@ -9,7 +9,7 @@ from .accumulated import Accumulated, require_some, scores_of
 
 
 class _Scores(Accumulated):
-    """Base class of the ranking metrics, which stores all scores and which samples are of class 1."""
+    """Base class of the ranking metrics. It stores all scores, and for each whether the sample belongs to class 1."""
 
     def reset(self) -> None:
         self._scores: list[np.ndarray] = []

@@ -46,7 +46,7 @@ class Callback:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state, after on_fit_begin.
+        """Restore a saved state. A resumed fit calls this after `on_fit_begin`.
 
         Args:
             state: Result of `state_dict`; tuples in it have become lists.
