@@ -161,7 +161,7 @@ def test_invalid_sequence_lengths_and_masks_raise():
         with pytest.raises(mg.DTypeError, match="mask must be a tensor or None|mask must be a bool tensor"):
             layer(x, mask=wrong)
     for shape in ((5, 3), (3,), (3, 4)):
-        with pytest.raises(mg.ShapeError, match=r"mask must be \(batch, time\)"):
+        with pytest.raises(mg.ShapeError, match=r"mask must have shape \(batch, time\)"):
             layer(x, mask=g.placeholder(shape, mg.bool_))
 
 
