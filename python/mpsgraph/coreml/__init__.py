@@ -131,7 +131,7 @@ def load(
 class _OfProgram:
     """Builds a graph from a function of an ML Program.
 
-    A DeferredModel, whose graph depends on input values or shapes, calls this object to build a graph for each set of them.
+    A DeferredModel, whose graph depends on input values or shapes, calls this object once for each set of them.
     """
 
     def __init__(self, model: Message, folder: Path, name: str | None, trainable: Trainable) -> None:
@@ -156,7 +156,7 @@ class _OfProgram:
 class _OfNetwork:
     """Builds a graph from a Core ML neural network.
 
-    A DeferredModel, whose graph depends on input values or shapes, calls this object to build a graph for each set of them.
+    A DeferredModel, whose graph depends on input values or shapes, calls this object once for each set of them.
     """
 
     def __init__(self, model: Message, folder: Path, trainable: Trainable) -> None:

@@ -27,7 +27,10 @@ class DataDependent(Exception):
 
 
 class ValueOfLoop(UnsupportedError):
-    """Raised when building the graph needs a value that changes between loop iterations."""
+    """Raised when building the graph needs a value that changes between loop iterations.
+
+    Such a value cannot be fixed by specifying the model's inputs.
+    """
 
 
 def chooser(trainable: Trainable) -> Callable[[str], bool]:

@@ -36,8 +36,10 @@ class Built(Protocol):
 
 
 Build: TypeAlias = Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Built]
-"""A function that builds the graph. The arguments are two dicts keyed by input name: arrays, for inputs that become
-constants, and shapes, for other inputs.
+"""A function that builds the graph, given some inputs.
+
+Its arguments are two dicts keyed by input name: arrays for the inputs that become constants, and shapes for other
+inputs.
 """
 
 

@@ -29,10 +29,11 @@ class NotExpressible(Exception):
 
 
 def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list[Operation]:
-    """Return the operations that the outputs and updates depend on, in creation order.
+    """Return the operations that the outputs and updates depend on, in the order of their creation.
 
-    Dependencies through blocks and control dependencies are included. `updates` are operations to keep even though no
-    output depends on them.
+    Dependencies through nested blocks and control dependencies are included. `updates` are operations to keep even
+    though
+    no output depends on them.
     """
     seen: dict[int, Operation] = {}
     todo = [*(tensor.operation for tensor in outputs), *updates]
@@ -51,7 +52,9 @@ def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list
 
 
 def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:
-    """Return the variables assigned by the operations, ignoring nested blocks and random-number states."""
+    """Return the variables that the operations assign, except in nested blocks and except states of random-number
+    generators.
+    """
     assigns = [op for op in operations if op.kind == "assign" and op.inputs[1].operation.kind != "random"]
     return list(dict.fromkeys(op.inputs[0] for op in assigns))
 
@@ -77,9 +80,9 @@ def known_array(tensor: Tensor) -> np.ndarray | None:
 
 
 def attribute(operation: Operation, key: str, place: int = 1) -> Any:
-    """Return an attribute that may instead be passed as the integer tensor operand at index `place`.
+    """Return an argument that is either an attribute of the operation or its operand at index `place`.
 
-    Raises NotExpressible if the operand is not a constant.
+    Raises NotExpressible if it is an operand whose value is not constant.
     """
     if len(operation.inputs) <= place:
         return operation.attributes[key]
@@ -103,7 +106,7 @@ def kind_of(operation: Operation) -> str:
 
 
 def refuse_not_expressible(problems: Sequence[tuple[Operation, str]], what: str, language: str) -> None:
-    """Raise one UnsupportedError that lists every operation that cannot be exported. Return if there are none."""
+    """Raise one UnsupportedError that lists every operation that cannot be exported, or return if there are none."""
     if not problems:
         return
     lines = []
@@ -135,7 +138,7 @@ def as_model(
     outputs: Mapping[str, Tensor] | None,
     what: str,
 ) -> Model:
-    """Convert the object to be exported to a Model.
+    """Convert the object that a user exports (a graph, model, module, or NNGraph) to a Model.
 
     `what` is the name of the exporter for error messages, such as "onnx.export".
     """
@@ -168,7 +171,10 @@ def as_model(
 
 
 def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) -> Model:
-    """Return an inference NNGraph as a model for inputs of the given shapes. Its parameters become constants."""
+    """Return an NNGraph, a graph of the legacy MPSNNGraph API, as a Model for inputs of the given shapes.
+
+    The NNGraph must be an inference graph. Its parameters become constants.
+    """
     if not inputs:
         raise GraphError(f'[{what}] exporting an NNGraph needs inputs={{"images": (-1, height, width, channels)}}')
     graph = Graph()

@@ -97,7 +97,7 @@ class Known:
         return np.array(scratch.run({}, copies[tensor]).numpy())
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor under the assumption that an axis of `source` has the given size.
+        """Evaluate a tensor as it would be if an axis of the tensor `source` had the given size.
 
         Returns None if the tensor also depends on other unknown values.
         """
@@ -119,9 +119,9 @@ class Known:
         return None if known is None or None in known else np.array(known, tensor.dtype.numpy)
 
     def _decided_by(self, tensor: Tensor) -> tuple[Names, Names]:
-        """Return the names of the inputs that determine the elements of a tensor.
+        """Return the names of the inputs that determine the elements of a tensor, as two sets.
 
-        The first set contains inputs that do so by their values, and the second set inputs that do so by their shapes.
+        The first set holds inputs whose values determine the elements, and the second set inputs whose shapes do.
         """
         names = {input.operation.id: name for name, input in self._inputs.items()}
         stack = [tensor.operation]
@@ -154,7 +154,9 @@ class Known:
         return self._deciding[tensor.operation.id]
 
     def _sources_of(self, operation: Operation) -> list[tuple[int, Operation]]:
-        """Return the operations that produce an operation's inputs and the results of its blocks, with their ids."""
+        """Return the operations that compute an operation's operands and the results of its blocks, as (id,
+        operation) pairs.
+        """
         number = operation.id
         if number not in self._sources:
             results = [r for block in operation.blocks for r in block.results]
@@ -186,9 +188,9 @@ def _union(parts: list[Names]) -> Names:
 
 
 def _ordered(last: Operation, left_out: Collection[int] = ()) -> list[Operation]:
-    """Return the operations that `last` depends on, in topological order and ending with `last`.
+    """Return the operations that the operation `last` depends on, in topological order and ending with `last`.
 
-    Operations whose ids are in `left_out` are omitted, and so are the operations that only they depend on.
+    Operations whose ids are in `left_out` are omitted, and so are operations that are needed only by omitted ones.
     """
     done: dict[int, Operation] = {}
     stack = [] if last.id in left_out else [last]

@@ -1,6 +1,6 @@
-"""Shape queries for importers. Static sizes are ints, and dynamic sizes are tensors.
+"""Shape queries for importers, which return static sizes as ints and dynamic sizes as tensors.
 
-A translation that needs the value of a dynamic size raises the DataDependent exception that `data_dependent_shape`
+If a translation needs the value of a dynamic size, it raises the DataDependent exception that `data_dependent_shape`
 returns.
 """
 
@@ -46,7 +46,7 @@ class Sizes:
         return known if known >= 0 else self.g.cast(self.g.slice(self.g.shape_of(x), [axis], [axis + 1]), int64)
 
     def joined(self, sizes: Iterable[int | Tensor]) -> list[int] | Tensor:
-        """Combine sizes from `dim` into a shape: a list if all are ints, and a 1-D tensor otherwise."""
+        """Combine sizes, as returned by `dim`, into a shape: a list if all are ints, and a 1-D tensor otherwise."""
         parts = list(sizes)
         known = [part for part in parts if not isinstance(part, Tensor)]
         if len(known) == len(parts):
@@ -55,7 +55,7 @@ class Sizes:
         return self.g.concat(made, 0)
 
     def reshape(self, x: Tensor, sizes: Iterable[int | Tensor]) -> Tensor:
-        """Reshape x to sizes that are ints or tensors from `dim`. One of the sizes may be -1."""
+        """Reshape x to sizes that are ints or, as returned by `dim`, tensors. One of the sizes may be -1."""
         parts = list(sizes)
         unknown = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
         if len(unknown) == 1 and not any(isinstance(part, int) and part == -1 for part in parts):
@@ -63,7 +63,7 @@ class Sizes:
         return self.g.reshape(x, self.joined(parts))
 
     def product(self, sizes: Iterable[int | Tensor]) -> int | Tensor:
-        """Return the product of sizes that are ints or tensors from `dim`."""
+        """Return the product of sizes that are ints or, as returned by `dim`, tensors."""
         result: int | Tensor = 1
         for size in sizes:
             if isinstance(result, int) and isinstance(size, int):

@@ -158,14 +158,14 @@ class Engine:
 
 
 def _automatic(mesh: Any) -> Any:
-    """Return a mesh with the same devices and automatic axis types, so that XLA decides on all communication."""
+    """Return a mesh with the same devices whose axes are all automatic, so that XLA decides on all communication."""
     return jax.sharding.Mesh(
         mesh.devices, mesh.axis_names, axis_types=(jax.sharding.AxisType.Auto,) * mesh.devices.ndim
     )
 
 
 class Runner:
-    """A graph on a JAX engine, with the values of its variables and its compiled steps."""
+    """Runs the steps of one graph on a JAX engine, and stores the values of its variables and its compiled steps."""
 
     def __init__(self, engine: Engine, graph: Graph) -> None:
         self.engine, self.graph = engine, graph
@@ -257,7 +257,7 @@ class Runner:
 
 
 class Prepared:
-    """A jitted step of a graph, over the variables of a Runner."""
+    """One step of a graph as a jitted JAX function of the variables that a Runner stores."""
 
     def __init__(
         self,
@@ -330,7 +330,7 @@ class Prepared:
 
 
 class Execution:
-    """A run in progress."""
+    """A run that may still be in progress."""
 
     def __init__(self, targets: list[Any], outside: Any, program: Program) -> None:
         self._targets, self._outside, self._program = targets, outside, program
@@ -385,7 +385,7 @@ class Execution:
 
     @property
     def results(self) -> list[NDArray]:
-        """One array per target, after waiting for the run to finish."""
+        """The results of the run, one array per target. Reading them waits for the run to finish."""
         self.wait()
         return [asarray(local(array), copy=True) for array in self._targets]
 

@@ -31,7 +31,9 @@ _WIDE = ("int64", "uint64", "float64", "complex128")
 
 
 class Program:
-    """The operations that the targets of a graph depend on, specialized for the types of the feeds."""
+    """Part of a graph that a JAX function computes: the operations that the targets depend on, specialized for the
+    feeds.
+    """
 
     def __init__(
         self,
@@ -200,7 +202,10 @@ class Function:
 def guarded(
     targets: Sequence[Any], changed: Mapping[str, Any], before: Mapping[str, Any], outside: Any
 ) -> tuple[list[Any], dict[str, Any]]:
-    """If an index was out of range, replace floating-point targets with NaN and keep the old state."""
+    """Apply the rule for out-of-range indices: floating-point targets become NaN, and the state keeps its old values.
+
+    Without out-of-range indices, targets and state are returned unchanged.
+    """
     jnp = jax.numpy
 
     def poisoned(target: Any) -> Any:

@@ -33,7 +33,7 @@ _tracing = threading.local()
 
 
 class _Compiled:
-    """A function traced and compiled for one structure of arguments and their types."""
+    """An executable compiled from a traced JAX function for one structure and one set of types of its arguments."""
 
     def __init__(self, traced: Any, device: Device | str | None) -> None:
         closed = traced.jaxpr
@@ -147,7 +147,9 @@ class Jitted:
         return results
 
     def _of(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[_Compiled, list[Any]]:
-        """Return the compiled function for these arguments, and the leaves of the arguments that are not static."""
+        """Return the compiled function for these arguments, and the array leaves of the arguments that are not
+        static.
+        """
         numbers = _within(self.static_numbers, len(arguments))
         fixed = tuple((n, arguments[n]) for n in sorted(numbers))
         fixed_names = tuple((name, named[name]) for name in sorted(self.static_names) if name in named)
@@ -207,12 +209,12 @@ class Jitted:
 
 
 def _within(numbers: Iterable[int], count: int) -> set[int]:
-    """Return the indices of the arguments that were passed, as non-negative indices. `count` is the number passed."""
+    """Return the indices in `numbers` that refer to one of `count` positional arguments, made non-negative."""
     return {n % count for n in numbers if -count <= n < count}
 
 
 def _type(value: Any) -> Any:
-    """Return the properties of an argument that select the executable."""
+    """Return the properties of an argument on which the choice of the executable depends: its shape and dtype."""
     if isinstance(value, jax.core.Tracer):
         raise UnsupportedError(
             "[jit] JAX cannot trace through a function compiled with mpsgraph.jax.jit: put the transformation inside, "

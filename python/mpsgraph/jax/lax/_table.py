@@ -18,11 +18,11 @@ from ...errors import UnsupportedError
 from ...interchange.export import kind_of
 
 Value: TypeAlias = Any
-"""The value of a tensor during tracing: a JAX array, a NumPy array for a constant, or a History."""
+"""The value of a tensor while JAX traces the program: a JAX array, a NumPy array for a constant, or a History."""
 Lowering: TypeAlias = "Callable[..., Value]"
 _TABLE: dict[str, Lowering] = {}
 WALKED = ("argument", "assign", "constant", "placeholder", "read", "variable")
-"""Operation kinds handled by the traversal itself."""
+"""Kinds of operations that the traversal of a program handles itself, so that they need no lowering."""
 
 
 def lowers(*kinds: str) -> Callable[[Lowering], Lowering]:
@@ -103,9 +103,10 @@ class Step:
 
 
 class Trace:
-    """A traversal of a program. Stores the current values of variables, and a flag for out-of-range indices.
+    """One traversal of a program under JAX tracing.
 
-    The flag is the last value of the state.
+    Stores the state, which consists of the current values of variables and, last, a flag that is set by out-of-range
+    indices.
     """
 
     def __init__(self, variables: Sequence[Tensor], state: Sequence[Value], precision: Any, loop_limit: int) -> None:
@@ -120,7 +121,7 @@ class Trace:
         return self.values[tensor] if place is None else self.state[place]
 
     def run(self, operations: Iterable[Operation]) -> None:
-        """Trace operations in order."""
+        """Run operations in order under JAX tracing, and store the values of their results."""
         for operation in operations:
             kind = operation.kind
             if kind == "placeholder" or kind == "variable":
@@ -145,7 +146,7 @@ class Trace:
     # --- blocks ----------------------------------------------------------------------------------------------------
 
     def touched(self, blocks: Iterable[Block]) -> list[int]:
-        """Return the indices of state values that operations in blocks may change."""
+        """Return the indices of the state values (variables and the flag) that operations in the blocks may change."""
         found = set()
         for block in blocks:
             for operation in all_operations(block.operations):
@@ -156,7 +157,9 @@ class Trace:
         return sorted(found)
 
     def run_block(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
-        """Run a block for the given arguments and return its results. Assignments in the block change the state."""
+        """Run a block for the given arguments and return its results. Assignments in the block change the trace's
+        state.
+        """
         for tensor, value in zip(block.arguments, arguments, strict=True):
             self.values[tensor] = value
         self.run(operation for operation in block.operations if operation.kind != "argument")

@@ -36,7 +36,7 @@ class Window:
 
 
 def windows_of(attributes: Mapping[str, Any], source: Sequence[int], kernel: Sequence[int]) -> list[Window]:
-    """Return the windowed axes, in the order of their axis indices."""
+    """Return one Window per windowed axis, in the order of the axis indices."""
     padding, style = attributes["padding"], attributes.get("padding_style", "EXPLICIT")
     axes = spatial_axes(attributes, len(source))
     made = []
@@ -81,7 +81,9 @@ def taps_of(windows: Sequence[Window]) -> Iterator[tuple[int, ...]]:
 
 
 def seen(x: Value, windows: Sequence[Window], tap: Sequence[int], fill: Any) -> Value:
-    """Return the source elements at one filter tap of every window, with `fill` outside the source."""
+    """Return the source elements at one filter tap of every window, and `fill` where the tap lies outside the
+    source.
+    """
     low, high, strides = [0] * x.ndim, [0] * x.ndim, [1] * x.ndim
     for window, place in zip(windows, tap, strict=True):
         first = place * window.dilation - window.begin
@@ -95,7 +97,7 @@ def seen(x: Value, windows: Sequence[Window], tap: Sequence[int], fill: Any) -> 
 
 
 def put_back(x: Value, windows: Sequence[Window], tap: Sequence[int], source: Sequence[int]) -> Value:
-    """Scatter the values for one tap of every window back to their source positions, the transpose of `seen`."""
+    """Add up values, one per window, at the source positions of one filter tap. This is the transpose of `seen`."""
     sizes = [(0, 0, 0)] * x.ndim
     for window, place in zip(windows, tap, strict=True):
         first = place * window.dilation - window.begin

@@ -16,25 +16,25 @@ def _zero(x: Value) -> Value:
 
 @lowers("relu")
 def relu(_: Step, x: Value) -> Value:
-    """Compute max(x, 0)."""
+    """Compute ReLU as max(x, 0)."""
     return jnp.maximum(x, _zero(x))
 
 
 @lowers("relu_gradient")
 def relu_gradient(_: Step, incoming: Value, x: Value) -> Value:
-    """Return the incoming gradient where x > 0, and 0 elsewhere."""
+    """Return the gradient of ReLU: the incoming gradient where x > 0, and 0 elsewhere."""
     return jnp.where(x > 0, incoming, _zero(incoming))
 
 
 @lowers("sigmoid")
 def sigmoid(_: Step, x: Value) -> Value:
-    """Compute 1 / (1 + exp(-x))."""
+    """Compute the sigmoid 1 / (1 + exp(-x))."""
     return in_float32(lax.logistic)(x)
 
 
 @lowers("sigmoid_gradient")
 def sigmoid_gradient(_: Step, incoming: Value, x: Value) -> Value:
-    """Compute s (1 - s) times the incoming gradient, where s is the sigmoid of x."""
+    """Return the gradient of the sigmoid: s (1 - s) times the incoming gradient, where s is the sigmoid of x."""
 
     def product(g: Value, x: Value) -> Value:
         s = lax.logistic(x)
@@ -45,11 +45,11 @@ def sigmoid_gradient(_: Step, incoming: Value, x: Value) -> Value:
 
 @lowers("leaky_relu")
 def leaky_relu(_: Step, x: Value, alpha: Value) -> Value:
-    """Return x where x > 0, and alpha x elsewhere."""
+    """Compute leaky ReLU: x where x > 0, and alpha x elsewhere."""
     return jnp.where(x > 0, x, alpha * x)
 
 
 @lowers("leaky_relu_gradient")
 def leaky_relu_gradient(_: Step, incoming: Value, x: Value, alpha: Value) -> Value:
-    """Return the incoming gradient where x >= 0, and alpha times the gradient elsewhere."""
+    """Return the gradient of leaky ReLU: the incoming gradient where x >= 0, and alpha times the gradient elsewhere."""
     return jnp.where(x >= 0, incoming, alpha * incoming)

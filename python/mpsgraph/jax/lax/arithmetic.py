@@ -64,8 +64,8 @@ def _population_count(x: Value) -> Value:
 
 
 def _parts(predicate: Lowering, both: Any) -> Lowering:
-    """Return a lowering that applies a predicate to the real and imaginary parts of complex numbers and combines both
-    results.
+    """Extend a predicate to complex numbers: apply it to real and imaginary parts, and combine the results with
+    `both`.
     """
 
     def of(x: Value) -> Value:
@@ -147,7 +147,7 @@ def _division_no_nan(x: Value, y: Value) -> Value:
 
 
 def _modulo(x: Value, y: Value) -> Value:
-    """Return the remainder with the sign of the dividend."""
+    """Return the remainder of integer or floating-point division, with the sign of the dividend."""
     x, y = jnp.broadcast_arrays(x, y)
     if x.dtype.kind in "iu":
         return jnp.where(y == 0, jnp.zeros((), x.dtype), _rounded_down(lax.rem, x, y))
@@ -155,14 +155,14 @@ def _modulo(x: Value, y: Value) -> Value:
 
 
 def _floor_modulo(x: Value, y: Value) -> Value:
-    """Return the remainder with the sign of the divisor."""
+    """Return the remainder of integer or floating-point division, with the sign of the divisor."""
     remainder = _modulo(x, y)
     moved = (remainder != 0) & ((remainder < 0) != (y < 0))
     return jnp.where(moved, remainder + y, remainder)
 
 
 def passing_over_nan(function: Lowering) -> Lowering:
-    """Wrap a minimum or maximum so that it returns the other operand where one operand is NaN."""
+    """Wrap a minimum or maximum so that it ignores NaN: where one operand is NaN, it returns the other one."""
 
     def other(x: Value, y: Value) -> Value:
         result = function(x, y)
@@ -235,7 +235,7 @@ for _kind, _function in {**_UNARY, **_BINARY}.items():
 
 @lowers("complex_tensor")
 def complex_tensor(_: Step, real: Value, imaginary: Value) -> Value:
-    """Compute real + i imaginary."""
+    """Return complex numbers with the given real and imaginary parts."""
     return lax.complex(*jnp.broadcast_arrays(real, imaginary))
 
 

@@ -1,8 +1,8 @@
-"""Lowerings of control flow: if, while, and for, and the histories that loops store for their gradients.
+"""Lowerings of control flow (if, while, and for), and of the histories from which gradients of loops are computed.
 
-Assigned variables and the flag for out-of-range indices are loop-carried values, too. A history is a stack of values
-from loop iterations. Its capacity is the number of iterations of the loop that fills it, or loop_limit if this number
-is known only at run time. Reading beyond the capacity returns NaN.
+A history is a stack of values from loop iterations. Its capacity is the number of iterations of the loop that fills it,
+or loop_limit if this number is known only at run time. Reading beyond the capacity returns NaN. Assigned variables and
+the flag for out-of-range indices are carried through loops, too.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from .arithmetic import is_complex, is_float
 @jax.tree_util.register_dataclass
 @dataclass
 class History:
-    """A stack of values from loop iterations: buffers indexed by iteration along the first axis, and the number of
-    values.
-    """
+    """A stack of values from loop iterations: arrays whose first axis is the iteration, and the number of values."""
 
     buffers: Any
     count: Value
@@ -38,8 +36,9 @@ def _map(function: Callable[..., Value], *trees: Any) -> Any:
 
 
 def _zero_of(tensor: Tensor, depth: int, room: int) -> Any:
-    """Return zeros with the shape of a tensor, or, for a depth above 0, an empty history of histories nested to this
-    depth.
+    """Return zeros with the shape of a tensor, or an empty history if `depth` is at least 1.
+
+    With a larger depth, the elements of the history are themselves histories, nested to this depth.
     """
     if depth == 0:
         return jnp.zeros(tuple(tensor.shape or ()), np.dtype(tensor.dtype.numpy))
@@ -58,7 +57,9 @@ def history_push(_: Step, history: History, value: Any) -> History:
 
 @lowers("history_pop")
 def history_pop(_: Step, history: History) -> tuple[History, Any]:
-    """Return the history without its last value, and this value, which is zero if the history is empty."""
+    """Pop the last value of a history. Return the shorter history and the value, which is zero if the history was
+    empty.
+    """
     place = history.count - np.int32(1)
 
     def read(buffer: Value) -> Value:
@@ -80,7 +81,9 @@ def history_empty(_: Step, history: History) -> History:
 
 @lowers("history_addition")
 def history_addition(_: Step, a: History, b: History) -> History:
-    """Add two histories, aligned at their last values, treating missing values as zero."""
+    """Add two histories element by element, aligned at their last values. Missing values of the shorter one count as
+    zero.
+    """
     count = jnp.maximum(a.count, b.count)
 
     def lifted(history: History) -> Any:
@@ -103,7 +106,7 @@ def history_addition(_: Step, a: History, b: History) -> History:
 
 
 class _Around:
-    """The variables and the flag that a block may change, carried along with its values."""
+    """The part of a trace's state that the blocks of an operation may change, carried along with the blocks' values."""
 
     def __init__(self, step: Step, blocks: Sequence[Block]) -> None:
         self.trace = step.trace
@@ -121,7 +124,7 @@ class _Around:
         return after, results
 
     def leave(self, state: Sequence[Value]) -> None:
-        """Store the state after the operation in the trace."""
+        """Set the trace's state to the final state of the operation's blocks."""
         for place, value in zip(self.places, state, strict=True):
             self.trace.state[place] = value
 
@@ -132,7 +135,7 @@ def _scalar(predicate: Value) -> Value:
 
 @lowers("if")
 def if_(step: Step, predicate: Value) -> tuple[Value, ...]:
-    """Return the results of the selected branch."""
+    """Run the branch of an `if` operation that the predicate selects, and return its results."""
     then, otherwise = step.operation.blocks
     around = _Around(step, (then, otherwise))
 
@@ -149,7 +152,9 @@ def if_(step: Step, predicate: Value) -> tuple[Value, ...]:
 
 
 def _as_declared(results: list[Value], block: Block, step: Step) -> list[Value]:
-    """Replace undefined results of a branch with empty histories where the other branch returns histories."""
+    """Give both branches of an `if` the same structure: undefined results become empty histories where histories are
+    expected.
+    """
     made = []
     for value, result, output in zip(results, block.results, step.outputs, strict=True):
         depth = history_depth(output)
@@ -171,7 +176,9 @@ def _room(step: Step, iterations: int | None) -> int:
 
 
 def _initial(step: Step, given: Sequence[Value], arguments: Sequence[Tensor], iterations: int | None) -> list[Value]:
-    """Return the initial values of a loop: the given values, then zeros and empty histories for the other arguments."""
+    """Return the initial values of a loop's arguments: the given values, followed by zeros or empty histories for
+    the rest.
+    """
     values = [_map(jnp.asarray, value) for value in given]
     for tensor in arguments[len(arguments) - int(step["from_zero"]) :] if step["from_zero"] else ():
         depth = history_depth(tensor)
@@ -181,7 +188,11 @@ def _initial(step: Step, given: Sequence[Value], arguments: Sequence[Tensor], it
 
 @lowers("while")
 def while_(step: Step, *initial: Value) -> tuple[Value, ...]:
-    """Run a while loop, where `before` computes the condition and results, and `after` maps results to new values."""
+    """Run a while loop with two blocks.
+
+    `before` computes the condition and some results, and `after` maps these results to the values of the next
+    iteration.
+    """
     before, after = step.operation.blocks
     around = _Around(step, (before, after))
 
@@ -202,7 +213,7 @@ def while_(step: Step, *initial: Value) -> tuple[Value, ...]:
 
 @lowers("for")
 def for_(step: Step, lower: Value, upper: Value, stride: Value, *initial: Value) -> tuple[Value, ...]:
-    """Run body(index, values) for each index from lower to upper, exclusive."""
+    """Run a for loop: compute body(index, values) for each index from lower to upper, exclusive."""
     (body,) = step.operation.blocks
     around = _Around(step, (body,))
     bounds = [_known(bound) for bound in (lower, upper, stride)]

@@ -38,7 +38,7 @@ def _plain(attributes: Mapping[str, Any], source: Sequence[int], weights: Sequen
 def _depthwise2d(
     attributes: Mapping[str, Any], source: Sequence[int], weights: Sequence[int], precision: Any
 ) -> Convolution:
-    """Return a depthwise convolution over two axes, with one group per channel."""
+    """Return the function that computes a depthwise convolution over two axes, with one group per channel."""
     layout, data = attributes["weights_layout"], attributes["data_layout"]
     windows = windows_of(attributes, source, [weights[layout.index(axis)] for axis in "HW"])
     channels, outputs = weights[layout.index("I")], weights[layout.index("O")]
@@ -60,7 +60,10 @@ def _depthwise2d(
 def _depthwise3d(
     attributes: Mapping[str, Any], source: Sequence[int], weights: Sequence[int], precision: Any
 ) -> Convolution:
-    """Return a depthwise convolution over three of the last four axes; the remaining axis is the channel axis."""
+    """Return the function that computes a depthwise convolution over three of the last four axes.
+
+    The remaining one of these axes is the channel axis.
+    """
     channel, rank = channel_axis(attributes), len(source)
     axes = spatial_axes(attributes, rank)
     windows = windows_of(attributes, source, [weights[axis - rank + 4] for axis in axes])
@@ -104,7 +107,7 @@ def _is_empty(*shapes: Sequence[int]) -> bool:
 
 @lowers(*_FORMS)
 def convolution(step: Step, source: Value, weights: Value) -> Value:
-    """Compute a convolution, which correlates the source with the weights."""
+    """Compute a convolution as machine learning defines it, without flipping the weights."""
     if _is_empty(source.shape, weights.shape, step.shape):
         return jnp.zeros(step.shape, step.dtype)
     return _form(step, source.shape, weights.shape)(jnp.asarray(source), jnp.asarray(weights))
@@ -112,7 +115,7 @@ def convolution(step: Step, source: Value, weights: Value) -> Value:
 
 @lowers(*(f"{kind}_data_gradient" for kind in _FORMS))
 def data_gradient(step: Step, incoming: Value, weights: Value, _: Value) -> Value:
-    """Return the gradient with respect to the source."""
+    """Return the gradient of a convolution with respect to its source."""
     if _is_empty(incoming.shape, weights.shape, step.shape):
         return jnp.zeros(step.shape, step.dtype)
     form = _form(step, step.shape, weights.shape)
@@ -121,7 +124,7 @@ def data_gradient(step: Step, incoming: Value, weights: Value, _: Value) -> Valu
 
 @lowers(*(f"{kind}_weights_gradient" for kind in _FORMS))
 def weights_gradient(step: Step, incoming: Value, source: Value, _: Value) -> Value:
-    """Return the gradient with respect to the weights."""
+    """Return the gradient of a convolution with respect to its weights."""
     if _is_empty(incoming.shape, source.shape, step.shape):
         return jnp.zeros(step.shape, step.dtype)
     form = _form(step, source.shape, step.shape)
@@ -146,14 +149,14 @@ def _patches(x: Value, windows: Sequence[Window], last: bool) -> Value:
 
 @lowers("im_to_col")
 def im_to_col(step: Step, source: Value) -> Value:
-    """Arrange the windows of an image as columns of a matrix."""
+    """Arrange the windows of an image as columns of a matrix, so that a convolution becomes a matmul."""
     windows = windows_of(step.attributes, source.shape, step["kernel"])
     return _patches(jnp.asarray(source), windows, channel_axis(step.attributes) == -1)
 
 
 @lowers("col_to_im")
 def col_to_im(step: Step, columns: Value, shape: Value) -> Value:
-    """Sum columns at the image positions they were taken from."""
+    """Add each column, which holds the elements of one window, to the image at the position of that window."""
     image = static(shape, step, "the shape")
     windows = windows_of(step.attributes, image, step["kernel"])
     last = channel_axis(step.attributes) == -1

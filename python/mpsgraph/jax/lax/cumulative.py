@@ -30,7 +30,7 @@ _RUNNING: dict[str, Callable[..., Value]] = {
 
 
 def _shifted(step: Step, y: Value, axis: int, first: Value) -> Value:
-    """Shift y by one element in the direction of accumulation, inserting `first`."""
+    """Shift y by one element in the direction of accumulation, with `first` as the new first element."""
     reverse = bool(step["reverse"])
     edges = [(0, 0, 0)] * y.ndim
     edges[axis] = (-1, 1, 0) if reverse else (1, -1, 0)

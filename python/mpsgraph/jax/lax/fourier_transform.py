@@ -13,8 +13,9 @@ from .arithmetic import is_complex
 
 
 def _scaled(step: Step, values: Value, full: Sequence[int], axes: Sequence[int], done: bool) -> Value:
-    """Apply the transform's scale. `done` means that jax.lax has already divided the values by the size of the
-    transform.
+    """Apply the scale factor of a transform.
+
+    `done` means that jax.lax has already divided the values by the size of the transform.
     """
     size = math.prod(full[axis] for axis in axes)
     scale = {"size": 1 / size, "unitary": 1 / math.sqrt(size)}.get(step["scaling"], 1.0) * (size if done else 1)
@@ -39,7 +40,10 @@ def fast_fourier_transform(step: Step, x: Value) -> Value:
 
 @lowers("real_to_hermitean_fft")
 def real_to_hermitean_fft(step: Step, x: Value) -> Value:
-    """Return the first half of a real signal's transform. The other half follows by conjugation."""
+    """Compute the Fourier transform of a real signal, of which only the first half is returned.
+
+    The other half follows by conjugation.
+    """
     axes = sorted(step.axes())
     if 0 in step.shape:
         return jnp.zeros(step.shape, step.dtype)

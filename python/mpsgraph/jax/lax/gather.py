@@ -13,7 +13,7 @@ from ._windows import adjoint
 
 
 def as_indices(indices: Value) -> Value:
-    """Convert indices for XLA, keeping large unsigned indices out of range."""
+    """Convert indices to a type that XLA accepts. Unsigned indices that are too large for it stay out of range."""
     indices = jnp.asarray(indices)
     if indices.dtype == np.uint32 or indices.dtype == np.uint64:
         largest = np.iinfo(np.int32).max
@@ -22,7 +22,7 @@ def as_indices(indices: Value) -> Value:
 
 
 def along(rank: int, axis: int, indices_rank: int, batch: int) -> lax.GatherDimensionNumbers:
-    """Return dimension numbers to gather along an axis.
+    """Return JAX's dimension numbers for a gather along one axis.
 
     The result has the batch axes, the axes before the gathered axis, the index axes, and the axes after it, in this
     order.
@@ -38,10 +38,10 @@ def along(rank: int, axis: int, indices_rank: int, batch: int) -> lax.GatherDime
 
 
 def of_vectors(rank: int, depth: int, indices_rank: int, batch: int) -> lax.GatherDimensionNumbers:
-    """Return dimension numbers to gather by index vectors.
+    """Return JAX's dimension numbers for a gather by index vectors.
 
-    The vectors index the axes after the batch axes. The result has the batch axes, the index axes, and the remaining
-    axes.
+    The vectors index the axes that follow the batch axes. The result has the batch axes, the index axes, and the
+    remaining axes, in this order.
     """
     leading, rest = indices_rank - 1, rank - batch - depth
     picked = tuple(range(batch, batch + depth))
@@ -55,7 +55,9 @@ def of_vectors(rank: int, depth: int, indices_rank: int, batch: int) -> lax.Gath
 
 
 def one_for_one(rank: int, axis: int) -> lax.GatherDimensionNumbers:
-    """Return dimension numbers to gather along an axis with a separate index per element."""
+    """Return JAX's dimension numbers for a gather along an axis with a separate index for each element of the
+    result.
+    """
     others = tuple(i for i in range(rank) if i != axis)
     return lax.GatherDimensionNumbers(
         offset_dims=(),
@@ -67,7 +69,7 @@ def one_for_one(rank: int, axis: int) -> lax.GatherDimensionNumbers:
 
 
 def pick(x: Value, indices: Value, numbers: lax.GatherDimensionNumbers) -> Value:
-    """Gather elements or slices by index vectors along the last axis of indices."""
+    """Gather elements or slices of x. The last axis of `indices` holds index vectors; out-of-range ones read zero."""
     alone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     sizes = [1 if axis in alone else size for axis, size in enumerate(x.shape)]
     if 0 in x.shape:  # Without elements, there is nothing to gather from.
@@ -82,7 +84,7 @@ def _picked_shape(indices: Sequence[int], kept: Sequence[int], offsets: Sequence
 
 
 def numbers_of(step: Step, data: Sequence[int], indices: Sequence[int]) -> lax.GatherDimensionNumbers:
-    """Return the dimension numbers for a gather or scatter operation."""
+    """Return JAX's dimension numbers for an operation, which may be any kind of gather or scatter."""
     rank = len(data)
     kind = step.kind.removesuffix("_gradient")
     if kind.endswith("_nd"):
@@ -94,21 +96,23 @@ def numbers_of(step: Step, data: Sequence[int], indices: Sequence[int]) -> lax.G
 
 
 def with_vectors(step: Step, indices: Value) -> Value:
-    """Convert indices to vectors along an additional last axis, unless they are vectors already."""
+    """Return indices as index vectors along the last axis, adding an axis of size 1 if the operation has plain
+    indices.
+    """
     indices = as_indices(indices)
     return indices if step.kind.removesuffix("_gradient").endswith("_nd") else indices[..., None]
 
 
 @lowers("gather", "gather_nd", "gather_along_axis")
 def gather(step: Step, updates: Value, indices: Value) -> Value:
-    """Return the elements or slices at the indices."""
+    """Gather the elements or slices at the indices."""
     numbers = numbers_of(step, updates.shape, indices.shape)
     return pick(jnp.asarray(updates), with_vectors(step, indices), numbers)
 
 
 @lowers("gather_gradient")
 def gather_gradient(step: Step, incoming: Value, indices: Value, _: Value) -> Value:
-    """Sum the gradients of equal indices."""
+    """Return the gradient of a gather: the sum of the incoming gradients of all results that read the same element."""
     if 0 in step.shape or incoming.size == 0:
         return jnp.zeros(step.shape, step.dtype)
     numbers = numbers_of(step, step.shape, indices.shape)
@@ -122,7 +126,9 @@ def gather_gradient(step: Step, incoming: Value, indices: Value, _: Value) -> Va
 
 
 def scatter_numbers(numbers: lax.GatherDimensionNumbers) -> lax.ScatterDimensionNumbers:
-    """Return the scatter dimension numbers that correspond to those of a gather."""
+    """Return the dimension numbers of the scatter that is the transpose of a gather with the given dimension
+    numbers.
+    """
     return lax.ScatterDimensionNumbers(
         update_window_dims=numbers.offset_dims,
         inserted_window_dims=numbers.collapsed_slice_dims,
@@ -134,7 +140,7 @@ def scatter_numbers(numbers: lax.GatherDimensionNumbers) -> lax.ScatterDimension
 
 @lowers("one_hot")
 def one_hot(step: Step, indices: Value) -> Value:
-    """Return on_value at the index along a new axis, and off_value elsewhere."""
+    """Return one-hot vectors along a new axis: on_value at each index, and off_value elsewhere."""
     shape = step.shape
     axis = int(step["axis"]) % len(shape)
     wanted = jnp.expand_dims(as_indices(indices), axis)
@@ -145,7 +151,10 @@ def one_hot(step: Step, indices: Value) -> Value:
 
 @lowers("check_indices")
 def check_indices(step: Step, indices: Value) -> tuple[Value, ...]:
-    """Set the flag in the state if an index is out of range. The caller of the program discards the results."""
+    """Set a flag in the state if an index is out of range.
+
+    The caller of the program then discards the results.
+    """
     lengths = np.asarray(step["lengths"])
     index = as_indices(indices)
     if index.size:

@@ -1,4 +1,4 @@
-"""Lowering of band_part."""
+"""Lowering of band_part, which zeros matrix elements outside a band around the diagonal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ._table import Step, Value, lowers
 
 @lowers("band_part")
 def band_part(step: Step, x: Value) -> Value:
-    """Keep a band around the diagonal. A width of -1 keeps all diagonals on its side."""
+    """Zero matrix elements outside a band around the diagonal. A width of -1 keeps everything on its side of the
+    diagonal.
+    """
     rows, columns = step.shape[-2:]
     difference = lax.broadcasted_iota(jnp.int32, (rows, columns), 0) - lax.broadcasted_iota(
         jnp.int32, (rows, columns), 1

@@ -29,6 +29,6 @@ def matrix_multiplication(step: Step, a: Value, b: Value) -> Value:
 
 @lowers("hamming_distance")
 def hamming_distance(step: Step, a: Value, b: Value) -> Value:
-    """Count the differing bits between rows of a and b."""
+    """Return the Hamming distance between each row of a and each row of b, the number of differing bits."""
     differing = lax.population_count(jnp.expand_dims(a, -2) ^ jnp.expand_dims(b, -3))
     return jnp.sum(differing.astype(step.dtype), -1, dtype=step.dtype)

@@ -1,4 +1,7 @@
-"""Lowering of undefined. The traversal itself handles the other memory operations."""
+"""Lowering of undefined, which represents results that a branch does not compute.
+
+The traversal of a program itself handles the other memory operations, such as variable reads and assignments.
+"""
 
 from __future__ import annotations
 

@@ -59,14 +59,14 @@ def max_pooling(step: Step, x: Value) -> Value:
 
 @lowers("max_pooling2d_gradient", "max_pooling4d_gradient")
 def max_pooling_gradient(step: Step, incoming: Value, x: Value) -> Value:
-    """Scatter the incoming gradient to the first maxima."""
+    """Return the gradient of max pooling: the incoming gradient, added at the first maximum of each window."""
     windows = _windows(step, x.shape)
     place = _first_maxima(jnp.asarray(x), windows)[1]
     return _put_at(step, jnp.asarray(incoming), place, windows)
 
 
 def _put_at(step: Step, incoming: Value, place: Value, windows: Sequence[Window]) -> Value:
-    """Add values to the elements at the selected taps of their windows."""
+    """Add one value per window at the window's selected filter tap, given by its number."""
     wide = np.float32 if is_half(incoming.dtype) else incoming.dtype
     total = jnp.zeros(step.shape, wide)
     zero = jnp.zeros((), incoming.dtype)
@@ -78,7 +78,7 @@ def _put_at(step: Step, incoming: Value, place: Value, windows: Sequence[Window]
 
 @lowers("max_pooling2d_at_maxima", "max_pooling4d_at_maxima")
 def max_pooling_at_maxima(step: Step, values: Value, x: Value) -> Value:
-    """Gather values at the positions of the first maxima of x."""
+    """Gather one value per window, at the position of the first maximum of x in that window."""
     windows = _windows(step, x.shape)
     return _values_at(jnp.asarray(values), _first_maxima(jnp.asarray(x), windows)[1], windows)
 
@@ -100,7 +100,7 @@ def _sums(x: Value, windows: Sequence[Window]) -> Value:
 
 
 def _spread(incoming: Value, windows: Sequence[Window], source: Sequence[int]) -> Value:
-    """Add the incoming gradient to all elements of each window."""
+    """Add the incoming gradient of each window to all source elements in that window."""
     total = jnp.zeros(tuple(source), incoming.dtype)
     for tap in taps_of(windows):
         total = total + put_back(incoming, windows, tap, source)
@@ -108,7 +108,7 @@ def _spread(incoming: Value, windows: Sequence[Window], source: Sequence[int]) -
 
 
 def _divisors(windows: Sequence[Window], rank: int, includes_padding: bool) -> np.ndarray:
-    """Return the number of taps that the average of each window divides by."""
+    """Return, for each window, the number of elements that its average is divided by."""
     result = np.ones((1,) * rank)
     for w in windows:
         places = np.arange(w.output)[:, None] * w.stride + np.arange(w.kernel)[None] * w.dilation - w.begin
@@ -132,7 +132,9 @@ def avg_pooling(step: Step, x: Value) -> Value:
 
 @lowers("avg_pooling2d_gradient", "avg_pooling4d_gradient")
 def avg_pooling_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """Distribute the incoming gradient evenly over the elements of each window."""
+    """Return the gradient of average pooling: the incoming gradient, divided evenly among the elements of each
+    window.
+    """
     if 0 in step.shape or 0 in incoming.shape:
         return jnp.zeros(step.shape, step.dtype)
     windows = _windows(step, step.shape)
@@ -152,7 +154,9 @@ def sum_pooling(step: Step, x: Value) -> Value:
 
 @lowers("sum_pooling4d_gradient")
 def sum_pooling_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """Add the incoming gradient to all elements of each window."""
+    """Return the gradient of sum pooling: the incoming gradient of each window, added to all elements in that
+    window.
+    """
     if 0 in step.shape or 0 in incoming.shape:
         return jnp.zeros(step.shape, step.dtype)
     windows = _windows(step, step.shape)
@@ -163,7 +167,7 @@ def sum_pooling_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 
 class _Indices:
-    """Converts tap numbers to the indices that a return_indices_mode specifies."""
+    """Converts filter tap numbers to max pooling's indices, in the form that a return_indices_mode specifies."""
 
     def __init__(self, step: Step, windows: Sequence[Window], source: Sequence[int]) -> None:
         mode = step["return_indices_mode"]
@@ -174,7 +178,7 @@ class _Indices:
         self.spatial = set(spatial_axes(step.attributes, self.rank))
 
     def of_tap(self, tap: Sequence[int], shape: Sequence[int]) -> Value:
-        """Return, for each window, the index of the source element at the given tap."""
+        """Return, for each window, the index of the source element at the given filter tap."""
         if not self.is_global:
             index = 0
             for window, place in zip(self.windows, tap, strict=True):
@@ -205,7 +209,7 @@ def max_pooling_return_indices(step: Step, x: Value) -> tuple[Value, Value]:
 
 
 def _places(step: Step, indices: Value, source: Sequence[int], windows: Sequence[Window]) -> Value:
-    """Return the number of the first tap that each index refers to, or -1 if it refers to none."""
+    """Return, for each index from max pooling, the number of the first filter tap that it refers to, or -1 for none."""
     counted = _Indices(step, windows, source)
     inside = jnp.ones(source, np.bool_)
     place = jnp.full(indices.shape, -1, np.int32)
@@ -217,7 +221,9 @@ def _places(step: Step, indices: Value, source: Sequence[int], windows: Sequence
 
 @lowers("max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices")
 def max_pooling_gradient_from_indices(step: Step, incoming: Value, indices: Value, _: Value) -> Value:
-    """Add the incoming gradient to the elements that the indices refer to."""
+    """Return the gradient of max pooling, given its indices: the incoming gradient, added to the elements they refer
+    to.
+    """
     if _points_anywhere(step):
         return adjoint(lambda x: _read_at(step, x, indices), step.shape, jnp.asarray(incoming))
     windows = _windows(step, step.shape)
@@ -226,7 +232,7 @@ def max_pooling_gradient_from_indices(step: Step, incoming: Value, indices: Valu
 
 @lowers("max_pooling2d_at_indices", "max_pooling4d_at_indices")
 def max_pooling_at_indices(step: Step, values: Value, indices: Value) -> Value:
-    """Gather values at the indices."""
+    """Gather the values at the indices that max pooling returned."""
     if _points_anywhere(step):
         return _read_at(step, jnp.asarray(values), indices)
     windows = _windows(step, values.shape)
@@ -234,12 +240,15 @@ def max_pooling_at_indices(step: Step, values: Value, indices: Value) -> Value:
 
 
 def _points_anywhere(step: Step) -> bool:
-    """Return whether indices are global. Global indices may refer to elements outside their windows."""
+    """Return whether max pooling's indices are global, so that they may refer to elements outside their own windows."""
     return bool(step["return_indices_mode"].startswith("global"))
 
 
 def _read_at(step: Step, values: Value, indices: Value) -> Value:
-    """Gather values at global indices. Axes that the indices do not include use the window's own position."""
+    """Gather values at global indices from max pooling.
+
+    Along axes that the indices do not cover, the position is that of the window.
+    """
     axes, rank = int(step["return_indices_mode"][-2]), values.ndim
     counted = range(rank - min(axes, rank), rank)
     windows = {w.axis: w for w in _windows(step, values.shape)}

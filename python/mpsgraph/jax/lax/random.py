@@ -43,7 +43,7 @@ def _philox(counter: Words, key: tuple[Value, Value]) -> Words:
 
 
 def _moved(counter: Words, high: Value, low: Value) -> Words:
-    """Advance the counter by a number of blocks."""
+    """Advance a four-word Philox counter by a 64-bit number, given as its high and low words."""
     c0 = counter[0] + low
     carry = (c0 < low).astype(_U)
     c1 = counter[1] + high
@@ -55,7 +55,7 @@ def _moved(counter: Words, high: Value, low: Value) -> Words:
 
 
 class _Stream:
-    """The random words that follow a generator state."""
+    """The sequence of random words that follows a state of the Philox generator."""
 
     def __init__(self, state: Value) -> None:
         words = lax.bitcast_convert_type(jnp.asarray(state), np.uint32)
@@ -64,9 +64,11 @@ class _Stream:
         self.zero = words[0] - _U(1)  # Always zero, but the compiler does not know it.
 
     def blocks(self, count: int, every: int = 1, behind: Value = 0) -> Value:
-        """Return `count` blocks of random words, with shape [count, 4].
+        """Return `count` blocks of four random words each, with shape [count, 4].
 
-        The blocks are `every` blocks apart, and the first one is `behind` blocks after the state.
+        Consecutive blocks of the result are `every` blocks apart in the sequence. The first one is `behind` blocks
+        after the
+        position of the state.
         """
         high, low = _multiplied(every, lax.iota(np.uint32, count))
         low_behind = low + jnp.asarray(behind, np.uint32)
@@ -74,7 +76,7 @@ class _Stream:
         return jnp.stack(_philox(_moved(self.counter, high, low_behind), self.key), 1)
 
     def advanced(self, blocks: int) -> Value:
-        """Return the state advanced by a number of blocks."""
+        """Return the generator state after a number of blocks has been drawn."""
         words = _moved(self.counter, _U(blocks >> 32 & 0xFFFFFFFF), _U(blocks & 0xFFFFFFFF))
         made = jnp.stack([jnp.ones((), np.uint32), *words, *self.key])
         return lax.bitcast_convert_type(made, np.int32)
@@ -89,14 +91,14 @@ def _uniform_float(x: Value) -> Value:
 
 
 def _uniform_double(x0: Value, x1: Value) -> Value:
-    """Convert two words to a float64 in [0, 1), which requires 64-bit types."""
+    """Convert two random words to a float64 number in [0, 1). 64-bit types must be enabled in JAX."""
     high = (x0 & _U(0xFFFFF)).astype(np.uint64) << np.uint64(32)
     bits = high | x1.astype(np.uint64) | (np.uint64(1023) << np.uint64(52))
     return lax.bitcast_convert_type(bits, np.float64) - np.float64(1)
 
 
 def _uniform(words: Value, dtype: np.dtype) -> Value:
-    """Convert words to numbers in [0, 1). Numbers for float16 and bfloat16 are returned as float32."""
+    """Convert random words to numbers in [0, 1). Numbers for float16 and bfloat16 are returned as float32."""
     if dtype == np.float64:
         return jnp.stack([_uniform_double(words[:, 0], words[:, 1]), _uniform_double(words[:, 2], words[:, 3])], 1)
     if dtype == np.float16:
@@ -107,10 +109,10 @@ def _uniform(words: Value, dtype: np.dtype) -> Value:
 
 
 def _box_muller(words: Value, dtype: np.dtype) -> Value:
-    """Convert blocks of words to pairs of standard normal numbers by the Box-Muller method, the one with the sine
-    first.
+    """Convert blocks of random words to pairs of standard normal numbers by the Box-Muller method.
 
-    Numbers for float16 and bfloat16 are returned as float32.
+    The number computed with the sine comes first in each pair. Numbers for float16 and bfloat16 are returned as
+    float32.
     """
     if dtype == np.float64:
         u, turn = _uniform_double(words[:, 0], words[:, 1]), _uniform_double(words[:, 2], words[:, 3])
@@ -130,9 +132,10 @@ def _box_muller(words: Value, dtype: np.dtype) -> Value:
 
 
 def _scaled(values: Value, factor: Any, offset: Any, dtype: np.dtype, zero: Value) -> Value:
-    """Compute values * factor + offset, rounding to the element type after the product and after the sum.
+    """Compute values * factor + offset, with separate roundings to the element type after the product and after the
+    sum.
 
-    The product passes through an integer operation, which keeps compilers from fusing it with the sum.
+    An integer operation after the product keeps compilers from fusing both into one multiply-add.
     """
     kind = np.dtype(np.float32) if is_half(dtype) else dtype
     factor, offset = (np.asarray(np.asarray(x, kind).astype(dtype), kind) for x in (factor, offset))
@@ -156,7 +159,10 @@ def _scaled(values: Value, factor: Any, offset: Any, dtype: np.dtype, zero: Valu
 
 
 def _normals_by_inversion(words: Value, step: Step, dtype: np.dtype) -> Value:
-    """Apply the inverse normal distribution function to midpoints of a uniform grid, in the widest available type."""
+    """Convert random words to normal numbers with the inverse of the normal distribution function.
+
+    The function is evaluated at midpoints of a uniform grid, in the widest floating-point type that is available.
+    """
     lower, upper = -math.inf, math.inf
     if step["distribution"] == "truncated_normal":
         lower, upper = float(step["lower"]), float(step["upper"])
@@ -179,9 +185,9 @@ def _normals_by_inversion(words: Value, step: Step, dtype: np.dtype) -> Value:
 
 
 def _truncated(stream: _Stream, step: Step, dtype: np.dtype, count: int) -> Value:
-    """Draw standard normal numbers between bounds by rejection.
+    """Draw standard normal numbers between two bounds by rejection: numbers outside are drawn again.
 
-    Each group of outputs draws from its own sequence of blocks until it is complete.
+    Each group of outputs draws from its own sequence of blocks until all of its numbers are within the bounds.
     """
     group = 2 if dtype == np.float64 else 4
     groups = -(-count // group)
@@ -217,7 +223,7 @@ def _integers(words: Value, step: Step, dtype: np.dtype) -> Value:
 
 @lowers("random")
 def random(step: Step, _: Value, state: Value) -> tuple[Value, Value]:
-    """Return random numbers with the shape of the result, and the advanced state."""
+    """Return random numbers with the shape of the operation's first result, and the generator state after them."""
     dtype, count = step.dtype, math.prod(step.shape)
     stream = _Stream(state)
     each = 2 if dtype.itemsize == 8 else 4

@@ -23,8 +23,9 @@ _OPERANDS = (
     ("input_weight", "has_input_weight"),
     ("bias", "has_bias"),
 )
-"""Operand names in the order of src/core/ops/recurrent_sequence.cpp, each with the attribute that tells whether the
-operand is present, or None for required operands.
+"""Operands of a recurrent sequence, in the order of src/core/ops/recurrent_sequence.cpp.
+
+Each entry is the name of an operand and the attribute that states whether it is present, or None if it is required.
 """
 
 
@@ -41,7 +42,7 @@ def _activate(number: int, x: Value) -> Value:
 
 
 class _Direction:
-    """One direction of a recurrent sequence. The values of a time step have shape [batch, hidden]."""
+    """One direction of a recurrent layer's loop over time. The values of a time step have shape [batch, hidden]."""
 
     def __init__(self, step: Step, operands: dict[str, Value], number: int) -> None:
         a = step.attributes
@@ -71,7 +72,9 @@ class _Direction:
         return jnp.broadcast_to(mask, (self.source.shape[0], *mask.shape[1:]))
 
     def run(self) -> tuple[Value, Value, Value]:
-        """Return hidden states, cell states, and gate values for all time steps; gradients use the gate values."""
+        """Return the hidden states, cell states, and gate values of all time steps. Gradients are computed from the
+        gate values.
+        """
         over = (self.source,) if self.mask is None else (self.source, self.mask)
         return lax.scan(self._step, (self.state, self.initial_cell), over, reverse=self.backward)[1]
 
@@ -82,7 +85,7 @@ class _Direction:
         return self.weights[:, self.places[role] * self.hidden : (self.places[role] + 1) * self.hidden]
 
     def _joined(self, parts: list[Value]) -> Value:
-        """Concatenate parts, one per gate in a fixed order, in the gate order of the weights."""
+        """Concatenate one part per gate, given in a fixed order, in the order in which the weights store the gates."""
         return jnp.concatenate([parts[self.places.index(place)] for place in range(len(parts))], 1)
 
     def _step(self, carried: tuple[Value, Value], now: Any) -> tuple[tuple[Value, Value], tuple[Value, Value, Value]]:
@@ -131,8 +134,9 @@ class _Direction:
 
 @lowers("recurrent_sequence")
 def recurrent_sequence(step: Step, *operands: Value) -> tuple[Value, ...]:
-    """Return the hidden states and, if requested, the cell states and the gate values that gradients use.
+    """Compute a recurrent layer's loop over time for all directions.
 
+    Returns the hidden states and, if requested, the cell states and the gate values from which gradients are computed.
     Directions are concatenated along the last axis.
     """
     names = [name for name, flag in _OPERANDS if flag is None or step[flag]]

@@ -39,7 +39,7 @@ def _rounded(place: Value, mode: str) -> Value:
 
 
 class _Resize:
-    """Resizes images along each axis, given the input coordinates of the output elements."""
+    """The resizing of an image: computes which input coordinates the output elements read along each axis."""
 
     def __init__(self, step: Step, images: Sequence[int], result: Sequence[int], given: Sequence[Value]) -> None:
         self.step, self.images, self.result = step, images, result
@@ -48,7 +48,7 @@ class _Resize:
         self.nearest = step.attributes.get("nearest_rounding_mode")
 
     def places(self, number: int) -> Value:
-        """Return the input coordinates along a resized axis.
+        """Return the input coordinate of each output element along a resized axis.
 
         The result is a float64 NumPy array unless scale and offset are computed at run time.
         """
@@ -67,7 +67,7 @@ class _Resize:
         return at * size / count
 
     def run(self, x: Value) -> Value:
-        """Resize the images."""
+        """Interpolate the images at the input coordinates of the output elements."""
         for number, axis in enumerate(self.axes):
             if self.given or self.images[axis] != self.result[axis]:
                 x = self._along(x, number, axis)
@@ -91,7 +91,10 @@ class _Resize:
 
 
 def _exactly(place: Value, mode: str) -> Value:
-    """Round coordinates. NumPy arrays are rounded by NumPy in float64, whether or not JAX has 64-bit types enabled."""
+    """Round input coordinates to integers in a given mode.
+
+    NumPy arrays are rounded by NumPy in float64, whether or not 64-bit types are enabled in JAX.
+    """
     if not isinstance(place, np.ndarray):
         return _rounded(place, mode)
     floor, ceil = np.floor(place), np.ceil(place)
@@ -118,7 +121,7 @@ def resize(step: Step, images: Value, _: Value, *given: Value) -> Value:
 
 @lowers("resize_nearest_gradient", "resize_bilinear_gradient")
 def resize_gradient(step: Step, incoming: Value, _: Value, *given: Value) -> Value:
-    """Return the gradient with respect to the images."""
+    """Return the gradient of resizing with respect to the images."""
     if 0 in incoming.shape or math.prod(step.shape) == 0:
         return jnp.zeros(step.shape, step.dtype)
     wide = np.dtype(np.float32) if is_half(step.dtype) or step.dtype.kind in "iu" else step.dtype

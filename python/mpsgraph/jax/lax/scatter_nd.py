@@ -25,7 +25,7 @@ _ACCUMULATE = {
 
 @lowers("scatter", "scatter_nd", "scatter_along_axis")
 def scatter(step: Step, data: Value, updates: Value, indices: Value) -> Value:
-    """Return the data with updates applied."""
+    """Return the data with its indexed elements or slices updated."""
     mode, data, updates = step["mode"], jnp.asarray(data), jnp.asarray(updates)
     if data.size == 0 or updates.size == 0:
         return data

@@ -32,7 +32,7 @@ def broadcast_to(step: Step, x: Value, _: Value) -> Value:
 
 @lowers("coordinate_along_axis")
 def coordinate_along_axis(step: Step, _: Value) -> Value:
-    """Return the index of each element along an axis."""
+    """Return a tensor in which each element is its own index along the given axis."""
     axis = int(step["axis"]) % max(len(step.shape), 1)
     return lax.broadcasted_iota(np.int32, step.shape, axis)
 
@@ -74,7 +74,9 @@ def _recast(x: Value, to: np.dtype) -> Value:
 
 
 def _sources(mode: str, size: int, left: int, right: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the source index of each element of a padded axis, and the sign that the element is multiplied by."""
+    """Return, for each element of a padded axis, the index of the element that it copies, and the sign it is
+    multiplied by.
+    """
     place = np.arange(-left, size + right)
     sign = np.ones(len(place), np.int8)
     if mode == "clamp_to_edge":
@@ -115,7 +117,7 @@ def pad(step: Step, x: Value) -> Value:
 
 @lowers("pad_gradient")
 def pad_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """Sum the gradients of all padded elements that are copies of the same source element."""
+    """Return the gradient of padding: for each source element, the sum of the gradients of all its copies."""
     left, right, mode = step["left"], step["right"], step["mode"]
     incoming = jnp.asarray(incoming)
     if 0 in step.shape:
@@ -128,7 +130,9 @@ def pad_gradient(step: Step, incoming: Value, _: Value) -> Value:
 
 
 def _integer_pad_gradient(step: Step, incoming: Value) -> Value:
-    """Compute the padding gradient for integers one axis at a time, because JAX does not differentiate integers."""
+    """Compute the gradient of padding for integer types one axis at a time, because JAX does not differentiate
+    integers.
+    """
     for axis, (before, after) in enumerate(zip(step["left"], step["right"], strict=True)):
         index, sign = _sources(step["mode"], step.shape[axis], before, after)
         moved = jnp.moveaxis(incoming, axis, 0)

@@ -38,7 +38,7 @@ def _ranges(attributes: Mapping[str, Any], full: Sequence[int]) -> list[tuple[in
 
 
 def _taken(x: Value, ranges: Sequence[tuple[int, int, int]]) -> Value:
-    """Return the elements in the ranges, without squeezing axes."""
+    """Slice x, given the start, element count, and stride of each axis. No axis is removed."""
     low, high, steps, turned = [], [], [], []
     for axis, (start, count, stride) in enumerate(ranges):
         end = start + (count - 1) * stride
@@ -51,7 +51,7 @@ def _taken(x: Value, ranges: Sequence[tuple[int, int, int]]) -> Value:
 
 
 def _placed(x: Value, ranges: Sequence[tuple[int, int, int]], full: Sequence[int], fill: Value) -> Value:
-    """Place x at the ranges of a larger tensor, whose other elements are `fill`."""
+    """Place x in a larger tensor at the positions that a slice would read, and set all other elements to `fill`."""
     turned = [axis for axis, (_, _, stride) in enumerate(ranges) if stride < 0]
     edges = []
     for (start, count, stride), size in zip(ranges, full, strict=True):
@@ -63,13 +63,13 @@ def _placed(x: Value, ranges: Sequence[tuple[int, int, int]], full: Sequence[int
 
 @lowers("slice")
 def slice_(step: Step, x: Value) -> Value:
-    """Slice x."""
+    """Return a slice of x with constant bounds."""
     return _taken(jnp.asarray(x), _ranges(step.attributes, x.shape)).reshape(step.shape)
 
 
 @lowers("slice_gradient")
 def slice_gradient(step: Step, incoming: Value, _: Value) -> Value:
-    """Place the incoming gradient at the slice, with zeros elsewhere."""
+    """Return the gradient of a slice: the incoming gradient at the positions of the slice, and zeros elsewhere."""
     ranges = _ranges(step.attributes, step.shape)
     parts = jnp.asarray(incoming).reshape([count for _, count, _ in ranges])
     return _placed(parts, ranges, step.shape, jnp.zeros((), parts.dtype))
@@ -91,7 +91,9 @@ def slice_update_data(step: Step, data: Value, update: Value) -> Value:
 
 
 def _window(step: Step, starts: Value, full: Sequence[int], sizes: Sequence[int]) -> tuple[list[Value], list[int]]:
-    """Return the start and stride of a window along each axis. Negative starts are made non-negative."""
+    """Return the start and stride of a slice along each axis. Negative starts, which count from the end, are made
+    non-negative.
+    """
     strides = list(step["strides"]) or [1] * len(full)
     places = as_indices(starts)
     begins = []
@@ -108,7 +110,7 @@ def _indices(begins: Sequence[Value], sizes: Sequence[int], strides: Sequence[in
 
 @lowers("dynamic_slice")
 def dynamic_slice(step: Step, x: Value, starts: Value) -> Value:
-    """Return a slice of static sizes with computed starts."""
+    """Return a slice whose sizes are constant and whose starts are computed at run time."""
     x, sizes = jnp.asarray(x), step.shape
     if not sizes:
         return x
@@ -120,7 +122,7 @@ def dynamic_slice(step: Step, x: Value, starts: Value) -> Value:
 
 @lowers("dynamic_slice_update_data")
 def dynamic_slice_update_data(step: Step, data: Value, update: Value, starts: Value) -> Value:
-    """Return the data with the slice at computed starts replaced with an update."""
+    """Return the data with one slice, whose starts are computed at run time, replaced with an update."""
     data, update = jnp.asarray(data), jnp.asarray(update)
     if not update.shape:
         return update
@@ -144,7 +146,7 @@ def concat(step: Step, *parts: Value) -> Value:
 
 @lowers("split")
 def split(step: Step, x: Value) -> tuple[Value, ...]:
-    """Split along an axis."""
+    """Split x along an axis into parts of given sizes."""
     axis, made, at = step.axis(), [], 0
     for output in step.outputs:
         size = (output.shape or ())[axis]

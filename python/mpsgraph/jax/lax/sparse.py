@@ -1,4 +1,7 @@
-"""Lowerings of sparse matrices, which are represented as dense matrices. Entries at the same position are summed."""
+"""Lowerings of operations on sparse matrices, which are represented as dense matrices.
+
+Stored entries at the same position are summed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from .arithmetic import is_half
 
 
 def _places(step: Step, index0: Value, index1: Value) -> tuple[Value, Value]:
-    """Return the rows and columns of the entries. Out-of-range entries get positions past the end of the matrix."""
+    """Return the row and column of each stored entry of a sparse matrix.
+
+    Entries outside the matrix get positions past its end, so that they are dropped.
+    """
     rows, columns = step["shape"]
     index0, index1 = jnp.asarray(index0).astype(np.int32), jnp.asarray(index1).astype(np.int32)
     if step["storage"] == "COO":
@@ -28,7 +34,7 @@ def _places(step: Step, index0: Value, index1: Value) -> tuple[Value, Value]:
 
 @lowers("sparse_tensor")
 def sparse_tensor(step: Step, values: Value, index0: Value, index1: Value) -> Value:
-    """Scatter the entries into zeros."""
+    """Build a dense matrix from the stored entries of a sparse matrix. Entries at the same position are summed."""
     row, column = _places(step, index0, index1)
     wide = np.dtype(np.float32) if is_half(step.dtype) else step.dtype
     zeros = jnp.zeros(step.shape, wide)
@@ -37,7 +43,7 @@ def sparse_tensor(step: Step, values: Value, index0: Value, index1: Value) -> Va
 
 @lowers("sparse_tensor_gradient")
 def sparse_tensor_gradient(step: Step, incoming: Value, index0: Value, index1: Value) -> Value:
-    """Gather the elements of a dense matrix at the positions of the entries."""
+    """Return the gradient with respect to the stored entries: the elements of the dense gradient at their positions."""
     row, column = _places(step, index0, index1)
     if 0 in incoming.shape:
         return jnp.zeros(step.shape, step.dtype)

@@ -19,8 +19,9 @@ def _wide(x: Value) -> Value:
 
 @lowers("stencil_windows")
 def stencil_windows(step: Step, source: Value, weights: Value) -> Value:
-    """Reduce the products of source elements and weights over each window. Argument reductions return the first tap
-    number.
+    """Reduce the products of source elements and weights over each window.
+
+    Argmin and argmax reductions return the number of the first filter tap with the extremum.
     """
     windows = windows_of(step.attributes, source.shape, weights.shape)
     mode = step["reduction_mode"]
@@ -41,7 +42,7 @@ def stencil_windows(step: Step, source: Value, weights: Value) -> Value:
 
 @lowers("stencil_windows_data_gradient")
 def stencil_windows_data_gradient(step: Step, incoming: Value, weights: Value, _: Value) -> Value:
-    """Return the gradient with respect to the source."""
+    """Return the gradient of a stencil with respect to its source."""
     windows = windows_of(step.attributes, step.shape, weights.shape)
     g, w = _wide(incoming), _wide(weights)
     total = jnp.zeros(step.shape, g.dtype)
@@ -52,7 +53,7 @@ def stencil_windows_data_gradient(step: Step, incoming: Value, weights: Value, _
 
 @lowers("stencil_windows_weights_gradient")
 def stencil_windows_weights_gradient(step: Step, incoming: Value, source: Value, _: Value) -> Value:
-    """Return the gradient with respect to the weights."""
+    """Return the gradient of a stencil with respect to its weights."""
     windows = windows_of(step.attributes, source.shape, step.shape)
     g, x = _wide(incoming), _wide(source)
     parts = [jnp.sum(g * seen(x, windows, tap, 0)) for tap in taps_of(windows)]

@@ -69,7 +69,7 @@ def dtype_of(dtype: Any) -> DType:
 
 
 def shape_of(aval: Any) -> tuple[int, ...]:
-    """Return the shape of a value. For keys, the shape has an additional last axis for the words."""
+    """Return the shape of a value of a jaxpr. A random key has an additional last axis for its words."""
     shape = tuple(int(size) for size in aval.shape)
     return shape + tuple(aval.dtype._impl.key_shape) if is_key(aval.dtype) else shape
 
@@ -88,7 +88,7 @@ class Equation:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The shape of a key's words if the first operand contains keys, and () otherwise."""
+        """The shape of the words of one random key if the first operand contains keys, and () otherwise."""
         dtype = self.operands[0].dtype
         return tuple(dtype._impl.key_shape) if is_key(dtype) else ()
 
@@ -119,7 +119,8 @@ class Equation:
         return self.g.broadcast_to(one, tuple(shape)) if shape else one
 
     def traced(self, function: Function, *tensors: Tensor) -> Any:
-        """Trace a JAX function for tensors, add the operations of its jaxpr, and return its results.
+        """Trace a JAX function for graph tensors, add the operations of the resulting jaxpr to the graph, and return
+        its results.
 
         Returns a list, or a tensor if there is only one result.
         """
@@ -149,7 +150,7 @@ def highest(dtype: DType) -> Any:
 
 
 def mapped(function: Function, batch: int) -> Function:
-    """Vectorize a function over a number of leading axes."""
+    """Vectorize a function over `batch` leading axes of its arguments by repeated jax.vmap."""
     for _ in range(batch):
         function = jax.vmap(function)
     return function

@@ -47,7 +47,7 @@ def unmapped(jaxpr: Any) -> set[str]:
 
 
 class Builder:
-    """Adds the operations of jaxprs to a graph and records rejected equations."""
+    """Adds the operations of jaxprs to a graph, and records the equations that cannot be translated."""
 
     def __init__(self, g: Graph) -> None:
         self.g = g
@@ -104,7 +104,7 @@ class Builder:
         return [said.constant(0, dtype_of(aval.dtype), shape_of(aval)) for aval in avals]
 
     def _as_said(self, x: Tensor, aval: Any) -> Tensor:
-        """Reshape a result to the shape that JAX expects, after checking its dtype."""
+        """Check that a result has the dtype that JAX expects, and reshape it to the shape that JAX expects."""
         shape, dtype = shape_of(aval), dtype_of(aval.dtype)
         if tuple(x.shape or ()) != shape:
             x = self.g.reshape(x, shape)

@@ -35,7 +35,9 @@ def linear_call(equation: Equation, *operands: Tensor, callee: Any, **_: Any) ->
 
 @primitive("custom_linear_solve")
 def custom_linear_solve(equation: Equation, *operands: Tensor, const_lengths: Any, jaxprs: Any, **_: Any) -> Any:
-    """Translate custom_linear_solve to its `solve` function. Its other functions are needed only for derivatives."""
+    """Translate custom_linear_solve by inlining its `solve` function. Its other functions are needed only for
+    derivatives.
+    """
     before = const_lengths.matvec + const_lengths.vecmat
     constants = operands[before : before + const_lengths.solve]
     right_sides = operands[sum(const_lengths) :]
@@ -52,7 +54,7 @@ def same(equation: Equation, *operands: Tensor, **_: Any) -> Any:
 
 
 def _closed(jaxpr: Any) -> Any:
-    """Close a jaxpr without constants."""
+    """Return a jaxpr as a closed jaxpr, which has its constants attached. The jaxpr must not need any."""
     from jax.extend import core
 
     return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())

@@ -38,7 +38,7 @@ def cond(equation: Equation, index: Tensor, *operands: Tensor, branches: Any, **
 
 @primitive("platform_index")
 def platform_index(equation: Equation, *, platforms: Any) -> Tensor:
-    """Return the index of the definition for JAX's CPU platform, or of the default definition if there is none."""
+    """Return the index of the platform-specific definition for CPU, or of the default definition if there is none."""
     for place, names in enumerate(platforms):
         if names is not None and "cpu" in names:
             return equation.constant(place, "int32")

@@ -62,7 +62,9 @@ def conv_general_dilated(
 
 
 class _Convolution:
-    """A convolution of x with layout (N, spatial axes, C) and weights with layout (spatial axes, I, O)."""
+    """A convolution with channels last: x has layout (N, spatial axes, C), and the weights have layout (spatial
+    axes, I, O).
+    """
 
     def __init__(
         self,
@@ -112,9 +114,9 @@ class _Convolution:
         )  # fmt: skip
 
     def _as_data_gradient(self, x: Tensor, weights: Tensor) -> Tensor | None:
-        """Express a convolution of dilated x as the data gradient of a convolution.
+        """Compute a convolution of dilated x as the gradient of another convolution with respect to its data.
 
-        Returns None if the padding does not allow it.
+        Returns None if the strides, groups, or padding do not allow it.
         """
         if any(s != 1 for s in self.strides) or self.groups != 1 or len(self.before) != 2:
             return None
@@ -136,7 +138,7 @@ class _Convolution:
         )
 
     def _as_weights_gradient(self, x: Tensor, weights: Tensor) -> Tensor:
-        """Express a convolution as the weights gradient of another convolution.
+        """Compute a convolution as the gradient of another convolution with respect to its weights.
 
         `x` is the source of that convolution with layout (C, H, W, N), and `weights` is its incoming gradient with
         layout (h, w, N, O). The result has layout (C, kh, kw, O).
@@ -183,7 +185,7 @@ class _Convolution:
 
 
 def _places(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return all positions in a window, in row-major order."""
+    """Return the indices of all filter taps of a window, in row-major order."""
     places: list[tuple[int, ...]] = [()]
     for size in sizes:
         places = [(*place, step) for place in places for step in range(size)]

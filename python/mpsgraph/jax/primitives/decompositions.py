@@ -106,7 +106,10 @@ def lu(equation: Equation, a: Tensor, **_: Any) -> Any:
 
 
 def _lu(a: Any) -> Any:
-    """Return L and U in one matrix, the row exchanges, and the permutation that the exchanges result in."""
+    """Factorize a matrix by LU with partial pivoting.
+
+    Returns L and U in one matrix, the rows that were exchanged, and the permutation that results from the exchanges.
+    """
     m, n = a.shape
     rows, columns = jnp.arange(m), jnp.arange(n)
     count = min(m, n)
@@ -144,9 +147,11 @@ def lu_pivots_to_permutation(equation: Equation, pivots: Tensor, *, permutation_
 
 
 def reflected(a: Any, pivoting: bool = False) -> Any:
-    """Compute a QR factorization by Householder reflections.
+    """Compute a QR factorization by Householder reflections, optionally with column pivoting.
 
-    Returns R with the reflection vectors below the diagonal, the factors of the reflections, and the column order.
+    Returns R with the reflection vectors below its diagonal, the scalar factors of the reflections, and the order of
+    the
+    columns.
     """
     m, n = a.shape
     count = min(m, n)

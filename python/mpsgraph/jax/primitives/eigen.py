@@ -20,8 +20,9 @@ SWEEPS = 30
 
 
 def _rounds(size: int) -> Any:
-    """Return the permutation between rounds: the first row stays in place, and the others rotate through the two
-    halves.
+    """Return the permutation of rows that forms the pairs of the next round.
+
+    As in a round-robin tournament, the first row stays in place, and the others rotate through the two halves.
     """
     half = size // 2
     # List the positions in rotation order, starting with the partner of the first row. The first row itself stays.
@@ -33,7 +34,7 @@ def _rounds(size: int) -> Any:
 
 
 def _rotations(p: Any, q: Any, between: Any) -> Any:
-    """Return cosine, sine, and phase of the rotations that orthogonalize pairs of rows.
+    """Return the cosine, sine, and phase of the Jacobi rotation for each pair of rows, which makes them orthogonal.
 
     p and q are the squared norms of the rows (or diagonal elements), and `between` their inner products.
     """
@@ -49,7 +50,10 @@ def _rotations(p: Any, q: Any, between: Any) -> Any:
 
 
 def _turned(top: Any, bottom: Any, cosine: Any, sine: Any) -> Any:
-    """Rotate pairs of rows; `sine` includes the phase."""
+    """Rotate each row of `top` together with the same row of `bottom`, by angles given as cosines and sines.
+
+    The sines include the complex phases of the rotations.
+    """
     cosine, sine = cosine.astype(top.dtype)[:, None], sine[:, None]
     return jnp.concatenate([cosine * top - sine * bottom, jnp.conj(sine) * top + cosine * bottom])
 
@@ -272,7 +276,9 @@ def _triangular_vectors(t: Any) -> Any:
 
 
 def _away(x: Any, smallest: Any) -> Any:
-    """Replace differences between eigenvalues that are zero with a small number."""
+    """Replace numbers smaller than a threshold with the threshold, so that dividing by a difference of eigenvalues
+    is safe.
+    """
     return jnp.where(jnp.abs(x) < smallest, smallest.astype(x.dtype), x)
 
 

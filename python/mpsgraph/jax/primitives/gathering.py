@@ -61,7 +61,8 @@ def dynamic_update_slice(equation: Equation, x: Tensor, update: Tensor, *starts:
 
 
 class _Windows:
-    """The windows of a gather or scatter as index vectors of single elements. Also records which windows are in range.
+    """The windows of a gather or scatter, converted to index vectors of single elements, and a mask of the windows in
+    range.
 
     The operand's axes are reordered: first batch axes, then indexed axes, then all others.
     """
@@ -182,7 +183,9 @@ def gather(
 
 
 def _fill(x: Tensor, value: Any) -> Any:
-    """Return the value that a gather returns for out-of-range indices."""
+    """Return the value that a gather returns for out-of-range indices: the given one, or JAX's default for the
+    dtype.
+    """
     if value is not None:
         return value
     if x.dtype.is_float or x.dtype.is_complex:

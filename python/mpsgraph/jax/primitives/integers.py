@@ -78,8 +78,9 @@ def population_count(equation: Equation, x: Tensor) -> Tensor:
 
 @primitive("clz")
 def clz(equation: Equation, x: Tensor) -> Tensor:
-    """Translate clz, which counts leading zeros: copy the highest set bit to all lower bits, and count the remaining
-    zeros.
+    """Translate clz, which counts leading zeros.
+
+    The highest set bit is copied to all lower bits, and the remaining zeros are counted.
     """
     width = 8 * x.dtype.itemsize
     word = np.dtype(f"uint{width}")

@@ -81,7 +81,7 @@ def random_fold_in(equation: Equation, key: Tensor, numbers: Tensor) -> Tensor:
 
 @primitive("iota_2x32_shape")
 def iota_2x32_shape(equation: Equation, *, shape: Any) -> list[Tensor]:
-    """Return element numbers in row-major order as high and low words."""
+    """Return the row-major number of each element of a shape, as high and low 32-bit words."""
     count = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     words = ((count >> np.uint64(32)).astype(np.uint32), count.astype(np.uint32))
     return [equation.g.constant(word, dtype="uint32") for word in words]
@@ -133,7 +133,9 @@ def rng_bit_generator(
 
 
 def _counted(low: Any, high: Any, count: Any) -> Any:
-    """Add a count to a two-word number, and return the sum and the carry."""
+    """Add a count to a two-word counter, given as low and high words. Return both words and whether the sum
+    overflows.
+    """
     more = low + count
     carried = more < low
     top = high + carried.astype(np.uint32)

@@ -17,7 +17,7 @@ from .shapes import sliced
 def halved(equation: Equation, combine: Callable[..., Any], operands: Sequence[Tensor], axis: int) -> list[Tensor]:
     """Reduce operands along an axis with an associative function.
 
-    The function combines the first half of the axis with the second half until one element is left.
+    The function combines the two halves of the axis element by element, and this is repeated until one element is left.
     """
     size = shape(operands[0])[axis]
     parts = list(operands)
@@ -40,7 +40,11 @@ def halved(equation: Equation, combine: Callable[..., Any], operands: Sequence[T
 
 
 def combination(equation: Equation, jaxpr: Any, consts: Any = ()) -> Callable[..., list[Tensor]]:
-    """Return a function combine(left, right) of lists of tensors that applies a jaxpr of scalars to their elements."""
+    """Return a function combine(left, right) that applies a scalar jaxpr, such as the body of a reduction, element-
+    wise.
+
+    `left` and `right` are lists of tensors.
+    """
     closed = jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, tuple(consts))
     function = core.jaxpr_as_fun(closed)
 

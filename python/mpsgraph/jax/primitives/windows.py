@@ -25,7 +25,7 @@ def _places(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 class _Window:
-    """The sizes, strides, and dilations of windows, and the padding of the operand."""
+    """The windows of a window reduction: sizes, strides, dilations, and the padding of the operand."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class _Window:
         ]
 
     def tap(self, x: Tensor, place: Sequence[int], counts: Sequence[int]) -> Tensor:
-        """Return the element at one position of each window."""
+        """Return, for each window, its element at one position, such as the first row and second column."""
         starts = [p * d for p, d in zip(place, self.dilation, strict=True)]
         ends = [s + (n - 1) * t + 1 for s, n, t in zip(starts, counts, self.strides, strict=True)]
         return sliced(self.equation, x, starts, ends, self.strides)
 
     def by_axes(self, x: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Combine the elements of each window along one axis after another."""
+        """Combine the elements of each window with a binary function, first along one axis, then along the next."""
         counts = self.counts(x)
         for axis, size in enumerate(self.sizes):
             parts = []
@@ -172,10 +172,11 @@ def reduce_window(
 def _chosen(
     equation: Equation, x: Tensor, window: _Window, select: Any
 ) -> tuple[list[int], list[tuple[tuple[int, ...], Tensor]]]:
-    """Return the number of windows, and for each window position a mask of the windows that choose this position.
+    """Find the element that `select` prefers in each window: the first of equal elements, and NaN before all numbers.
 
-    A window chooses the element that `select` prefers, and the first of equal elements. NaN precedes all numbers, as in
-    XLA on CPU.
+    Returns the number of windows along each axis, and for each position in a window a mask of the windows whose element
+    at
+    this position is selected.
     """
     g = equation.g
     largest = "ge" in getattr(select, "name", str(select))
@@ -255,7 +256,7 @@ def select_and_gather_add(
     base_dilation: Any,
     window_dilation: Any,
 ) -> Tensor:
-    """Translate select_and_gather_add, which returns the tangent at the extremum of each window."""
+    """Translate select_and_gather_add, which returns the tangent at the position of each window's extremum."""
     g = equation.g
     window = _Window(equation, window_dimensions, window_strides, padding, base_dilation, window_dilation)
     if 0 in equation.shape:
