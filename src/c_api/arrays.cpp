@@ -11,8 +11,8 @@ using runtime::NDArray;
 
 namespace {
 
-// The number of bytes from the first element of an array to the end of its last element. Throws ShapeError if this
-// number overflows.
+// Number of bytes from the first element of an array to the end of its last element. Throws ShapeError if this number
+// overflows.
 size_t extent(const Dims& dims, const Dims& strides, DType dtype) {
   int64_t last = 0;
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -35,7 +35,7 @@ runtime::NamedTensors GraphObject::named(mpsgraph_role role) const {
   if (role == MPSGRAPH_OUTPUT) return contents.outputs;
   if (role != MPSGRAPH_PARAMETER && role != MPSGRAPH_TRAINABLE)
     throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("the role must be one of enum mpsgraph_role, got ", role));
-  // parameters come first, followed by the variables that have no name in the package
+  // The parameters in `all` come first. The variables that have no name in the package are appended.
   runtime::NamedTensors all = contents.parameters;
   std::set<const Tensor*> there;
   std::set<std::string> taken;

@@ -48,10 +48,12 @@ struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   runtime::PackageContents contents;
   runtime::DeviceGraph on_device;
   size_t control_scopes = 0;
-  // The blocks that are being built, each with the number of blocks that had ended before it began.
+  // Blocks under construction, outermost first. Each is stored with the size of `ended` at the time when it began.
   std::vector<std::pair<Block*, size_t>> begun;
   std::vector<std::unique_ptr<Block>> ended;     // finished blocks that no operation has used yet
-  // The index in `ended` of the first block that ended inside the innermost block under construction.
+  // Index in `ended` of the first block that was finished after the innermost block under construction began. That
+  // block and
+  // the following ones are nested in the innermost block.
   size_t first_ended() const { return begun.empty() ? 0 : begun.back().second; }
 
  private:
@@ -119,7 +121,7 @@ inline runtime::Timeout to_timeout(double seconds) {
 // The input arrays and result arrays of a call. A NULL result becomes an invalid array, which the run allocates.
 std::vector<runtime::NDArray> inputs_of(const mpsgraph_array* inputs, size_t count, const runtime::Executable& runs);
 std::vector<runtime::NDArray> results_of(const mpsgraph_array* results, size_t count, size_t there);
-// Creates handles for the arrays whose entry in `results` is NULL. Creates no handle if an error occurs.
+// Creates handles for the result arrays whose entry in `results` is NULL. If an error occurs, no handle is created.
 void give_results(const std::vector<runtime::NDArray>& arrays, mpsgraph_array* results);
 
 }  // namespace mpsgraph::c_api

@@ -41,8 +41,9 @@ struct TrainerObject : Object {
   std::mutex mutex;
 };
 
-// The input arrays in the order of the tensors in `wanted`. `names` contains the name of each array. If `names` is
-// NULL, the arrays are already in this order.
+// Sorts the input arrays into the order of the tensors in `wanted`. `names` contains the tensor name of each input
+// array;
+// if it is NULL, the arrays are already in this order.
 std::vector<NDArray> arrays_for(const NamedTensors& wanted, const char* const* names, const mpsgraph_array* inputs,
                                 size_t count) {
   if (count != wanted.size()) {

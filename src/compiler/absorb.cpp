@@ -38,7 +38,7 @@ struct Linear {
   int from_end;  // the result's channel axis, counted from the end; 1 is the last
   int64_t channels;
   Dims along;  // shape that broadcasts one number per channel over the weights
-  // index of each channel in an array of shape `along`; if empty, the index is the channel number
+  // Index of each channel's value in an array of shape `along`. If empty, the index is the channel number.
   std::vector<int64_t> place;
 
   static std::optional<Linear> of(const Operation& operation) {
@@ -82,7 +82,8 @@ struct Linear {
   }
 };
 
-// A constant's value for each channel; nullopt if the constant varies along another axis.
+// Returns a constant's value for each channel; nullopt if the constant varies along an axis other than the channel
+// axis.
 std::optional<Values> along_channels(const Tensor* tensor, const Linear& linear) {
   const ConstantPtr* data = constant_of(tensor);
   if (!data) return {};
@@ -184,7 +185,7 @@ class Absorber {
     if (const auto member = members_.find(&operation); member != members_.end()) {
       Tensor* result = r.now(member->second);
       // An operation between two absorbed casts has another dtype than the result, e.g. float32 instead of bfloat16.
-      // Only absorbed operations use its value.
+      // The result is cast to replace it, but only absorbed operations use this cast.
       const DType dtype = operation.output()->dtype();
       return std::vector<Tensor*>{dtype == result->dtype() ? result : Builder(r.graph()).cast(result, dtype)};
     }

@@ -143,8 +143,9 @@ bool is_along_rows(const Operation& operation) {
   return is_image(image) && axes.size() == 1 && ops::wrap_axis(axes[0], 4) == 2;
 }
 
-// Whether the operation transposes channels last back to channels first. Its channels-last operand can then be used
-// directly.
+// Whether the operation is a transpose from channels last to channels first. If so, its operand can be used directly
+// where
+// channels last are needed.
 bool is_back_to_second(const Operation& operation) {
   return operation.is("transpose") && is_image_or_volume(operation.output()) &&
          operation.attributes.integers("permutation") == to_second(operation.output()->shape().dims().size());
@@ -179,7 +180,7 @@ class ChannelsLast {
   }
 
  private:
-  // The weights gradient keeps its layout, like the weights themselves.
+  // Whether a result changes its layout. The gradient of weights does not, because the weights keep their layout.
   static bool turns(const Operation& operation, size_t result) {
     return may_turn(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
   }
@@ -275,8 +276,9 @@ class ChannelsLast {
     return turned ? r.constant(maker, turned) : nullptr;
   }
 
-  // The constant from which the weights are computed. Weights with a single spatial axis get another spatial axis of
-  // length 1.
+  // The constant from which an operation computes the convolution's weights. One-dimensional weights get a second
+  // spatial
+  // axis of length 1.
   static ConstantPtr constant_behind(Rewriter& r, const Operation& maker) {
     if (const ConstantPtr* value = constant_of(r.now(maker.output()))) return *value;
     if (!maker.is("expand_dims") || !maker.output()->type.shape.known()) return nullptr;
@@ -302,7 +304,7 @@ class ChannelsLast {
     return pooling(r, operation, attributes);
   }
 
-  // An operand that is not an image or volume holds the shape of the result.
+  // An operand of a pooling that is not an image or volume is a list of the result's dimensions, which is reordered.
   const Operation* pooling(Rewriter& r, const Operation& operation, const Attributes& attributes) {
     std::vector<Tensor*> inputs;
     for (const Tensor* in : operation.inputs)
@@ -311,7 +313,8 @@ class ChannelsLast {
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
-  // The second operand of a resize gradient holds a full shape; sizes, scales, and offsets cover rows and columns only.
+  // Converts a resize or its gradient. In a gradient, operand 1 is a full shape, which is reordered. Sizes, scales, and
+  // offsets cover rows and columns only, so they do not change.
   const Operation* resize(Rewriter& r, const Operation& operation) {
     Attributes attributes = operation.attributes;
     attributes.set("layout", std::string("NHWC"));
@@ -382,7 +385,9 @@ class ChannelsLast {
     return turn(tensor, rank, b.transpose(now, to_last(dims.size())));
   }
 
-  // Computed immediately rather than by pass fold, because passes that run before fold look for constants.
+  // Transposes the constant immediately instead of leaving it to pass fold, because passes that run before fold look
+  // for
+  // constants.
   static ConstantPtr turned_constant(const ConstantPtr& value, const Dims& dims) {
     return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last(dims.size())}});
   }

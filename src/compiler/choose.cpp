@@ -39,7 +39,7 @@ class FlagFinder {
   }
 
  private:
-  // The flags on which the tensor depends; nullopt if it depends on anything else.
+  // The fed flags (scalar bools) on which the tensor depends; nullopt if it also depends on anything else.
   const std::optional<Flags>& of(const Tensor& tensor) {
     if (const auto found = known_.find(&tensor); found != known_.end()) return found->second;
     std::optional<Flags> flags = find(tensor);

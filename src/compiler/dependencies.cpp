@@ -56,8 +56,8 @@ std::vector<std::vector<int>> Dependencies::users() const {
   return users;
 }
 
-// A read depends on the preceding assign of its variable. An assign depends on all users of the value that it replaces,
-// and on all preceding checks, because a failing check must end the run before the assign.
+// A read depends on the preceding assign of its variable. An assign depends on all operations that use the variable's
+// old value, and on all preceding checks, because a check that fails must end the run before the assign.
 void Dependencies::add_state(const Operation& operation, int i, State& state) {
   for (const auto& block : operation.blocks)
     for (const auto& inner : block->operations) add_state(*inner, i, state);

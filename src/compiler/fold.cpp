@@ -165,8 +165,9 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.definition->elementwise && result_elements > 0 && std::all_of(values.begin(), values.end(), single)) {
     if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
   }
-  // Operations on empty operands are folded whatever the size of the result, because not every device supports empty
-  // tensors.
+  // Operations on tensors without elements are folded whatever the size of the result, because not every device
+  // supports
+  // such tensors.
   const bool of_nothing = std::any_of(values.begin(), values.end(), [](const auto& v) { return v->elements() == 0; });
   const bool large = result_elements > std::max(max_result_elements, operand_elements);
   if ((large && !of_nothing) || operand_elements > max_operand_elements) return {};

@@ -101,8 +101,10 @@ class Fuser {
     const bool product = root.is("matrix_multiplication");
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
     while (const Operation* user = users_.only(fusion.tail->output())) {
-      // The epilogue ends before a user in another block, which may run a different number of times, and before an
-      // operation that another epilogue has absorbed, as in a sum of two linear operations.
+      // The epilogue ends before a user in another block, which may run a different number of times. It also ends
+      // before an
+      // operation that already belongs to the epilogue of another matmul or convolution, such as the sum of two of
+      // them.
       if (user->parent != root.parent || taken_.count(user)) break;
       if (user->is("relu")) {
         fusion.relu = true;

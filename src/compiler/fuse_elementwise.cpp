@@ -290,7 +290,7 @@ Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
 struct ElementwiseFuser {
   std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>> regions;
   std::unordered_map<const Tensor*, int> uses;
-  // results of the fused kernels, for each operation of a region
+  // Results of the fused kernels created so far, keyed by the original operation.
   std::unordered_map<const Operation*, std::vector<Tensor*>> made;
 
   void emit(Rewriter& rewriter, const RegionOperations& operations) {
@@ -301,10 +301,11 @@ struct ElementwiseFuser {
       member[operation] = true;
       for (const Tensor* in : operation->inputs) inside[in]++;
     }
-    // Operands are created first, because a block under construction receives all new operations.
+    // Creates the operands before the kernel's block, because a block under construction receives all new operations.
     std::vector<Tensor*> operands;
     std::unordered_map<const Tensor*, size_t> operand_of;
-    // index of each operand among the kernel's operands; -1 if it is computed in the region
+    // For each operation, the index of each operand among the kernel's operands; -1 if it is computed within the
+    // kernel.
     std::unordered_map<const Operation*, std::vector<int>> operand_places;
     for (const Operation* operation : operations)
       for (const Tensor* in : operation->inputs) {

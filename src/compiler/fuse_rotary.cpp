@@ -44,7 +44,7 @@ struct View {
 
 enum class Half { none, first, second };
 
-// The half of the last axis that a slice selects, provided that it selects all other axes whole.
+// The half of the last axis that a slice selects. A slice that selects only a part of another axis has no such half.
 Half half_of(const Attributes& slice, const Dims& dims) {
   Half half = Half::none;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -65,7 +65,8 @@ bool cuts_rows(const Operation& operation) {
   return ops::wrap_axis(operation.attributes.integer("axis"), rank) == rank - 1;
 }
 
-// The tensor whose first or second half (`which`) is `half`; nullopt if `half` is not such a half.
+// If `half` is the first or second half (as `which` states) of a tensor's last axis, returns that tensor; otherwise
+// returns nullopt.
 std::optional<View> halved(const Tensor* half, Half which) {
   View view = View::of(half);
   const Operation& cut = *view.source->operation;

@@ -36,8 +36,9 @@ bool are_constants_from(size_t first, const Rewriter& r, const Operation& operat
                      [&](const Tensor* input) { return r.seen(input)->operation->is("constant"); });
 }
 
-// Like rewrite(), but also drops operations that are only needed for their effects, because only the outputs matter
-// here.
+// Like rewrite(), but also removes operations that only have effects, such as assigns and prints, because inference
+// needs
+// only the outputs.
 void rewrite_needed(Program& program, const Rewriter::Visit& visit) {
   std::vector<const Operation*> roots;
   for (const auto* tensors : {&program.feeds, &program.targets, &program.variables})
@@ -153,7 +154,7 @@ class Settle {
   static bool is_to_be_folded(const Operation& operation) {
     const bool pure = !is_effect(operation) && operation.blocks.empty() && operation.outputs.size() == 1;
     if (!pure || operation.is("read") || operation.is("random")) return false;
-    // The dequantization of int32 operands is folded, because these are biases.
+    // int32 operands of a dequantize operation are biases, so the operation is folded; weights stay quantized.
     return !operation.kind().starts_with("dequantize") || operation.input(0)->dtype() == DType::int32;
   }
 
@@ -196,7 +197,7 @@ class Settle {
     Tensor* constant;
   };
 
-  // constants created in this copy; the key is the first operand of the operation they replace
+  // Constants created in this copy of the graph, keyed by the first operand of the operation that they replace.
   std::unordered_multimap<const Tensor*, Made> made_;
   bool changed_ = false;
 };

@@ -31,9 +31,9 @@ Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& i
 // Replaces matmuls between rows of a constant table and constant weights with lookups in a precomputed product.
 void project_lookups(Program&);
 
-// A copy of the graph in which the given tensors, and the weights by which they are multiplied, are quantized to
-// integers. Weights are symmetric int8, with one scale per output channel or a single scale. The returned program holds
-// the variables that the outputs need.
+// Returns a copy of the graph in which the tensors in `tensors`, and the constant weights by which they are multiplied,
+// are quantized to integers. Weights become symmetric int8, with one scale per output channel or a single scale. The
+// returned program holds the variables that the outputs need.
 Program quantized(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
                   const std::unordered_map<const Tensor*, Quantized>& tensors, bool per_channel);
 

@@ -105,7 +105,8 @@ Rewriter::Replacement of_product(Rewriter& r, const Operation& operation) {
 }
 
 Rewriter::Replacement of_recurrent_layer(Rewriter& r, const Operation& operation) {
-  // positions of the operands source and input_weight, which are the same for all three kinds of layers
+  // Positions of the operands source and input_weight in the recurrent layers; they are the same for RNN, LSTM, and
+  // GRU.
   constexpr size_t source = 0, input_weight = 2;
   const auto lookup = Lookup::behind(operation.input(source));
   if (!lookup) return {};

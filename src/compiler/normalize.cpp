@@ -34,7 +34,9 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// The channel axis, if all other axes are reduced and the channel axis is the last or the second; otherwise nullopt.
+// The channel axis of a batch normalization, whose statistics are reduced over all other axes. nullopt if the axis that
+// is
+// not reduced is neither the last nor the second one.
 std::optional<int64_t> channel_axis(const Operation& reduction, const Tensor* source) {
   const Shape& shape = source->type.shape;
   const int rank = shape.rank();
@@ -88,7 +90,7 @@ struct Backward {
   int64_t axis;
   const Operation* tail;  // `root`, or the cast of its result if that is absorbed
   const Operation* relu = nullptr;  // the relu_gradient; null if none can be absorbed
-  // The normalization from which the mask is recomputed. If null, the mask is relu's result.
+  // The normalization that is recomputed to find where relu was positive; null if relu's result is an operand instead.
   const Operation* normalized = nullptr;
   const Operation* sum = nullptr;  // the addition before the relu_gradient, absorbed if the mask is given
 };
@@ -198,14 +200,15 @@ class Normalizer {
     if (fusion.relu && !fusion.normalized) sums_[fusion.relu] = kept;
   }
 
-  // The sums for gamma and beta replace the first operation of the fusion, so all their operands must be available
-  // there.
+  // The operation that the fused sums for gamma and beta replace. It is the first operation of the fusion, so all
+  // operands of the sums must be available there.
   static const Operation& first_part(const Backward& fusion) {
     const Operation* first = fusion.for_gamma->id < fusion.for_beta->id ? fusion.for_gamma : fusion.for_beta;
     return mask_is_given(fusion) ? *fusion.relu : *first;
   }
 
-  // An operand that is created later must be a transpose or reshape; it is then created before the sums.
+  // Whether the operand can be created before the fused sums. An operand that is computed later must be a transpose or
+  // reshape, which can be repeated earlier.
   static bool is_turned(const Operation& operation) { return operation.is("transpose") || operation.is("reshape"); }
   static bool can_be_made_before(const Operation& place, const Tensor* operand) {
     const Operation& made = *operand->operation;
@@ -296,8 +299,9 @@ class Normalizer {
     return Tensors{r.create(*fusion.tail, "fused_batch_normalization", inputs, attributes)->output()};
   }
 
-  // Attributes of the gradient operations: epsilon, and flags for gamma and beta. beta is only needed if the
-  // normalization is recomputed.
+  // Attributes of the fused gradient operations: epsilon, and whether gamma and beta are operands. beta is only needed
+  // if
+  // the normalization is recomputed.
   static Attributes parameters(const Backward& fusion) {
     return {{"axis", fusion.axis},
             {"epsilon", fusion.root->attributes.real("epsilon")},

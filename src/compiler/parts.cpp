@@ -111,7 +111,7 @@ class Cutter {
       const Operation& operation = *tensor->operation;
       const auto home = home_.find(&operation);
       if (home != home_.end() && home->second == run) return;
-      // the operation is an argument of a block, not part of the root block
+      // The tensor is an argument of a block. Only results of operations of the root block are passed between runs.
       if (operation.parent != &whole_.graph->root()) return;
       if (operation.is("constant") || operation.is("variable")) {
         if (rewriter.has(operation)) return;

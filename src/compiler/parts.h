@@ -29,7 +29,7 @@ struct Parts {
   std::vector<size_t> targets;  // number of the value of each target, all distinct
 };
 
-// Cuts before and after every operation of the root block for which `alone` returns true.
+// Divides the program before and after every operation of the root block for which `alone` returns true.
 Parts cut_into_parts(Program program, bool (*alone)(const Operation&));
 
 }  // namespace mpsgraph::compiler

@@ -49,7 +49,9 @@ void register_evaluator(Evaluator evaluator);
 ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& operands,
                      const Attributes& attributes = {});
 
-// The constants that replace an operation whose inputs are now constants; nullopt if the operation is kept.
+// Folds an operation whose inputs are now constants and returns the constants that replace it; nullopt if the operation
+// is
+// kept.
 Rewriter::Replacement folded(Rewriter&, const Operation& source);
 // a constant with the same elements and other dimensions
 ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims);

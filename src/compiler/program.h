@@ -33,7 +33,8 @@ struct Rest {
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`
   std::vector<Source> sources;  // the source of each feed
-  // the feeds whose values determine shapes or branches of the rest, which is specialized once they are available
+  // The feeds whose values determine shapes or branches of the rest. The rest is specialized when these values are
+  // available.
   std::vector<size_t> deciding;
   std::vector<size_t> early;  // indices, among the caller's targets, of the targets that the preceding program computes
   std::vector<Tensor*> targets;  // the remaining targets
@@ -73,8 +74,8 @@ struct Program {
   std::vector<Operation*> target_operations;
   std::vector<Tensor*> variables;  // variable tensors of `graph`
   std::vector<Tensor*> source_variables;  // the user's variable for each entry of `variables`
-  // If there is a rest, the targets are first the caller's targets that this program computes, then the values that the
-  // rest needs.
+  // If there is a rest, the targets are the caller's targets that this program computes, followed by the values that
+  // the rest needs.
   std::shared_ptr<const Rest> rest;
   Callables callables;  // the callables that the program calls
   std::vector<bool> computed;  // whether each feed was computed by a preceding program; empty if no feed was

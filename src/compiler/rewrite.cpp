@@ -78,8 +78,8 @@ Operation* Rewriter::append(const Operation& source, std::vector<Tensor*> inputs
                                free_name(source.name), std::move(types), std::move(blocks));
   copy->location = source.location;
   for (const Operation* before : source.control_dependencies) {
-    // A dependency on an operation that was replaced with an older tensor is dropped, because effects keep their order
-    // anyway.
+    // If a dependency was replaced with a tensor that already existed, it is dropped: operations with effects keep
+    // their order in any case.
     if (operations_[before->id]) copy->control_dependencies.push_back(operations_[before->id]);
   }
   stand_for(source, copy);
@@ -184,9 +184,11 @@ bool has_effect(const Operation& operation) { return is_effect(operation); }
 // Operations that run whenever their block runs, although no result needs them.
 bool speaks(const Operation& operation) { return operation.is("print") || operation.is("check"); }
 
-// Marks all operations that the operations on the stack depend on. In the blocks of a marked operation, the operations
-// in `within` are marked too. If `effects` is given, control dependencies are followed only to operations with effects;
-// for other operations the order alone suffices.
+// Marks the operations on the stack, and all operations on which these depend, in `reached`. Inside the blocks of a
+// marked
+// operation, the operations in `within` are marked too. If `effects` is given, control dependencies are followed only
+// to
+// operations with effects.
 void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, const std::vector<bool>& within,
            const std::vector<bool>* effects) {
   auto push = [&](const Operation* operation) {

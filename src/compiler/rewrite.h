@@ -23,7 +23,7 @@ class Rewriter {
   using Replacement = std::optional<std::vector<Tensor*>>;
   using Visit = std::function<Replacement(Rewriter&, const Operation& source)>;
 
-  // `live` is indexed by operation id; operations that are not live are skipped.
+  // `live` is indexed by operation id. Operations whose entry is false are neither visited nor copied.
   Rewriter(const Graph& source, std::vector<bool> live, Visit visit);
 
   Graph& graph() { return catch_up(); }  // the new graph; operations are added to its current block
@@ -34,8 +34,8 @@ class Rewriter {
   // itself.
   const Tensor* seen(const Tensor* source) const;
 
-  // The current replacement of a source tensor or operation. The replacement of an operation is the operation that
-  // computes the replacement of its first result.
+  // The tensor or operation of the new graph that currently replaces one of the source graph. An operation is replaced
+  // by the one that computes the replacement of its first result.
   Tensor* now(const Tensor* source);
   std::vector<Tensor*> now(const std::vector<Tensor*>& sources);
   Operation* now(const Operation* source);

@@ -120,7 +120,8 @@ Tensor* not_of_comparison(Site& s) {
   return nullptr;
 }
 
-// For logical_and, true is neutral and false determines the result; for logical_or, the roles are exchanged.
+// A constant operand of logical_and or logical_or either changes nothing (true for and, false for or) or determines the
+// result (false for and, true for or).
 Tensor* logic_with_constant(Site& s) {
   const double neutral = s.source.is("logical_and") ? 1 : 0;
   for (int i : {0, 1}) {
@@ -153,9 +154,10 @@ Tensor* cast_of_sum(Site& s) {
   return s.make("reduction_sum", {s.b().cast(before, DType::float32)}, s.in[0]->operation->attributes);
 }
 
-// Operands that are broadcasts, or constants with equal elements, are replaced with their small form, because the
-// operation broadcasts by itself. If all operands are broadcast along the same axes, each element is computed only
-// once.
+// If an operand is a broadcast, or a constant with equal elements, the operation uses the operand as it was before the
+// broadcast, because it broadcasts by itself. If all operands are broadcast along the same axes, the operation is
+// computed
+// before the broadcast, once per element.
 Tensor* narrow_operands(Site& s) {
   std::vector<Tensor*> narrow = s.in;
   bool changed = false;
@@ -187,8 +189,9 @@ bool states(const Tensor* shape, const Dims& dims) {
   return op.is("constant") && shape->dtype() == DType::int64 && op.attributes.data("value")->integers() == dims;
 }
 
-// In a reshape of a reshape, or a broadcast of a broadcast, only the last shape matters. The shape is written as int64,
-// with -1 resolved.
+// In a reshape of a reshape, or a broadcast of a broadcast, only the last shape matters. The rule also replaces that
+// shape
+// with an int64 constant without -1.
 Tensor* last_shape_counts(Site& s) {
   Tensor* before = operand_of(s.in[0], s.source.kind());
   if (!before && states(s.in[1], s.dims())) return nullptr;
@@ -253,7 +256,7 @@ Tensor* slice_of_transpose(Site& s) {
   return s.make("reshape", {s.b().transpose(slice, permutation), s.b().ints(s.dims())});
 }
 
-// For the gradient of a slice, moves the transpose before slice_gradient.
+// Replaces the transpose of a slice_gradient with the slice_gradient of a transpose, which moves fewer elements.
 Tensor* transpose_of_slice_gradient(Site& s) {
   Tensor* incoming = operand_of(s.in[0], "slice_gradient");
   if (!incoming) return nullptr;
@@ -322,7 +325,9 @@ Tensor* tiled_once(Site& s) { return all_equal(s.attributes().integers("multipli
 
 // ---- reductions and products ----
 
-// Axes of size 1 need no reduction. The remaining axes are listed in ascending order, counted from the front.
+// Removes axes of size 1 from a reduction, which does not need them, and lists the other axes in ascending order,
+// counted
+// from the front.
 Tensor* needed_axes(Site& s) {
   if (s.in[0]->type == s.type()) return s.in[0];
   const Ints& stated = s.attributes().integers("axes");

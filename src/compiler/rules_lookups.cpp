@@ -89,7 +89,7 @@ Tensor* by_rows(Site& s, Tensor* incoming, Tensor* indices, int64_t rows) {
   return s.b().graph().add("gather_gradient", {incoming, indices, s.b().ints({rows, width})}, {{"axis", int64_t{0}}});
 }
 
-// The tensor x, which has one row per table row, with zeros in the rows that no index selects.
+// The tensor x, which has one row per row of the table, with zeros in the rows that `indices` do not select.
 Tensor* of_used_rows(Site& s, Tensor* x, Tensor* indices) {
   const TensorType one{x->dtype(), Shape{indices->shape().elements(), 1}};
   Tensor* count = by_rows(s, s.b().filled(one, 1), indices, x->shape()[0]);
@@ -147,8 +147,8 @@ Tensor* bias_of_lookup(Site& s) {
     const Operation& gather = *s.in[i]->operation;
     Tensor* table = gather.input(0);
     const int64_t rows = table->shape()[0], width = table->shape()[1];
-    // An addition after a matmul is fused with the matmul. After any other operation it would be an additional pass
-    // over memory.
+    // Apply this rule only if a matmul precedes the addition, because the two are then fused. After any other operation
+    // the addition would be another pass over memory.
     if (!table->operation->is("matrix_multiplication") || rows >= gather.input(1)->shape().elements()) continue;
     const Shape& shape = bias->shape();
     if (shape.rank() < 1 || shape.elements() != width || shape[shape.rank() - 1] != width) continue;

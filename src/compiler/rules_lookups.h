@@ -5,7 +5,7 @@
 
 namespace mpsgraph::compiler {
 
-// Replace operations that move whole looked-up rows with operations that move the indices.
+// Operations that move whole rows looked up in a table are replaced with operations that move the indices instead.
 Tensor* moved_lookup(Site&);  // rule for transpose and reshape
 Tensor* moved_gradient(Site&);  // rule for gather_gradient
 

@@ -80,7 +80,8 @@ class Schedule {
     int left = 0;  // number of operations that use the memory and have not run yet
     int64_t sum = 0;  // sum of the positions of these operations; if one is left, this is its position
   };
-  // The operations, except early ones, that must still run before this one.
+  // What an operation still waits for: the number and sum of the positions of operations that must run before it. Early
+  // operations do not count.
   struct Waiting {
     int count = 0;
     int64_t sum = 0;
@@ -128,7 +129,9 @@ class Schedule {
     }
   }
 
-  // Runs an operation after everything it needs. An early operation keeps its position, or moves before its first user.
+  // Runs everything that the operation needs and then the operation. An early operation runs at its original position,
+  // or
+  // right before its first user if that comes sooner.
   void run_with_needs(int i) {
     std::vector<int> needs, look{i};
     while (!look.empty()) {
@@ -158,7 +161,7 @@ class Schedule {
       if (--waiting.count == 0) found.push_back(user);
       if (waiting.count == 1 && operation(user).is("assign")) found.push_back(static_cast<int>(waiting.sum));
     }
-    // placed first, so that an assign directly follows the computation of its value
+    // New candidates are placed first, so that an assign directly follows the computation of its value.
     candidates_.insert(candidates_.begin(), found.begin(), found.end());
   }
 
@@ -195,7 +198,7 @@ class Schedule {
   // Whether an operation is early: its values are available when a run starts, or are small and computed from such
   // values, e.g. learning rates.
   std::vector<bool> early_;
-  // whether an operation is a call without results, or a cheap operation that is needed only by such calls
+  // Marks calls without results, which should run as soon as possible, and cheap operations that only such calls need.
   std::vector<bool> hasty_;
   // For each call that waits for others, and each cheap operation or assign after such a call: the last such call on
   // which it depends.

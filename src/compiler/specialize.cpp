@@ -33,7 +33,7 @@ constexpr int64_t max_folded_elements = 64;  // enough elements for shapes and f
 struct DataDependent {
   const Operation* operation;
   std::vector<const Tensor*> deciding;
-  // for a slice: its start and size as tensors of the program; the rest is specialized once the size is available
+  // For a slice, its start and size as tensors of the program. The rest is specialized when the size is available.
   std::optional<ops::SlicePlaces> places = {};
 };
 
@@ -147,8 +147,8 @@ class Specializer {
       data_dependent.operation = &op;  // the control-flow operation as a whole waits for the values
       throw;
     } catch (const ShapeError&) {
-      // A branch that is invalid for the fed types may be the one that is not taken, so specialization waits for the
-      // predicate.
+      // A type error in a branch of an `if` counts only if that branch is taken, so specialization waits until the
+      // predicate is known.
       if (!op.is("if") || op.parent != &source_.root() || inputs[0]->operation->is("constant")) throw;
       throw DataDependent{&op, {op.inputs[0]}};
     }
@@ -236,7 +236,8 @@ class Specializer {
     for (const Tensor* argument : op.blocks[block]->arguments) types.push_back(argument->type);
     if (op.is("while")) {
       const std::vector<Tensor*>& from = block == 0 ? inputs : done[0]->results;
-      // The first result of `before` is the condition; the others are the arguments of `after`.
+      // In a `while`, the first result of block `before` is the condition. The others are the arguments of block
+      // `after`.
       for (size_t i = block; i < from.size(); ++i) types[i - block] = from[i]->type;
     } else if (op.is("for")) {
       for (size_t i = 3; i < inputs.size(); ++i) types[i - 2] = inputs[i]->type;
@@ -244,7 +245,8 @@ class Specializer {
     return types;
   }
 
-  // Determines the types of carried values that start at zero from the values that replace them after an iteration.
+  // Determines the types of the loop-carried values that have no initial operand but start at zero, from the results of
+  // the loop's last block.
   static void settle_from_zero(const Operation& op, const std::vector<std::unique_ptr<Block>>& blocks) {
     const std::vector<Tensor*>& next = blocks.back()->results;
     const auto count = static_cast<size_t>(op.attributes.integer("from_zero"));
@@ -325,7 +327,7 @@ class Specializer {
     throw data_dependent;
   }
 
-  // The slice or slice update that the rest uses, once the number of elements is known.
+  // Creates, in the rest, the slice or slice update whose number of elements has become known.
   static Tensor* windowed(Rewriter& later, const Operation& op, Tensor* begin, Tensor* count, const Ints& strides) {
     Ints squeezed;
     for (size_t axis = 0; axis < strides.size(); ++axis)
@@ -361,7 +363,8 @@ class Specializer {
                                op.where()));
   }
 
-  // Ends the program before an operation; this operation and the following ones become the rest.
+  // Ends the program before an operation that needs run-time values. That operation and the following ones become the
+  // rest.
   void cut(const DataDependent& data_dependent) {
     auto rest = std::make_shared<Rest>();
     std::vector<bool> remains(needed_.size());
@@ -443,7 +446,7 @@ class Specializer {
     program_.rest = std::move(rest);
   }
 
-  // Marks the operations in the blocks of a remaining operation as remaining too.
+  // If an operation belongs to the rest, marks the operations in its blocks as belonging to the rest, too.
   void mark_blocks(const Block& block, std::vector<bool>& remains) const {
     for (const auto& operation : block.operations) {
       if (!remains[operation->id]) continue;
@@ -454,7 +457,7 @@ class Specializer {
     }
   }
 
-  // The source of a value of the program that becomes a feed of the rest.
+  // Where the rest of a program gets a feed: from a feed of the program or from one of its targets.
   Rest::Source source_of(Tensor* value) {
     const auto fed = std::find(program_.feeds.begin(), program_.feeds.end(), value);
     if (fed != program_.feeds.end()) return {true, static_cast<size_t>(fed - program_.feeds.begin())};

@@ -95,7 +95,8 @@ class Widener {
  private:
   using Tensors = std::vector<Tensor*>;
 
-  // The float32 value that was rounded to a half-precision tensor, and its number of elements before any broadcast.
+  // A float32 value of which a half-precision tensor is a rounded copy, and its number of elements before any
+  // broadcast.
   struct Statistic {
     Tensor* value;
     int64_t size;
@@ -115,7 +116,7 @@ class Widener {
     return most;
   }
 
-  // The tensor cast to float32; the cast is created once for all users.
+  // The source tensor in float32. A cast is added only if there is none yet, so all users share it.
   Tensor* wide(Rewriter& r, const Tensor* source) {
     Tensor* now = r.now(source);
     if (const auto found = statistics_.find(now); found != statistics_.end()) return found->second.value;
@@ -194,7 +195,9 @@ class Widener {
     return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, before.size, true)};
   }
 
-  // Other users keep the cast; arithmetic uses the float32 tensor that was broadcast.
+  // For a broadcast that is cast to half precision: arithmetic uses the float32 tensor that was broadcast, and other
+  // users
+  // keep the cast.
   Rewriter::Replacement spread(Rewriter& r, const Operation& cast) {
     Tensor* now = r.clone(cast)->output();
     spread_[now] = {r.now(cast.input(0)), size_of_all(cast.input(0)->operation->input(0))};

@@ -91,7 +91,8 @@ struct ConstantData::Made {
   std::mutex mutex;
   std::shared_ptr<std::byte> bytes;  // null once a new owner has taken the bytes
   bool seen = false;  // whether a caller has a pointer to the bytes
-  // checksum of external data; if set, the bytes must not be transferred to a new owner
+  // Checksum of data that lies outside this object, e.g. in a mapped file. If set, the bytes must not be moved to a new
+  // owner.
   std::optional<uint64_t> digest;
 };
 
@@ -124,7 +125,9 @@ ConstantPtr ConstantData::deferred(DType dtype, Dims dims, uint64_t digest, Make
 
 std::optional<uint64_t> ConstantData::digest() const { return made_ ? made_->digest : std::nullopt; }
 
-// Calls `make` without holding the mutex, because `make` may wait for another thread that also needs the bytes.
+// Returns the bytes, created by `make` if necessary. The mutex is not held during this call, because `make` may wait
+// for
+// another thread that also needs the bytes.
 const std::byte* ConstantData::remade_bytes() const {
   {
     std::lock_guard lock(made_->mutex);
@@ -283,7 +286,8 @@ Attributes::Items& Attributes::own_items() {
     items_ = std::make_shared<Items>();
   else if (items_.use_count() > 1)
     items_ = std::make_shared<Items>(*items_);
-  // Synchronizes with the release operations of owners that dropped their references.
+  // Synchronizes with former owners, which have released their references, so that their accesses happen before the
+  // items are changed.
   std::atomic_thread_fence(std::memory_order_acquire);
   return *items_;
 }

@@ -15,8 +15,7 @@ namespace mpsgraph {
 using Seeds = std::vector<std::pair<Tensor*, Tensor*>>;
 std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds,
                                      const std::vector<Tensor*>& with_respect_to);
-// Returns `sources` and, among the tensors created in the block, those that depend on `sources` through differentiable
-// values.
+// Returns the tensors in `sources`, and the tensors of the block that depend on them through differentiable values.
 std::unordered_set<const Tensor*> dependents(const Block& block, const std::vector<Tensor*>& sources);
 
 }  // namespace mpsgraph

@@ -64,7 +64,7 @@ Tensor* Builder::reduced_count(Tensor* x, const Ints& axes) {
   if (known) return scalar_like(x, count);
   Tensor* sizes = shape_of(x);
   Tensor* product = axes.empty() ? graph_.add("reduction_product", {sizes}, {{"axes", Ints{}}}) : nullptr;
-  // The axes are inserted one at a time, so that negative axes are valid even if the rank of x is unknown.
+  // expand_dims inserts the axes one at a time, so that negative axes are valid even if the rank of x is unknown.
   for (int64_t axis : axes) {
     if (axis < -max_rank || axis >= max_rank)
       throw ShapeError(cat("axis must be from ", -max_rank, " to ", max_rank - 1, " for any rank, got ", axis));
@@ -79,7 +79,7 @@ Tensor* Builder::reduced_count(Tensor* x, const Ints& axes) {
 Tensor* Builder::shape_of(Tensor* x) {
   const Shape& shape = x->shape();
   constexpr int64_t limit = std::numeric_limits<int32_t>::max();
-  // shape_of returns int32. This constant is also int32 unless a dimension does not fit.
+  // The shape is an int32 constant, because shape_of returns int32, unless a dimension does not fit.
   if (!shape.known()) return graph_.add("shape_of", {x});
   const Dims& dims = shape.dims();
   if (std::any_of(dims.begin(), dims.end(), [](int64_t d) { return d > limit; })) return ints(dims);

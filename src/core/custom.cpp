@@ -15,7 +15,7 @@ struct CustomRegistry {
 };
 
 CustomRegistry& custom_registry() {
-  // Never destroyed, because kernels may be destroyed after static objects.
+  // The registry is never destroyed, because kernels may be destroyed after static objects.
   static CustomRegistry& one = *new CustomRegistry;
   return one;
 }

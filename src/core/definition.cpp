@@ -84,8 +84,8 @@ const AttributeSpec& spec_of(const OperationDefinition& definition, std::string_
                        [&](const AttributeSpec& spec) { return spec.name == attribute; });
 }
 
-// Wraps an inference function so that it reads tensor attributes (attributes passed as integer tensors) like ordinary
-// attributes. While the values of these tensors are unknown, the fallback is called instead.
+// Wraps an inference function so that it also works if attributes are passed as integer tensors. Known values of these
+// tensors are converted to attributes. While the values are unknown, `unvalued` is called instead of `infer`.
 Infer with_tensor_attributes(Infer infer, Infer unvalued) {
   return [infer = std::move(infer), unvalued = std::move(unvalued)](const InferContext& context) {
     std::vector<Tensor*> inputs = context.inputs;
@@ -257,7 +257,7 @@ void InferContext::graph_error(const std::string& message) const {
 void InferContext::require_same_dtype(size_t first, size_t end) const {
   for (size_t i = first + 1; i < std::min(count(), end); ++i) {
     if (dtype(i) == dtype(first)) continue;
-    // Suggest casting the narrower operand, so that following the advice loses no precision.
+    // The error suggests casting the narrower operand to the wider dtype, so that the cast loses no precision.
     const auto kind = [](DType d) { return is_complex(d) ? 2 : is_float(d) ? 1 : 0; };
     const int kind_first = kind(dtype(first)), kind_i = kind(dtype(i));
     const bool widen_first = kind_first == kind_i ? size_of(dtype(first)) < size_of(dtype(i)) : kind_first < kind_i;

@@ -46,7 +46,7 @@ class InferContext {
   [[noreturn]] void dtype_error(const std::string& message) const;
   [[noreturn]] void graph_error(const std::string& message) const;
 
-  // Requires the operands from `first` up to `end` (exclusive) to have the same dtype; the error suggests the cast to
+  // Throws unless the operands from `first` up to `end` (exclusive) have the same dtype. The error suggests the cast to
   // add.
   void require_same_dtype(size_t first = 0, size_t end = SIZE_MAX) const;
   void require_float(size_t i) const;
@@ -68,7 +68,7 @@ class GradientContext {
         capture_result(this->captures.size()) {}
 
   Operation& operation;
-  // tensors defined outside the operation's blocks but used in them, whose gradients are needed
+  // The tensors that the operation's blocks use but that are defined outside, and that need gradients.
   const std::vector<Tensor*> captures;
   Graph& graph() const { return operation.graph(); }
   Tensor* input(size_t i) const { return operation.inputs[i]; }
@@ -87,8 +87,8 @@ class GradientContext {
   std::vector<Tensor*> result;
   std::vector<Tensor*> capture_result;  // the gradient of each capture; null if it is zero
 
-  // Adds an operation whose tensor attributes are a subset of this operation's. If this operation takes its tensor
-  // attributes as operands, these operands are appended to `inputs`.
+  // Adds an operation of another kind whose tensor attributes (attributes that can be passed as integer tensors) are a
+  // subset of this operation's. If this operation takes them as operands, these operands are appended to `inputs`.
   Tensor* add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const;
 };
 
@@ -128,9 +128,9 @@ struct OperationDefinition {
   // so passes and kernels only see attributes.
   std::vector<std::string_view> tensor_attributes = {};
   Infer infer = {};
-  // called while the values of the tensor attributes are unknown; if empty, the result is unranked
+  // Inference function used while the values of the tensor attributes are unknown; if empty, the result is unranked.
   Infer infer_unvalued = {};
-  // empty if the operation is differentiated through its decomposition or is not differentiable
+  // Derivative rule; empty if the operation is differentiated through its decomposition or is not differentiable.
   Gradient gradient = {};
   Decompose decompose = {};  // empty if the operation is primitive
   bool gradient_is_zero = false;  // true for operations whose derivative is zero, e.g. sign, floor, and comparisons

@@ -132,7 +132,7 @@ class ReverseWalk {
 
   using Make = std::function<std::vector<Tensor*>(Builder&, const std::vector<Tensor*>& inputs)>;
 
-  // Rebuilds the operation from simpler operations or in float32, and differentiates through the rebuilt operations.
+  // Differentiates an operation through a replacement, which `make` builds from simpler operations or in float32.
   void differentiate_again(Operation& operation, const std::vector<Tensor*>& incoming, const Make& make) {
     Graph& graph = operation.graph();
     const OperationDefinition& definition = *operation.definition;
@@ -266,7 +266,7 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
     if (!result[i]) {
       result[i] = builder.zeros_like(wanted);
     } else if (result[i]->shape() != wanted->shape()) {
-      // The shapes are equal at run time; reshape_like makes the static types equal too.
+      // The gradient has the shape of the tensor at run time. reshape_like gives it the same static type, too.
       result[i] = builder.reshape_like(result[i], wanted);
     }
   }

@@ -139,7 +139,9 @@ Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Att
   }
   attributes = complete_attributes(definition, std::move(attributes), where);
   settle_tensor_attributes(definition, inputs, attributes, where);
-  // A variable has the type of its value, so inference can run before anything, even a read, is added to the graph.
+  // A variable operand has the type of its value. Inference can therefore run first, and if it throws, the graph has
+  // not
+  // been changed, not even by a read of the variable.
   std::vector<TensorType> types = definition.infer(InferContext(definition, inputs, attributes, blocks, where));
   for (const TensorType& type : types) check_type(type, kind, where);
   std::unordered_map<Tensor*, Tensor*> reads;
@@ -357,13 +359,15 @@ void Graph::begin_substitution(const Block& hidden, Substitute substitute) {
 void Graph::end_substitution() noexcept { substitutions_.pop_back(); }
 
 Tensor* Graph::resolve(Tensor* tensor) const {
-  // The substitute may itself belong to a block further out that the current block cannot access, as happens in the
-  // derivatives of nested branches.
+  // Inside derivatives of nested branches, the substitute may again belong to a block that the current block cannot
+  // access.
+  // Such a substitute is replaced in turn, until the tensor is accessible.
   while (!substitutions_.empty() && !tensor->operation->parent->encloses(current_)) {
     const auto found = std::find_if(substitutions_.begin(), substitutions_.end(),
                                     [&](const auto& s) { return s.first == tensor->operation->parent; });
     if (found == substitutions_.end()) break;
-    // Copies the function, because the call may add operations whose operands are substituted in turn.
+    // The function is copied before the call, because the call may add operations and thereby change the list that
+    // holds the function.
     tensor = Substitute(found->second)(tensor);
   }
   return tensor;

@@ -23,7 +23,7 @@ using Element = std::optional<int64_t>;
 using Operands = std::vector<const KnownValues*>;
 using Rule = std::function<KnownValues(const Operation&, int result, const Operands&)>;
 
-// Returned by rules that cannot determine the result. It is expanded to the right number of unknown elements.
+// Result of a rule that cannot determine any element. It stands for the right number of unknown elements.
 const KnownValues unknown;
 
 Element wrap(DType dtype, Element x) {
@@ -146,7 +146,7 @@ struct Walk {
   int64_t count, step;
 };
 
-// The elements of x reached by starting at index `first` and stepping along `axes`, with the last axis varying fastest.
+// Selects elements of x: starts at index `first` and steps along `axes`, of which the last one varies fastest.
 KnownValues walked(const KnownValues& x, int64_t first, const std::vector<Walk>& axes) {
   std::vector<int64_t> places = {first};
   for (const Walk& axis : axes) {

@@ -61,7 +61,7 @@ struct Unary {
 };
 
 Term pass(Term, Term, Term g) { return g; }
-// evaluated in this order because 2 * x can overflow in float16
+// g * 2 is computed first, because 2 * x can overflow in float16.
 Term d_square(Term x, Term, Term g) { return g * 2.0 * x; }
 Term d_reciprocal_square_root(Term, Term y, Term g) { return g * -0.5 * (y * square(y)); }  // -1/2 x^(-3/2)
 Term d_sin(Term x, Term, Term g) { return g * of("cos", x); }

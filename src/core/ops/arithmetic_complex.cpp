@@ -11,7 +11,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-// Inference for |z| and |z|²: the result is real for real and complex operands alike.
+// Inference for |z| and |z|²: the result is real whether z is real or complex.
 std::vector<TensorType> infer_magnitude(const InferContext& c) {
   require(c, 0, Operands::algebraic);
   return {{real_type(c.dtype(0)), c.shape(0)}};

@@ -52,7 +52,7 @@ std::unique_ptr<Block> d_branch(GradientContext& g, size_t branch) {
   Graph& graph = g.graph();
   const Tensors& results = g.operation.blocks[branch]->results;
   Seeds seeds;
-  // g.incoming_count(), not results.size(): saving may have appended results
+  // The loop ends at g.incoming_count() and not at results.size(), because saving values may have appended results.
   for (size_t i = 0; i < g.incoming_count(); ++i) {
     if (g.incoming(i)) seeds.emplace_back(results[i], g.incoming(i));
   }
