@@ -28,17 +28,21 @@ def _graph(x: Tensor) -> "Graph":
 
 
 def _is_operand(value: Any) -> bool:
-    """Return whether the operator applies to `value` or rejects it, as opposed to returning NotImplemented.
+    """Return whether an operator should handle `value`, either by applying or by raising an error.
 
-    NotImplemented is returned only for values of third-party classes, which may define the operator themselves. Lists,
-    strings, and arrays are rejected later, in the code that converts numbers to constants.
+    Otherwise the operator returns NotImplemented. That is done only for values of third-party classes, which may define
+    the
+    operator themselves. Lists, strings, and arrays are rejected later, in the code that converts numbers to constants.
     """
     kind = type(value)
     return isinstance(value, (Tensor, *Number, np.ndarray)) or kind.__module__ in ("builtins", "types")
 
 
 def _pair(apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -> tuple[Operator, Operator]:
-    """Return an operator and its reflection, both of which call apply(graph, left, right, the tensor operand)."""
+    """Return an operator and its reflected form, such as __add__ and __radd__.
+
+    Both call apply(graph, left, right, tensor), in which `tensor` is the operand that is a tensor.
+    """
 
     def forward(self: Tensor, other: TensorLike) -> Tensor:
         return apply(_graph(self), self, other, self) if _is_operand(other) else NotImplemented
@@ -50,12 +54,12 @@ def _pair(apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -> tuple[Operato
 
 
 def _method(name: str) -> tuple[Operator, Operator]:
-    """Return the operator, and its reflection, for a method of Graph."""
+    """Return the operator that calls a method of Graph, and its reflected form."""
     return _pair(lambda g, left, right, _: getattr(g, name)(left, right))
 
 
 def _logical_or_bitwise(name: str) -> tuple[Operator, Operator]:
-    """Return `&`, `|`, or `^` and its reflection: logical for bool tensors, bitwise for integer tensors."""
+    """Return `&`, `|`, or `^` and its reflected form: logical for bool tensors, bitwise for integer tensors."""
 
     def apply(g: "Graph", left: Any, right: Any, asked: Tensor) -> Tensor:
         prefix = "logical" if asked.dtype == bool_ else "bitwise"

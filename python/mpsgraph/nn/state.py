@@ -23,7 +23,7 @@ _MANY = 100
 
 
 class IncompatibleKeys(NamedTuple):
-    """Names missing from a state and names the model does not have, as in PyTorch.
+    """Names by which a state and a model differ, as PyTorch's load_state_dict returns them.
 
     Attributes:
         missing_keys: Names of variables that the state lacks.

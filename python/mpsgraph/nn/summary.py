@@ -144,7 +144,7 @@ def summarize(model: Any, calls: Iterable[Any], operations: Mapping[int, Operati
 
 
 def _shapes(result: Any) -> str:
-    """Return the shape of a tensor, or of each tensor in a structure, as text."""
+    """Return the shape of a tensor as text, or the shapes of all tensors in a tuple, list, or dict."""
     if isinstance(result, Tensor):
         return str(result.shape) if result.shape is not None else "?"
     if isinstance(result, Mapping):
@@ -179,7 +179,10 @@ def multiply_adds(operation: Operation) -> int:
 
 
 def _channels(operation: Operation, operand: int | None) -> int:
-    """Return the number of channels of an operand or, for None, of the result, according to the layout."""
+    """Return the number of channels of operand number `operand`, or of the result if it is None.
+
+    The layout attribute of the operation determines the channel axis.
+    """
     shape = (operation.inputs[operand] if operand is not None else operation.outputs[0]).shape or (1,)
     layout = str(operation.attributes.get("data_layout", "NHWC"))
     return max(shape[layout.index("C")] if len(layout) == len(shape) else shape[-1], 1)

@@ -61,7 +61,10 @@ class _TransformerLayer(Module):
         size_of(x, -1, self.d_model, type(self).__name__)
 
     def _added(self, x: Tensor, norm: Module, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply a sublayer with its residual connection, normalizing before the sublayer or after the sum."""
+        """Add a sublayer's result to its input (the residual connection).
+
+        The normalization is applied before the sublayer or after the sum.
+        """
         if self.norm_first:
             return x + self._dropped(part(norm(x)))
         return norm(x + self._dropped(part(x)))

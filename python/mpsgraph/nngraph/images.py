@@ -243,7 +243,7 @@ class ImageBatch(Sequence[Image]):
 
     @classmethod
     def _of(cls, native: NDArray, buffer: CommandBuffer) -> ImageBatch:
-        """Create a batch over an array that the command buffer `buffer` writes."""
+        """Create a batch over an array that commands in `buffer` will write."""
         batch = cls.__new__(cls)
         batch._native, batch._written_by, batch._array = native, buffer, np.from_dlpack(native)
         batch.format = _format_of(batch._array, "ImageBatch")
@@ -532,7 +532,7 @@ def label_arrays(batch: Any, images: int, buffer: CommandBuffer) -> tuple[NDArra
 
 
 def _require_free(losses: Sequence[ImageBatch | Image | None]) -> None:
-    """Raise DeviceError if a batch in flight still has to write its losses into these labels."""
+    """Raise DeviceError if an earlier batch has not completed and will still write its losses to these labels."""
     for writer in (loss._written_by for loss in losses if loss is not None):
         if writer is not None and writer.status not in ("completed", "error"):
             raise DeviceError(
@@ -542,7 +542,7 @@ def _require_free(losses: Sequence[ImageBatch | Image | None]) -> None:
 
 
 def give_losses(batch: Any, losses: ImageBatch) -> None:
-    """Store in the labels the images that the losses are written to."""
+    """Attach to the labels the images that will hold their losses."""
     if isinstance(batch, LossLabelsBatch):
         batch._losses = losses
         return

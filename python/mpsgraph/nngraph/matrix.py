@@ -223,5 +223,5 @@ def device_of(device: _core.Device | str | None) -> _core.Device:
 
 
 def _memory(first: Any) -> Any:
-    """Return the buffer, or the device that is to allocate the memory."""
+    """Return the memory to use: an existing buffer, or a device that will allocate it."""
     return device_of(first) if first is None or isinstance(first, (str, _core.Device)) else first

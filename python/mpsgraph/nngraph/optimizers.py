@@ -18,12 +18,12 @@ from ..errors import GraphError, ShapeError
 
 
 def _array(value: Any) -> NDArray:
-    """Return the NDArray of a vector or matrix, or of an array."""
+    """Return the elements of a vector, matrix, or array as an NDArray over the same memory."""
     return _core.asarray(getattr(value, "array", value), copy=False)
 
 
 class _Encodes:
-    """Mixin that encodes an optimizer step over states, vectors, or matrices."""
+    """Mixin with the method that encodes an optimizer step on states, vectors, or matrices to a command buffer."""
 
     moments: Any
     encode_arrays: Any

@@ -105,7 +105,7 @@ class RNNMatrixId(IntEnum):
 
 
 def _asked(source: Any, name: str, where: str) -> Any:
-    """Return an attribute of a data source, called if it is a method."""
+    """Return an attribute of a data source, or the result of calling it if it is a method."""
     if not hasattr(source, name):
         raise GraphError(f"{where}: data source {shown(source)} has no attribute or method '{name}'")
     value = getattr(source, name)
@@ -240,7 +240,7 @@ class RNNDescriptor:
     _gates: ClassVar[tuple[tuple[str, str], ...]]
 
     def _finish(self, native: _core.RecurrentDescriptor) -> None:
-        """Set the properties of `native` that only this kind of cell has."""
+        """Set the properties of the core descriptor that exist only for this kind of recurrent layer."""
 
     def _is_diagonal(self) -> bool:
         return False

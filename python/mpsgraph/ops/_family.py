@@ -87,7 +87,7 @@ def _one(value: Any, what: str) -> int:
 
 
 def axes_attribute(axes: Axes, kind: str) -> list[int]:
-    """Return the `axes` attribute for `axes`, where the core takes [] to mean all axes.
+    """Convert the argument `axes` to the attribute of an operation, in which [] means all axes.
 
     None becomes []. An empty sequence raises ShapeError, because reducing no axes is most likely a mistake.
     """
@@ -100,7 +100,7 @@ def axes_attribute(axes: Axes, kind: str) -> list[int]:
 
 
 class Family(_core.Graph):
-    """Common base class of the operation families that `mpsgraph.Graph` inherits from."""
+    """Base class of the classes that define the operations of `mpsgraph.Graph`."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -111,7 +111,10 @@ class Family(_core.Graph):
 
     @property
     def place(self) -> str | None:
-        """The source location recorded for new operations; None to use the first stack frame outside this package."""
+        """The source location that new operations record, such as "model.py:41".
+
+        None means the first stack frame outside this package.
+        """
         return self._place
 
     @place.setter
@@ -131,7 +134,7 @@ class Family(_core.Graph):
         return self.create(kind, inputs, dict(attributes or {}), name, blocks, self._noted())
 
     def _noted(self) -> _core.Autocast | None:
-        """Record the source location for the next operation and return the active autocast, if any."""
+        """Record the caller's source location for the next operation. Return the active autocast, or None."""
         if self._place is None:
             self.set_location(user_location())
         low = autocast_dtype()

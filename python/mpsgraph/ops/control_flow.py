@@ -230,9 +230,7 @@ class ControlFlow(Family):
         return list(self._operation("for", [*bounds, *initial], None, name, [block]).outputs)
 
     def _block(self, build: Callable[..., Results], argument_types: Sequence[tuple[DType, Any]] = ()) -> Block:
-        """Return the block that `build` creates from arguments of types `argument_types`. Discard the block if `build`
-        raises.
-        """
+        """Build a block by calling `build` with arguments of the given types. If `build` raises, discard the block."""
         block = self.begin_block(argument_types)
         try:
             return self.finish_block(block, as_list(build(*block.arguments), "block"))

@@ -166,8 +166,9 @@ class Matrix(Random):
         )
 
     def _drawn_state(self) -> Tensor:
-        """Return a random() state with a new key for each run. How many numbers are drawn from the state does not
-        affect later keys.
+        """Return a random state whose key is new in each run.
+
+        Later keys do not depend on how many numbers are drawn from this state.
         """
         key = self.random((2,), dtype=int32, min_integer=-(2**31), max_integer=2**31)
         counter = self._tensor("constant", [], value=constant_data([1, 0, 0, 0, 0], None, int32))

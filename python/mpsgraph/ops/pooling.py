@@ -24,7 +24,9 @@ def pooling_attributes(
     ceil_mode: bool,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the attributes common to all pooling operations, validated for the number of windowed axes."""
+    """Return the attributes that all pooling operations share. Raise an error unless they fit the number of pooled
+    axes.
+    """
     window = ints(kernel, f"[{kind}] kernel", axes)
     return {
         "kernel": window,

@@ -153,7 +153,10 @@ class Random(Family):
         return self._random_of_own_state(operand, attributes, seed, name)
 
     def _own_state(self, seed: int | None) -> Tensor:
-        """Return a variable for a new state, or the existing variable if part of the graph is built a second time."""
+        """Create the variable that holds the random state of an operation.
+
+        If part of the graph is built again, return the variable from the first time.
+        """
         if self._repeated_states:
             return self._repeated_states.pop(0)
         if seed is None:
@@ -168,7 +171,11 @@ class Random(Family):
     def _random_of_own_state(
         self, shape: Tensor, attributes: dict[str, Any], seed: int | None, name: str | None
     ) -> Tensor:
-        """Return random values through an identity that runs after the new state has been assigned."""
+        """Return random values drawn from a state variable that the graph owns.
+
+        The returned tensor depends on the update of that variable, so every run that uses the values also advances the
+        state.
+        """
         state = self._own_state(seed)
         values, new_state = self._tensors("random", [shape, state], None, **attributes)
         update = self._operation("assign", [state, new_state])

@@ -505,7 +505,9 @@ class Recurrent(Family):
     def _recurrent(
         self, kind: str, required: list[Tensor], optional: dict[str, Optional], how: dict[str, Any], name: str | None
     ) -> list[Tensor]:
-        """Create the operation from the required operands and the optional ones that are not None."""
+        """Create a recurrent operation. Optional operands that are None are omitted, and attributes record which are
+        present.
+        """
         given = [x for x in optional.values() if x is not None]
         flags = {f"has_{key}": x is not None for key, x in optional.items()}
         return self._tensors(kind, [*required, *given], name, **flags, **how)

@@ -347,7 +347,7 @@ class ShapeSlicing(Family):
         end_mask: int,
         squeeze_mask: int,
     ) -> tuple[list[Tensor], dict[str, Any]]:
-        """Return the operands and attributes of a slice that is given by starts and ends."""
+        """Return the operands and attributes of a slice from its starts, ends, and strides."""
         if ends is None:
             raise ShapeError(f"[{kind}] ends or sizes is required, got neither")
         counts = {n for n in (_length(r) for r in (starts, ends, strides) if r is not None) if n is not None}
@@ -407,12 +407,12 @@ class ShapeSlicing(Family):
 
 
 def _bits(mask: int) -> list[int]:
-    """Return the axes whose bits are set."""
+    """Return the axes whose bits are set in `mask`."""
     return [axis for axis in range(mask.bit_length()) if mask >> axis & 1]
 
 
 def _length(values: AttributeLike) -> int | None:
-    """Return the number of elements, or None if it is unknown."""
+    """Return the number of elements of a list or rank-1 tensor, or None if it is unknown."""
     if not isinstance(values, Tensor):
         return int(np.size(values))
     return values.shape[0] if values.shape is not None and len(values.shape) == 1 and values.shape[0] >= 0 else None

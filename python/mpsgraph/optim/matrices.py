@@ -88,7 +88,9 @@ class Adafactor(Counting):
         return values - scale * rate / length * slope, assigns
 
     def _mean(self, variable: Tensor, name: str, squares: Tensor, share: Tensor) -> tuple[Tensor, Operation]:
-        """Return a running mean after this step, and the operation that stores it."""
+        """Move a running mean toward `squares` by the fraction `share`. Return the new mean and the operation that
+        stores it.
+        """
         state = self.state_of_shape(variable, tuple(squares.shape or ()), squares.dtype, name)
         moved = state + share * (squares - state)
         return moved, self.graph.assign(state, moved)
@@ -212,7 +214,7 @@ class Muon(Optimizer):
         return values - learning_rate * factor * self._orthogonal(slope), [g.assign(momentum, moved)]
 
     def _orthogonal(self, x: Tensor) -> Tensor:
-        """Return the matrix with its singular values brought near 1."""
+        """Return an approximately orthogonal matrix: x with all its singular values moved close to 1."""
         g, (a, b, c) = self.graph, self.coefficients
         rows, columns = x.shape or ()
         if rows > columns:

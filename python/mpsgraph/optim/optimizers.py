@@ -66,7 +66,9 @@ class Optimizer(ShowsArguments):
         self._states: dict[tuple[Tensor | None, str], Tensor] = {}
 
     def rates(self) -> list[Schedule]:
-        """Return the schedules whose rates a step is fed, in order: one, unless parameter groups have their own."""
+        """Return the schedules of the rates that each step is fed: one, or one for each parameter group that has its
+        own.
+        """
         return [self.learning_rate]
 
     def scale_learning_rate(self, factor: float) -> None:
@@ -85,7 +87,7 @@ class Optimizer(ShowsArguments):
         self._schedule = scaled_rate(self._schedule, factor)
 
     def _rescale(self, factors: Sequence[float]) -> None:
-        """Restore the rate that was last set, scaled only by the given factors, which come from a checkpoint."""
+        """Return to the unscaled rate, then multiply it by each factor that a checkpoint recorded."""
         self.learning_rate = self._unscaled
         for factor in factors:
             self.scale_learning_rate(factor)
@@ -195,7 +197,7 @@ class Optimizer(ShowsArguments):
         raise NotImplementedError(f"{type(self).__name__} must define step(variable, values, gradient, learning_rate)")
 
     def finish(self) -> list[Operation]:
-        """Return the operations that a step needs once, after those of all variables. The default returns none."""
+        """Return operations to run once per step, after the updates of all variables. The base class returns none."""
         return []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -444,7 +446,10 @@ class Adam(Optimizer):
         return self._powers[dtype]
 
     def _epsilon_in(self, dtype: DType) -> Tensor | float:
-        """Return the term to add to the root of the mean square, which is not bias-corrected."""
+        """Return the term to add to the root mean square, which is not bias-corrected.
+
+        It is epsilon, or, with corrected_epsilon, epsilon scaled as if it were added to the bias-corrected root.
+        """
         if not self.corrected_epsilon:
             return self.epsilon
         _, power = self._beta_powers(dtype)

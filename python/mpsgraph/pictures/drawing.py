@@ -76,7 +76,10 @@ def draw(nodes: Sequence[Node], path: str | os.PathLike[str] | None, axes: Any) 
 
 
 def _heights(layout: Layout, heights: Sequence[float]) -> tuple[list[float], float]:
-    """Return the vertical center of each node, from 0 downward, and the bottom of the last row."""
+    """Return the vertical center of each node, and the bottom of the last row.
+
+    The top of the first row is at 0, and values decrease downward.
+    """
     y, top = [0.0] * len(layout.rows), 0.0
     for row in layout.order:
         height = max((heights[node] for node in row if node < len(heights)), default=LINE)
@@ -87,7 +90,7 @@ def _heights(layout: Layout, heights: Sequence[float]) -> tuple[list[float], flo
 
 
 def _curve(path_class: Any, corners: Sequence[tuple[float, float]]) -> Any:
-    """Return a smooth curve through the corners, vertical at both ends."""
+    """Return a smooth curve through the given points that is vertical at both ends."""
     points, codes = [corners[0]], [path_class.MOVETO]
     for (x0, y0), (x1, y1) in zip(corners, corners[1:], strict=False):
         middle = (y0 + y1) / 2

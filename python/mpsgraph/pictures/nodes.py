@@ -19,7 +19,10 @@ COLOURS = {"placeholder": "#cfe3f5", "variable": "#fbe3c6", "constant": "#eeeeee
 
 @dataclass
 class Node:
-    """Node of a picture: an operation with its lines of text, its role, and its operands as (node, type) pairs."""
+    """Node of a picture: an operation, its lines of text, and the category that determines its color.
+
+    `operands` has a pair (index of the node that produces the operand, type as text) for each operand.
+    """
 
     lines: list[str]
     part: str
@@ -64,7 +67,7 @@ def type_of(tensor: Tensor) -> str:
 
 
 def _operands(operation: Operation) -> list[Tensor]:
-    """Return the operands and the outer tensors that the operation's blocks use, without duplicates."""
+    """Return an operation's operands, followed by the tensors that its blocks use from outside, without duplicates."""
     found = list(operation.inputs)
     within: set[int] = set()
     for block in operation.blocks:

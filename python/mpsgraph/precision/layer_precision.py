@@ -34,7 +34,7 @@ _PRODUCTS = {definition["name"] for definition in _core.definitions() if definit
 
 @dataclass(frozen=True)
 class LayerPrecision:
-    """The precision selected for a layer, and the measurements on which the choice is based.
+    """Precision selected for a layer, with the measurements behind the choice.
 
     Attributes:
         precision: "float32" or "bfloat16".
@@ -66,7 +66,10 @@ def as_choices(stated: Mapping[str, Any]) -> dict[str, LayerPrecision]:
 
 
 def in_precision(precision: str) -> AbstractContextManager[Any]:
-    """Return the scope in which a trainer calls its model; with "auto", layers override the precision within it."""
+    """Return the autocast scope in which a trainer calls its model.
+
+    With "auto", the scope computes in float32 by default, and individual layers override it.
+    """
     return (
         autocast(enabled=False) if precision == "float32" else autocast("float32" if precision == "auto" else precision)
     )
@@ -88,7 +91,7 @@ def chosen_precisions(model: Module, choices: Mapping[str, LayerPrecision]) -> I
 
 @dataclass(frozen=True)
 class Task:
-    """The model to select precisions for, and the settings of its training."""
+    """The model whose layers get a precision, and the training settings that the measurement uses."""
 
     model: Module
     loss: Loss
@@ -100,7 +103,7 @@ class Task:
 
 @dataclass
 class _Call:
-    """A call of a layer in the float32 run."""
+    """Record of one call of a layer in the float32 run."""
 
     path: str
     call: Call
@@ -123,7 +126,7 @@ class _Call:
         return list(dict.fromkeys(_tensors(self.arguments)))
 
     def returned(self, gradients: Mapping[Tensor, Tensor]) -> list[Tensor]:
-        """Return the gradients with respect to the results of this call."""
+        """Return the gradients of the loss with respect to this call's results, for those results that have one."""
         return [gradients[result] for result in self.results if result in gradients]
 
 
@@ -154,7 +157,7 @@ def choose(task: Task, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPrecision
 
 
 def _better(measured: list[tuple[float, dict[str, float]]], bound: float) -> LayerPrecision:
-    """Return the precision of a layer from the errors and times of its calls."""
+    """Return bfloat16 if it is faster by a margin in a layer's calls and within the error bound, otherwise float32."""
     error = max(error for error, _ in measured)
     seconds = {p: sum(times[p] for _, times in measured) for p in measured[0][1]}
     low = error <= bound and seconds["bfloat16"] < MARGIN * seconds["float32"]
@@ -164,8 +167,9 @@ def _better(measured: list[tuple[float, dict[str, float]]], bound: float) -> Lay
 def _built_once(
     task: Task, x: np.ndarray, y: np.ndarray
 ) -> tuple[Graph, list[_Call], dict[Tensor, Tensor], dict[Tensor, np.ndarray]]:
-    """Build the model's training step in float32 in a new graph. Return the graph, calls of layers, gradients, and
-    feeds.
+    """Build the model's float32 training step in a new graph.
+
+    Return the graph, the calls of layers, the gradients, and the feeds.
     """
     g, model = Graph(task.seed), unbuilt_copy(task.model)
     inputs = g.placeholder((-1, *x.shape[1:]), dtype_of(x), "inputs")
@@ -195,7 +199,7 @@ def _built_once(
 
 
 def _tensors(values: Any) -> list[Tensor]:
-    """Return the tensors in nested tuples, lists, and dicts."""
+    """Return all tensors in nested tuples, lists, and dicts."""
     if isinstance(values, Tensor):
         return [values]
     if isinstance(values, Mapping):
@@ -218,7 +222,7 @@ def _key(
     gradients: Mapping[Tensor, Tensor],
     feeds: Mapping[Tensor, np.ndarray],
 ) -> str:
-    """Return a key that is equal for equivalent calls.
+    """Return a key that is equal for calls whose timings can be shared.
 
     The key includes the layer's class and settings, the types of its weights and operands, and which results have a
     gradient.
@@ -235,7 +239,7 @@ def _key(
 
 
 class _Trial:
-    """Measurement of a single layer in both precisions, forward and backward, for a group of equivalent calls."""
+    """Copy of one layer that is run forward and backward in both precisions, for calls whose timings can be shared."""
 
     def __init__(
         self,
@@ -254,7 +258,10 @@ class _Trial:
     def measure(
         self, call: _Call, arrays: Mapping[Tensor, NDArray], gradients: Mapping[Tensor, Tensor]
     ) -> tuple[float, dict[str, float]]:
-        """Return the error for the operands of this call, and the shortest times of the group."""
+        """Return the error of bfloat16 for the operands of this call, and the shortest time in each precision.
+
+        Times are measured for the first call only and then reused.
+        """
         self._layer.load_state_dict(call.layer.state_dict())
         given = [arrays[t] for t in [*call.operands, *call.returned(gradients)]]
         # The first run is not timed, because it includes one-time work.
@@ -275,9 +282,9 @@ class _Trial:
 
 
 class _Step:
-    """Executable step of a layer, forward and backward, in one precision.
+    """Compiled forward and backward step of one layer in one precision.
 
-    Neighboring layers are assumed to have the same precision.
+    Operands arrive in that precision, as if neighboring layers also computed in it.
     """
 
     def __init__(
@@ -323,13 +330,16 @@ class _Step:
         self._results: list[NDArray] | None = None
 
     def run(self) -> list[NDArray]:
-        """Run the step, writing to the same memory each time."""
+        """Run the step once, writing to the same memory as before."""
         assert self._executable is not None
         self._results = list(self._executable.run(self._inputs, self._results))
         return self._results
 
     def outcome(self, given: list[NDArray]) -> list[np.ndarray]:
-        """Return the results, the gradients of operands, and all gradients of weights as one vector."""
+        """Run the step on these inputs.
+
+        Return its results, the gradients of its operands, and all gradients of its weights joined into one vector.
+        """
         lowered = [_lowered(array) if self._lowers and array.dtype == float32 else array for array in given]
         feeds = dict(zip(self._fed, lowered, strict=True))
         if self._executable is None:
@@ -356,7 +366,7 @@ def _wide(array: NDArray) -> np.ndarray:
 
 
 def _distance(low: np.ndarray, exact: np.ndarray) -> float:
-    """Return |low - exact| / |exact|, or infinity if the quotient is not finite."""
+    """Return the relative error |low - exact| / |exact|, or infinity if it is not finite."""
     size, difference = float(np.linalg.norm(exact)), float(np.linalg.norm(low - exact))
     if difference == 0:
         return 0.0

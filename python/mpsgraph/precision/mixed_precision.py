@@ -25,7 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Scopes(threading.local):
-    """The open autocast scopes of a thread, innermost last. None represents a scope with enabled=False."""
+    """Per-thread stack of open autocast scopes, innermost last. None is a scope with enabled=False."""
 
     def __init__(self) -> None:
         self.open: list[DType | None] = []

@@ -1,4 +1,4 @@
-"""Measure the limits of the machine with the compiled core."""
+"""Measurement of the machine's limits, such as memory bandwidth, by the compiled core."""
 
 from __future__ import annotations
 

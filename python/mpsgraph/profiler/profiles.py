@@ -54,7 +54,7 @@ class Profile:
 
     @property
     def kernels(self) -> list[Record]:
-        """Records of kernel runs; `record.kernel` describes the kernel."""
+        """Records of kernels that ran; the attribute `kernel` of a record describes the kernel."""
         return [record for record in self.records if record.category == "kernel"]
 
     def save_chrome_trace(self, path: str | Path) -> None:
@@ -120,8 +120,9 @@ class Profile:
 
 
 def _ordered(records: Iterable[Any], kernels: list[Kernel], threads: dict[int, str]) -> list[Record]:
-    """Sort records by start time, with nested records after their enclosing records, and compute the own time of each
-    kernel.
+    """Sort records by start time, with nested records after those that contain them.
+
+    Also compute each kernel's own time, which excludes the kernels nested in it.
     """
     records = sorted(records, key=lambda r: (r[4], -r[5]))
     own = [r[5] for r in records]

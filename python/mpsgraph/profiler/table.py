@@ -1,4 +1,7 @@
-"""Profile as text, with one row per kernel or kind of kernel, in descending order of time, and a summary."""
+"""A profile as a text table and a summary.
+
+The table has one row per kernel or kind of kernel, in descending order of time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profile as a plot with one lane per thread over time, where nested intervals are below their enclosing intervals."""
+"""Plot of a profile over time, with one lane per thread. Nested intervals are drawn below those that contain them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _label(record: Record) -> str:
 
 
 def _colours(records: list[Record]) -> dict[str, str]:
-    """Return the colors of kernel kinds, sorted by the time of each kind, and of the other categories."""
+    """Return a color for each kernel kind, in descending order of total time, and for other categories of records."""
     times: Counter[str] = Counter()
     for record in records:
         if record.kernel:
@@ -72,7 +72,7 @@ def _groups(records: list[Record], colours: dict[str, str]) -> list[tuple[list[R
 
 
 def _levels(records: list[Record]) -> dict[int, int]:
-    """Return the nesting level of each record on its thread; records must be sorted by start time."""
+    """Return the nesting depth of each record within its thread. Records must be sorted by start time."""
     levels: dict[int, int] = {}
     within: dict[str, list[Record]] = {}
     for record in records:

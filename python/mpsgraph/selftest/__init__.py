@@ -78,7 +78,7 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
 
 
 def _announced(wanted: list[str], quick: bool, everything: bool) -> str:
-    """Return a line that states the expected duration of the test."""
+    """Return a line with the number of parts to run and the expected time."""
     minutes = sum(SECONDS[part] for part in wanted) / 60
     time = "a minute or two" if quick else "no limit" if everything else f"about {max(1, round(minutes))} minutes"
     return f"Parts to run: {len(wanted)}; expected time: {time}. Press Ctrl-C to stop with a report of what has run."
@@ -98,7 +98,10 @@ def draw(report: Path) -> int:
 
 
 def _drawn(report: Path) -> Path | None:
-    """Draw the picture of a report; return its path, or None with printed instructions if matplotlib is missing."""
+    """Draw the picture of a report and return its path.
+
+    If matplotlib is missing, print how to install it and return None.
+    """
     path = report.with_suffix(".png")
     try:
         picture.draw(_json.loads(report.read_text()), path)

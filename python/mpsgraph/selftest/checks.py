@@ -1,4 +1,4 @@
-"""Checks, from which the parts of the self-test are built, their results, and the conversion of errors to results."""
+"""The checks that the self-test runs, their results, and the conversion of exceptions to results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOWS = (WRONG, CRASHED, HUNG, REFUSED, RAISED)
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a run of the self-test."""
+    """Options for running the self-test."""
 
     device: str | None = None
     quick: bool = False
@@ -49,9 +49,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a part.
+    """One check of the self-test.
 
-    The check passes if `run` returns None; a returned Result or an exception reports another outcome.
+    The check passes if `run` returns None. To report another outcome, `run` returns a Result or raises an exception.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Check:
 
 
 class Mismatch(AssertionError):
-    """Failure of a comparison, with the numbers that differ."""
+    """Raised when a comparison fails; carries the numbers that differ."""
 
     def __init__(self, message: str, numbers: dict[str, Any]) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ class Mismatch(AssertionError):
 
 
 def perform(check: Check) -> Result:
-    """Run a check and return its result; exceptions become results."""
+    """Run a check and return its result. An exception becomes a failed or unsupported result."""
     try:
         return check.run() or Result()
     except UnsupportedError as error:

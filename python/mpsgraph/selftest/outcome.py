@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a check, with the part that it belongs to."""
+    """Outcome of a check, with the name of the self-test part that contains the check."""
 
     part: str
     name: str
@@ -21,6 +21,6 @@ class Outcome:
 
     @classmethod
     def of(cls, part: str, answer: dict[str, Any]) -> Outcome:
-        """Create an outcome from a worker's message."""
+        """Create an outcome from a message that a worker process sent."""
         fields = ("name", "status", "message", "numbers", "seconds", "how", "family")
         return cls(part, **{key: answer[key] for key in fields})

@@ -1,4 +1,4 @@
-"""The two networks of parts/speed.py in PyTorch (on MPS) and MLX, which are imported only to be measured."""
+"""The networks of parts/speed.py in PyTorch (on MPS) and MLX. Both libraries are imported only to be measured."""
 
 from __future__ import annotations
 

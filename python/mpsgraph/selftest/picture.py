@@ -66,8 +66,9 @@ def draw(report: dict[str, Any], path: Path) -> None:
 
 
 def counted(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, dict[str, int]]]]]:
-    """Return groups of rows with the number of checks by status: families of operations, families of nodes, other
-    parts.
+    """Return groups of rows, each row with its number of checks by status.
+
+    The groups are families of operations, families of nodes, and the other parts of the self-test.
     """
     parts = report["parts"]
     groups = []
@@ -86,7 +87,7 @@ def counted(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, dict[str,
 
 
 def split(groups: list[Any]) -> list[list[Any]]:
-    """Divide groups into two columns: the first group, and all others."""
+    """Divide groups into two columns: the first group on the left, all others on the right."""
     return [groups[:1], groups[1:]] if len(groups) > 1 else [groups] if groups else []
 
 

@@ -11,7 +11,7 @@ WIDTH = 79
 
 
 class Progress:
-    """Progress of one part; shows nothing if the title is empty."""
+    """Progress display of one part of the self-test. It shows nothing if the title is empty."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self.total = 0
@@ -21,7 +21,7 @@ class Progress:
         self._started = self._shown = time.monotonic()
 
     def begin(self, name: str) -> None:
-        """Record that a check begins, and show its name, because the check may take long."""
+        """Record the start of a check and show its name, because it may take long."""
         self._show(name)
 
     def end(self, failed: bool) -> None:

@@ -34,7 +34,7 @@ class Report:
         self._outcomes.append(outcome)
 
     def leave_out(self, part: str, number: int) -> None:
-        """Record that a part skipped this many checks because of its time limit."""
+        """Record how many checks a part skipped because its time limit had passed."""
         self._left_out[part] = number
 
     def finish(self, part: str, title: str, seconds: float) -> None:
@@ -69,7 +69,7 @@ class Report:
         return summary(self._outcomes, self._versions(), self._left_out, interrupted)
 
     def print(self, interrupted: bool = False) -> None:
-        """Print the summary, the table, results that are not probes' answers, and failures."""
+        """Print the summary, a table of results by part, and details of failed and unusual checks."""
         print()
         for heading, text in self.summary(interrupted).items():
             print(textwrap.fill(text, WIDTH, initial_indent=f"{heading:10} ", subsequent_indent=" " * 11))

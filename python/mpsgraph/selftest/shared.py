@@ -23,7 +23,7 @@ def module(name: str) -> Any:
 
 
 def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> str:
-    """Return the reason why the device does not support a case or its gradient, or "" if it should support them."""
+    """Return the documented reason why the device does not support a case or its gradient, or "" if it should."""
     if device != "metal":
         return ""
     listed = module("harness.unsupported")
@@ -33,8 +33,9 @@ def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> 
 
 
 def of_node(case: Any, device: str, gradient: bool) -> tuple[str, str]:
-    """Return why the device rejects a case of nodes, and what Apple does not document about the case; "" where not
-    applicable.
+    """Return two reasons for a case of nodes, each "" if there is none.
+
+    The first is why the device rejects the case, the second is what Apple leaves undocumented about it.
     """
     if device != "metal":
         return "", ""
@@ -48,7 +49,10 @@ def _first(name: str, patterns: dict[str, str]) -> str:
 
 
 def listed_failure(part: str, name: str) -> str:
-    """Return the listed reason for a check that is known to fail on Macs; "" for other checks and on other systems."""
+    """Return the reason from the list of checks that are known to fail on Macs.
+
+    Return "" for checks that are not listed, and on other systems.
+    """
     if sys.platform != "darwin":
         return ""
     found: str = module("harness.mac_failures").FAILURES.get(f"{part}: {name}", "")
@@ -57,5 +61,5 @@ def listed_failure(part: str, name: str) -> str:
 
 @functools.cache
 def families() -> dict[str, str]:
-    """Return the family of each operation that has cases."""
+    """Return a dict from each operation that has cases to its family."""
     return {case.operation: family for family, cases in module("cases").BY_FAMILY.items() for case in cases}

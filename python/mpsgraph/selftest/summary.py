@@ -108,14 +108,14 @@ def _wrong(failed: list[Outcome]) -> str:
 
 
 def _names(outcomes: list[Outcome]) -> str:
-    """Return the names of the operations or checks, in descending order of frequency."""
+    """Return a text that names the most frequent operations or checks, in descending order, and counts the others."""
     counts = Counter(name_of(o) for o in outcomes)
     named = [name if number == 1 else f"{name} {number}" for name, number in counts.most_common(MOST_NAMES)]
     return ", ".join(named) + (f" and {len(counts) - MOST_NAMES} more" if len(counts) > MOST_NAMES else "")
 
 
 def name_of(outcome: Outcome) -> str:
-    """Return the operation or kind of node that a check tests, or the check's name if it tests neither."""
+    """Return the operation or kind of node that a check tests, or the name of the check if it tests something else."""
     if outcome.part in ("operations", "gradients", "oracle") and outcome.family:
         return outcome.name.split("-")[0]
     if outcome.part == "nodes" and outcome.family and " of " in outcome.name:
@@ -144,7 +144,7 @@ def _speed(outcomes: list[Outcome]) -> str:
 
 
 def faster(ratio: float) -> str:
-    """Return the ratio of our time to another's in words."""
+    """Describe in words the ratio of our time to another library's."""
     if 0.95 <= ratio <= 1.05:
         return "as fast as"
     return f"{1 / ratio:.1f} times as fast as" if ratio < 1 else f"{ratio:.1f} times slower than"

@@ -75,7 +75,7 @@ class _Worker:
         )
 
     def run(self) -> int | None:
-        """Run the process; return None if the part is finished, otherwise the check with which to continue."""
+        """Run the process. Return None when all checks are done, otherwise the number of the check to continue with."""
         lines: queue.Queue[bytes | None] = queue.Queue()
         reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
         reader.start()
@@ -101,7 +101,7 @@ class _Worker:
             self._errors.close()
 
     def _read(self, lines: queue.Queue[bytes | None]) -> None:
-        """Put the lines of the output into the queue, and None at the end."""
+        """Put each line of the process's standard output into the queue, then None."""
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:
@@ -124,7 +124,9 @@ class _Worker:
             self._progress.end(answer["status"] == FAILED)
 
     def _ended(self, how: str, words: str) -> int | None:
-        """Record the check in which the process ended, with the last lines of the process's output."""
+        """Record the result of the check during which the process ended, with the last lines of the process's error
+        output.
+        """
         self._errors.seek(0)
         written = self._errors.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
         message = "\n".join([f"the process {words}", *written])

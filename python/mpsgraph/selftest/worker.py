@@ -41,7 +41,7 @@ def plain(value: Any) -> Any:
 
 
 def judged(part: str, check: Check, result: Result) -> Result:
-    """Set the status of a listed failure to known, and add a note if a listed check passes."""
+    """Mark the failure of a check that is listed as known to fail, and note if a listed check passes."""
     listed = shared.listed_failure(part, check.name)
     if listed and result.status == FAILED:
         return replace(result, status=KNOWN, message=f"known: {listed}\n{result.message}")

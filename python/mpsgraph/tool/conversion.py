@@ -13,7 +13,7 @@ PLATFORMS = ("macOS", "iOS", "tvOS", "visionOS")
 
 
 def add_to(commands: Any) -> None:
-    """Add the command's options."""
+    """Add the `convert` command and its options to the parser."""
     command = commands.add_parser("convert", help="convert an ONNX file or a Core ML model to a package")
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--onnx", type=Path, metavar="MODEL", help="ONNX file")

@@ -17,7 +17,7 @@ from . import models
 
 
 def add_to(commands: Any) -> None:
-    """Add the command's options."""
+    """Add the `inspect` command and its options to the parser."""
     command = commands.add_parser(
         "inspect", help="print inputs, outputs, weights, operations, and supported devices of a model"
     )
@@ -52,7 +52,7 @@ def _type(tensor: Any) -> str:
 
 
 def _weights(model: Model) -> list[str]:
-    """Return the number of parameters, and the sizes of variables and constants."""
+    """Describe the number of parameters, and the sizes of variables and constants."""
     variables = list(model.parameters.values())
     count = sum(int(np.prod(v.shape or (1,))) for v in variables)
     held = sum(int(np.prod(v.shape or (1,))) * np.dtype(_stored(v)).itemsize for v in variables)
@@ -65,7 +65,7 @@ def _weights(model: Model) -> list[str]:
 
 
 def _prepared(model: Path) -> list[str]:
-    """Return the processors for which the package contains weights in kernel layout."""
+    """Return the names of the processors for which the package holds weights in the layout of their kernels."""
     lines = []
     for manifest in sorted(model.glob("prepared/*.json")):
         written = json.loads(manifest.read_text())
@@ -74,13 +74,13 @@ def _prepared(model: Path) -> list[str]:
 
 
 def _stored(tensor: Any) -> str:
-    """Return the name of a numpy dtype of the same size."""
+    """Return the name of a numpy dtype with the same element size, because numpy has no bfloat16."""
     name = str(tensor.dtype)
     return "float16" if name == "bfloat16" else name
 
 
 def _answer(model: Model, device: str, options: argparse.Namespace) -> str:
-    """Return whether a device supports the model, or why not."""
+    """Return "yes" and the size of the plan if a device supports the model, otherwise "no" and the reason."""
     try:
         plan = _compiled(model, device, options).plan()
     except Error as error:
@@ -89,7 +89,7 @@ def _answer(model: Model, device: str, options: argparse.Namespace) -> str:
 
 
 def _compiled(model: Model, device: str, options: argparse.Namespace) -> Any:
-    """Compile the model for its static sizes or the given sizes; other dynamic dimensions become 1."""
+    """Compile the model for the shapes on the command line; dynamic dimensions without a given size become 1."""
     asked, feeds = models.shapes(options), dict[Any, Any]()
     for name, tensor in model.inputs.items():
         shape = asked.get(name, tensor.shape)

@@ -38,7 +38,7 @@ def add_cases(command: argparse.ArgumentParser) -> None:
 
 
 def opened(options: argparse.Namespace) -> Model:
-    """Load the model named on the command line. Errors of the load function of its format propagate."""
+    """Load the model named on the command line, as a package, an ONNX file, or a Core ML model."""
     if options.model.suffix == ".onnx":
         return from_onnx(options.model, options, trainable=False)
     if options.model.suffix in (".mlpackage", ".mlmodel"):
@@ -49,7 +49,9 @@ def opened(options: argparse.Namespace) -> Model:
 
 
 def from_onnx(path: Path, options: argparse.Namespace, trainable: bool) -> Model:
-    """Load an ONNX file; raise UnsupportedError, naming the required options, if its graph depends on inputs."""
+    """Load an ONNX file. If its graph depends on input shapes or values, raise UnsupportedError with the missing
+    options.
+    """
     from .. import onnx
 
     model = onnx.load(path, trainable=trainable, shapes=shapes(options), values=_values(options))
@@ -59,7 +61,9 @@ def from_onnx(path: Path, options: argparse.Namespace, trainable: bool) -> Model
 
 
 def from_coreml(path: Path, options: argparse.Namespace, trainable: bool) -> Model:
-    """Load a Core ML model; raise UnsupportedError, naming the required options, if its graph depends on inputs."""
+    """Load a Core ML model. If its graph depends on input shapes or values, raise UnsupportedError with the missing
+    options.
+    """
     from .. import coreml
 
     model = coreml.load(path, trainable=trainable, shapes=shapes(options), values=_values(options))
@@ -69,7 +73,7 @@ def from_coreml(path: Path, options: argparse.Namespace, trainable: bool) -> Mod
 
 
 def _values(options: argparse.Namespace) -> dict[str, np.ndarray]:
-    """Return a dict from input names to the values on the command line."""
+    """Return the arrays that the command line gives for inputs, keyed by input name."""
     return {name: np.array(integers(text, f"--value {name}"), np.int64) for name, text in options.value}
 
 
@@ -84,7 +88,7 @@ def _what_is_missing(model: DeferredModel) -> str:
 
 
 def shapes(options: argparse.Namespace) -> dict[str, tuple[int, ...]]:
-    """Return a dict from input names to the shapes on the command line."""
+    """Return the shapes that the command line gives for inputs, keyed by input name."""
     return {name: tuple(integers(text, f"--shape {name}")) for name, text in options.shape}
 
 
@@ -97,7 +101,7 @@ def integers(text: str, what: str) -> list[int]:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Split NAME=VALUE."""
+    """Split a command-line value NAME=VALUE into the two strings."""
     name, equals, value = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {shown(text)}")

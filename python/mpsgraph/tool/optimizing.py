@@ -16,7 +16,7 @@ from . import models
 
 
 def add_to(commands: Any) -> None:
-    """Add the commands' options."""
+    """Add the commands and their options to the parser."""
     optimize_it = commands.add_parser(
         "optimize", help="remove training-only operations, fold constants, and write a package"
     )
@@ -53,7 +53,7 @@ def add_to(commands: Any) -> None:
 
 
 def optimize(options: argparse.Namespace) -> str:
-    """Run Model.optimize_for_inference and save the result. Return a text with the numbers of operations before and
+    """Run Model.optimize_for_inference and save the result. Return a text with the number of operations before and
     after.
     """
     model = models.opened(options)
@@ -92,8 +92,9 @@ def quantize(options: argparse.Namespace) -> str:
 
 
 def prepare_package(options: argparse.Namespace) -> str:
-    """Run mpsgraph.prepare for the CPU. Return a text that names the file, the number of weights, and the processors
-    they are for.
+    """Prepare a package's weights for this processor with mpsgraph.prepare.
+
+    Return a text that names the file, the number of weights, and the processors that can use them.
     """
     made = prepare(options.model, models.shapes(options), device="cpu")
     return f"{made.file}: {made.constants} weights, {made.bytes / 1e6:.1f} MB\n  for {made.made_for}"

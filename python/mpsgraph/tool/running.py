@@ -17,7 +17,7 @@ WARM_UP = 3
 
 
 def add_to(commands: Any) -> None:
-    """Add the commands' options."""
+    """Add the commands and their options to the parser."""
     run_it = commands.add_parser("run", help="run a model on .npy files and write its outputs to .npy files")
     models.add_model(run_it)
     models.add_cases(run_it)

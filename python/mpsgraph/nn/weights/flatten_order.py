@@ -19,17 +19,19 @@ from ..layers import CHANNELS_LAST
 
 Sizes = tuple[int, ...]
 Order = np.ndarray
-"""For each feature, the index of the corresponding PyTorch feature."""
+"""For each feature in the model's order, the index of the same feature in PyTorch's order."""
 
 
 @dataclass
 class Orders:
-    """Feature orders of variables. Variables whose order equals PyTorch's are absent."""
+    """The feature order of each variable. Variables with the same order as in PyTorch are absent."""
 
     inputs: dict[Tensor, Order] = field(default_factory=dict)
-    """Order along the first axis: the rows of a weight, or of a vector combined with flattened images."""
+    """Orders along the first axis: the rows of a weight whose inputs are flattened images, or a vector applied to them.
+    """
     outputs: dict[Tensor, Order] = field(default_factory=dict)
-    """Order along the last axis: the columns of a weight, and the vectors that follow it."""
+    """Orders along the last axis: the columns of a weight whose outputs become images, and the vectors applied to them.
+    """
     images: set[Tensor] = field(default_factory=set)
     """Variables with the shape of a channels-last image, for example those of a normalization over all of its axes."""
 
@@ -102,7 +104,7 @@ class _Walk:
             self.flat[y] = met[0]
 
     def _see_beside(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
-        """Record the feature order of a concatenation, in which each operand keeps its own order."""
+        """Record the feature order of a concatenation: the orders of the operands, one after the other."""
         shapes = [x.shape or () for x in inputs]
         if any(len(shape) != 2 or shape[1] < 0 for shape in shapes) or operation.attributes.get("interleave"):
             return
@@ -132,7 +134,7 @@ class _Walk:
 
 
 def _stays(operation: Operation, x: Tensor, y: Tensor) -> bool:
-    """Return whether an operation on images produces images."""
+    """Return whether an operation whose input is an image with channels last also returns one."""
     if operation.kind in ("reshape", "transpose", "flatten2d"):
         return False
     if operation.kind in ("expand_dims", "squeeze"):
@@ -141,7 +143,7 @@ def _stays(operation: Operation, x: Tensor, y: Tensor) -> bool:
 
 
 def _laid_flat(sizes: Sizes) -> Order:
-    """Return the order of flattened images (..., channels), which PyTorch has as (channels, ...)."""
+    """Return the feature order of a flattened channels-last image, which PyTorch flattens with channels first."""
     places = np.arange(_product(sizes)).reshape(sizes[-1], *sizes[:-1])
     return np.moveaxis(places, 0, -1).reshape(-1)
 

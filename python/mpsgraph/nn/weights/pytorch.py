@@ -75,7 +75,7 @@ def load_torch(
 def taken(
     model: Module, state: Mapping[str, Any], take: Callable[[Mapping[str, Any], Module], IncompatibleKeys]
 ) -> IncompatibleKeys | None:
-    """Load a state now, or, if the model has not been called yet, copies of its values at the end of the first call."""
+    """Load a state now if the model has variables. Otherwise, copy its values and load them after the first call."""
     if is_built(model):
         return take(state, model)
     wait_for(model, partial(take, copied(state)))
@@ -128,7 +128,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _may_be_missing(forms: list[Form], state: Mapping[str, Any]) -> set[str]:
-    """Return names that PyTorch programs may omit: counters, and all but one name of a shared parameter."""
+    """Return the names that a state may lack: counters, and all but one of the names of a shared parameter."""
     missing = {name for form in forms if form.optional for name in form.slots}
     given = {form.variables for form in forms if form.variables and all(name in state for name in form.slots)}
     return missing | {name for form in forms if form.variables in given for name in form.slots if name not in state}

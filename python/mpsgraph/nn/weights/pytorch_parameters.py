@@ -1,12 +1,12 @@
-"""Parameters of each layer in PyTorch: names, shapes, and conversions in both directions.
+"""Conversion of each layer's parameters to and from PyTorch: names, shapes, and the order of elements.
 
-A Form is a group of PyTorch tensors and the variables that hold the same numbers here, usually one tensor and one
-variable. Where PyTorch packs several parameters into one tensor (attention's in_proj_weight), a form has several
-variables; where PyTorch has redundant tensors (an additional bias of zeros), a form has several tensors. Layers without
-a rule in this file have the same names and arrays in both libraries.
+A Form pairs one or more PyTorch tensors with the variables that hold the same values, and converts between them. It
+usually has one tensor and one variable. Where PyTorch packs several parameters into one tensor (attention's
+in_proj_weight), a Form has several variables; where PyTorch has redundant tensors (a second bias of zeros), it has
+several tensors. Layers without a rule in this file have the same names and arrays in both libraries.
 
-bfloat16 arrays are handled as bits in uint16. Most forms only move elements; those that inspect numbers convert them
-first.
+bfloat16 arrays are handled as bits in uint16. Most conversions only move elements; those that inspect values first
+convert them to float32.
 """
 
 from __future__ import annotations
@@ -34,29 +34,33 @@ Arrays = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class Form:
-    """Group of PyTorch tensors and the variables that hold the same numbers, with the conversions between them."""
+    """One or more PyTorch tensors, the variables that hold the same values, and the conversions between them."""
 
     slots: Mapping[str, Slot]
     variables: tuple[Tensor, ...]
     read: Callable[[Arrays], Arrays]
-    """Convert PyTorch's arrays to the variables'. Raises GraphError if the layer cannot represent them."""
+    """Convert PyTorch's arrays to those of the variables. Raises GraphError if the layer cannot represent their values.
+    """
     write: Callable[[Arrays], Arrays]
     optional: bool = False
-    """Whether PyTorch's tensors may be missing."""
+    """Whether a state may lack PyTorch's tensors."""
     keep: Callable[[Arrays], None] | None = field(default=None, compare=False)
-    """Called with the loaded arrays to store values that are not variables."""
+    """Function that receives the loaded arrays and stores those values that are not variables."""
 
     def within(self, path: str) -> Form:
-        """Return the same form with a path prefixed to its names."""
+        """Return a copy whose PyTorch names begin with a path."""
         return replace(self, slots={f"{path}.{name}" if path else name: slot for name, slot in self.slots.items()})
 
 
 Rule = Callable[[Module, Orders], list[list[Form]]]
-"""Returns the forms of a layer as alternatives: PyTorch's own first, then others that a state may use instead."""
+"""Function that returns the Forms of a layer, as a list of alternatives.
+
+PyTorch's own names and shapes come first, followed by others that a state may use instead.
+"""
 
 
 def forms_of(module: Module, orders: Orders, names: Mapping[str, object], path: str = "") -> Iterator[Form]:
-    """Yield the forms of a module and its descendants with dotted names.
+    """Yield a Form for each parameter of a module and its descendants, with dotted PyTorch names.
 
     If a layer has alternatives, the one with most of its names in `names` is used.
     """
@@ -78,7 +82,7 @@ def forms_of(module: Module, orders: Orders, names: Mapping[str, object], path: 
 
 
 def _form(name: str, variable: Tensor, shape: Sequence[int], read: _Move, write: _Move) -> Form:
-    """Build a form of one tensor and one variable whose elements are only moved."""
+    """Pair one PyTorch tensor with one variable that holds the same elements, possibly in another order."""
     slot = Slot(tuple(shape), variable.dtype)
     return Form({name: slot}, (variable,), lambda a: [read(a[0])], lambda a: [write(a[0])])
 
@@ -91,7 +95,7 @@ def _same(name: str, variable: Tensor) -> Form:
 
 
 def _ordered(name: str, variable: Tensor, order: Order | None) -> Form:
-    """Build the form of a vector whose features may be those of an image, with channels first in PyTorch."""
+    """Pair a vector with PyTorch's. If its features are a flattened image, PyTorch has them with channels first."""
     size = int(np.prod(variable.shape or ()))
     shape = tuple(variable.shape or ())
     return _form(
@@ -101,7 +105,7 @@ def _ordered(name: str, variable: Tensor, order: Order | None) -> Form:
 
 
 def _image(name: str, variable: Tensor) -> Form:
-    """Build the form of a variable (..., channels), which PyTorch has as (channels, ...)."""
+    """Pair a variable of shape (..., channels) with PyTorch's tensor of shape (channels, ...)."""
     *between, channels = variable.shape or ()
     shape = (channels, *between)
     return _form(name, variable, shape, lambda a: np.moveaxis(a, 0, -1), lambda a: np.moveaxis(a, -1, 0))
@@ -150,7 +154,7 @@ def _linear(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
-    """Convert between (kernel..., inputs, outputs) and (outputs, inputs, kernel...).
+    """Pair a weight (kernel..., inputs, outputs) with PyTorch's (outputs, inputs, kernel...).
 
     For transposed convolutions, inputs and outputs are swapped in both layouts.
     """
@@ -178,7 +182,7 @@ def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _depthwise(module: Module, orders: Orders) -> list[list[Form]]:
-    """Convert to PyTorch's Conv2d with as many groups as channels: (channels * multiplier, 1, h, w)."""
+    """Pair a depthwise weight with that of PyTorch's grouped Conv2d, of shape (channels * multiplier, 1, h, w)."""
     assert isinstance(module, _Convolution)
     (forms,) = _convolution(module, orders)
     if "weight" not in own_variables(module):
@@ -195,7 +199,7 @@ def _depthwise(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
-    """Require a zero row at padding_index, because the layer treats it as zeros whatever the table holds."""
+    """Pair the tables. PyTorch's must be zero in row padding_index, because this layer always reads that row as zeros."""
     assert isinstance(module, Embedding)
     own, index = own_variables(module), module.padding_index
     if "weight" not in own or index is None:
@@ -218,7 +222,10 @@ def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _norm(module: Module, orders: Orders) -> list[list[Form]]:
-    """Convert gamma and beta, PyTorch's weight and bias. PyTorch has both or neither, except for LayerNorm's bias."""
+    """Pair gamma and beta with PyTorch's weight and bias.
+
+    Where the layer has only one of them, PyTorch still has both, except that its LayerNorm can omit the bias.
+    """
     own, forms = own_variables(module), []
     known = [found[v] for found in (orders.inputs, orders.outputs) for v in own.values() if v in found]
     order = known[0] if known else None
@@ -240,7 +247,10 @@ def _norm(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _neutral(name: str, like: Tensor, number: float, same_shape: bool) -> Form:
-    """Build the form of a tensor that PyTorch has and the layer lacks: it must hold only the neutral number."""
+    """Match a PyTorch weight or bias that the layer lacks.
+
+    All its elements must equal `number`: 1 for a weight or 0 for a bias, which have no effect.
+    """
     shape = tuple(like.shape or ()) if same_shape else (int(np.prod(like.shape or ())),)
 
     def read(arrays: Arrays) -> Arrays:
@@ -255,7 +265,7 @@ def _neutral(name: str, like: Tensor, number: float, same_shape: bool) -> Form:
 
 
 def _batches_tracked(module: BatchNorm) -> Form:
-    """Keep PyTorch's count of batches, which is not updated here, for export."""
+    """Keep PyTorch's num_batches_tracked for a later export. This package does not update it."""
 
     def keep(arrays: Arrays) -> None:
         module.batches_tracked = int(arrays[0])
@@ -267,9 +277,9 @@ def _batches_tracked(module: BatchNorm) -> Form:
 
 
 def _recurrent(module: Module, orders: Orders) -> list[list[Form]]:
-    """Combine PyTorch's two biases for layers that have a single one, as in Keras.
+    """Pair the bias of a layer that has only one, as in Keras, with PyTorch's input and recurrent biases.
 
-    Names, shapes, and gate order are PyTorch's.
+    Other layers need no rule, because names, shapes, and gate order are PyTorch's.
     """
     assert isinstance(module, _Recurrent)
     if module.recurrent_bias or not module.has_bias:
@@ -279,7 +289,10 @@ def _recurrent(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _one_bias(module: _Recurrent, name: str, bias: Tensor) -> Form:
-    """Build a form that adds both biases, which is exact except for the candidate of a GRU."""
+    """Pair one bias with the sum of PyTorch's two biases.
+
+    The sum is equivalent to the two biases except for the candidate gate of a GRU, whose recurrent bias must be zero.
+    """
     slot, apart = slot_of(bias), 2 * module.hidden_size if isinstance(module, GRU) else None
 
     def read(arrays: Arrays) -> Arrays:
@@ -302,7 +315,7 @@ _PACKED = ("query", "key", "value", "output")
 
 
 def _attention(module: Module, orders: Orders) -> list[list[Form]]:
-    """Convert the projections of query, key, and value, which PyTorch concatenates in in_proj_weight.
+    """Pair the projections of query, key, and value with PyTorch's in_proj_weight, in which they are concatenated.
 
     PyTorch stores the projections separately if their inputs differ in size. A state may also use the names of the four
     separate projections, as most other programs do. It must use them if heads share keys and values, which PyTorch's
@@ -331,7 +344,7 @@ def _attention(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _packed(name: str, variables: Sequence[Tensor]) -> Form:
-    """Build the form of three matrices or vectors that PyTorch stores transposed and concatenated."""
+    """Pair the query, key, and value matrices or vectors with the PyTorch tensor that concatenates their transposes."""
     sizes = [(variable.shape or ())[-1] for variable in variables]
     ends = np.cumsum(sizes)[:-1]
     shape = (sum(sizes), *(variables[0].shape or ())[:-1])

@@ -12,7 +12,7 @@ from ...ops._family import user_location
 
 
 class Node(FilterNode):
-    """Base of all filters; subclasses set the kind."""
+    """Base class of all filters. Subclasses set `kind_name`."""
 
     kind_name = ""
 
@@ -37,7 +37,7 @@ class Node(FilterNode):
 
 
 class Sizes(Node):
-    """Base of filters with one source whose other arguments are numbers passed by keyword."""
+    """Base class of filters with one source image and numeric keyword arguments."""
 
     def __init__(self, source: ImageNode, *, label: str = "", **attributes: Any) -> None:
         super().__init__([source], attributes, label=label)

@@ -10,7 +10,7 @@ from ._node import Node
 
 
 def _two(value: int | Sequence[int]) -> tuple[int, int]:
-    """Return (x, y), given one number for both or a pair."""
+    """Return a pair (x, y). A single number is used for both."""
     return (value, value) if isinstance(value, int) else (value[0], value[1])
 
 

@@ -1,1 +1,4 @@
-"""Parts of the self-test. The function checks(options) of each module returns the checks of that part."""
+"""Parts of the self-test, one module per part.
+
+Each module has a function checks(options) that returns the checks of its part.
+"""

@@ -15,10 +15,9 @@ TOLERANCE = 4e-5
 
 
 def comparable(options: Options) -> list[tuple[Any, str]]:
-    """Return pairs of a case and the dtype in which its exact gradient is computed, starting with one case per
-    operation.
+    """Return the cases to check, each with the dtype in which the exact gradient is computed.
 
-    With `quick`, only those first cases are returned.
+    One case for each operation comes first. With `quick`, only these are returned.
     """
     derivatives, running = shared.module("harness.derivatives"), shared.module("harness.running")
     found: list[tuple[Any, str]] = []
@@ -78,7 +77,9 @@ def _check(case: Any, dtype: str, options: Options) -> Any:
 
 
 def compare(found: np.ndarray, wanted: np.ndarray, what: str, tolerance: float = TOLERANCE) -> None:
-    """Raise Mismatch unless the arrays are equal within the tolerance, relative to the largest value."""
+    """Raise Mismatch unless the arrays agree within the tolerance, both relative and as a fraction of the largest
+    value.
+    """
     scale = max(1.0, float(np.abs(wanted).max(initial=0)))
     try:
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=what)

@@ -27,9 +27,9 @@ SHAPES = {"conv1": (8, 3, 3, 1), "conv2": (8, 3, 3, 8), "dense": (CLASSES, 3, 3,
 
 
 def checks(options: Options) -> list[Check]:
-    """Return the checks: the network, then the filters, starting with one of each kind.
+    """Return the checks of this part: first the network, then one case of each kind of filter, then all other cases.
 
-    With `quick`, only those first filters are included.
+    With `quick`, the other cases are omitted.
     """
     device = device_name(options)
     found = [
@@ -45,7 +45,7 @@ def checks(options: Options) -> list[Check]:
 
 # --- the network ------------------------------------------------------------------------------------------------------
 def data() -> tuple[np.ndarray, np.ndarray]:
-    """Return images that each have one bright quadrant, and the index of that quadrant."""
+    """Return noisy images with one bright quadrant each, and the index of that quadrant as the class."""
     rng = np.random.default_rng(3)
     images = rng.normal(0, 0.3, (IMAGES, SIDE, SIDE, 1)).astype(np.float32)
     classes = rng.integers(0, CLASSES, IMAGES)
@@ -57,7 +57,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def weights() -> dict[str, np.ndarray]:
-    """Return the initial weights, in the layout of data sources."""
+    """Return the initial weights as data sources store them: (out, height, width, in)."""
     rng = np.random.default_rng(4)
     return {
         name: rng.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape).astype(np.float32) for name, shape in SHAPES.items()
@@ -65,8 +65,10 @@ def weights() -> dict[str, np.ndarray]:
 
 
 class Network:
-    """Network of two convolutions with ReLU and max pooling, and a dense layer, trained by gradient descent inside the
-    graph.
+    """Small classifier built from legacy MPSNNGraph nodes: two convolutions with ReLU and max pooling, and a dense
+    layer.
+
+    It is trained by gradient descent inside the graph.
     """
 
     def __init__(self, device: str) -> None:
@@ -149,7 +151,7 @@ def graph_losses() -> np.ndarray:
 
 
 def as_a_graph(device: str) -> Result:
-    """Compare the losses of the nodes with those of the graph."""
+    """Compare the losses of the network of nodes with those of the same network built from graph operations."""
     return _beside(Network(device).train(), graph_losses(), device, "a graph on the CPU")
 
 

@@ -23,7 +23,7 @@ TOLERANCE = 2e-3  # The tolerance is generous, because Apple may use other formu
 
 
 def checks(options: Options) -> list[Check]:
-    """Return one check for each case with real numbers, if the device uses Apple's frameworks."""
+    """Return one check for each case with real-valued inputs, or none if the device does not use Apple's frameworks."""
     device = device_name(options)
     if device != "metal":
         return []

@@ -1,4 +1,4 @@
-"""Part probes: asks the backend's questions about Apple's frameworks, which only a run on a Mac can answer.
+"""Part probes: runs experiments that answer open questions about Apple's frameworks, which only a Mac can answer.
 
 Each answer is reported with its consequences for the code; none counts as a failure.
 """
@@ -16,7 +16,7 @@ from .operations import device_name
 
 
 def checks(options: Options) -> list[Check]:
-    """Return one check for each of the device's questions."""
+    """Return one check for each open question that the device defines."""
     found = _core.probes(mg.Device(device_name(options)))
     return [Check(probe.name, _asked(probe), died=NOTED) for probe in found]
 

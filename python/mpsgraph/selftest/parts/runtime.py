@@ -27,7 +27,7 @@ FLAT = 32 * 2**20  # Maximum number of bytes by which the memory of the process 
 
 
 class On:
-    """The device under test and a minimal graph with a side effect: a run returns 2 * x and increments a counter."""
+    """A graph on the device under test. Each run returns 2 * x and increments a counter variable."""
 
     def __init__(self, options: Options) -> None:
         harness = shared.module("harness.runtime")
@@ -123,7 +123,7 @@ def results_given_by_the_caller_are_written_in_place(on: On) -> None:
 
 
 def time_that_a_large_feed_costs(on: On) -> Result:
-    """Measure a run that uses a slice of a 64 MB feed. Mapping the feed takes much less time than copying it."""
+    """Time a run that uses only a slice of a 64 MB feed, which shows whether the feed is mapped (fast) or copied."""
     count = 1 << (18 if on.quick else 24)
     g = mg.Graph()
     x = g.placeholder((-1,))
@@ -148,7 +148,7 @@ def _median(function: Callable[[], Any]) -> float:
 
 # --- queues, events, handlers -----------------------------------------------------------------------------------------
 def an_event_orders_two_queues(on: On) -> None:
-    """Commit work that waits for an event before the work on another queue that signals the event."""
+    """Commit work that waits for an event, then work on another queue that signals it; both must complete."""
     event = mg.SharedEvent()
     consumer, producer = on.queue().command_buffer(), on.queue().command_buffer()
     consumer.encode_wait_for_event(event, 5, on.seconds)
@@ -226,7 +226,7 @@ def run_async_returns_before_it_runs(on: On) -> None:
 
 
 def double_buffering_keeps_two_in_flight(on: On) -> None:
-    """Limit the runs in flight to two with a semaphore that completion handlers release; the third has to wait."""
+    """Check that a semaphore of two, which completion handlers signal, keeps a third run waiting for the first two."""
     semaphore, gate = mg.Semaphore(2), mg.SharedEvent()
     held = on.waiting_for(gate)
     held.completed_handler = lambda results, error: semaphore.signal()
@@ -352,7 +352,9 @@ def peak() -> int:
 
 
 def _flat(on: On, work: Callable[[], Any], count: int) -> Result:
-    """Run `work` to warm up, then `count` times. Fail if the memory of the process has grown during these runs."""
+    """Run `work` several times to warm up, then `count` times, and fail if the process's memory grows in the latter
+    runs.
+    """
     times = max(20, count // 20) if on.quick else count
     for _ in range(times // 10 + 10):
         work()

@@ -36,7 +36,7 @@ def checks(options: Options) -> list[Check]:
 
 
 def digit_network(device: str) -> Step:
-    """Create a step of the digit network: two 5x5 convolutions, dense layers of 1024 (with dropout) and 10."""
+    """Create a training step of the digit network: two 5x5 convolutions, dense layers of 1024 (with dropout) and 10."""
     nn = mg.nn
     model = nn.Sequential(
         nn.Conv2d(32, 5, padding="TF_SAME"),
@@ -57,7 +57,7 @@ def digit_network(device: str) -> Step:
 
 
 def perceptron(device: str) -> Step:
-    """Create a step of the perceptron 784-512-512-10 with Adam."""
+    """Create a training step of a perceptron with layers of 784, 512, 512, and 10 units, trained with Adam."""
     nn = mg.nn
     model = nn.Sequential(nn.Linear(512), nn.ReLU(), nn.Linear(512), nn.ReLU(), nn.Linear(CLASSES))
     trainer = mg.Trainer(model, optimizer=mg.optim.Adam(PERCEPTRON_RATE), metrics=(), device=device)
@@ -66,8 +66,9 @@ def perceptron(device: str) -> Step:
 
 
 def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]], options: Options) -> Result:
-    """Measure the available libraries. Report times in milliseconds, and the ratio of our time to that of each other
-    library.
+    """Measure mpsgraph and each of the other libraries that is installed.
+
+    The result has times in milliseconds, and the ratio of mpsgraph's time to that of each other library.
     """
     device = device_name(options)
     sides: dict[str, Step] = {f"mpsgraph {device}": ours(device)}
