@@ -1,4 +1,5 @@
-// Detection of AMX: CPUID reports the instructions, and the operating system grants use of the tile registers.
+// Detects AMX, Intel's matrix instructions: CPUID reports whether the processor has them, and the operating system must
+// grant use of the tile registers.
 #include "backends/cpu/amx.h"
 #include "backends/cpu/instruction_set.h"
 
@@ -17,7 +18,8 @@ bool has_amx() {
                        all = bfloat16 | registers | integers;
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (instruction_set() != "AVX-512" || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & all) != all) return false;
-    // Arguments of arch_prctl: the code ARCH_REQ_XCOMP_PERM, and the XSAVE component of AMX tile data.
+    // Arguments of arch_prctl that request permission to use AMX: the code ARCH_REQ_XCOMP_PERM, and the XSAVE component
+    // of AMX tile data.
     constexpr long request_permission = 0x1023, tile_data = 18;
     return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
   }();

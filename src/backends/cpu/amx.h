@@ -1,4 +1,4 @@
-// Detection of Intel AMX: tile registers of sixteen 64-byte rows, and the unit that multiplies them.
+// Detects Intel AMX, a matrix multiplication unit with tile registers of sixteen 64-byte rows.
 #pragma once
 
 namespace mpsgraph::cpu {

@@ -1,4 +1,4 @@
-// The list of free arenas, and the arena sizes that live programs need.
+// Implements the list of free arenas, and tracks the arena sizes that live programs need.
 #include "backends/cpu/arenas.h"
 
 #include <algorithm>

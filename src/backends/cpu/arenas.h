@@ -1,8 +1,8 @@
 // Arenas: the memory for values that live only during one run of a program.
 //
-// All programs share a few arenas, as many as there have been runs at the same time. Executables for a thousand batch
-// sizes, or for training and evaluation, therefore need no more memory than the largest of them, and the memory that
-// one run has just touched is still in cache for the next.
+// All programs share a few arenas, as many as the largest number of simultaneous runs so far. Executables for a
+// thousand batch sizes, or for training and evaluation, therefore need no more memory than the largest of them, and the
+// memory that one run has just touched is still in cache for the next.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The CPU backend: compiles programs (passes, lowering, executable) and evaluates constants for the fold pass.
+// The CPU backend: compiles programs into executables, and evaluates operations on constants for the fold pass.
 #include "backends/cpu/backend.h"
 
 #include <functional>
@@ -35,7 +35,7 @@ compiler::Target target(bool plain_loops) {
   return result;
 }
 
-// Evaluate an operation on constant inputs with its own kernel, for the fold pass.
+// Evaluate an operation on constant inputs, for the fold pass, with the kernel that would run it in a program.
 std::vector<ConstantPtr> evaluate(const Operation& operation) {
   if (!has_kernel(operation) || !operation.blocks.empty()) return {};
   compiler::Program program;
@@ -56,7 +56,8 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   std::vector<runtime::NDArray> results(types.size());
   compiled.run({}, results);
   std::vector<ConstantPtr> values;
-  // bytes; smaller results are copied, which is faster than page faults on fresh memory
+  // Size in bytes from which a result is used in place instead of being copied. Below it, copying is faster than page
+  // faults on fresh memory.
   constexpr size_t huge = size_t{8} << 20;
   for (const runtime::NDArray& result : results)
     values.push_back(result.bytes() < huge ? ConstantData::copy(result.dtype(), result.dims(), result.data())

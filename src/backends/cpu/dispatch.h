@@ -95,8 +95,8 @@ struct UnsignedOf<T> {
   using type = std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
 };
 
-// Dispatch all types except bool, for sums and products. Signed integers are passed as unsigned integers of the same
-// size, because sums and products have the same bits in two's complement.
+// Dispatch on all types except bool, for kernels that compute sums and products. Signed integers are passed as unsigned
+// integers of the same size, because sums and products have the same bits in two's complement.
 template <class F>
 decltype(auto) dispatch_algebraic(const Lowering& lowering, DType dtype, const F& f) {
   if (dtype == DType::boolean) unsupported(lowering, dtype);
@@ -104,7 +104,7 @@ decltype(auto) dispatch_algebraic(const Lowering& lowering, DType dtype, const F
                   [&](auto type) { return f(Type<typename UnsignedOf<typename decltype(type)::type>::type>{}); });
 }
 
-// Dispatch all ordered types except bool, that is, neither bool nor complex.
+// Dispatch on all real numeric types, that is, on all types except bool and complex ones.
 template <class F>
 decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f) {
   if (is_complex(dtype) || dtype == DType::boolean) unsupported(lowering, dtype);
@@ -138,14 +138,14 @@ struct Order {
   }
 };
 
-// Dispatch numeric types like dispatch_number, but pass signed integers as unsigned ones, as Order requires.
+// Dispatch on the same types as dispatch_number, but pass signed integers as unsigned ones, as Order requires.
 template <class F>
 decltype(auto) dispatch_order(const Lowering& lowering, DType dtype, const F& f) {
   return dispatch_number(
       lowering, dtype, [&](auto type) { return f(Type<typename UnsignedOf<typename decltype(type)::type>::type>{}); });
 }
 
-// Dispatch all ordered types including bool, that is, everything except complex.
+// Dispatch on all types that have an order: bool and the real numeric types, but not complex ones.
 template <class F>
 decltype(auto) dispatch_ordered(const Lowering& lowering, DType dtype, const F& f) {
   if (dtype == DType::boolean) return f(Type<bool>{});

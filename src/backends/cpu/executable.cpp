@@ -1,4 +1,4 @@
-// A compiled CPU program: frames, the loop that runs the kernels, and the printed plan.
+// Implements compiled CPU programs: their frames, the loop that runs the kernels, and the printed plan.
 #include "backends/cpu/executable.h"
 
 #include <algorithm>

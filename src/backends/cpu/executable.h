@@ -1,4 +1,5 @@
-// A compiled program on the CPU: a flat list of kernels that run on frames.
+// A compiled program on the CPU: a flat list of kernels, which run on frames. A frame holds the address of each value
+// in one run.
 #pragma once
 
 #include <mutex>
@@ -26,8 +27,8 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::string plan() const override;
 
  private:
-  // A frame serves one run at a time, so concurrent runs on several queues use one frame each. Its slots point into the
-  // arena of its most recent run.
+  // The frame of one run at a time: concurrent runs on several queues need one frame each. The frame's slots point into
+  // the arena of its most recent run.
   struct OwnedFrame {
     Frame frame;
     std::shared_ptr<runtime::Buffer> arena;  // memory of the slots, held only during a run

@@ -23,7 +23,8 @@ struct Half {
   // float32 number.
   operator float() const {
     const uint32_t magnitude = (bits & 0x7fffu) << 13;
-    // The exponent of infinity and NaN is adjusted by twice as much, which preserves these values.
+    // The exponent of infinity and NaN is increased by 224 instead of 112, which maps the largest float16 exponent to
+    // the largest float32 exponent.
     const uint32_t normal = magnitude + (magnitude >= 0x0f800000u ? 224u << 23 : 112u << 23);
     const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + (113u << 23)) - 0x1p-14f);
     return std::bit_cast<float>((magnitude < 0x00800000u ? small : normal) | (bits & 0x8000u) << 16);

@@ -105,7 +105,8 @@ using Kernels = Registration<Kernel>;
 // Register a kernel; call this in the function passed to a Kernels object.
 void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);
 
-// The part of a function kernel that does not depend on the callable, so that it is compiled only once.
+// The part of a kernel made from a callable that does not depend on the callable's type, so that it is compiled only
+// once.
 class DescribedKernel : public Kernel {
  public:
   ~DescribedKernel() override;

@@ -55,7 +55,7 @@ class ProgramLowering::OperationLowering final : public Lowering {
     ConstantWeights weights = Lowering::constant(i);
     const Slot slot = weights ? parent_.slot_of(operation_.inputs[i]) : 0;
     const auto is_it = [&](Tensor* t) { return parent_.slot_of(t) == slot; };
-    // If another input reads the constant too, the unpacked constant remains in use.
+    // If another input of the kernel reads the same constant, the unpacked constant is still needed.
     if (!weights || std::ranges::count_if(operation_.inputs, is_it) > 1) return weights;
     weights.packed = [&parent = parent_, use = ConstantUse{slot, parent_.position_}] { parent.packed_.insert(use); };
     return weights;
@@ -97,7 +97,7 @@ Slot ProgramLowering::slot_of(Tensor* tensor) {
   return slot;
 }
 
-// Drop constants whose elements no kernel reads, because all kernels that use them took a form packed in advance.
+// Drop constants whose unpacked elements no kernel reads, because all kernels that use them hold packed copies.
 void ProgramLowering::leave_packed_constants() {
   std::unordered_map<Slot, bool> read;
   for (const ConstantUse& use : used_) read[use.first] = read[use.first] || !packed_.contains(use);
@@ -208,8 +208,8 @@ void ProgramLowering::find_updates(Block& block) {
   for (auto& operation : block.operations) {
     if (!computes_in_blocks(*operation)) continue;
     const auto& by = users[operation->output()];
-    // A read may alias the variable's memory, which the update would overwrite while the gradient is still being
-    // computed.
+    // A `read` operation may alias the variable's memory, which the update would overwrite while the gradient is still
+    // being computed.
     const bool of_variables = std::any_of(operation->inputs.begin(), operation->inputs.end(), [](const Tensor* in) {
       while (is_alias(*in->operation)) in = in->operation->input(0);
       return in->operation->is("read");
@@ -296,8 +296,8 @@ KernelList ProgramLowering::lower_block(Block& block) {
 
 // ---- variables and memory
 
-// Find reads that need a copy. A read normally aliases the variable's memory, unless the value is still in use after an
-// assignment to that variable.
+// Find the `read` operations that need a copy. The result of a read normally aliases the variable's memory, unless it
+// is still in use after an assignment to that variable.
 void ProgramLowering::find_overwritten_reads(Block& block) {
   // positions in this block at which each variable is assigned
   std::unordered_map<const Tensor*, std::vector<int>> assigned_at;
@@ -306,7 +306,7 @@ void ProgramLowering::find_overwritten_reads(Block& block) {
   std::vector<const Operation*> reads;
   std::unordered_map<const Operation*, int> index;
   int i = 0;
-  // Nested operations count as being at the position of the operation that contains them.
+  // Operations inside a block count as being at the position of the operation that contains the block.
   const std::function<void(Operation&, int)> visit = [&](Operation& operation, int at) {
     for (Tensor* in : operation.inputs) last_use[in] = at;
     if (operation.is("assign")) assigned_at[operation.input(0)].push_back(at);
@@ -366,7 +366,8 @@ void ProgramLowering::write_assigns_in_place() {
   }
 }
 
-// Compute targets directly in the caller's result memory where possible; otherwise copy them there at the end.
+// Compute the program's targets, the tensors that a run returns, directly in the caller's result memory where possible.
+// Otherwise, copy them there at the end.
 void ProgramLowering::place_results(KernelList& list) {
   next_position();
   for (size_t i = 0; i < out_.program.targets.size(); i++) {
@@ -417,7 +418,7 @@ void ProgramLowering::share_memory() {
 // Merge adjacent fused element-wise kernels that do not depend on each other, so that updating all variables needs one
 // parallel loop. The merged kernels run concurrently, so the slots they touch stay alive throughout.
 void ProgramLowering::merge_fused_elementwise(KernelList& list) {
-  // Identify memory in the arena by its slot, and other memory by its home (such as feed or variable) and index.
+  // Identify memory in the arena by its slot, and other memory by its kind (such as feed or variable) and index.
   const auto memory = [&](Slot slot) {
     const SlotInfo& info = out_.slots[slot];
     return info.home == Home::arena ? std::pair(-1, slot) : std::pair(static_cast<int>(info.home), info.index);

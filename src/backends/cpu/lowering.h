@@ -64,7 +64,7 @@ class ProgramLowering {
   int position() const { return position_; }
   int next_position() { return use_ = ++position_; }
   KernelList lower_block(Block& block);
-  // Mark the extent of a loop: values created before the loop and used in it stay alive until its end.
+  // Mark the beginning and the end of a loop. Values created before the loop and used in it stay alive until its end.
   void begin_loop();
   void end_loop();
   // Create a kernel that copies `bytes` bytes between slots. If the slots have different layouts, the kernel converts
@@ -121,7 +121,8 @@ class ProgramLowering {
   std::unordered_map<Slot, std::vector<int>> variable_uses_;
   std::vector<int> slot_depth_;
   std::vector<std::vector<Slot>> loop_touches_;
-  // The uses of each constant's slot, and the uses for which the kernel took a packed form instead.
+  // All uses of constants, each given by the constant's slot and the position of the kernel that uses it, and those
+  // uses for which the kernel took a packed copy instead.
   using ConstantUse = std::pair<Slot, int>;
   static constexpr int after_all = -1;
   int use_ = 0;

@@ -11,7 +11,8 @@
 
 namespace mpsgraph::cpu {
 
-// entered: the kernel that computes the value allocates its memory at run time
+// Where the memory of a slot comes from. `entered` means that the kernel that computes the value allocates the memory
+// at run time.
 enum class Home : uint8_t { arena, feed, result, variable, constant, entered };
 
 struct SlotInfo {

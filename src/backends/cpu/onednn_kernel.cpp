@@ -12,8 +12,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// A small limit suffices: executables own their primitives, so oneDNN's cache only helps programs that are compiled
-// again.
+// Limit on the number of primitives in oneDNN's cache. A small limit suffices: executables own their primitives, so the
+// cache only helps programs that are compiled again.
 constexpr int cached_primitives = 256;
 
 dnnl::engine first_engine() {

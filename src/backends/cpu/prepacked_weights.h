@@ -40,8 +40,8 @@ PackedPtr prepacked(const ConstantWeights& constant, const std::string& layout, 
 // Return the unpacked elements, converted to the kernel's dtype.
 PackedPtr prepacked(const ConstantWeights& constant);
 
-// Return a text that identifies the engine build and the instruction set. Packed weights are valid only for the engine
-// sources and processor features for which they were packed.
+// Return a string that identifies the engine build and the instruction set. Packed weights are valid only for the
+// engine sources and processor features for which they were packed.
 std::string packed_for();
 std::vector<runtime::DeviceForm> packed_weights();  // returns all packed weights in use
 

@@ -19,9 +19,11 @@ constexpr double not_better = 1.1, far_worse = 1.5;
 constexpr int64_t few_trials = 3;
 constexpr double unusual = 1.25;  // run time ratio that suggests the machine's load has changed
 constexpr int few_runs = 16;
-// Minimum number of runs between trials if the load changes: the larger of least_pause and pause_ / share_of_pause.
+// Minimum number of runs before another trial after a change in load: the larger of least_pause and pause_ /
+// share_of_pause.
 constexpr int64_t least_pause = 64, share_of_pause = 8;
-// A helper that is descheduled during a trial can cost as much as hundreds of runs.
+// A helper that is descheduled during a trial can cost as much time as hundreds of runs, so the next trial waits in
+// proportion to the lost time.
 constexpr double rest_of_trial = 32;  // pause after a trial, as a multiple of the time it lost
 
 }  // namespace
@@ -71,7 +73,8 @@ bool ThreadChoice::changed(uint64_t ticks) {
   return changed;
 }
 
-// Return the time per run of the faster turn in this mode; the slower turn may have been disturbed.
+// Return the time per run in this mode. Of the mode's two turns in a trial, the faster one counts, because the slower
+// one may have been disturbed.
 double ThreadChoice::time_of(bool alone) const {
   double least = std::numeric_limits<double>::infinity();
   for (int turn = alone ? 1 : 0; turn < turns; turn += 2)

@@ -20,8 +20,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// ---- gate: one word that combines a ticket, which is incremented when the gate opens (odd) or closes, the number of
-// threads admitted, and the number of threads inside
+// ---- gate: one word that combines the number of threads admitted, the number of threads inside, and a ticket, which
+// is incremented when the gate opens or closes and is odd while it is open
 
 constexpr uint64_t inside_bits = 12, threads_bits = 12, one_ticket = uint64_t{1} << (inside_bits + threads_bits);
 
@@ -62,8 +62,9 @@ constexpr double for_items = 100;  // microseconds; longer than it takes to wake
 
 // ---- balance of gains and costs
 
-// In microseconds. The pool starts with first_balance, and is granted it again after each pause. This amount covers the
-// time to wake helpers and a few late arrivals, because the first loop is not representative.
+// The balance, and the pauses in which loops run without helpers, in microseconds. The balance starts at first_balance,
+// also after each pause. This covers the time to wake the helpers and a few late arrivals, because the first loop is
+// not representative.
 constexpr double first_balance = 500, most_balance = 5000, first_pause = 20'000, longest_pause = 500'000;
 
 struct Place {
@@ -302,7 +303,8 @@ void ThreadPool::with_team(Fork fork, const std::function<void()>& f) {
     std::exception_ptr error;
 
     void enter() {
-      // The forking thread runs f. Exceptions must not propagate through the application's fork function.
+      // Only the thread that called the application's fork function runs f. Exceptions must not propagate through that
+      // function.
       if (place.lent == &pool) {
         try {
           f();

@@ -21,7 +21,8 @@ class CpuVariable final : public runtime::VariableStorage {
   const LayoutPtr& layout() const { return layout_; }
   // Convert the value to another layout. Programs compiled for a different layout become stale.
   void move_to(LayoutPtr layout);
-  // Give each variable separate memory that holds its current value. Must be called before programs write to data().
+  // Give each variable its own memory, which holds the variable's current value. Must be called before programs write
+  // to data().
   static void own(std::span<CpuVariable* const> variables);
 
  private:

@@ -36,8 +36,7 @@ bool makes_weights(const Operation& operation) {
   return std::any_of(std::begin(convolution_kinds), std::end(convolution_kinds), makes);
 }
 
-// The values connected to a variable through operations that work in any layout. `valid` is false if any other
-// operation reads or computes one of these values.
+// the operations in the body of a fused operation refer only to its arguments
 class Neighbourhood {
  public:
   Neighbourhood(const compiler::Program& program, const Users& users, const Tensor* start)

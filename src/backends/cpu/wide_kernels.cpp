@@ -57,7 +57,7 @@ class WidenedKernel final : public Kernel {
   std::string description() const override { return computation_->description(); }
 
  private:
-  // The operation that the inner kernel is built from, with wide operands in place of the narrow ones.
+  // The lowering that builds the inner kernel. It presents wide operands in place of the narrow ones.
   struct Widened final : Lowering {
     Widened(Lowering& given, DType narrow, DType wide, WidenedKernel& kernel) : given(given) {
       for (size_t i = 0; i < given.input_count(); ++i) {

@@ -24,7 +24,8 @@ bool multiplies_in_float32(DType dtype);
 // wrap when they are converted back.
 std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower);
 
-// Dispatch on the float type within `lower`. For half precision, call `lower` again with float32 operands.
+// Call f with the float type `dtype`, from within the kernel factory `lower`. For half precision, call `lower` again
+// with float32 operands instead.
 template <class F>
 std::unique_ptr<Kernel> dispatch_wide(Lowering& lowering, DType dtype, Lower lower, const F& f) {
   if (const DType wide = wide_float(dtype); wide != dtype) return widened_kernel(lowering, dtype, wide, lower);

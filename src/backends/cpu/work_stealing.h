@@ -59,8 +59,8 @@ class Chains {
   struct Item {
     int64_t chain = -1, place = 0;
   };
-  // Return the next item for a member. If the chain of the returned item is -1, other members are processing all
-  // remaining items.
+  // Return the next item for a member. If the chain of the returned item is -1, no item is available, because other
+  // members are processing all remaining ones.
   Item take(int64_t member) {
     const auto chains = static_cast<int64_t>(states_.size());
     const Item own = take(chains * member / members_, chains * (member + 1) / members_);

@@ -18,7 +18,7 @@ std::shared_ptr<compiler::ThreadedCallable> threaded_callable(const compiler::Pr
       program.callables.find(operation.attributes.string("symbol"))->second);
 }
 
-// Count the calls in a block, including nested blocks, of callables that use this memory.
+// Count the `call` operations in a block, including nested blocks, whose callable provides this memory.
 int uses_of_memory(const compiler::Program& program, const Block& block, const void* memory) {
   int uses = 0;
   for (const auto& operation : block.operations) {
@@ -29,8 +29,8 @@ int uses_of_memory(const compiler::Program& program, const Block& block, const v
   return uses;
 }
 
-// Return whether, in a run, no operation after this one uses its callable's memory, and at most one operation before it
-// does.
+// Return whether `taking` is the last call in the program whose callable provides this memory, and at most one such
+// call precedes it.
 bool uses_memory_last(const compiler::Program& program, const Operation& taking, const void* memory) {
   const Block& root = program.graph->root();
   if (!memory || uses_of_memory(program, root, memory) > 2) return false;

@@ -94,7 +94,8 @@ struct ForKernel final : LoopKernel {
 
 }  // namespace
 
-// Lowers one operation with blocks. This is a nested class of the lowering, so that it can assign slots.
+// Lowers one control flow operation (if, while, or for). This is a nested class of the lowering, so that it can assign
+// slots.
 class ProgramLowering::ControlFlow {
  public:
   ControlFlow(ProgramLowering& walk, Operation& operation) : walk_(walk), operation_(operation) {
@@ -212,8 +213,8 @@ class ProgramLowering::ControlFlow {
     for (size_t i = 0; i < carried.size(); i++) compute_in_place(block, first + i, carried[i]);
   }
 
-  // Return the slot that holds a result of `before` until `after` uses it. If `before` passes an argument on or
-  // overwrites it, this is the slot of that argument, otherwise a new slot.
+  // Return the slot that holds a result of `before` until `after` uses it. If `before` returns one of its arguments
+  // unchanged or overwrites it, this is the slot of that argument, otherwise a new slot.
   Slot place_of(const Block& before, size_t result, const std::vector<Slot>& taken) {
     const Slot value = walk_.slot_of(before.results[result]);
     for (Slot carried : carried_) {

@@ -11,7 +11,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// An array of pointers for one run, which does not allocate memory if there are few of them.
+// An array of pointers for one run. A short array is stored in the object itself, without a heap allocation.
 template <class T>
 class Pointers {
  public:

@@ -1,4 +1,5 @@
-// print: passes the operand's text to the registered listener, and returns the operand unchanged, in place if possible.
+// print: formats the operand, passes the text to the registered listener, and returns the operand unchanged, in place
+// if possible.
 #include <cstring>
 
 #include "backends/cpu/kernel.h"

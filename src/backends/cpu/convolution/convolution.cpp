@@ -104,8 +104,8 @@ void pack_weights(const Plan& p, const T* weights, Compute<T>* packed) {
   });
 }
 
-// The weights of each group, plain or transposed, packed as GEMM panels. The memory holds the weights first and then
-// the panels.
+// Packs the weights of each group, plain or transposed, as GEMM panels. The memory holds the weights in matrix form
+// first, and then the panels.
 template <class C>
 struct PackedWeights {
   GemmPanels<C> panels;
@@ -158,8 +158,8 @@ Matrix<const Compute<T>> read_pixels(const Matrix<const T>& m, [[maybe_unused]] 
   }
 }
 
-// Splits the work units into a fixed number of parts, each with its own memory, and calls f(part, begin, end) for each
-// part.
+// Splits work units, such as tiles of output rows, into a fixed number of parts, each with its own memory, and calls
+// f(part, begin, end) for each part.
 struct Parts {
   int64_t units, parts;
   Parts(int64_t units, int64_t work_per_unit)

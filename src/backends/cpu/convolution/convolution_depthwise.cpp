@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
-// for images with few rows: pieces per thread, and minimum pixels per piece of a row
+// For images with few rows, each row is split into pieces. Pieces per thread, and minimum pixels per piece.
 constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;
 
 // Return the input gradient, for strides of 1, as a convolution of the incoming gradient with the taps in reverse
@@ -144,7 +144,7 @@ class DepthwiseConvolution final : public Kernel {
     return {unit + pair, unit + pair + 2};
   }
 
-  // Compute the output pixels in columns `pixels` of rows `lines` of a plane. `past` selects streaming stores.
+  // Compute the output pixels in columns `pixels` and rows `lines` of a plane. If `past` is true, use streaming stores.
   void compute(const Frame& frame, const float* weights, int64_t plane, Range lines, Range pixels, bool past) const {
     const auto& [wz, wy, wx] = p_.windows;
     const auto [begin, end] = pixels;

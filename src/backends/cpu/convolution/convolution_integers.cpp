@@ -48,8 +48,8 @@ const IntegerTiles* integer_sum_tiles([[maybe_unused]] bool few_rows) {
 
 namespace {
 
-// Return whether a step of a panel is narrow (see TileRun). Checking all weights without branches is faster than
-// returning early.
+// Return whether the weights of one step are narrow, that is, so small that 16-bit sums of two products do not overflow
+// (see TileRun). Checking all weights without branches is faster than returning early.
 bool is_narrow(const int8_t* step) {
   constexpr int most = 128;
   int wide = 0;
@@ -69,7 +69,8 @@ std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* pane
     ++runs.back().steps;
     wide += !narrow;
   }
-  // With many wide steps, alternating between short runs would be slower than treating all steps as one wide run.
+  // If more than this fraction of the steps is wide (not narrow), one run that treats all steps as wide is faster than
+  // alternating between short narrow and wide runs.
   constexpr double most_wide = 0.35;
   if (static_cast<double>(wide) > most_wide * static_cast<double>(steps)) return {{0, 0, steps}};
   return runs;
@@ -112,7 +113,7 @@ class IntegerProduct final : public Kernel {
   }
 
   void run(Frame& frame) const override {
-    // One part per thread, so that each thread reads the same weights in every run.
+    // Divide the work into one part per thread, so that each thread reads the same weights in every run.
     parallel_phases(threads_, {threads_}, [&](int64_t, Items& parts) {
       const TilesInUse use(tiles_);
       for (int64_t part : parts) {
@@ -197,7 +198,7 @@ class IntegerProduct final : public Kernel {
     }
   }
 
-  // Multiply the rows of one of `shares` equal shares, the one with index `share`, by panels [first, last).
+  // Divide the rows into `shares` equal shares, and multiply share number `share` by panels [first, last).
   void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last) const {
     const auto* source = frame.at<const uint8_t>(source_);
     auto* result = frame.at<std::byte>(result_);

@@ -36,18 +36,19 @@ struct IntegerEpilogue {
 
 struct IntegerTiles : TileRows {
   static constexpr int most_rows = 32, columns = 32, group = 4;
-  // Multiply `count` rows by a panel and store the first `width` columns of the product. `turn` means that rows are
-  // signed.
+  // Multiply `count` rows by a panel and store the first `width` columns of the product. `turn` means that the rows are
+  // signed, so their sign bits must be flipped.
   void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
-  // Pack `quads` groups of four matrix rows, `stride` apart, into a full panel, XORing each byte with `flipped`. The
-  // packed bytes, now signed, are also added to the `sums` of their columns.
+  // Pack `quads` groups of four matrix rows, `stride` bytes apart, into a full panel. Each byte is XORed with
+  // `flipped`, so that the packed bytes are signed, and added to the sum of its column in `sums`.
   void (*pack)(const uint8_t* rows, int64_t stride, int64_t quads, uint8_t flipped, uint8_t* panel, int32_t* sums);
   int32_t turned_by;  // offset that the micro-kernel adds to signed rows
   bool wants_narrow = false;  // whether runs marked as narrow are faster
 };
 
-// Return all steps of a panel as runs, split into narrow and wide runs (see TileRun) if that is faster.
+// Divide all steps of a panel into runs. Narrow and wide steps (see TileRun) form separate runs if that is faster than
+// a single wide run.
 std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* panel, int64_t steps);
 
 // Return the micro-kernels for convolutions, which support all result types, or null if 8-bit dot products are not

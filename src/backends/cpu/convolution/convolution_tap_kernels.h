@@ -79,7 +79,7 @@ struct TapWeights {
 // Return how many threads to use for this many multiply-adds.
 int threads_for(int64_t products);
 
-// Return a description such as "one matmul per tap, 9 taps, 9 classes of pixels".
+// Return a description of the plan for listings, such as "one matmul per tap, 9 taps, 9 classes of pixels".
 std::string text_of(const TapPlan& plan);
 
 // The source operand of the micro-kernels: the source itself, or a copy that the threads widen to float.

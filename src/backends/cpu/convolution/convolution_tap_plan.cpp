@@ -12,9 +12,9 @@ using Taps = std::vector<std::pair<int64_t, int64_t>>;  // (tap index, offset of
 
 int64_t rounded_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }  // a / b rounded up, for b > 0
 
-// Key of the taps that lie inside an axis at one position. These are taps from `low` up to `high`; with strides, only
-// taps whose position matches the remainder `rest` modulo the stride. Positions with equal keys see the same taps with
-// the same spacing.
+// Identifies the taps that lie inside the image along one axis at one position: taps [low, high) or, with strides, only
+// those taps whose position modulo the stride is `rest`. Positions with equal keys see the same taps with the same
+// spacing.
 struct Visible {
   int64_t low, high, rest;
   auto operator<=>(const Visible&) const = default;

@@ -16,9 +16,10 @@ namespace {
 constexpr int64_t cached_panels = 1 << 20;  // bytes of packed panels that fit in L2 next to source rows
 constexpr int64_t products_of_read = 8;  // cost of reading a weight from an outer cache, in multiply-adds
 constexpr int64_t least_steps = 1 << 14;  // minimum rows * steps per piece of work, a few microseconds
-// up to this many rows, a matmul is bound by reading constant weights from an outer cache
+// Up to this many rows, reading constant weights from an outer cache limits the speed of a matmul.
 constexpr int64_t waiting_rows = 16;
-// minimum input channels for which processing taps one by one pays off although it spills sums
+// Minimum input channels for which processing taps one by one pays off, although the sums must be stored and reloaded
+// between taps.
 constexpr int64_t least_inputs = 32;
 
 template <class S, class F>
@@ -93,7 +94,7 @@ class TapProduct final : public Kernel {
   }
 
  private:
-  // A work item: the product of some rows of one class with some panels.
+  // A work item: some rows of one class of pixels, to be multiplied by some of the panels.
   struct Piece {
     size_t of_class;
     int64_t begin, end, first_panel, last_panel;

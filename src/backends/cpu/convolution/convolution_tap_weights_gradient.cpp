@@ -111,14 +111,14 @@ class TapWeightsGradient final : public Kernel {
     }
   }
 
-  // Compute the sums of a piece over one part of the images. Return true if the sums are already stored in the result;
-  // otherwise they are in `sums`.
+  // Compute the sums of a piece (a slice of the weight rows of one panel) over one part of the images. Return true if
+  // the sums are already stored in the result; otherwise they are in `sums`.
   bool sum(Frame& frame, const Piece& piece, int64_t part, int64_t member, float* sums) const {
     const F* source = group > 1 ? frame.at<const F>(pairs_) : source_.factors(frame);
     const S* incoming = frame.at<const S>(incoming_);
     F* block = frame.at<F>(blocks_) + member * block_rows * tiles_.columns * group;
-    // With a single class, each block of pixels contributes to all weight rows: the first block initializes the sums,
-    // and the last one stores directly into the result.
+    // If all pixels see the same taps, each block of pixels contributes to all weight rows: the first block initializes
+    // the sums, and the last one stores directly into the result.
     const bool at_once = plan_.classes.size() == 1;
     if (!at_once) std::fill(sums, sums + (piece.end - piece.begin) * tiles_.columns, 0.f);
     const int64_t column = piece.panel * tiles_.columns;
@@ -138,7 +138,7 @@ class TapWeightsGradient final : public Kernel {
       for (int64_t row = first_image * pixels, end = last_image * pixels; row < end; row += block_rows) {
         const int64_t count = std::min(block_rows, end - row);
         for_each_row(plan_, c, row, row + count, group, [&](int64_t i, int64_t image, int64_t a, int64_t b) {
-          // offset of the image, and also of the image pair in the paired copy
+          // Offset of the image in the source. A pair of images has the same offset in the paired copy.
           const int64_t images = image * plan_.from_image;
           rows[i] = source + images + (a - images) * group;
           gradients[i] = incoming + b + column;

@@ -40,8 +40,8 @@ struct TileRows {
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
 
-  // Return how many of the remaining rows the next tile takes: as many as possible, but the last two tiles are
-  // balanced.
+  // Return the number of rows in the next tile: as many as possible, except that the last two tiles divide the
+  // remaining rows about evenly.
   int next_rows(int64_t left) const {
     if (left >= 2 * rows) return rows;  // avoids divisions, which take as long as a short matmul
     const int64_t tiles = (left + rows - 1) / rows, even = (left + tiles - 1) / tiles;

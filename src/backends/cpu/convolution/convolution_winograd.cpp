@@ -93,8 +93,8 @@ class WinogradProduct final : public Kernel {
   int64_t of_chunk() const { return static_cast<int64_t>(weights_.tap_offsets.size()) * chunk * tiles_.columns; }
   int64_t weight_chunks() const { return phase_panels_ * chunks_; }
 
-  // Pack the weights from a range of inputs to a panel of outputs, for all phases. The taps are packed into panels, and
-  // then transformed into points in the order [point][panel][input][column].
+  // Pack the weights between a range of inputs and one panel of outputs, for all phases: pack the taps into panels, and
+  // then transform them into points in the order [point][panel][input][column].
   void pack(const float* weights, int64_t which, float* taps, float* to) const {
     const int64_t p = which / chunks_, first = which % chunks_ * chunk,
                   count = std::min(chunk, plan_.source.channels - first), column = p * tiles_.columns;
@@ -196,7 +196,8 @@ class WinogradProduct final : public Kernel {
   Slot source_, weights_slot_, result_, block_ = -1, of_zeros_ = -1, packed_slot_ = -1, taps_ = -1;
   ProductEpilogue extras_;
   std::vector<float> outside_;  // zeros, read in place of pixels outside the image
-  // channels and panels of points and sums, over all phases; phase_panels_ is for one phase
+  // Number of input channels, of panels per phase, of panels, and of output channels. All except phase_panels_ are
+  // totals over all phases.
   int64_t inputs_, phase_panels_, panels_, outputs_;
   uint64_t window_ = 0;  // bit mask of the tile's pixels that the first result reads
   int64_t chunks_, blocks_ = 1, largest_ = 1, weights_stride_ = 0, source_stride_ = 0, sums_stride_ = 0, of_block_ = 0;

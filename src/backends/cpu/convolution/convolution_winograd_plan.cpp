@@ -145,7 +145,8 @@ double time_by_taps(const TapPlan& taps, ConvolutionPart part) {
 // Return the maximum number of scratch elements that all threads need for blocks of tiles and, in the weight gradient,
 // for sums.
 int64_t scratch(const WinogradPlan& plan, ConvolutionPart part) {
-  // maximum block size: in elements if the weights stay in cache, otherwise in tiles
+  // Maximum size of a block of tiles: cached_block elements if the transformed weights stay in cache, otherwise
+  // far_block tiles.
   constexpr int64_t cached_block = 1 << 18, far_block = 128;
   const int64_t points = plan.points_of_weights();
   const int64_t block = points > cached_points

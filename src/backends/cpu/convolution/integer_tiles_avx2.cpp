@@ -32,7 +32,8 @@ __m256i four_of_row(const uint8_t* from) {
 
 __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 
-// Return `sums` plus four products per lane. Either the row's bytes must be at most 128, or the weights must be narrow.
+// Return `sums` plus four products per lane. To avoid saturation, the row's bytes must be at most 128, or the weights
+// must be narrow.
 __m256i add_products(__m256i sums, __m256i row, __m256i weights) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_maddubs_epi16(row, weights), _mm256_set1_epi16(1)));
 }
@@ -73,7 +74,7 @@ constexpr int64_t steps_of_chunk = 256;  // steps whose widened rows fit in L1
 // elements of a widened row; not a multiple of a page, so that rows do not share cache sets
 constexpr int64_t wide_row = steps_of_chunk * group + 32;
 
-// A batch of wide steps, collected from several runs and stored consecutively in the widened rows.
+// A batch of wide steps, collected from several runs. Their row elements are stored consecutively after widening.
 struct Chunk {
   static constexpr int most_parts = 32;
   struct Part {

@@ -17,7 +17,7 @@ using Forward = dnnl::convolution_forward::primitive_desc;
 using DataGradient = dnnl::convolution_backward_data::primitive_desc;
 using WeightsGradient = dnnl::convolution_backward_weights::primitive_desc;
 
-// Lower to the plain kernel, which supports every convolution, for cases that oneDNN does not support.
+// Build the plain kernel, which supports every convolution. It is the fallback for cases that oneDNN does not support.
 std::unique_ptr<Kernel> plain(std::string_view kind, Lowering& lowering) {
   return find_kernel(kind, Precedence::plain)(lowering);
 }
@@ -122,7 +122,7 @@ Slot brought(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have,
   return copy;
 }
 
-// Add a primitive that writes its result in layout `made`, followed by a reorder to the wanted layout if they differ.
+// Add a primitive that writes its result in layout `made`. If the wanted layout differs, a reorder follows.
 void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primitive& primitive,
                      std::vector<OnednnKernel::Argument> arguments, int id, const memory::desc& made,
                      const memory::desc& wanted, Slot result) {
@@ -176,8 +176,8 @@ std::optional<Forward> forward_hint(const Geometry& g, bool take_reference = fal
                                 scratchpad_attributes());
 }
 
-// Return a gradient primitive. The slow reference implementation is allowed only if the plain kernels cannot read the
-// weights' layout.
+// Return a gradient primitive. oneDNN's slow reference implementation is accepted only if the weights have a layout
+// that the plain kernels cannot read.
 template <class Description>
 std::optional<Description> try_gradient(const Geometry& g, bool take_reference) {
   const auto hint = forward_hint(g, take_reference);

@@ -19,8 +19,8 @@ struct DoubleMath {
   using V = typename P::V;
   using I = typename P::I;
 
-  // e^x, 2^x, and 10^x, at most 2 ulp each. The argument is reduced by x = n ln 2 + r with |r| <= ln 2 / 2. With
-  // tables, e^x uses x = (n / 16) ln 2 + r with |r| <= ln 2 / 32.
+  // e^x, 2^x, and 10^x with errors of at most 2 ulp. The argument is reduced by x = n ln 2 + r with |r| <= ln 2 / 2.
+  // With tables, e^x uses x = (n / 16) ln 2 + r with |r| <= ln 2 / 32.
   static V exp(V x) {
     const V c = P::clamped(-746., x, 710.);
     if (P::has_tables()) return exp_by_table(c);
@@ -52,7 +52,8 @@ struct DoubleMath {
     return P::logarithm(x, (small_log(y) * 0x1.bcb7b1526e50ep-2 + y.n * log10_of_2_rest) + y.n * log10_of_2);
   }
 
-  // tanh x, at most 3 ulp: t / (2 - t) with t = 1 - e^(-2|x|), where t is computed without cancellation near 0.
+  // tanh x with an error of at most 3 ulp: t / (2 - t) with t = 1 - e^(-2|x|), where t is computed without cancellation
+  // near 0.
   static V tanh(V x) {
     const V c = P::clamped(0., P::absolute(x), 20.);  // tanh rounds to 1 for larger |x|
     const Exponential e = exponential(c * -2.);
@@ -67,9 +68,9 @@ struct DoubleMath {
     return incoming * s * (P::splat(1.) - s);
   }
 
-  // erf x, at most 2 ulp. With tables, erf is a polynomial in the distance to the nearest of sixteen nodes. Without
-  // tables, it is a polynomial for |x| < 1; for larger |x|, it is 1 - e^(-x^2) times a polynomial in (|x| - 3) / (|x| +
-  // 3).
+  // erf x with an error of at most 2 ulp. With tables, erf is a polynomial in the distance to the nearest of sixteen
+  // nodes. Without tables, it is a polynomial for |x| < 1; for larger |x|, it is 1 - e^(-x^2) times a polynomial in
+  // (|x| - 3) / (|x| + 3).
   static V erf(V x) {
     const V a = P::absolute(x);
     if (P::has_tables()) return P::with_sign_of(erf_by_table(P::clamped(0., a, 15.25 * erf_spacing)), x);
@@ -87,8 +88,8 @@ struct DoubleMath {
     return P::with_sign_of(P::choose(P::less(a, P::splat(1.)), a + a * p, far), x);
   }
 
-  // sinh x and cosh x, at most 4 ulp. Both are computed from e^|x| / 2, which overflows only if the result does; near
-  // 0, sinh is a polynomial.
+  // sinh x and cosh x with errors of at most 4 ulp. Both are computed from e^|x| / 2, which overflows only if the
+  // result does; near 0, sinh is a polynomial.
   static V sinh(V x) {
     const V a = P::absolute(x), z = x * x, e = half_exp(a);
     const V p = polynomial(z, 7.746178593018827e-13, 1.6057679623801638e-10, 2.5052117695907823e-08,
@@ -100,7 +101,7 @@ struct DoubleMath {
     return e + P::splat(0.25) / e;
   }
 
-  // arctan x, at most 2 ulp: the argument is reduced to |t| <= tan(pi / 8).
+  // arctan x with an error of at most 2 ulp. The argument is reduced to |t| <= tan(pi / 8).
   static V atan(V x) {
     const V a = P::absolute(x);
     const auto large = P::less(P::splat(tan_of_3_eighths), a), middle = P::less(P::splat(tan_of_eighth), a);
@@ -112,7 +113,7 @@ struct DoubleMath {
     return P::with_sign_of(base + (small_atan(upper / lower) + rest), x);
   }
 
-  // arcsin x and arccos x, at most 3 ulp. For |x| > 1, the square root gives NaN.
+  // arcsin x and arccos x with errors of at most 3 ulp. For |x| > 1, the square root gives NaN.
   static V asin(V x) {
     const ReducedAsin y = reduced_asin(P::absolute(x));
     return P::with_sign_of(P::choose(y.large, P::splat(half_pi) - ((y.p + y.p) - half_pi_rest), y.p), x);
@@ -125,9 +126,10 @@ struct DoubleMath {
     return P::choose(y.large, far, near);
   }
 
-  // x^y, at most 2 ulp, for positive normal x with a normal result. ln x is computed as a sum of two parts, the second
-  // of which holds the rounding error of the first. With s = f / (2 + f) as in Reduced, ln(1 + f) = 2 s + 2/3 s^3 + s^5
-  // q(s^2). s and s^3 are also sums of two parts, so no error remains that a large exponent could amplify.
+  // x^y with an error of at most 2 ulp, for positive normal x with a normal result. ln x is computed as a sum of two
+  // parts, the second of which holds the rounding error of the first. With s = f / (2 + f) as in Reduced, ln(1 + f) = 2
+  // s + 2/3 s^3 + s^5 q(s^2). s and s^3 are also sums of two parts, so no error remains that a large exponent could
+  // amplify.
   struct Power {
     V value, exponent;  // e^exponent, with the exponent rounded
   };
@@ -163,9 +165,9 @@ struct DoubleMath {
   }
   static V nearest(V x) { return (x + whole) - whole; }  // valid for |x| < 2^51
 
-  // Default implementations of P::times_power_of_two and P::logarithm for processors without such instructions. n may
-  // exceed the range of a single power-of-two factor. The logarithm of 0 is -inf and that of inf is inf; negative
-  // numbers and NaN give NaN.
+  // Default implementations of P::times_power_of_two and P::logarithm for processors without such instructions. The
+  // exponent n may exceed the range of a single power-of-two factor. The logarithm of 0 is -inf and that of inf is inf;
+  // negative numbers and NaN give NaN.
   static V times_power_of_two(V p, V n) {
     const V half = nearest(n * 0.5);
     return p * power_of_two(half) * power_of_two(n - half);
@@ -176,7 +178,7 @@ struct DoubleMath {
     return P::choose(P::less_or_equal(P::splat(0.), x), r, P::splat(std::numeric_limits<double>::quiet_NaN()));
   }
 
-  // 2^52 + 2^51: adding this constant rounds to an integer in the low bits
+  // 2^52 + 2^51. Adding this constant to a number rounds it to an integer, which is then in the low bits of the sum.
   static constexpr double whole = 6755399441055744.;
 
  private:

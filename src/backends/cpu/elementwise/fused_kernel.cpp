@@ -49,7 +49,7 @@ void repeat(T* to, T value, int64_t n) {
   *reinterpret_cast<V*>(to + n - lanes) = v;
 }
 
-// Gather elements [flat, flat + n) of a tensor with the given `dims` and `strides`.
+// Gather elements [flat, flat + n), in row-major order, of a tensor with the given `dims` and `strides`.
 template <class T>
 void gather(T* to, const T* from, const Dims& dims, const Dims& strides, int64_t flat, int64_t n) {
   if (n <= 0) return;
@@ -192,7 +192,8 @@ struct Walk {
       if (r.accumulator >= 0) float_functions().reduce(r.kind)(accumulators(r, chunk), sums[r.accumulator], lanes);
   }
 
-  // Process the last elements of a tile on copies, because AVX2 code reads and writes whole vectors of narrow elements.
+  // Process the last elements of a tile on copies, because AVX2 code reads and writes whole vectors of narrow elements
+  // and would access memory past the end of the tile.
   void narrow_tail(jit::Function code, std::byte** registers, int64_t begin, int64_t rest, uint64_t tail,
                    float* sums) const {
     constexpr size_t narrow_vector = 16;  // bytes; elements are half as wide as a lane
@@ -341,8 +342,8 @@ bool FusedElementwiseKernel::take_blocks(Slot operand) {
       !std::all_of(p.inputs.begin(), p.inputs.end(), plain) ||
       std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) != 1)
     return false;
-  // Blocks are short, so prefetches would mostly fetch the operands of another block and evict data that the hardware
-  // prefetcher has loaded.
+  // Run the code without prefetches. Blocks are short, so prefetches would mostly fetch the operands of another block
+  // and evict data that the hardware prefetcher has loaded.
   if (const auto generate = std::exchange(p.generate_for_blocks, nullptr)) generate(p);
   return true;
 }

@@ -71,7 +71,7 @@ struct TileProgram {
   ReductionShape reduction_shape = ReductionShape::none;
   int64_t chunks = 1;  // number of parts of the work with separate partial results; depends only on sizes
   std::vector<TileInput> inputs;
-  // `aligned_code` uses streaming stores. If both are null, the program runs `instructions`.
+  // aligned_code is a version of `code` with streaming stores. If both are null, the program runs `instructions`.
   std::shared_ptr<const jit::CodeMemory> code, aligned_code;
   // regenerates code and aligned_code without prefetches; null if not needed
   std::function<void(TileProgram&)> generate_for_blocks;
@@ -103,8 +103,8 @@ class FusedElementwiseKernel final : public Kernel {
   // Absorb another kernel, which must not depend on this one. Both kernels must satisfy can_merge().
   void merge(FusedElementwiseKernel& other);
   bool can_merge() const;  // false for reductions with partial results, which must not share a kernel
-  // Prepare to read one operand block by block. Return false if this is not supported, because the kernel is not a
-  // single flat one. On success, call run_block() instead of run().
+  // Prepare to read the given operand block by block. On success, call run_block() instead of run(). Return false if
+  // this is not supported, for example if the kernel has several parts or is not processed in flat tiles.
   bool take_blocks(Slot operand);
   void run_block(Frame& frame, int64_t begin, int64_t end, Slot operand, std::byte* block) const;
   std::vector<Slot> reads() const;

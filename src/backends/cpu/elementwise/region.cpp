@@ -1,5 +1,5 @@
-// Compiles a block of element-wise operations into a TileProgram: registers, access modes, and machine code or
-// instructions.
+// Compiles a block of element-wise operations into a TileProgram: assigns registers, selects how each input is
+// accessed, and generates machine code or a list of tile function calls.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -19,7 +19,8 @@ constexpr int64_t row_threshold = 512;       // shorter rows are processed flat,
 constexpr int64_t repeated_threshold = 2048; // row_threshold if inputs only repeat their rows
 constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in L2 anyway and are not prefetched
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers per thread, a third of a small L1
-// maximum sums kept in registers by generated code; further sums are reduced after each tile
+// Maximum number of sums that generated code keeps in registers during a tile. Further sums are computed after each
+// tile.
 constexpr int max_accumulators = 8;
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
@@ -146,7 +147,7 @@ struct RegionBuilder {
       dims.push_back(1);
       for (auto& s : collapsed) s.push_back(0);
     }
-    // A reduction needs complete rows, no matter how the inputs were collapsed.
+    // A reduction needs complete rows, no matter how the dimensions of the inputs were merged.
     program.dims = dims;
     program.total = element_count(space);
     program.inner = dims.back();

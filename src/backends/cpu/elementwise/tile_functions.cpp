@@ -318,7 +318,8 @@ void cast_loop(void* out, const void* const* in, int64_t n) {
   R* y = static_cast<R*>(out);
   for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
 }
-// Cast by way of the dtype `middle`, from which the second cast would start anyway.
+// Cast to the dtype `middle` and from there to `to`. The result equals that of a direct cast, which would also start by
+// converting to `middle`.
 void in_two_steps(DType from, DType middle, DType to, void* out, const void* in, int64_t n) {
   constexpr int64_t piece = 512;
   alignas(64) std::byte between[piece * 16];

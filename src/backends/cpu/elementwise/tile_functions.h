@@ -47,7 +47,7 @@ struct FloatFunctions {  // functions of one instruction set
   // Copies with streaming stores, which avoid reading the destination, for results too large to stay in cache.
   void (*stream)(void* to, const void* from, size_t bytes);
   TileFunction complex_product, complex_conjugate;  // functions for complex64
-  // Repeats a 16-byte pattern; `bytes` need not be a multiple of 16.
+  // Fills memory with a repeated 16-byte pattern; `bytes` need not be a multiple of 16.
   void (*repeat)(void* to, const void* pattern, size_t bytes);
 };
 const FloatFunctions& float_functions();  // returns the functions for the best available instruction set

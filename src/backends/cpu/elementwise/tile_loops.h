@@ -104,7 +104,7 @@ TileFunction opposite(F, ScalarMask m) {
                                    single<turned<L::template binary<0, 0>>, sizeof(R)>};
   return all[m & 3];
 }
-// Return the loop for functions so slow that it does not matter how their operands are accessed.
+// Return the loop for functions so slow that it does not matter whether their operands are scalars or arrays.
 template <class R, class T, class F>
 TileFunction long_binary(F, ScalarMask m) {
   using L = Loop<R, T, F>;

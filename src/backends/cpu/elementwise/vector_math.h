@@ -19,7 +19,7 @@ struct VectorMath {
 
   // e^x, at most 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2.
   static V exp(V x) {
-    // both return their second operand for NaN, so NaN is preserved
+    // P::greatest and P::least return their second operand if either is NaN, so NaN is preserved
     const V c = P::greatest(P::splat(-104.f), P::least(P::splat(89.f), x));
     const V n = P::nearest(c * 1.44269504f);
     const V r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -64,7 +64,7 @@ struct VectorMath {
     const Reduced y = reduced(x);
     return P::logarithm(x, (small_log(y) * 0.4342944819032518f + y.n * 4.6050390e-6f) + y.n * 0.30102539f);
   }
-  // ln(1 + x), at most 4 ulp; the rounding error of 1 + x is added back.
+  // ln(1 + x) with an error of at most 4 ulp; the rounding error of 1 + x is added back.
   static V log1p(V x) {
     const V w = x + 1.f;
     const V lost = P::choose(P::less(w, P::splat(infinity)), ((w - 1.f) - x) / w, P::splat(0.f));
@@ -89,10 +89,11 @@ struct VectorMath {
     return P::greatest(P::splat(-1.f), P::least(P::splat(1.f), P::near_quotient(x * p, q)));
   }
 
-  // tanh x, at most 3 ulp: h / (h + 1) with h = (e^(2x) - 1) / 2 = 2^n q + (2^n - 1) / 2, where 2 x = n ln 2 + 2 r and
-  // q = (e^(2r) - 1) / 2, which is computed without cancellation near 0. For |x| > 9.1, tanh is 1 in magnitude.
+  // tanh x with an error of at most 3 ulp: h / (h + 1) with h = (e^(2x) - 1) / 2 = 2^n q + (2^n - 1) / 2, where 2 x = n
+  // ln 2 + 2 r and q = (e^(2r) - 1) / 2, which is computed without cancellation near 0. For |x| > 9.1, tanh is 1 in
+  // magnitude.
   static V tanh(V x) {
-    // least returns its second operand for NaN, so NaN is preserved
+    // P::least returns its second operand if either is NaN, so NaN is preserved
     const V c = P::least(P::splat(9.1f), P::absolute(x));
     constexpr float shift = 12582912.f + 127.f;  // adding this constant rounds to an integer in the low bits
     const V shifted = c * 2.88539008f + shift, n = shifted - shift;
@@ -120,7 +121,7 @@ struct VectorMath {
     return e + P::splat(0.25f) / e;
   }
 
-  // arctan x, at most 3 ulp: the argument is reduced to |t| <= tan(pi / 8).
+  // arctan x with an error of at most 3 ulp. The argument is reduced to |t| <= tan(pi / 8).
   static V atan(V x) {
     const V a = P::absolute(x);
     const auto large = P::less(P::splat(2.41421356f), a), middle = P::less(P::splat(0.41421356f), a);
@@ -145,7 +146,7 @@ struct VectorMath {
     return P::choose(P::ordered(x, y), P::with_sign_of(r, y), x + y);
   }
 
-  // arcsin x and arccos x, at most 3 ulp. For |x| > 1, the square root gives NaN.
+  // arcsin x and arccos x with errors of at most 3 ulp. For |x| > 1, the square root gives NaN.
   static V asin(V x) {
     const auto [large, p] = reduced_asin(P::absolute(x));
     return P::with_sign_of(P::choose(large, (P::splat(half_pi) - (p + p)) + half_pi_rest, p), x);
@@ -193,7 +194,7 @@ struct VectorMath {
     return P::choose(P::less_or_equal(P::splat(0.f), x), r, P::splat(std::numeric_limits<float>::quiet_NaN()));
   }
 
-  // 1 / (1 + e^-x), at most 3 ulp. near_quotient is called for |x|, so that its divisor is in [1, 2].
+  // 1 / (1 + e^-x) with an error of at most 3 ulp. near_quotient is called for |x|, so that its divisor is in [1, 2].
   static V sigmoid(V x) {
     if (!P::has_reciprocals()) return P::splat(1.f) / (exp(-x) + 1.f);
     const V e = exp(-P::absolute(x));

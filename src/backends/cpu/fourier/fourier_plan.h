@@ -85,8 +85,8 @@ struct FourierPlan {
   std::vector<T> chirp_re, chirp_im, spectrum_re, spectrum_im;
 
   bool whole_sides() const { return n1 % lanes == 0 && n2 % lanes == 0; }
-  // Return whether both sides are so long that transforming overlapping lanes costs less than first splitting complex
-  // numbers into real and imaginary planes.
+  // Return whether both sides of the matrix are so long that transforming some lanes twice, in overlapping blocks,
+  // costs less than first splitting complex numbers into real and imaginary planes.
   bool long_sides() const { return std::min(n1, n2) >= lanes && n >= 2 * lanes * lanes; }
   // Sizes of the transposed planar columns, in elements of type T: pitch() is the distance between rows, and plane() is
   // the size of a plane.

@@ -38,7 +38,8 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
       // Prefetch the elements of later picks, including picks of the next row, from an outer cache.
       for (const int64_t known = std::min(last, rows * picks - ahead - own); prefetches && pick < known; ++pick) {
         const int64_t later = pick + ahead;
-        // The address is computed as an integer, because the index may be out of range.
+        // Compute the address as an integer: the index may be out of range, and pointer arithmetic outside an array is
+        // undefined.
         const auto table = reinterpret_cast<uintptr_t>(later < picks ? x : x + n);
         __builtin_prefetch(
             reinterpret_cast<const void*>(table + static_cast<uintptr_t>(read(index, own + later)) * sizeof(T)));
@@ -87,8 +88,8 @@ std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
   });
 }
 
-// Return the vectorized function that computes the positions that index vectors select, or null if each must be
-// computed separately.
+// Return the vectorized function that computes the flat positions that index vectors select, or null if each position
+// must be computed separately.
 FindPositions find_positions(const NdPicks& p, DType indices) {
   if (p.depth < 1 || p.depth > NdPositions::deepest || p.n > INT32_MAX) return nullptr;
   if (indices != DType::int32 && indices != DType::int64) return nullptr;

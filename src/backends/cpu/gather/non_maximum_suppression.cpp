@@ -41,8 +41,8 @@ struct Candidate {
   int32_t place;  // number of the box and class: box * classes + class
 };
 
-// Write the zero-based selection order of one image, and return the number of selected candidates. `taken` receives
-// their `place` values.
+// Greedily select candidates of one image, and return their number. `order` receives each selected candidate's
+// zero-based rank, and `taken` the `place` values of the selected candidates.
 int64_t suppress(const Plan& p, const Box* boxes, const int64_t* class_of, Candidate* candidates, int64_t count,
                  int32_t* taken, int32_t* order) {
   const auto box = [&](int32_t place) { return place / p.classes; };

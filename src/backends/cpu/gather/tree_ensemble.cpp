@@ -172,8 +172,8 @@ std::shared_ptr<const KeptForest<T>> kept_forest(const std::string& key, const M
   return forest;
 }
 
-// Walk from the nodes in `leaves` down to leaves, with one row per walk. The function is not inlined, so that it is
-// compiled only once.
+// Follow each of several walks from its node in `leaves` down to a leaf, with one row per walk. The function is not
+// inlined, so that it is compiled only once.
 template <bool OrEqual, bool Numbers, class T>
 [[gnu::noinline]] void walk(const TreeNode<T>* nodes, const uint8_t* missing, const T* const (&of)[walks_at_once],
                             int32_t (&leaves)[walks_at_once]) {

@@ -1,4 +1,4 @@
-// Instruction encoding. The bits R, X, B, and V' extend register numbers and are stored inverted in the prefixes.
+// Encodes instructions. The bits R, X, B, and V' extend register numbers and are stored inverted in the prefixes.
 #include "backends/cpu/jit/assembler.h"
 
 #include <algorithm>

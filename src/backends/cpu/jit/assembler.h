@@ -22,7 +22,7 @@ struct Opcode {
   uint8_t map, prefix, code, w = 0;
 };
 
-// A vector register, a memory operand, or an entry of the constant pool after the code.
+// An instruction's operand: a vector register, memory, or an entry of the constant pool that follows the code.
 struct Operand {
   enum Kind { vector, memory, constant } kind = vector;
   int reg = 0;  // vector: register number; memory: base register

@@ -13,14 +13,15 @@ inline constexpr Opcode look_up_doubles{2, 1, 0x7f, 1};  // half of the table is
 inline constexpr Opcode broadcast_words{2, 1, 0x79}, broadcast_bytes{2, 1, 0x78};
 inline constexpr Opcode extract_upper{3, 1, 0x39}, pack_words{2, 1, 0x2b}, shuffle_bytes{2, 1, 0x00};
 
-// Conversions between lanes and narrower elements in memory.
+// Opcodes of conversions between lanes and narrower elements in memory.
 inline constexpr Opcode widen_halves{2, 1, 0x13}, narrow_to_halves{3, 1, 0x1d}, extend_words{2, 1, 0x33},
     narrow_to_words{2, 2, 0x33};
 inline constexpr Opcode floats_to_bfloat16{2, 2, 0x72};
 inline constexpr Opcode broadcast_floats{2, 1, 0x18}, floats_to_doubles{1, 0, 0x5a}, integers_to_doubles{1, 2, 0xe6},
     doubles_to_floats{1, 1, 0x5a, 1}, doubles_to_integers{1, 1, 0xe6, 1};
 
-// Approximations for 32-bit lanes: initial estimates of AVX-512, and forms 213 and 231 of fused multiply-adds.
+// Opcodes for approximations in 32-bit lanes: AVX-512's initial estimates, and forms 213 and 231 of the fused
+// multiply-adds that refine them.
 inline constexpr Opcode near_reciprocal_root{2, 1, 0x4e}, near_reciprocal{2, 1, 0x4c}, one_minus{2, 1, 0xac},
     minus_square{2, 1, 0xbc}, plus_product{2, 1, 0xb8};
 

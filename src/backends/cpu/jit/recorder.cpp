@@ -47,7 +47,7 @@ Value operator-(Value a, Value b) { return binary(Kind::subtract, a, b); }
 Value operator*(Value a, Value b) { return binary(Kind::multiply, a, b); }
 Value operator/(Value a, Value b) { return binary(Kind::divide, a, b); }
 Value operator+(Value a, double b) { return a + constant(b); }
-// Adding -b rounds like subtracting b, and sums are easier to contract.
+// Record a - b as a + -b. Both round alike, and sums are easier to replace with fused multiply-adds.
 Value operator-(Value a, double b) { return a + constant(-b); }
 Value operator*(Value a, double b) { return a * constant(b); }
 Value operator-(Value a) { return binary(Kind::bitwise_xor, a, sign_bit()); }
@@ -246,7 +246,7 @@ const Expressions& float_expressions() {
       {"maximum", BINARY(maximum(a, b))},
       {"minimum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::least(a, b)))},
       {"maximum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::greatest(a, b)))},
-      // preserves NaN, because both functions return their second operand
+      // Steps::least and Steps::greatest return their second operand if either is NaN, so a NaN in `a` is preserved
       {"clamp", TERNARY(Steps::least(c, Steps::greatest(b, a)))},
       {"equal", BINARY(compare(equal, a, b))},
       {"not_equal", BINARY(compare(not_equal, a, b))},
@@ -261,7 +261,7 @@ const Expressions& float_expressions() {
   return table;
 }
 
-// Integers as wide as a lane. In 64-bit lanes, minimum, maximum, and product require AVX-512.
+// ---- operations on integers as wide as a lane; in 64-bit lanes, minimum, maximum, and product require AVX-512
 bool has_all_integers() { return !wide_lanes() || recording->set == VectorSet::avx512; }
 Value compare_integers(Comparison how, Value a, Value b) {
   const auto made = [](Comparison how, Value a, Value b) {
@@ -428,7 +428,7 @@ Value lower_half(Value x) {
 Value whole_bits(Value x) { return x + Doubles::whole; }
 // Round toward zero and clamp to [least, most]; NaN becomes 0.
 Value whole_within(Value x, double least, double most) {
-  // The inner and outer operation return their second operand for NaN, so NaN is preserved.
+  // Kind::least and Kind::greatest return their second operand if either is NaN, so NaN is preserved.
   const Value within = binary(Kind::greatest, constant(least), binary(Kind::least, constant(most), x));
   return choose(compare(ordered, x, x), rounded(within, 3), zero());
 }

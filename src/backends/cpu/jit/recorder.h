@@ -27,8 +27,8 @@ class Recorder {
   int sum(int value);  // returns the index of the accumulator; 32-bit lanes only
   void prefetch(int stream) { code_.prefetch(stream); }
 
-  // Return the code, with non-temporal stores to the streams in `streaming`, whose memory must be aligned to a vector.
-  // `prefetches` enables the requested prefetches.
+  // Return the code. Stores to the streams in `streaming` are non-temporal, so the memory of these streams must be
+  // aligned to a vector. If `prefetches` is false, the requested prefetches are left out.
   VectorCode code(std::span<const int> streaming = {}, bool prefetches = true) const;
 
  private:

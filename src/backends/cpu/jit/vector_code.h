@@ -64,9 +64,9 @@ enum class Kind : uint8_t {
 inline bool is_comparison(Kind kind) { return kind == Kind::compare || kind == Kind::integer_compare; }
 enum Comparison : uint8_t { equal = 0, less = 1, less_or_equal = 2, unordered = 3, not_equal = 4, ordered = 7 };
 
-// Memory format of elements: the format of a lane, a number that is converted, or narrow bits, stored from the lowest
-// bits of a lane (the bits above the lowest 16 must be 0). float32 and int32 are for 64-bit lanes (int32 rounds toward
-// zero); float16 and bits16 are for 32-bit lanes.
+// Format of an element in memory. `lane` is the format of a lane. float32 and int32 (for 64-bit lanes) and float16 (for
+// 32-bit lanes) are numbers that are converted; conversion to int32 rounds toward zero. bits16 (for 32-bit lanes) and
+// bits8 are the lowest bits of a lane, whose bits above the lowest 16 must be 0.
 enum class Format : uint8_t { lane, float32, int32, float16, bits16, bits8 };
 inline int bytes_of(Format format, int lane_bytes) {
   switch (format) {
@@ -125,7 +125,7 @@ using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tai
 bool converts_bfloat16(VectorSet set);  // returns whether a single instruction converts to bfloat16
 inline int lanes_of(VectorSet set, int lane_bytes = 4) { return (set == VectorSet::avx512 ? 64 : 32) / lane_bytes; }
 
-// Return, for each node, how many of the nodes that are needed use it.
+// Return, for each node, the number of needed nodes that use it as an operand.
 std::vector<int> uses_of(const std::vector<Node>& nodes);
 void contract(std::vector<Node>& nodes);
 std::vector<uint8_t> generate(VectorCode code);

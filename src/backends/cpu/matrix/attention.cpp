@@ -207,7 +207,7 @@ class AttentionKernel : public Kernel {
   const std::byte* key(const Frame& f, int64_t matrix) const {
     return row(f, slots_.key, matrix * sizes().keys, sizes().features);
   }
-  // Convert the mask to float32 before all batches, once per run.
+  // Convert the mask to float32 once per run, before any batch is processed.
   void prepare(const Frame& f) const {
     if (!widen_) return;
     const std::byte* mask = f.at<const std::byte>(slots_.mask);

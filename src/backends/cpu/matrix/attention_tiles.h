@@ -20,7 +20,7 @@ namespace mpsgraph::cpu {
 
 // Sizes and options shared by all work items of one attention operation.
 struct AttentionSizes {
-  // rows of queries and keys, elements of a query or key row, and elements of a value row
+  // Number of query rows and of key rows, elements of a query or key row, and elements of a value row.
   int64_t queries = 0, keys = 0, features = 0, values = 0;
   float scale = 1;
   bool causal = false;

@@ -154,7 +154,8 @@ class ByteProduct final : public Kernel {
     std::memcpy(bytes + steps_ * tile_columns * quad, sums, sizeof sums);
   }
 
-  // Compute the initial value of the sums in each column, and the column factors that multiply the row terms.
+  // Compute the initial value of the sums in each column, and each column's factor in the product of row and column
+  // factors that is added to the sums.
   void prepare_columns(const Frame& frame, const std::byte* panels) const {
     if (starts_ >= 0) {
       const auto factor = 0U - static_cast<uint32_t>(left_zero_.at(frame, 0) + turned_by());
@@ -280,7 +281,7 @@ struct LessZero {
   }
 };
 
-// Presents the operation to the lowering of int32 matmul, with the converted operands.
+// The lowering that builds the int32 matmul. It presents the converted operands in place of the 8-bit ones.
 struct AsWhole final : Lowering {
   AsWhole(Lowering& given, Operand a, Operand b) : given(given), operands{std::move(a), std::move(b)} {}
   const Operation& operation() const override { return given.operation(); }

@@ -63,7 +63,7 @@ class GradientUpdate final : public Kernel {
     return lowering.scratch(static_cast<size_t>(count) * sizeof(float));
   }
 
-  // Pack one panel of columns of the incoming gradient contiguously.
+  // Pack one panel (a group of columns) of the incoming gradient into contiguous memory.
   void pack(Frame& frame, int64_t panel) const {
     const float* rows[most_rows];
     int valid[most_rows];

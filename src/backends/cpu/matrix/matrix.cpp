@@ -99,7 +99,8 @@ struct Blocks {
                   most = threads * blocks_of_thread;
     const int64_t useful = std::clamp<int64_t>(products * p.m * p.n * p.k / least_work, 1, most);
     if (products >= most || rows == 0 || columns == 0) return;
-    // (thread utilization, block count, negative packing cost) of the best partition
+    // rating of the best partition so far, compared in this order: thread utilization, block count, negative packing
+    // cost
     std::tuple<double, int64_t, int64_t> best{};
     for (int64_t i = 1; i <= useful; ++i)
       for (int64_t j = 1; i * j <= useful; ++j) {
@@ -216,7 +217,7 @@ class ComplexProduct final : public Kernel {
   }
 
  private:
-  // Presents the complex operands to the lowering of real matmul as real matrices.
+  // The lowering that builds the real matmul. It presents the complex operands as real matrices.
   struct Reals final : Lowering {
     Reals(Lowering& complex, Slot twice) : complex(complex), twice(twice) {}
     static Operand real(Operand x) {

@@ -39,7 +39,8 @@ bool packs(int64_t rows, int64_t columns) {
   return 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(columns) < most;
 }
 
-// A matrix of `rank` dimensions. If it is used transposed, the last two dimensions and strides are already swapped.
+// A matrix with leading batch axes, `rank` dimensions in all. If it is used transposed, the last two dimensions and
+// strides are already swapped.
 struct Matrix {
   memory::dims dims, strides;
   bool transposed;
@@ -87,7 +88,7 @@ template <class Allowed>
 std::vector<Cut> best_cuts(size_t rank, int64_t rows, int64_t columns, int64_t wanted, const Rereading& cost,
                            const Allowed& allowed) {
   const int64_t threads = std::min<int64_t>(thread_count(), wanted);
-  // (thread utilization, block count, negative read cost) of the best partition
+  // rating of the best partition so far, compared in this order: thread utilization, block count, negative read cost
   std::tuple<double, int64_t, int64_t> best{};
   std::vector<Cut> cuts;
   for (int64_t down = 1; down <= wanted; ++down)

@@ -15,7 +15,7 @@ using Tiles = ConvolutionTiles<float, float>;
 
 constexpr int64_t fewest_rows = 8, most_few_rows = 32;
 constexpr int64_t least_side = 256;  // minimum side length of the matrix, in elements
-// range of matrix elements; larger matrices do not stay in L2
+// Minimum and maximum number of matrix elements; larger matrices do not stay in L2.
 constexpr int64_t least_weights = 1 << 18, most_weights = 1 << 20;
 constexpr int64_t least_steps = 128;  // minimum matrix rows per part
 constexpr int most_parts = 8;
@@ -55,7 +55,7 @@ class SkinnyProduct final : public Kernel {
     return frame.at<float>(sums_slot_) + (part * panels_ + panel) * rows_ * tiles_.columns;
   }
 
-  // Multiply all rows by one panel of columns of one part of the matrix.
+  // Multiply all rows by one panel (a group of columns) of the matrix, restricted to one part of the matrix rows.
   void multiply(Frame& frame, int64_t part, int64_t panel) const {
     const int64_t begin = steps_ * part / parts_, end = steps_ * (part + 1) / parts_;
     const float* source = frame.at<const float>(rows_slot_) + begin;
@@ -126,7 +126,7 @@ class SkinnyProductTransposed final : public Kernel {
   }
 
  private:
-  // rows per block; sizes of the parts that are transposed at a time
+  // Rows per block; inner indices (steps) and columns (lanes) of the pieces that are transposed at a time.
   static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;
 
   int64_t border(int64_t block) const {

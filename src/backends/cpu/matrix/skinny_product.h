@@ -1,9 +1,9 @@
 // Matmuls of a few rows by a much larger matrix, such as those of a dense layer with a small batch.
 //
 // Such a matmul is bound by reading the matrix. Each thread reads the rows of the matrix that it also updates in
-// training (gradient_update.h), so that they are in its own L2 cache, and multiplies them in place, without packing.
-// These rows extend along the inner dimension, so each thread has partial sums, which are added at the end. If the
-// matrix is transposed, its rows correspond to columns of the result, and no sums need to be added.
+// training (gradient_update.h), because these are in its own L2 cache, and multiplies them in place, without packing.
+// Each thread therefore handles only a range of the inner dimension, and the partial sums of all threads are added at
+// the end. If the matrix is transposed, its rows correspond to columns of the result, and no sums need to be added.
 #pragma once
 
 #include <memory>

@@ -68,7 +68,7 @@ struct BatchNormalization {
   // first. The mask must be `none` or `computed`.
   void (*gradient)(const T* g, const T* x, int64_t rows, int64_t channels, ChannelScale by, Mask mask,
                    ChannelSlope slope, bool past, T* dx);
-  // Like the four functions above, for all planes of channel c.
+  // Same as moments(), apply(), sums(), and gradient(), but for all planes of channel c.
   void (*plane_moments)(const T* x, const Planes& p, int64_t c, float& mean, float& variance);
   void (*plane_apply)(const T* x, const T* residual, const Planes& p, int64_t c, ChannelScale by, bool relu, T* y);
   void (*plane_sums)(const GradientSource<T>& in, const Planes& p, int64_t c, ChannelScale by, Mask mask, double& of_g,

@@ -1,4 +1,4 @@
-// max_pooling, its gradient, and at_maxima, over two and four axes.
+// max_pooling, its gradient, and max_pooling_at_maxima (values at the positions of the maxima), over two and four axes.
 //
 // The forward pass saves nothing for the backward pass: the gradient kernel finds the maxima again. Threads divide the
 // planes of a gradient, or blocks of a plane's lanes, so that the contributions of overlapping windows are added in a

@@ -33,8 +33,8 @@ struct PoolingPlan {
   int64_t row() const { return windows[3].output; }  // returns the number of positions per row
   // returns the number of rows of positions per plane
   int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }
-  // Return whether the row of taps of a window is longer than a row of positions. In this case, the inner loops run
-  // over the taps.
+  // Return whether a row of a window has many more taps than a row of the result has positions. In this case, the inner
+  // loops run over the taps.
   bool few_long_windows() const { return windows[3].dilation == 1 && windows[3].kernel >= 4 * windows[3].output; }
   int64_t taps() const { return windows[0].kernel * windows[1].kernel * windows[2].kernel * windows[3].kernel; }
 };

@@ -4,8 +4,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Whether the sum of a window is divided by the number of its elements. The sum is 0 if all taps are outside the
-// source.
+// Whether a window's sum is divided by the number of its elements, which makes it a mean. If all taps are outside the
+// source, the sum is 0.
 enum class Mean { yes, no };
 
 // Return the factor by which the window sums of a row of positions are multiplied, except for the contribution of axis

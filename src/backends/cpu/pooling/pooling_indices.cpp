@@ -118,7 +118,7 @@ void for_indices(const IndexPlan& p, int64_t plane, const std::byte* indices, DT
   const int64_t first = plane * p.result;
   const auto* narrow = reinterpret_cast<const int32_t*>(indices) + first;
   int64_t i = 0;
-  // the index, minus the plane's offset, is the element number
+  // subtracting the offset of the plane from the index gives the element number
   if (p.global && p.period >= p.source && type == DType::int32) {
     for (; i < p.result; ++i)
       if (const int64_t element = decoder.element(narrow[i], 0); element >= 0) f(element, i);

@@ -35,7 +35,8 @@ constexpr int64_t unpacked_rows = 192;  // minimum rows over all steps for which
 constexpr int64_t rows_of_piece = 10;  // rows in a piece of work, about as many as are multiplied together
 constexpr int64_t pieces_of_units = 4;  // pieces of hidden units per thread
 constexpr int64_t pieces_of_rows = 3;  // maximum number of pieces of rows per thread
-// maximum number of links (groups of steps) per piece, so that threads finish together
+// maximum number of links (groups of consecutive time steps) per piece of rows; with several links, threads finish at
+// about the same time
 constexpr int64_t links_of_piece = 10;
 // number of multiplications for which the cost of a barrier is negligible
 constexpr int64_t work_between_waits = 1 << 17;
@@ -142,7 +143,7 @@ void convert(const std::byte* from, std::byte* to, int64_t n) {
   });
 }
 
-// Functions that convert between the stored type and the compute type; null if the types are equal.
+// Functions that convert between the type in memory and the compute type. They are null if both types are equal.
 struct Conversion {
   Convert load = nullptr, save = nullptr;
 };

@@ -26,8 +26,8 @@ namespace avx512 {
 extern const RecurrentEngine<float> recurrent_engine;
 }
 
-// P provides everything that RecurrentProducts and RecurrentPanels require, and also tanh, sigmoid, least, greatest,
-// and where_positive(x, y), which returns y where x > 0 and 0 elsewhere.
+// The template parameter P provides everything that RecurrentProducts and RecurrentPanels require, and also tanh,
+// sigmoid, least, greatest, and where_positive(x, y), which returns y where x > 0 and 0 elsewhere.
 template <class P>
 class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   using Products = RecurrentProducts<P>;
@@ -53,7 +53,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
 
   static V activate(Activation activation, V x) {
     switch (activation) {
-      // greatest returns its second operand for NaN, so NaN is preserved
+      // P::greatest returns its second operand if either is NaN, so NaN is preserved
       case Activation::relu: return P::greatest(V{}, x);
       case Activation::tanh: return P::tanh(x);
       case Activation::sigmoid: return P::sigmoid(x);
@@ -173,7 +173,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     });
   }
 
-  // Expand vectors that hold two gates each into one vector per gate, and add `begin`.
+  // Expand vectors that hold two gates each into one vector per gate, and add the summand `begin` to each.
   static void spread_halves(const Summand& begin, int row, S* products) {
     V gates[4];
     for (int v = 0; v < 4; ++v) gates[v] = P::load_part(products + v * W / 2, W / 2) + begin.at(row, v);
@@ -218,9 +218,9 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     if (!j.input_weight) return j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + unit;
     return j.bias ? j.bias + p.d * j.gates * j.hidden + unit : nullptr;
   }
-  // Prefetch the memory that gates, cells, and states are written to, and the projected input of the next block of
-  // units. Each prefetched address is the end of a vector, because the beginning was fetched with the previous block.
-  // The hardware prefetcher does not help here, because the rows of a step are far apart.
+  // Prefetch the memory to which gates, cell states, and states will be written, and the projected input of the next
+  // block of units. Each prefetched address is the end of a vector, because the beginning was fetched with the previous
+  // block. The hardware prefetcher does not help here, because the rows of a step are far apart.
   template <int vectors>
   static void ask_for_gates(const Job& j, const Place& p, int rows, int phase) {
     const bool more = !j.input_weight && p.unit + W < j.hidden;
@@ -403,7 +403,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   [[gnu::always_inline]] static V value(const Job& j, const Place& p, int role) {
     return load(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
   }
-  // Multiply the gradient of a gate's value by the slope of the gate's activation, and store the result in d_source.
+  // Multiply the gradient with respect to a gate's value by the slope of the gate's activation, and store the product
+  // in d_source.
   [[gnu::always_inline]] static V deliver(const Job& j, const Place& p, int role, V gradient, V y) {
     const int64_t offset = j.places[role] * j.hidden + p.unit;
     if (j.d_training && j.cell != ops::Cell::single_gate)
@@ -424,7 +425,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
            load(j.at(j.d_state, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
   }
 
-  // Store the state after this step as the initial state of the next step.
+  // Record the state after this step as the state before the next step.
   [[gnu::always_inline]] static void hand_on(const Job& j, const Place& p, V state) {
     if (!j.state_before) return;
     if (p.step == 0)

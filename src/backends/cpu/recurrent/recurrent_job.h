@@ -23,8 +23,8 @@ struct RecurrentJob {
   int64_t mask_step = 0, mask_row = 0, mask_unit = 0;  // strides of the mask in elements; 0 where the mask is broadcast
   const S* extra = nullptr;  // peephole weights or secondary bias
   const S *initial_state = nullptr, *initial_cell = nullptr;
-  // results of the forward pass: states, cell states, and the gate values that the gradient needs; cells and training
-  // may be null
+  // Results of the forward pass: states, cell states, and `training`, the gate values that the gradient needs. `cells`
+  // and `training` may be null.
   S *state = nullptr, *cells = nullptr, *training = nullptr;
 
   // operands of the forward pass
@@ -45,7 +45,7 @@ struct RecurrentJob {
   S *carried_state = nullptr, *carried_cell = nullptr;
   // [batch, directions * hidden]: gradient of the product of states and candidate weights, if a GRU resets this product
   S* inner = nullptr;
-  // the state before each step, which the weight gradient needs, for cells other than GRU; may be null
+  // The state before each step, which the weight gradient needs. Not set for GRU layers; may be null.
   S* state_before = nullptr;
   S* sums = nullptr;  // [pieces, directions, gates * hidden]: sum of d_source over the rows of each piece; may be null
 

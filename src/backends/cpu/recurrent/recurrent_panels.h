@@ -8,7 +8,8 @@
 
 namespace mpsgraph::cpu {
 
-// P provides everything that RecurrentProducts requires, and a function that transposes W vectors.
+// The template parameter P provides everything that RecurrentProducts requires, and a function that transposes W
+// vectors.
 template <class P>
 class RecurrentPanels {
  protected:
@@ -29,9 +30,9 @@ class RecurrentPanels {
     return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
   }
 
-  // ---- forward: each block of W hidden units has a panel, which holds the gates of one phase after those of another.
-  // The gates that are multiplied together are stored as [k][gates][W], followed by the next such gates. The index k
-  // runs over the inputs, if the kernel multiplies them too, and then over the states.
+  // ---- forward: each block of W hidden units has a panel, which holds first the gates of the first phase and then
+  // those of the second. Gates that are multiplied together are stored as [k][gates][W], one such group after another.
+  // The index k runs over the inputs, if the kernel multiplies them too, and then over the states.
 
   static S* forward_panel(const Job& j, int64_t d, int64_t block) {
     const int64_t blocks = (j.hidden + W - 1) / W;

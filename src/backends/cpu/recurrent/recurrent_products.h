@@ -7,8 +7,9 @@
 
 namespace mpsgraph::cpu {
 
-// P provides the element type S, and vectors V of W elements with operators, load, store, and splat. It also provides
-// load_part and store_part for the first n < W elements of a vector, and the number of vector registers.
+// The template parameter P provides the element type S, and vectors V of W elements with operators, load, store, and
+// splat. It also provides load_part and store_part for the first n < W elements of a vector, and the number of vector
+// registers.
 template <class P>
 class RecurrentProducts {
  protected:
@@ -31,8 +32,8 @@ class RecurrentProducts {
   // hardware prefetcher does not cross pages.
   static constexpr int64_t ahead = 24, ahead_of_row = 8;
 
-  // The values added to a product. `of` points to the values of each vector in the first row, or is null if nothing is
-  // added, and row_stride is the distance between rows.
+  // The values to which a product is added. `of` points to the values of each vector in the first row, or is null if
+  // there are none, and row_stride is the distance between rows.
   struct Summand {
     const S* of[4] = {};
     int64_t row_stride = 0, lanes = W;

@@ -17,8 +17,8 @@ struct QuantizedRange {
   int32_t zero_point;
 };
 
-// A block of hidden units, in which each of the four gates is a panel of columns. All per-column values are arranged by
-// role, with as many entries per role as a panel has columns.
+// A block of hidden units, in which each of the four gates is a panel of columns. Per-column values are arranged by
+// role (the function of a gate, such as forget gate), with as many entries per role as a panel has columns.
 struct QuantizedBlock {
   static constexpr int columns = 32, roles = 4;
   int64_t direction, step, row, unit;
@@ -34,7 +34,7 @@ struct QuantizedLstmEngine {
   // bytes apart, a multiple of 64, and are padded to that length.
   QuantizedRange (*quantize)(const float* states, int64_t rows, int64_t stride, int64_t hidden, uint8_t* to,
                              int64_t to_stride);
-  // Compute states and cells of `count` rows from sums [count][roles][columns].
+  // Compute the states and cell states of `count` rows from sums [count][roles][columns].
   void (*gates)(const RecurrentJob<float>&, const QuantizedBlock&, int count, const int32_t* sums);
 };
 
@@ -48,9 +48,9 @@ namespace avx512 {
 extern const QuantizedLstmEngine quantized_lstm_engine;
 }
 
-// P provides everything that RecurrentSteps requires, for float, and also nearest(x), which rounds numbers below 2^22
-// to integers, ties to even; store_bytes(to, x), which stores numbers from 0 to 255; and less_zero_points(sums, column
-// sums, zero point, column zero points or null, row term), which returns floats.
+// The template parameter P provides everything that RecurrentSteps requires, for float, and also nearest(x), which
+// rounds numbers below 2^22 to integers, ties to even; store_bytes(to, x), which stores numbers from 0 to 255; and
+// less_zero_points(sums, column sums, zero point, column zero points or null, row term), which returns floats.
 template <class P>
 class QuantizedLstm : RecurrentSteps<P> {
   using Steps = RecurrentSteps<P>;

@@ -6,7 +6,7 @@
 
 namespace mpsgraph::cpu {
 
-// Implements the operations that RecurrentSteps and QuantizedLstm require with scalars.
+// Scalar implementations of the operations that RecurrentSteps and QuantizedLstm require.
 template <class T>
 struct Scalars {
   using S = T;

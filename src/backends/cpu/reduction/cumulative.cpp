@@ -80,7 +80,8 @@ struct RunningExtremum {
   void append(State& s, const State& next) const { s = takes_over(s, next) ? next : s; }
 };
 
-// A faster scan for float32, the most common type, for which no order object is needed.
+// A faster cumulative minimum or maximum for float32, the most common type. It compares floats directly, without an
+// Order object.
 template <bool maximum>
 struct FloatExtremum {
   using In = float;
@@ -383,7 +384,8 @@ std::unique_ptr<Kernel> row_sums(Lowering&) { return nullptr; }
 std::unique_ptr<Kernel> row_products(Lowering&) { return nullptr; }
 #endif
 
-// Short integers are not widened, because the initial value of an exclusive scan depends on the type.
+// Short integers are not widened here, because the initial value of an exclusive scan is the lowest or highest value of
+// the element type.
 template <bool maximum>
 std::unique_ptr<Kernel> lower_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();

@@ -51,7 +51,7 @@ void store_losses(const SoftmaxUnit& u, const V* sum, const Labelled<V>& labelle
     losses[u.first_group + g] = u.n == 0 ? V(0) : labelled.sum[g] * std::log(sum[g]) - labelled.dot[g];
 }
 
-// Compute the losses of a unit. label(unit, x, shift, labelled) must compute the label sums.
+// Compute the losses of a unit. The callback label(unit, x, shift, labelled) must fill `labelled` with the label sums.
 template <class V, class Label>
 void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const Label& label, V* losses) {
   V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];

@@ -12,7 +12,7 @@ namespace mpsgraph::cpu {
 template <class T>
 struct RowScan {
   using State = std::conditional_t<std::is_same_v<T, float>, double, T>;
-  // Set y[i] to `start` combined with x[0], ..., x[i], or with `exclusive`, only with the elements before x[i]. With
+  // Set y[i] to `start` combined with x[0], ..., x[i] or, if `exclusive` is set, with x[0], ..., x[i - 1]. With
   // `reverse`, the scan runs from the end of the row. y may be x.
   void (*running)(State start, const T* x, int64_t n, bool exclusive, bool reverse, T* y);
   State (*total)(const T* x, int64_t n);

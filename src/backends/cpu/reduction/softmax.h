@@ -22,8 +22,9 @@ struct SoftmaxUnit {
   int64_t first, groups, n;
   int64_t group_stride, item_stride;
   int64_t first_group;  // index in the tensor of the unit's first softmax
-  // Only if there are few columns: `columns` is their number, and groups repeat the columns in order. `rest` is the
-  // number of elements after the last position that fills all groups.
+  // Set only if there are few columns, so that several positions along the axis form groups: `columns` is the number of
+  // columns, and the groups belong to columns 0, 1, ..., repeated in order. `rest` is the number of elements after the
+  // last position that fills all groups.
   int64_t columns = 0, rest = 0;
 
   bool rows() const { return item_stride == 1; }
@@ -197,7 +198,7 @@ void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x,
 }
 
 // Build a kernel for all float types. make_run(type) returns a function run(array of const V* inputs, V* output, V*
-// extra) for V = float or double. The memory at `extra` has room for `extra` elements.
+// scratch) for V = float or double. The scratch memory has room for `extra` elements.
 template <size_t inputs, class MakeRun>
 std::unique_ptr<Kernel> float_kernel(Lowering& lowering, int64_t extra, const MakeRun& make_run) {
   std::array<Operand, inputs> in;

@@ -72,7 +72,7 @@ struct ResizePlan {
   int64_t from(const Axis& axis) const { return gradient ? axis.result : axis.images; }
   int64_t to(const Axis& axis) const { return gradient ? axis.images : axis.result; }
 
-  // Write the table of an axis into vectors that are already large enough, so that nothing is allocated.
+  // Write the table of an axis into arrays that are already large enough, so that nothing is allocated.
   void fill(const Axis& axis, ops::Placement placement, AxisTaps& forward, AxisTaps& transposed) const {
     const int64_t count = axis.resized < 0 || nearest ? 1 : 2;
     forward.each = count;
@@ -158,7 +158,7 @@ void add_row(Sum<T>* sum, const T* row, int64_t n, double weight, bool first) {
     for (int64_t i = 0; i < n; ++i) sum[i] += w * static_cast<Sum<T>>(row[i]);
 }
 
-// Resize a row, which blend() has computed, along the last axis.
+// Resize one row along the last axis. blend() has already combined the rows along the leading axes into this row.
 template <class T>
 void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>* from, T* to) {
   const auto weight = [&](int64_t t) { return static_cast<Sum<T>>(taps.weight[t]); };

@@ -274,8 +274,8 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
   });
 }
 
-// Build a kernel for short rows with constant padding: it fills the entire result, and then copies the interior in a
-// single strided copy. Return null if rows are long.
+// Build a kernel for short rows with constant padding: it fills the entire result with the constant, and then copies
+// the source into the interior in a single strided copy. Return null if rows are long.
 std::unique_ptr<Kernel> short_rows_kernel(const PadPlan& plan, const Attributes& attributes, const Operand& x,
                                           const Operand& y, const ConstantPtr& value) {
   constexpr int64_t short_bytes = 256;

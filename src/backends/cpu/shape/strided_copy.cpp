@@ -259,7 +259,7 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
     axes.pop_back();
     if (axes.empty() || size > 16 || (size & (size - 1)) != 0) mode_ = Mode::bytes, inner_ = size;
     item_ = static_cast<size_t>(size);
-    // If consecutive runs of the source go to only a few places in the destination, copy them in the order of the
+    // If consecutive runs of the source go to only a few regions of the destination, copy the runs in the order of the
     // source. One long read and a few writes use the caches better than many short reads.
     constexpr int64_t shortest = 64, few = 16;
     const auto next = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
@@ -271,7 +271,8 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
     axes.pop_back();
     inner_ = run.n, inner_source_ = run.source, inner_destination_ = run.destination;
     const auto row = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
-    // Interleave up to four source streams. They are read in parallel, so that each row is written once.
+    // Interleave up to four source streams: each destination row takes one run from every stream. Reading the streams
+    // in parallel means that each row is written once.
     if (row != axes.end() && run.destination == size && run.source != 0 && run.n <= 4 && row->n >= 8 &&
         row->destination == run.n * size) {
       mode_ = Mode::interleave;
@@ -314,7 +315,7 @@ void StridedCopy::run_bytes(std::byte* destination, const std::byte* source) con
   constexpr int64_t longest = 1 << 16;  // bytes; longer runs are divided among threads below
   const bool past = !outer_.empty() && inner_ <= longest && streams(destination);
   if (past || (inner_ <= longest_short_run && !outer_.empty())) return run_runs(destination, source, past);
-  // Divide ranges of bytes, so that threads can share one long run as well as many short runs.
+  // Divide the work by bytes instead of by runs, so that threads can share one long run as well as many short runs.
   parallel_for(outer_count_ * inner_, 1 << 16, [&](int64_t begin, int64_t end) {
     Odometer at(outer_, outer_source_, outer_destination_, begin / inner_);
     for (int64_t offset = begin % inner_; begin < end; offset = 0, at.next()) {
@@ -341,7 +342,8 @@ void StridedCopy::run_items(std::byte* destination, const std::byte* source) con
 
 template <class Item>
 void StridedCopy::run_transpose(std::byte* destination, const std::byte* source) const {
-  // Each block of rows reads whole cache lines of the source, and writes contiguous runs of the destination.
+  // Blocks are sized such that each reads whole cache lines of the source, and writes contiguous runs of the
+  // destination.
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
   constexpr int64_t row_block = std::max<int64_t>(64 / size, 8), column_block = 64;
   const int64_t row_blocks = (rows_ + row_block - 1) / row_block;

@@ -80,8 +80,8 @@ struct Network {
     a = low;
   }
 
-  // Return the mask of the lanes whose index has this bit set. In a compare-exchange with the lane whose index differs
-  // only in this bit, they receive the larger key.
+  // Return the mask of the lanes that receive the larger key in a compare-exchange with the lane whose index differs
+  // only in `bit`: those whose index has this bit set.
   static constexpr typename L::Mask upper(int bit) {
     unsigned mask = 0;
     for (int i = 0; i < lanes; ++i) mask |= (i & bit ? 1u : 0u) << i;
@@ -105,7 +105,7 @@ struct Network {
   template <int N>
   static void merge(__m512i* v) {
 #pragma GCC unroll 16
-    // Compare one sequence with the reverse of the other, which makes both halves bitonic.
+    // Compare one sorted sequence with the reverse of the other, which leaves a bitonic sequence in each half.
     for (int i = 0; i < N / 2; ++i) {
       const __m512i other = reversed(v[N - 1 - i]);
       v[N - 1 - i] = L::greatest(v[i], other);

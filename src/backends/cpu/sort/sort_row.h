@@ -50,7 +50,8 @@ struct Keys {
   }
 };
 
-// Dispatch all ordered types including bool, with integers and bools as unsigned integers of the same size.
+// Dispatch on all types that have an order, bool included. Integers and bools are passed as unsigned integers of the
+// same size.
 template <class F>
 decltype(auto) dispatch_ordered_bits(const Lowering& lowering, DType dtype, const F& f) {
   return dispatch_order(lowering, dtype == DType::boolean ? DType::uint8 : dtype, f);
