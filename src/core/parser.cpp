@@ -46,7 +46,7 @@ class Parser {
     return cat("'", text_.substr(at_, std::min<size_t>(text_.find_first_of(" \t\r\n", at_ + 1) - at_, 20)), "'");
   }
 
-  // Calls a function whose errors lack a text position, and adds the position to such an error.
+  // Calls `function`. If it throws an error without a text position, adds `position` to the error.
   template <class Function>
   decltype(auto) placed(size_t position, Function function) const {
     try {
@@ -165,7 +165,7 @@ class Parser {
     return number<int64_t>(take_while(in_name), start, "an integer");
   }
 
-  // Calls `one` for each list item and consumes the closing `close`.
+  // Parses a list: calls `one` for each item, and consumes the text `close` that ends the list.
   template <class Function>
   void list(std::string_view close, Function one) {
     if (accept(close)) return;

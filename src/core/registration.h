@@ -22,7 +22,7 @@ class Registration {
     all().push_back({name, file, say});
   }
 
-  // Calls `enter(name, say)` once for each registration, before the table is used.
+  // Calls `enter` once for each registration, in order of name and file, before the table is first used.
   template <class Enter>
   static void for_each(Enter enter) {
     std::ranges::sort(all(), {}, [](const Entry& entry) { return std::pair(entry.name, entry.file); });

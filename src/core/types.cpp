@@ -33,7 +33,8 @@ constexpr std::array<DTypeFacts, dtype_count> facts = {{
     {"complex128", 16},
 }};
 
-// the maximum rank of a tensor; printing shortens longer lists, which are always a user's mistake
+// Maximum number of dimensions to print. No tensor has a higher rank, so a longer list is a user's mistake and is
+// shortened.
 constexpr size_t longest = 16;
 
 std::string join(const Dims& dims, char open, char close) {
@@ -178,12 +179,14 @@ uint16_t float_to_half(float value) {
   // NaN becomes a quiet NaN
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
   if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // numbers of 65536 and above overflow to infinity
-  // normal in float16; if rounding carries into the exponent, the result is correct even at infinity
+  // The result is a normal float16 number. If rounding carries into the exponent, it is still correct, even if it
+  // becomes
+  // infinity.
   if (magnitude >= 0x38800000u) {
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
   }
-  // numbers of at most 2^-25, half of the smallest subnormal, are rounded to zero
+  // Numbers of at most 2^-25, half of float16's smallest subnormal number, are rounded to zero.
   if (magnitude <= 0x33000000u) return sign;
   const uint32_t shift = 126 - (magnitude >> 23);
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;

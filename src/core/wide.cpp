@@ -58,7 +58,7 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
   return table;
 }
 
-// Whether the table entry of the operation's kind is `one` or `both`.
+// Whether the operation's kind has the entry `one` or `both` in the table, and its operands are half precision.
 bool is(const Operation& operation, Wide one) {
   const auto found = kinds().find(operation.kind());
   return found != kinds().end() && (found->second == one || found->second == Wide::both) && is_of_halves(operation);

@@ -16,7 +16,7 @@ class Builder;
 
 inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// Whether the operation has inexact operands and all of them have the same half-precision dtype.
+// Whether the operation's floating-point operands all have the same half-precision dtype, and there is at least one.
 bool is_of_halves(const Operation& operation);
 
 // Whether the operation computes its value in float32 if its operands are half precision.
@@ -25,9 +25,9 @@ bool computes_wide(const Operation& operation);
 // rules of other operations take a single step or cast explicitly.
 bool differentiates_wide(const Operation& operation);
 
-// The operands, with half-precision operands cast to float32.
+// Returns the operands, with those in half precision cast to float32.
 std::vector<Tensor*> widened(Builder& b, const std::vector<Tensor*>& inputs);
-// The results, cast to the dtypes that the operation returns.
+// Casts results that were computed in float32 to the dtypes that the operation returns.
 std::vector<Tensor*> narrowed(Builder& b, const std::vector<Tensor*>& results, const Operation& operation);
 // The decomposition of an operation, computing half precision in float32.
 std::vector<Tensor*> decomposed(Builder& b, const Operation& operation, const std::vector<Tensor*>& inputs);

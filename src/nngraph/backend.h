@@ -33,11 +33,11 @@ class DeviceNodes {
   virtual EncodeResults encode_batch(const NodeBatch& batch, std::vector<runtime::NDArray>& losses) = 0;
   // Replace the parameters of all layers. `arrays` holds, for each layer of the graph, the result of Layer::reloaded().
   virtual void reload(const std::vector<std::vector<NamedArray>>& arrays) = 0;
-  // Block until the layers' slots hold the values of the last submitted batch.
+  // Block until the batch that was submitted last has written the parameters of all layers.
   virtual void wait_for_values() = 0;
 };
 
-// One optimizer step for one parameter. All arrays are float32 and have the same shape.
+// Arrays of one optimizer step for one parameter. All are float32 and have the same shape.
 struct OptimizerStep {
   runtime::NDArray gradient, values;
   std::vector<runtime::NDArray> moments;  // moments of the optimizer, which the step reads and writes

@@ -50,9 +50,9 @@ class MPSGRAPH_API ParameterState {
  public:
   explicit ParameterState(std::vector<NamedArray> arrays) : arrays(std::move(arrays)) {}
   std::vector<NamedArray> arrays;
-  // the command buffer that writes the arrays; empty if they have been written
+  // The command buffer that writes the arrays. Empty if they have already been written.
   std::weak_ptr<runtime::CommandBuffer> written_by;
-  // Whether a command buffer was ever set in `written_by`, even if that buffer has since been destroyed.
+  // Whether a command buffer was set in `written_by` at any time, even if that buffer has since been destroyed.
   bool ever_written() const {
     return written_by.owner_before(std::weak_ptr<runtime::CommandBuffer>()) ||
            std::weak_ptr<runtime::CommandBuffer>().owner_before(written_by);
@@ -74,14 +74,17 @@ class MPSGRAPH_API DataSource {
   // float32; optional arrays may be absent.
   virtual std::vector<NamedArray> arrays() = 0;
 
-  // Whether a graph that does not train loads this source for each batch just before its filter runs, and purges it
-  // afterwards.
+  // If this returns true, a graph that does not train loads the source for each batch, just before the filter that uses
+  // it,
+  // and purges it afterwards.
   virtual bool on_demand() const { return false; }
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
-  // Register the graph that trains this source with optimizer() and therefore holds its current values. Calling `give`
-  // makes that graph pass the values to store(). The last graph to register is the holder; once it has been destroyed,
-  // the source has no holder.
+  // Record which graph (`holder`) holds the current values of this source, because it trains the source with
+  // optimizer().
+  // `give` makes that graph pass the values to store(). If several graphs call this function, the last one is the
+  // holder.
+  // Once it has been destroyed, there is no holder.
   void held_by(const void* holder, std::function<void()> give) { holder_ = holder, give_ = std::move(give); }
   bool is_held_by(const void* holder) const { return holder_ == holder; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }
@@ -131,7 +134,7 @@ class MPSGRAPH_API NormalizationSource : public DataSource {
   const Kind kind_;
 };
 
-// Keeps a data source loaded for the lifetime of this object.
+// Loads a data source and purges it when this object is destroyed.
 class MPSGRAPH_API Loaded {
  public:
   Loaded(DataSource& source, const std::string& who);  // throws GraphError if load() returns false
@@ -174,7 +177,7 @@ class MPSGRAPH_API TrainableConvolution : public ConvolutionSource {
 
 class MPSGRAPH_API TrainableNormalization : public NormalizationSource {
  public:
-  // Invalid arrays are replaced by defaults: gamma 1, beta 0, mean 0, variance 1.
+  // Arrays that are missing get defaults: gamma 1, beta 0, mean 0, variance 1.
   TrainableNormalization(Kind kind, NormalizationDescriptor descriptor, std::vector<NamedArray> arrays, double momentum,
                          std::shared_ptr<Optimizer> optimizer, std::string label);
   NormalizationDescriptor descriptor() override { return descriptor_; }

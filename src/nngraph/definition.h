@@ -19,7 +19,8 @@
 
 namespace mpsgraph::nngraph {
 
-// Inputs and helpers for the lowering function of a filter. Images are NHWC and float32, whatever their storage format.
+// Passed to a filter's lowering function: the filter's inputs, and helpers that build operations. Images are NHWC and
+// float32, whatever their storage format.
 class Lowering {
  public:
   Lowering(Builder& b, const FilterNode& node) : b(b), node(node) {}
@@ -29,9 +30,10 @@ class Lowering {
   std::map<std::string, Tensor*, std::less<>> parameters;  // keyed by the names in DataSource::arrays()
   const Layer* layer = nullptr;  // descriptor and slots of the data source
   bool training = false;  // whether the gradient filter is in the graph
-  // lowering of the convolution that a transposed convolution with a source state reverses
+  // For a transposed convolution with a source state: the lowering of the convolution whose state it is, which the
+  // transposed convolution reverses.
   const Lowering* undone = nullptr;
-  // Values that a forward filter keeps for its gradient filter or that the graph exports as a state.
+  // Values, by name, that a forward filter keeps for its gradient filter or that the graph exports as a state.
   std::map<std::string, Tensor*, std::less<>> state;
 
   const Attributes& attributes() const { return node.attributes(); }
@@ -45,8 +47,9 @@ class Lowering {
     return b.graph().add(kind, std::move(inputs), std::move(attributes));
   }
 
-  // Return a state that is fed with each batch, such as the labels and weights of a loss: float32 of shape [N, height,
-  // width, channels], with the size that the caller passed.
+  // Return a state that the caller passes with each batch, such as the labels and weights of a loss: float32 of shape
+  // [N,
+  // height, width, channels].
   std::function<Tensor*(std::string_view name)> fed;  // returns null if that state was not passed
   std::function<Tensor*()> seed;  // random seed as an int32 scalar, different for each batch
 
@@ -60,7 +63,8 @@ struct NodeDefinition {
   std::string_view family = {};  // family of the filter; set by define_node()
   std::string_view apple = {};  // Apple's class, e.g. "MPSCNNConvolutionNode"
   std::string_view first_macos = {};  // first macOS version with Apple's class
-  // e.g. "MPSCNNConvolutionGradientNode"; empty if Apple has no gradient node, for the reason in `without`
+  // Name of Apple's gradient node, e.g. "MPSCNNConvolutionGradientNode". If Apple has none, it is empty and `without`
+  // gives the reason.
   std::string_view apple_gradient = {};
   std::string_view without = {};  // why there is no gradient filter
   int min_sources = 1, max_sources = 1;  // number of source images; max_sources is -1 if any number is allowed
@@ -69,9 +73,10 @@ struct NodeDefinition {
   std::vector<std::string_view> states = {};  // states fed by name: a loss's "labels" and "weights", or a "mask"
   bool takes_labels() const { return !states.empty() && states[0] == "labels"; }
   std::string_view undoes = {};  // kind of filter whose state, if given, determines the result's size
-  // entries of Lowering::state that a graph can export, e.g. a dropout's "mask"
+  // Names of the entries of Lowering::state that a graph can export, e.g. a dropout's "mask".
   std::vector<std::string_view> left = {};
-  // whether the filter can export a state: the entries of `left`, or the gradients of its parameters
+  // Whether a graph can export a state of this filter: the entries listed in `left`, or the gradients of its
+  // parameters.
   bool leaves_state() const { return parameters || !left.empty(); }
   bool result_is_gradient = false;  // true for a loss, whose result is the gradient at which training_graph() starts
   bool windows = false;  // whether the filter has windows, and therefore a padding policy

@@ -33,8 +33,8 @@ NDArray number(double value) {
   return result;
 }
 
-// Return the state of the Philox generator for one batch. The key is the seed, and the upper half of the counter is the
-// batch number.
+// Return the state of the Philox random number generator for one batch: the key is the seed, and the upper half of the
+// counter is the batch number.
 NDArray philox_state(int64_t seed, int64_t batch) {
   NDArray result = NDArray::allocate(DType::int32, {7});
   const auto s = static_cast<uint64_t>(seed), n = static_cast<uint64_t>(batch);
@@ -112,8 +112,9 @@ void NNGraph::find_filters() {
     open(result->producer);
     while (!stack.empty()) {
       auto& [filter, next] = stack.back();
-      // A gradient filter reads its forward filter and the incoming gradient; other filters may read another filter's
-      // state.
+      // A gradient filter depends on its forward filter in addition to the incoming gradient. Any other filter may
+      // depend on
+      // the filter whose state it reads.
       FilterNode* read = filter->forward().get();
       if (!read && filter->source_state()) read = filter->source_state()->producer;
       const size_t before = read ? 1 : 0;

@@ -40,7 +40,7 @@ struct LabelsBatch {
 class Layer;
 
 struct EncodeResults {
-  // in the order of result_images(); arrays of results that are not needed are invalid
+  // Results in the order of result_images(). The array of a result that was not requested is invalid.
   std::vector<ImageBatch> images;
   std::vector<ImageBatch> intermediates;  // intermediate images in the order of intermediate_image_handles()
   std::vector<StatePtr> states;  // exported states in the order of result_state_handles()
@@ -58,7 +58,7 @@ class MPSGRAPH_API NNGraph {
   // source images in the argument order of encode_batch()
   const std::vector<ImagePtr>& source_images() const { return inputs_; }
   std::vector<std::string> source_image_handles() const;
-  // handles of losses(), in the argument order of encode_batch()
+  // Handles of the states that each batch takes, such as labels, in the argument order of encode_batch().
   std::vector<std::string> source_state_handles() const;
   std::vector<std::string> result_state_handles() const;  // handles of state_exports()
   const std::vector<ImagePtr>& intermediate_images() const { return exports_; }
@@ -83,7 +83,8 @@ class MPSGRAPH_API NNGraph {
   // to other formats. The number of images may be dynamic. Throws GraphError if the graph trains or takes labels, and
   // UnsupportedError if filters draw random numbers or the device runs nodes natively.
   runtime::PackageContents model(const std::vector<TensorType>& images);
-  // Reload the parameters from the data sources. All work of graphs that train them must have completed.
+  // Load the parameters from the data sources again. All work of graphs that train these parameters must have
+  // completed.
   void reload_from_data_sources();
 
  private:

@@ -24,7 +24,7 @@ enum class Home { variables, fed, on_demand, device };
 struct Slot {
   std::string name;
   TensorType type;                // dtype and shape in the source's layout
-  // Home::fed: the array that the next batch reads; Home::device: the same array, if the layer trains
+  // With Home::fed, the array that the next batch reads. With Home::device, the same if the layer trains.
   runtime::NDArray value;
   Tensor* variable = nullptr;  // with Home::variables, the variable of the parameter; its optimizer moments follow
   std::vector<Tensor*> moments;
@@ -57,14 +57,15 @@ class Layer {
   std::vector<Slot> slots;
   Slot* find(std::string_view name);
 
-  // Check that the parameters returned by the source's update can replace the current ones. Throws ShapeError or
+  // Check that the parameters that a data source's update has returned can replace the current ones. Throws ShapeError
+  // or
   // GraphError.
   void require_fitting(ParameterState& updated) const;
 
   // Append the validated arrays of an on-demand source to `feeds`. The source must be loaded.
   void feed(std::vector<runtime::NDArray>& feeds) const;
-  // Reloading has two steps, reading the source's parameters and adopting them, so that no layer changes if another one
-  // cannot be read.
+  // Reloading has two steps: reloaded() reads the parameters from the source, and take() adopts them. If one layer's
+  // source cannot be read, no layer has changed.
   std::vector<NamedArray> reloaded();
   void take(runtime::DeviceGraph& on_device, const std::vector<NamedArray>& arrays);
   // Pass the values trained by an optimizer to the source. `on_device` holds the variables; null if a native device
@@ -80,7 +81,9 @@ class Layer {
 
 // Convert a fed parameter from the source's layout to the layout that operations expect.
 Tensor* as_operand(Builder& b, const Layer& layer, const Slot& slot, Tensor* fed);
-// Convert the core graph's gradient of a parameter to the source's layout, wherever the parameter is stored.
+// Convert the gradient of a parameter from the core graph's layout to that of the data source, wherever the parameter
+// is
+// stored.
 Tensor* as_own(Builder& b, const Layer& layer, const Slot& slot, Tensor* gradient);
 
 }  // namespace mpsgraph::nngraph

@@ -22,8 +22,8 @@ struct Losses {
   Tensor *loss, *gradient;
 };
 Losses losses_of(const LossTerms& terms, Builder& b, Tensor* predictions, Tensor* labels);
-// Return the reduced loss of shape [N, 1, 1, 1], or `loss` itself without reduction. If `weights` is null, every
-// element has the weight from `terms`.
+// Return `loss` reduced to shape [N, 1, 1, 1], or unchanged if `terms` specifies no reduction. If `weights` is null,
+// every element has the weight in `terms`.
 Tensor* reduced_loss(const LossTerms& terms, Builder& b, Tensor* loss, Tensor* weights);
 
 }  // namespace mpsgraph::nngraph

@@ -42,7 +42,8 @@ class Lowerer {
     compile();
   }
 
-  // Return the inputs and outputs of the forward computation, built in the core graph that all input sizes share.
+  // Build only the forward computation, in the core graph that all input sizes share, and return its inputs and
+  // outputs.
   runtime::PackageContents model(const std::vector<TensorType>& types) {
     modelling_ = true;
     feed_images(types);
@@ -111,8 +112,9 @@ class Lowerer {
     return layer && layer->home == Home::on_demand;
   }
 
-  // End the current part before filter `next`, whose parameters become the first feeds of a new part. Values that later
-  // filters read are passed between parts.
+  // Start a new part before filter `next`, so that its parameters can be loaded on demand; they become the first feeds
+  // of
+  // the new part. Values that later filters read are passed from part to part.
   void cut(const FilterNode& next) {
     Layer* layer = state_.layer_of(next);
     if (part_feeds_ > 0 || lowered_count_ > 0) end_part(live_images());
@@ -142,7 +144,7 @@ class Lowerer {
     return live;
   }
 
-  // Add the parameters of an on-demand source to the graph as constants.
+  // Add the parameters of an on-demand data source to the graph as constants, for export.
   void hold(const FilterNode& filter) {
     Layer* layer = state_.layer_of(filter);
     if (operands_.contains(layer)) return;
@@ -204,7 +206,7 @@ class Lowerer {
     part_parameters_.clear();
   }
 
-  // Find, for each part, the values that no later part reads, so that they can be released after it.
+  // For each part, find the values that no later part reads. They can be released after the part has run.
   void find_last_uses() {
     std::set<size_t> later;
     for (size_t i = result_.parts.size(); i-- > 0;) {

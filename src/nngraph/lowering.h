@@ -17,11 +17,12 @@ struct FedParameter {
   size_t slot;
 };
 
-// Part of a graph whose parameters are loaded on demand. A part ends before the next filter with such a data source.
+// A graph that loads parameters on demand is divided into parts, each with its own executable. A new part starts before
+// each filter that loads its parameters.
 struct Part {
   std::shared_ptr<runtime::Executable> executable;
   std::vector<size_t> inputs, outputs;  // indices of the values that enter and leave this part
-  // layers whose parameters are loaded for this part; their slots are fed after the inputs
+  // Layers whose parameters are loaded for this part. Their arrays are fed after the part's inputs.
   std::vector<Layer*> layers;
   std::vector<size_t> last_uses;        // indices of the values that no later part reads
 };
@@ -32,7 +33,8 @@ struct NNGraph::Lowered {
   std::vector<size_t> input_numbers;  // value indices of the batch's inputs; used if there are parts
   size_t value_count = 0;
   size_t image_count = 0;
-  // label feeds: (index of the loss, whether the feed holds its weights)
+  // For each label feed: the index of its loss, and whether the feed holds the weights of that loss instead of the
+  // labels.
   std::vector<std::pair<size_t, bool>> labels;
   std::vector<FedParameter> parameters;
   std::vector<std::shared_ptr<Optimizer>> rates;  // optimizers whose learning rate is a scalar feed
@@ -57,7 +59,7 @@ struct NNGraph::State {
   std::map<SourceKey, Layer*> by_source;
   std::map<std::vector<int64_t>, std::shared_ptr<Lowered>> lowered;
   std::recursive_mutex mutex;  // recursive because loading a source may read values of this graph
-  // number of batches encoded so far, from which random filters derive different random numbers for each batch
+  // Number of batches encoded so far, so that random filters draw different numbers for each batch.
   int64_t batches = 0;
   std::unique_ptr<DeviceNodes> nodes;
   void store(Layer& layer);

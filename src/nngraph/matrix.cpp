@@ -14,7 +14,9 @@ using runtime::NDArray;
 
 namespace {
 
-// Limit of a single size. The length of a row in bytes then fits into int64; larger products are checked for overflow.
+// Limit of a matrix's rows, columns, or matrices. The length of a row in bytes then fits into int64; larger products
+// are
+// checked for overflow.
 constexpr int64_t most = int64_t{1} << 40;
 
 void require_size(std::string_view what, std::string_view size, int64_t value, int64_t least) {
@@ -22,8 +24,8 @@ void require_size(std::string_view what, std::string_view size, int64_t value, i
     throw ShapeError(cat("[", what, "] ", size, " must be from ", least, " to ", most, ", got ", value));
 }
 
-// Validate a stride in bytes. 0 is replaced with the dense stride; other values must be multiples of the element size
-// and at least the dense stride.
+// Check a stride in bytes, and replace 0 with `dense`, the stride without padding. The stride must be a multiple of the
+// element size and at least `dense`.
 void complete_stride(std::string_view what, std::string_view name, int64_t& bytes, int64_t dense, int64_t item) {
   if (bytes == 0) bytes = dense;
   if (bytes < dense || bytes % item)
@@ -44,7 +46,8 @@ NDArray filled_with_zeros(runtime::Device* device, int64_t bytes) {
   return memory;
 }
 
-// Return the rows of the matrix that belong to the images, one row per image, as a view [N, H W C].
+// Return the part of the matrix that a copy of these images reads or writes, as a view [N, H W C] with one row per
+// image.
 NDArray rows_of_images(std::string_view what, const NDArray& images, const Matrix& matrix, const MatrixOrigin& origin) {
   if (images.dims().size() != 4)
     throw ShapeError(cat("[", what, "] images must have shape [N, H, W, C], got ", to_string(images.dims())));
@@ -268,7 +271,8 @@ void encode_matrix_to_images(runtime::CommandBuffer& buffer, const Matrix& matri
 }
 
 void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies, std::string label) {
-  // Elements. Copying fewer takes at most about a millisecond, so the waiting thread copies them itself.
+  // Number of elements. Fewer take at most about a millisecond to copy, so the thread that waits for them copies them
+  // itself.
   constexpr int64_t quick = 1 << 20;
   int64_t elements = 0;
   for (const ArrayCopy& copy : copies) elements += copy.to.elements();
@@ -281,7 +285,7 @@ void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies
 
 namespace {
 
-// Return the address ranges of the array's contiguous elements, sorted by start address.
+// Return the address ranges that the array's elements occupy, sorted by start address.
 std::vector<std::pair<intptr_t, intptr_t>> runs_of(const NDArray& array) {
   const Dims &dims = array.dims(), &strides = array.strides();
   const auto item = static_cast<int64_t>(size_of(array.dtype()));

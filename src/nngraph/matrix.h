@@ -37,7 +37,7 @@ class MPSGRAPH_API Matrix {
   int64_t columns() const { return descriptor_.columns; }
   int64_t byte_offset() const { return byte_offset_; }
   DType dtype() const { return descriptor_.dtype; }
-  // [rows, columns], or [matrices, rows, columns] if there are several.
+  // Array of shape [rows, columns], or [matrices, rows, columns] if this object holds several matrices.
   const runtime::NDArray& array() const { return array_; }
   // Return one of the matrices, shifted by `byte_offset` within the buffer. ShapeError messages start with `what`.
   runtime::NDArray at(int64_t index, int64_t byte_offset, std::string_view what) const;
@@ -78,7 +78,7 @@ class MPSGRAPH_API Vector {
 // Order in which the pixels of an image are stored in a row of a matrix.
 enum class DataLayout : uint8_t { height_x_width_x_feature_channels, feature_channels_x_height_x_width };
 
-// Position in a matrix, and which matrix if there are several.
+// Row and column at which a copy starts, and the index of the matrix if the object holds several.
 struct MatrixOrigin {
   int64_t row = 0, column = 0, matrix = 0;
 };

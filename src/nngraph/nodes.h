@@ -71,8 +71,9 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // The state that this filter produces; null for gradient filters and for filters without a readable state.
   StateNodePtr result_state();
   const StateNode& state() const { return state_; }
-  // The state that this filter reads: one of another graph, fed with each batch, or, for a transposed convolution, that
-  // of the convolution it reverses. GraphError for any other state.
+  // The state of another filter that this filter reads. It belongs to another graph and is fed with each batch, or, for
+  // a
+  // transposed convolution, it is that of the convolution to reverse. Any other state causes a GraphError.
   const StateNodePtr& source_state() const { return source_state_; }
   void set_source_state(StateNodePtr state);
 
@@ -87,19 +88,23 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // Return the only gradient filter. Throws GraphError if the filter has several sources with gradients.
   std::shared_ptr<FilterNode> gradient_filter(const ImagePtr& source);
 
-  // Called for each new gradient filter with (gradient, forward filter, forward filter's source, gradient's source).
-  // The forward filter is null for additions, which sum the gradients of an image with several users.
+  // Function that training_graph() calls for each new gradient filter, with the gradient filter, its forward filter,
+  // that
+  // filter's source image, and the gradient of the source. For an addition that sums the gradients of an image with
+  // several
+  // users, the forward filter is null.
   using Handler = std::function<void(const std::shared_ptr<FilterNode>&, const std::shared_ptr<FilterNode>&,
                                      const ImagePtr&, const ImagePtr&)>;
-  // Create gradient filters for all filters before this one and return the last gradient filter of each path. Starts
-  // from `source_gradient`; if that is null, from this filter's result, as for a loss.
+  // Create gradient filters for this filter and all filters before it, starting with `source_gradient`, the gradient of
+  // this filter's result. For a loss, whose result already is a gradient, pass null; this filter then needs no gradient
+  // filter. Returns the last gradient filter of each path.
   std::vector<std::shared_ptr<FilterNode>> training_graph(const ImagePtr& source_gradient, const Handler& handler);
 
   std::string label;                            // shown in errors; the kind if empty
   PaddingPolicy padding;                        // padding policy for the windows of this filter
   std::string title() const;                    // "convolution 'conv1'" or "convolution gradient"
   const std::string& location() const { return location_; }
-  // text such as "; made at model.py:41", or "" if the location is unknown
+  // Text for error messages with the location of this filter, such as "; made at model.py:41"; "" if it is unknown.
   std::string where() const;
 
  private:

@@ -8,11 +8,12 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// Return how much larger the total padding makes an axis, in units of (kernel size - 1): -1 for valid, 0 for same, 1
-// for full.
+// Return how much larger the result is than the source because of padding, before striding and in units of (kernel size
+// -
+// 1): -1 for valid, 0 for same, 1 for full.
 int64_t style(PaddingSize size) { return static_cast<int64_t>(size) - 1; }
 
-// Whether the odd pixel of padding is placed before the image on this axis.
+// If the total padding of an axis is odd, return whether the larger part is placed before the image.
 bool remainder_before(const PaddingPolicy& policy, int axis) {
   const bool top = policy.remainder == Remainder::top_left || policy.remainder == Remainder::top_right;
   const bool left = policy.remainder == Remainder::top_left || policy.remainder == Remainder::bottom_left;

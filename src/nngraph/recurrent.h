@@ -26,7 +26,7 @@ namespace mpsgraph::nngraph {
 // Apply a neuron such that automatic differentiation of the result uses Apple's derivatives at 0: 1 for relu and relun.
 Tensor* apply_neuron(Builder& b, const Neuron& neuron, Tensor* x);
 
-// Numbered like Apple's MPSRNNMatrixId; `count` is the number of values.
+// Identifies the weights of one gate by Apple's MPSRNNMatrixId numbers. `count` is the number of ids.
 enum class MatrixId : uint8_t {
   single_gate_input_weights,
   single_gate_recurrent_weights,
@@ -61,7 +61,7 @@ enum class MatrixId : uint8_t {
 };
 
 enum class RecurrentCell : uint8_t { single_gate, lstm, gru };
-// `memory` stands for the peepholes of an LSTM and for V of a GRU
+// Kind of weights: W, U, V, or b of the formulas above. `memory` is V: the peepholes of an LSTM, or V of a GRU.
 enum class WeightKind : uint8_t { input, recurrent, memory, bias };
 inline constexpr int weight_kinds = 4;
 
@@ -99,8 +99,9 @@ struct WeightPart {
   int64_t row, column, rows, columns;
 };
 
-// The matrices of a layer. The weights of one kind of all gates share a matrix, so a step needs a single matmul for
-// them.
+// The matrices that store a layer's weights. The gates' weights of one kind are stacked in one matrix, so that each
+// step
+// needs only one matmul for them.
 class MPSGRAPH_API WeightLayout {
  public:
   explicit WeightLayout(const RecurrentDescriptor& descriptor);

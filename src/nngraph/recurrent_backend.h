@@ -28,7 +28,7 @@ struct DeviceGradient {
 class DeviceTrainingLayer {
  public:
   virtual ~DeviceTrainingLayer() = default;
-  // The number and layout of the matrices are up to the device.
+  // The matrices that store weights and gradients. Each device chooses their number and layout.
   virtual const std::vector<MatrixDescriptor>& weight_matrices() const = 0;
   virtual const std::vector<MatrixDescriptor>& gradient_matrices(DType dtype) = 0;
   virtual std::vector<Matrix> initial_weights() = 0;
@@ -38,7 +38,9 @@ class DeviceTrainingLayer {
   virtual std::shared_ptr<DeviceTraining> encode_forward(runtime::CommandBuffer& buffer, const DeviceForward& s) = 0;
   virtual void encode_gradient(runtime::CommandBuffer& buffer, const DeviceGradient& s,
                                const std::shared_ptr<DeviceTraining>& training) = 0;
-  // `window` is the part of the caller's matrix that is copied; it has the shape of the weights `id`.
+  // Copy one weight array, identified by `id`, between the layer's weights and `window`, a part of the caller's matrix
+  // that
+  // has the same shape.
   virtual void encode_copy_weights(runtime::CommandBuffer& buffer, const std::vector<Matrix>& weights, MatrixId id,
                                    const runtime::NDArray& window, bool from_weights) = 0;
 };
@@ -62,11 +64,11 @@ class DeviceInferenceLayer {
 
 struct RecurrentBackend {
   std::unique_ptr<DeviceTrainingLayer> (*make_training)(runtime::Device& device, const RecurrentDescriptor& descriptor);
-  // `images` tells whether steps are images, whose pixels are the rows.
+  // Create an inference layer. `images` states whether the steps are images; the pixels are then the rows.
   std::unique_ptr<DeviceInferenceLayer> (*make_inference)(runtime::Device& device,
                                                           const std::vector<RecurrentDescriptor>& descriptors,
                                                           bool images);
-  // `rows` is a matrix with one row [H W C] for each of the images [N, H, W, C].
+  // Copy images [N, H, W, C] to or from `rows`, a matrix with one row of H W C elements per image.
   void (*encode_images_to_rows)(runtime::CommandBuffer& buffer, const runtime::NDArray& images,
                                 const runtime::NDArray& rows, DataLayout layout);
   void (*encode_rows_to_images)(runtime::CommandBuffer& buffer, const runtime::NDArray& rows,

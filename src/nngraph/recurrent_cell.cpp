@@ -51,8 +51,8 @@ CellSequence CellGraph::forward(Tensor* source, const CellStart& start, bool tra
   return is_operation(d_) ? as_operation(source, start, training, reverse) : written_out(source, start, reverse);
 }
 
-// Return the input contribution of a gate (matmul and bias) for each step, [N, H] each; empty if the gate has no
-// input and no bias.
+// For each time step, return the part of a gate that depends on the input: the matmul with the input plus the bias, of
+// shape [N, H]. Empty if the gate has neither input weights nor bias.
 Tensors CellGraph::inputs_by_step(Tensor* source, size_t gate) {
   const int64_t steps = source->shape()[0], rows = source->shape()[1];
   Tensor* all = nullptr;
@@ -137,7 +137,7 @@ CellGradients CellGraph::backward(Tensor* source, const CellStart& start, const 
     return b_.graph().add("expand_dims", {gradient}, {{"axes", Ints{0}}});
   };
   const auto last_of = [&](Tensor* all) { return slice(all, 0, steps - 1, 1); };
-  // All results are concatenated, and so are their gradients, so that one call differentiates all of the results.
+  // Concatenate all results, and all their gradients, so that a single call of gradients() differentiates them.
   Tensors of{again.states}, gradients_of{d_states};
   const auto use = [&](Tensor* all, Tensor* gradient) {
     if (!gradient) return;

@@ -10,7 +10,8 @@ enum class BidirectionalCombineMode : uint8_t { none, add, concatenate };
 
 class MPSGRAPH_API RecurrentInferenceLayer {
  public:
-  // `name` appears in error messages. `images` tells whether the rows of a step are the pixels of images.
+  // Error messages start with `name`. `images` states whether the steps are images; the pixels are then the rows of a
+  // step.
   RecurrentInferenceLayer(std::string name, runtime::Device& device, std::vector<RecurrentDescriptor> descriptors,
                           bool images);
   ~RecurrentInferenceLayer();
@@ -23,12 +24,13 @@ class MPSGRAPH_API RecurrentInferenceLayer {
   bool store_all_intermediate_states = false;
   BidirectionalCombineMode combine_mode = BidirectionalCombineMode::none;
 
-  // Run all layers in order, each from the first step to the last. If requested, return the states of all layers: those
-  // of the last step, or of all steps.
+  // Run the layers one after the other, each from the first step to the last. If `gives_states` is set, return the
+  // layers'
+  // states after the last step, or after every step.
   std::vector<RecurrentState> encode_sequence(runtime::CommandBuffer& buffer, Steps sources, Steps destinations,
                                               const std::optional<RecurrentState>& input_state, bool gives_states);
-  // Run the forward layers from the first step to the last and the backward layers from the last to the first, stacked
-  // separately per direction, and combine both results. `backward` is empty unless the results remain separate.
+  // Run the forward layers from the first step to the last, and the backward layers from the last to the first. The two
+  // stacks are independent, and their results are combined. `backward` is empty unless the results remain separate.
   void encode_bidirectional_sequence(runtime::CommandBuffer& buffer, Steps sources, Steps forward, Steps backward);
 
  private:

@@ -70,7 +70,8 @@ StepSequence::StepSequence(std::string what, Steps steps, int64_t channels, cons
   find_array();
 }
 
-// The steps can only be used as one dense array if every byte of that array belongs to one of them.
+// Find out whether the steps together form one dense array in memory: every byte of that array must belong to one of
+// them.
 void StepSequence::find_array() {
   if (last_rows() != rows()) return;
   const auto item = static_cast<int64_t>(size_of(dtype()));

@@ -17,7 +17,7 @@ namespace mpsgraph::nngraph {
 
 using FormKey = std::vector<int64_t>;  // a form, i.e. everything that a compiled graph depends on, encoded as numbers
 
-// Steps are arrays [rows, channels]: matrices, or images whose pixels are the rows.
+// Steps of a sequence. Each is an array [rows, channels]: a matrix, or images whose pixels are the rows.
 using Steps = std::vector<runtime::NDArray>;
 // `offsets`: byte offset of each matrix, or empty.
 MPSGRAPH_API Steps steps_of_matrices(const std::string& what, const std::vector<Matrix>& matrices,
@@ -28,8 +28,7 @@ MPSGRAPH_API Steps steps_of_images(const std::string& what, const std::vector<ru
 class StepSequence {
  public:
   StepSequence() = default;
-  // `steps` are arrays [rows, channels]. `like` is a sequence with the same number of rows, or null. Error messages
-  // start with `what`.
+  // `like` is a sequence whose steps have the same numbers of rows, or null. Error messages start with `what`.
   StepSequence(std::string what, Steps steps, int64_t channels, const StepSequence* like);
 
   bool given() const { return !steps_.empty(); }
@@ -126,7 +125,7 @@ using RecurrentState = std::vector<LayerState>;  // one entry per layer of a sta
 MPSGRAPH_API void require_open(std::string_view what, runtime::CommandBuffer& buffer, runtime::Device& device);
 // Throws UnsupportedError for devices that cannot run recurrent layers.
 MPSGRAPH_API runtime::Device& require_layers(std::string_view what, runtime::Device& device);
-// Check the state of one layer against its rows and cell, and append its form to the key.
+// Check that a layer's state has this number of rows and fits the layer's cell, and add its layout to the cache key.
 void check_state(std::string_view what, const LayerState& state, const RecurrentDescriptor& d, int64_t rows,
                  FormKey& key);
 void require_float(std::string_view what, DType dtype);  // throws DTypeError unless `dtype` is float32 or float16

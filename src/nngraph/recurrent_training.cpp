@@ -121,7 +121,7 @@ void RecurrentTrainingLayer::check_weights(std::string_view what, const std::vec
   for (size_t i = 0; i < count; ++i) {
     const Matrix& matrix = weights[i];
     require_float(cat(what, ": matrix ", i), matrix.dtype());
-    // A device may use different layouts for weights and gradients.
+    // Weights and gradients may have different layouts, depending on the device.
     const bool are_weights =
         role == WeightRole::weights || (role == WeightRole::either && matrix.dtype() == descriptor_.weight_dtype());
     const MatrixDescriptor size =

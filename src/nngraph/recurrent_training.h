@@ -36,7 +36,7 @@ struct ForwardSequence {
   std::vector<Matrix> sources, destinations, weights;
   std::vector<int64_t> source_offsets, destination_offsets;  // offset of each matrix in bytes; empty means zeros
   std::optional<LayerState> input_state;     // state before the first step; nullopt means zeros
-  // whether the last state is returned, or all states if the layer stores intermediate states
+  // Whether to return states: the last one, or all of them if the layer stores intermediate states.
   bool gives_states = false;
 };
 struct ForwardResult {

@@ -9,7 +9,7 @@ struct Window {
   int64_t height, width, stride_y, stride_x, dilation_y = 1, dilation_x = 1;
 };
 
-// A source image and its windows. Pixels at the beginning of an axis that no window reaches are cropped.
+// A source image and the windows over it. If no window reaches the first pixels of an axis, the source is cropped.
 struct Windowed {
   Tensor* source;
   Dims size;  // size of the result: (height, width)

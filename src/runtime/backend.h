@@ -37,7 +37,8 @@ struct SerializedOrder {
   std::vector<std::optional<size_t>> feeds, targets;
 };
 
-// A form of a constant, e.g. with repacked elements, that a device derived for its own kernels and keeps.
+// A copy of a constant that a device has derived for its own kernels and keeps, e.g. with the elements in another
+// order.
 struct DeviceForm {
   const std::byte* of;  // address of the constant's elements
   std::string name;
@@ -48,9 +49,9 @@ struct DeviceForm {
 class CompiledProgram {
  public:
   virtual ~CompiledProgram() = default;
-  // Runs the program. `feeds` must be contiguous and have the compiled types. Each array in `results` is either
-  // contiguous, writable, and of the result's type, or invalid; an invalid array is replaced with a newly allocated
-  // one.
+  // Runs the program. `feeds` must be contiguous and have the types for which it was compiled. Each result is an array
+  // that
+  // is contiguous, writable, and of the result's type, or an invalid array, which run() replaces with a new one.
   virtual void run(std::span<const NDArray> feeds, std::span<NDArray> results) = 0;
   // Encodes a run as part of `commands`, which keep the memory that they need alive. Returns false if the device cannot
   // encode the run; the caller then calls run().
@@ -63,14 +64,15 @@ class CompiledProgram {
   virtual SerializedOrder serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) const;
   // Whether a variable has moved to another memory layout since compilation; the runtime then recompiles the program.
   virtual bool stale() const { return false; }
-  // Whether a run with these feeds would compile something. Such a run must exclude all other runs of the graph.
+  // Whether a run with these feeds would compile part of the program first. No other run of the graph may be active
+  // then.
   virtual bool compiles(std::span<const NDArray> feeds) const {
     (void)feeds;
     return false;
   }
   virtual size_t arena_bytes() const = 0;  // size of the planned intermediates
   virtual size_t own_arena_bytes() const { return arena_bytes(); }
-  // The part of the planned intermediates that lies in arenas shared between programs.
+  // Bytes of the program's intermediate values that lie in arenas shared with other programs.
   virtual size_t shared_bytes() const { return 0; }
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // names of the kernels, in execution order
@@ -99,8 +101,8 @@ class Backend {
   // Statistics of the memory that allocate() returns, if that memory is not on the process's own heap.
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
-  // A text that identifies the forms of constants that this backend can load from packages (preparation.h). A stored
-  // form can be used only if the text stored with it is equal. Empty if the backend derives no forms.
+  // Text that identifies the build and processor for which this backend derives forms of constants (preparation.h). A
+  // package's form can be used only if it was stored with an equal text. Empty if the backend derives no forms.
   virtual std::string takes_forms() const { return {}; }
   virtual std::vector<DeviceForm> forms() const { return {}; }  // the forms currently kept, for any graph
   virtual DeviceLimits measure_limits() { return {}; }  // measures the limits, which takes a while

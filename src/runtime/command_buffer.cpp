@@ -166,15 +166,17 @@ void CommandBuffer::run_command(Command& command, OnDevice* device) {
   } else if (!device) {
     event->signal(command.value);
   } else if (command.waits) {
-    // Finishes the commands encoded so far, because the thread that will signal the event may itself wait for them.
+    // The thread that will signal the event may itself wait for the commands encoded so far, so these are finished
+    // first.
     if (!event->known(command.value)) device->commands->finish();
     const auto fence = event->wait_or_promise(command.value, command.timeout, "command buffer");
     if (!fence) return;
     device->commands->encode_wait(*fence);
     device->waits.push_back({event, command.value, fence});
   } else {
-    // The device continues even if an event it waited for failed, so the signal is sent only once all waits have
-    // succeeded.
+    // The device continues after a failed wait. The event is therefore signaled by the host, and only after all waits
+    // so far
+    // have succeeded.
     auto fence = device->commands->encode_signal([event, value = command.value, waits = device->waits_so_far()] {
       when_settled(waits, [event, value](std::exception_ptr failure) {
         if (!failure) event->signal(value);
@@ -248,7 +250,7 @@ void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed)
   }
 }
 
-// Records the device's run as a whole, because the device reports neither its start nor the times of its kernels.
+// Records the whole run on the device as one entry, because the device reports no times of single kernels.
 void CommandBuffer::record_device_run(const OnDevice& device) noexcept {
   if (!commit_.session) return;
   try {

@@ -72,7 +72,7 @@ class CommandQueue::Thread final : public Worker {
     return true;
   }
 
-  // Lets the loop end once all work is done, without waiting for that.
+  // Tells the queue's loop to end once all work is done. Does not wait for that.
   void close() {
     {
       std::lock_guard lock(mutex_);

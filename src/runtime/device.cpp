@@ -144,7 +144,8 @@ const DeviceLimits& Device::limits() {
 }
 
 void Device::check_usable() const {
-  // Checked first because every run calls this function; the message is built only on failure.
+  // This check for a fork comes first and is cheap, because every run calls this function. The message is only built on
+  // failure.
   if (guard_.forked()) guard_.check(cat("device ", name_));
 }
 

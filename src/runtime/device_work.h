@@ -25,7 +25,9 @@ class DeviceFence {
   // The device continues after a fence regardless of the outcome of the work before it, so threads that wait for the
   // fence must query the outcome. `then` is called once, as soon as the outcome is known.
   void when_settled(std::function<void(Outcome)> then);
-  // called by the command buffer that signals the fence; calls after the first one have no effect
+  // Report the outcome of the work before the fence. Called by the command buffer that signals the fence; only the
+  // first
+  // call has an effect.
   void settle(Outcome outcome);
 
  private:

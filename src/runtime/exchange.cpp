@@ -13,7 +13,7 @@ namespace mpsgraph::runtime {
 
 namespace {
 
-// Both are sizes in bytes; arrays of at least `large` bytes start on a cache line.
+// Sizes in bytes. Arrays of at least `large` bytes start at a multiple of `line`, a cache line.
 constexpr size_t large = 1024, line = 64;
 constexpr size_t copied_at_once = size_t{256} << 10;  // number of bytes that one thread copies at a time
 
@@ -93,7 +93,7 @@ size_t Exchange::add(std::string name, std::vector<TensorType> types) {
   }
   const DType dtype = types.front().dtype;
   made->memory = NDArray::allocate(dtype, {static_cast<int64_t>(bytes / size_of(dtype))});
-  // The memory is zeroed because sums also cover the padding between arrays.
+  // Sums include the padding between arrays, so the padding is zeroed.
   std::memset(made->memory.data(), 0, bytes);
   made->taken = made->memory;
   made->name = std::move(name);
@@ -120,8 +120,8 @@ std::shared_ptr<compiler::Callable> Exchange::through(size_t slot) { return call
 
 // ---- called by runs ----
 
-// Waits until the run may use the slot's memory: if `ready`, until the work on the slot is done, otherwise until no
-// thread works on the slot.
+// Waits until a run may use the slot's memory. If `ready` is set, the work on the slot must be done; otherwise it is
+// enough that no thread is working on it.
 void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& slot, bool ready) {
   const auto free = [&] { return failure_ || slot.state == State::ready || (!ready && slot.state == State::idle); };
   const auto result = wait_until(lock, done_, {}, free);

@@ -132,8 +132,9 @@ void Executable::build() {
   needs_build_ = false;
 }
 
-// Compiles a program. All objects that the lambda refers to must outlive the executable's runs, because a staged
-// program compiles its rest during a run.
+// Compiles a program. A program with a rest compiles that rest during a run, so everything to which the compile
+// function
+// refers must live as long as the executable.
 std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, compiler::Options options) const {
   ProfileScope scope(label_, "compile");
   const auto begin = Profiler::Clock::now();
@@ -150,7 +151,9 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, 
   const CompileProgram compile_later = [this, later](compiler::Program next) {
     return compile(std::move(next), later);
   };
-  // If the passes are observed or the reference kernels are tested, the branches must remain in the program.
+  // Branches can be chosen by fed flags, except if the passes are observed or the reference kernels are tested: these
+  // cases
+  // need the branches.
   if (state_->device.backend().sees_feeds() && !options.observe && !options.reference_kernels)
     if (auto rest = compiler::rest_of_flags(program))
       return std::make_unique<StagedProgram>(nullptr, 0, std::move(rest), compile_later);
@@ -245,8 +248,9 @@ void check_type(std::string_view what, const Tensor& tensor, const NDArray& arra
                          " with strides ", to_string(array.strides()), "; make a contiguous copy"));
 }
 
-// Whether a result shares memory with a feed or another result, determined in one pass over all arrays in order of
-// address. Feeds may share memory with each other. All arrays are contiguous.
+// Whether a result shares memory with a feed or with another result, found in one pass over all arrays by address.
+// Feeds
+// may share memory with each other. All arrays must be contiguous.
 bool results_overlap(std::span<const NDArray> inputs, std::span<const NDArray> results) {
   struct Extent {
     const std::byte *begin, *end;

@@ -17,7 +17,7 @@ namespace mpsgraph::runtime {
 
 class ExecutableCache {
  public:
-  // `count`: whether the lookup counts as a hit or miss in the statistics
+  // Returns the executable for this key, or null. If `count` is set, statistics record a hit or a miss.
   std::shared_ptr<Executable> find(const CacheKey& key, bool count = true);
   void insert(CacheKey key, std::shared_ptr<Executable> executable);
   void set_limits(size_t count, size_t bytes);
@@ -37,7 +37,8 @@ class ExecutableCache {
     std::shared_ptr<Executable> executable;
   };
   size_t bytes() const;
-  // returned to the caller, which destroys the executables without holding the lock
+  // Removes executables until the cache is within its limits. The caller destroys the returned executables after it has
+  // released the lock.
   std::vector<std::shared_ptr<Executable>> evict();
 
   mutable std::mutex mutex_;

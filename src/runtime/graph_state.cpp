@@ -41,8 +41,9 @@ void GraphState::refresh() {
     for (auto& weak : executables_)
       if (auto executable = weak.lock()) live.push_back(std::move(executable));
   }
-  // Building one executable may move a variable that another executable uses. Backends converge after one or two
-  // rounds; otherwise the next run detects the remaining stale executables.
+  // Recompiling one executable may move a variable that another executable uses, so this is repeated. Memory layouts
+  // settle
+  // after one or two rounds; if not, the next run detects the remaining stale executables.
   for (int round = 0; round < 3; ++round) {
     bool built = false;
     for (auto& executable : live) {

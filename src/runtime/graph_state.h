@@ -34,7 +34,7 @@ class GraphState {
   // The storage of one of the graph's variables, created from its initial value at first use. The gate must be held
   // exclusively, because the storage may be placed next to the storage of variables that runs use.
   std::shared_ptr<VariableStorage> storage(Tensor* variable);
-  // if false, no compiled executable reads the variable, and it has its initial value
+  // Whether the variable has been given storage. If not, no compiled executable reads it, and it has its initial value.
   bool has_storage(Tensor* variable);
   void add(const std::shared_ptr<Executable>& executable);
   // Must be called with the gate held exclusively after any operation that may have moved a variable. Stale programs

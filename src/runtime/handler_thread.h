@@ -7,7 +7,7 @@
 
 namespace mpsgraph::runtime {
 
-// called before the first queue is created, so that the handler thread ends after the last queue
+// Starts the handler thread. Called before the first queue is created, so that the thread ends after the last queue.
 void start_handler_thread();
 void post_handler(std::function<void()> task);  // the task must not throw
 bool on_handler_thread();

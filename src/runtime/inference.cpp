@@ -31,8 +31,8 @@ std::vector<Tensor*> tensors_of(const NamedTensors& named) {
   return tensors;
 }
 
-// The contents of a package with the given program, whose inputs, outputs and parameters keep the names that they have
-// in `source`. Inputs that have become constants are dropped.
+// Builds the contents of a package from an optimized program. Inputs, outputs, and parameters keep their names in
+// `source`; inputs that have become constants are dropped.
 PackageContents named(compiler::Program program, const PackageContents& source, const compiler::KnownValues& known) {
   PackageContents result;
   result.graph = std::move(program.graph);

@@ -25,8 +25,8 @@ bool is_contiguous(const Dims& dims, const Dims& strides) {
   return true;
 }
 
-// Offsets of the lowest and highest elements that a view reaches, relative to its first element. Both offsets are
-// inclusive; the range is empty for empty arrays.
+// Offsets of the lowest and highest elements of a view, relative to its first element and both inclusive; the range is
+// empty for an array without elements.
 std::pair<int64_t, int64_t> extent(const Dims& dims, const Dims& strides) {
   int64_t lowest = 0, highest = 0;
   for (size_t axis = 0; axis < dims.size(); ++axis) {

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Packages of format version 1 have only inputs and outputs; version 2 adds functions.
+// Version numbers of the package format: version 1 has only inputs and outputs; version 2 adds functions.
 constexpr int64_t plain_version = 1, functions_version = 2;
 constexpr std::string_view manifest_name = "package.json", graph_name = "graph.txt",
                            weights_name = "weights.safetensors";
@@ -206,7 +206,7 @@ void write_text(const fs::path& path, const std::string& text) {
   write_file(path, [&](const Append& append) { append(text.data(), text.size()); });
 }
 
-// Collects the names and keys of the custom operations among the operations that are written.
+// Adds to `all` the name and key of each custom operation in the block that is to be written to the package.
 void gather_custom(const Block& block, const std::vector<bool>* wanted,
                    std::set<std::pair<std::string, std::string>>& all) {
   for (const auto& operation : block.operations) {

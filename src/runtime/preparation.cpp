@@ -68,7 +68,7 @@ struct Gathered {
   ConstantForm bytes;
 };
 
-// The forms that the device currently keeps for constants of this package.
+// Collects the forms that the device currently keeps for constants of this package.
 std::vector<Gathered> gather(const Backend& backend, const PackageWeights& weights) {
   std::map<const std::byte*, std::string> names;
   for (const auto& [name, constant] : weights.by_name) names.emplace(constant->bytes(), name);

@@ -32,8 +32,8 @@ struct PackageWeights {
 // they are first accessed. Throws PackageError if a file is damaged.
 bool add_prepared_forms(const std::filesystem::path& directory, PackageWeights& weights, bool verify);
 
-// Functions of package.cpp that preparation needs: loading a package together with the names of its constants, and
-// compiling it as Package::compile() does.
+// Functions of package.cpp that prepared packages use: load_package() also returns the names of the constants, and
+// compile() does the same as Package::compile().
 PackageContents load_package(const std::filesystem::path& directory, const LoadOptions& options,
                              PackageWeights* weights);
 std::shared_ptr<Executable> compile(const PackageContents& contents, DeviceGraph& graph,

@@ -39,8 +39,8 @@ Threads& threads() {
   return instance;
 }
 
-// Waits until no worker runs and none can run before code outside the runtime signals it. A thread that has been
-// signaled but has not woken up yet still looks blocked, so all workers must be idle in several consecutive checks.
+// Waits until all workers are idle, i.e. blocked until code outside the runtime signals them. A thread that has been
+// signaled but has not woken up yet still looks blocked, so all must be idle in several consecutive checks.
 void wait_until_quiet(const std::vector<std::shared_ptr<Worker>>& workers) {
   constexpr int steady = 10;
   for (int seen = 0; seen < steady;) {
@@ -83,7 +83,9 @@ BlockedScope::~BlockedScope() {
 void register_worker(std::shared_ptr<Worker> worker) {
   Threads& all = threads();
   all.guard.check("the runtime");
-  // Run shutdown() at exit before the destructors of the kernel libraries, which were constructed earlier.
+  // shutdown() must run at exit before the destructors of the kernel libraries, so it is registered after these
+  // libraries
+  // have been constructed.
   static const bool at_exit = std::atexit(shutdown) == 0;
   (void)at_exit;
   std::vector<std::shared_ptr<Worker>> done;

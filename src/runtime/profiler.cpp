@@ -159,7 +159,7 @@ std::string Profile::chrome_trace() const {
         events.push_back(with("e"));
         break;
     }
-    // Draws an arrow from the commit of a command buffer to its run.
+    // In the trace, an arrow leads from the commit of a command buffer to its run.
     const bool commit = record.category == "commit", run = record.category == "run";
     if (!record.command_buffer || !(commit || run)) continue;
     Json arrow = {{"name", "command buffer"},

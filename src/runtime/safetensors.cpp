@@ -100,7 +100,7 @@ TensorType type_of(const Json& entry) {
   return {dtype_in_file(entry.at("dtype").get<std::string>()), Shape(std::move(dims))};
 }
 
-// The bytes of a tensor; 2^64 - 1, which no file has, if the product of its sizes overflows.
+// Number of bytes of a tensor in the file. If the product of its sizes overflows, returns 2^64 - 1, which no file has.
 uint64_t bytes_in_file(const TensorType& type) {
   const Dims& dims = type.shape.dims();
   if (std::ranges::find(dims, 0) != dims.end()) return 0;
@@ -110,8 +110,8 @@ uint64_t bytes_in_file(const TensorType& type) {
   return bytes;
 }
 
-// Reads one tensor of the header. The data of the file begins at byte `start`; the tensor's range is stored in
-// `extent`.
+// Reads the tensor that `entry` of the header describes. The file's data begins at byte `start`. `extent` receives the
+// tensor's range of bytes.
 ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, const Json& entry, Extent& extent) {
   if (entry.size() != 3) throw PackageError(std::string(no_description));
   const TensorType type = type_of(entry);
@@ -180,7 +180,7 @@ std::map<std::string, ConstantPtr> read_safetensors(const std::shared_ptr<const 
 }
 
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors) {
-  // Tensors with larger elements are written first, so that all tensors are aligned although the format allows no gaps.
+  // The format allows no gaps between tensors. Tensors with larger elements are written first, so that all are aligned.
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
     return size_of(a.type.dtype) > size_of(b.type.dtype);
   });

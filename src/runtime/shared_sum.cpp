@@ -30,10 +30,11 @@ using Clock = std::chrono::steady_clock;
 // Contributions begin at multiples of this many bytes, even on processors with larger pages.
 constexpr size_t boundary = 4096;
 constexpr int marks = 3;
-// The part of the sum that each member computes is a multiple of this many elements, so that no two members write to
-// the same cache line.
+// Each member sums a part of the elements. The size of a part is a multiple of this number of elements, so that no two
+// members write to the same cache line.
 constexpr int64_t together = 32;
-// This many elements of the total stay in the L1 cache while the contributions are added to them.
+// Number of elements that are summed at a time, so that their total stays in the L1 cache while contributions are
+// added.
 constexpr int64_t block = 2048;
 
 size_t rounded(size_t bytes) { return (bytes + boundary - 1) / boundary * boundary; }
@@ -74,7 +75,7 @@ struct SharedSum::Counter {
 #endif
   }
 
-  // Waits until the counter reaches round `wanted`; returns false if the deadline passes first.
+  // Waits until the counter reaches `wanted`, the number of a round. Returns false if the deadline passes first.
   bool wait(uint32_t wanted, std::optional<Clock::time_point> deadline) {
     while (!reached(wanted)) {
       std::chrono::nanoseconds left = std::chrono::milliseconds(100);

@@ -6,8 +6,7 @@
 
 namespace mpsgraph::runtime {
 
-// Returns the value of thread_count() at the first call of this function, and the same value from then on. It is the
-// largest number of threads that can be set later.
+// Largest number of threads that can be set: the value of thread_count() when this function is first called.
 int most_threads();
 
 }  // namespace mpsgraph::runtime

@@ -30,7 +30,7 @@ class BlockedScope {
   ~BlockedScope();
 };
 
-// State that a worker thread shares with the waits that occur on it.
+// State shared by a worker thread of the runtime and the waits that it performs.
 struct WorkerThreadState {
   std::atomic<int> blocked{0};
   std::atomic<bool> cancelled{false};

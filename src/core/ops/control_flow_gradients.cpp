@@ -103,18 +103,19 @@ class BackwardLoop {
 
   void finish(const Tensors& results) { finished_.push_back(graph_.finish_block(blocks_.back(), results)); }
 
-  // Adds a loop-carried value that starts at `initial` and returns its index.
+  // Adds a loop-carried value that starts at `initial`. Returns its index among the carried values.
   size_t carry(Tensor* initial) {
     Carried carried{initial, {}};
     for (Block* block : blocks_) carried.through.push_back(add_argument(*block, initial->type));
     carried_.push_back(std::move(carried));
     return carried_.size() - 1;
   }
-  // The carried value at this point of the current block: the block's argument until the value is replaced.
+  // The carried value at this point of the current block: initially the block's argument, later the tensor that the
+  // caller has put in its place.
   Tensor*& current(size_t carried) { return carried_[carried].through[blocks_.size() - 1]; }
   Block& block() { return *blocks_.back(); }
 
-  // Creates the loop operation. Its last results are the final values of the carried values.
+  // Creates the loop operation. Its last results are the final carried values.
   Operation* create(std::string_view kind, Tensors inputs) {
     for (const Carried& carried : carried_) {
       inputs.push_back(carried.initial);
@@ -146,8 +147,9 @@ Tensor* carry_from_zero(Operation& loop, const TensorType& type) {
   return loop.graph().append_output(&loop, type);
 }
 
-// The smallest id of an operation and of everything in its blocks. Blocks are built in order, and before the operation
-// that owns them.
+// The smallest id among an operation and everything in its blocks. It is in the first block, because blocks are built
+// in
+// order, before the operation that owns them.
 int64_t first_number(const Operation& operation) {
   int64_t first = operation.id;
   for (const auto& block : operation.blocks) {
@@ -194,7 +196,8 @@ class IterationHistory final : public Substitutes {
 
   bool repeatable(const Operation& origin) override { return Substitutes::repeatable(origin) || is_invariant(origin); }
 
-  // Whether the operation returns the same result in every iteration, and would return it again after the loop.
+  // Whether the operation returns the same result in every iteration of the loop, and would still return it after the
+  // loop.
   bool is_invariant(const Operation& operation) {
     if (const auto found = invariant_.find(&operation); found != invariant_.end()) return found->second;
     return invariant_[&operation] = finds_invariant(operation);
@@ -209,7 +212,8 @@ class IterationHistory final : public Substitutes {
     });
   }
 
-  // Whether no assignment changes the variable within or after the outermost operation that contains the loop.
+  // Whether a variable has the same value during and after the loop. No assignment may change it within or after the
+  // outermost operation that contains the loop.
   bool keeps_its_value(const Tensor* variable) {
     const Operation* outermost = &loop_;
     while (outermost->parent->owner) outermost = outermost->parent->owner;
@@ -285,7 +289,7 @@ bool spread(const Block& block, const GradientContext& g, const std::vector<bool
   return news;
 }
 
-// The incoming gradients of the results at these positions, with zeros for results that no gradient reaches.
+// The incoming gradients of the loop's results at these positions, with zeros for results that no gradient reaches.
 Tensors incoming_or_zeros(GradientContext& g, const Positions& positions) {
   Tensors result;
   for (size_t i : positions)

@@ -1,10 +1,12 @@
-// Family convolution: convolutions over two and three axes, grouped and depthwise, and their gradients with respect to
-// source and weights. In two dimensions, the result at position (y, x) and output channel o is
+// Family convolution: 2-D and 3-D convolutions, grouped and depthwise, and their gradients with respect to source and
+// weights. In two dimensions, the result for image n at position (y, x) and output channel o is
 //
 //   result[n,y,x,o] = sum over i, ky, kx of source[n, y*sy + ky*dy - top, x*sx + kx*dx - left, i] * weights[ky,kx,i,o]
 //
-// with strides s and dilations d. This is a cross-correlation, as usual in deep learning. A convolution and its two
-// gradients are bilinear, and the derivative of each is expressed by the other two, so derivatives of any order exist.
+// with strides s, dilations d, and padding (top, left). This is a cross-correlation, as usual in deep learning. A
+// convolution and its two gradients are bilinear, and the derivative of each is expressed by the other two, so
+// derivatives
+// of any order exist.
 #include "core/ops/convolution.h"
 
 #include "core/ops/primitive.h"
@@ -65,7 +67,8 @@ int64_t product(const InferContext& context, int64_t a, int64_t b, const Convolu
   return result;
 }
 
-// The number of source channels that the weights imply; -1 if they imply none or their sizes are unknown.
+// The number of source channels that the weights require; -1 if that number is unknown or the weights do not determine
+// it.
 int64_t source_channels(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t inputs = operands.weights[c.weights_in];
   if (!c.depthwise) return product(context, inputs, c.groups, operands);
@@ -130,8 +133,9 @@ std::vector<TensorType> infer_data_gradient(const InferContext& context, int axe
   require_operands(context);
   const Convolution c = checked_convolution(context, axes);
   ConvolutionShapes operands{{}, weights_shape(context, 1, c), image(context, 0, c)};
-  // Spatial sizes of the source cannot be inferred from the result: with strides, several source sizes give the same
-  // result size.
+  // The data gradient's spatial sizes come from an operand. They cannot be inferred from the incoming gradient, because
+  // with
+  // strides several source sizes give the same result size.
   const Shape implied = image_shape(c, operands.result, source_channels(context, c, operands), unknown_sizes);
   operands.source = stated_image(context, 2, c, implied);
   require_incoming(context, c, operands);

@@ -9,11 +9,14 @@
 
 namespace mpsgraph::ops {
 
-// Axes of a convolution's weights. In a convolution that is not depthwise, axis weights_in has size input channels /
-// groups and axis weights_out has one entry per output channel; output channel o belongs to group o / (output channels
-// / groups). In a depthwise convolution each input channel is a group. In two dimensions the outputs of a group have a
-// separate axis (the channel multiplier). In three dimensions they are adjacent on the single channel axis, and
-// weights_in equals weights_out.
+// Indices of the axes of a convolution's weights.
+//
+// Not depthwise: axis weights_in has input channels / groups entries, and axis weights_out has one entry per output
+// channel. Output channel o belongs to group o / (output channels / groups), rounded down.
+// Depthwise: each input channel is a group. In two dimensions, weights_in is the axis of input channels, and
+// weights_out
+// the axis of the outputs of each input channel. In three dimensions, a single axis holds the outputs of all input
+// channels, those of one input channel next to each other; weights_in and weights_out are both this axis.
 struct Convolution : Windows {
   bool depthwise = false;
   int64_t groups = 1;  // number of groups; unused if depthwise

@@ -33,7 +33,7 @@ std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
   return {c.type(0)};
 }
 
-// The operation's axis and direction attributes, with the direction reversed if `turned`.
+// Attributes of another scan along the same axis as the operation's, in the opposite direction if `turned`.
 Attributes direction(const GradientContext& g, bool turned, std::optional<bool> exclusive = {}) {
   Attributes attributes{{"axis", g.attributes().integer("axis")},
                         {"reverse", g.attributes().boolean("reverse") != turned}};

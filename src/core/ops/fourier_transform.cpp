@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t most_axes = 4;  // the limit of MPSGraph's Fourier transforms
 
-// Checks the attributes and returns the axes in ascending order; empty if the source is unranked.
+// Checks the attributes of a transform and returns its axes in ascending order; empty if the source is unranked.
 std::vector<int> checked_axes(const InferContext& c, const Shape& shape) {
   const Ints& axes = c.attributes.integers("axes");
   const std::string& scaling = c.attributes.string("scaling");
@@ -81,7 +81,9 @@ std::vector<TensorType> infer_hermitean_to_real(const InferContext& c) {
   return {{real_type(c.dtype(0)), Shape(dims)}};
 }
 
-// The attributes of the opposite transform, with the same axes and scale.
+// Attributes of the inverse transform (or of the forward transform, if these belong to an inverse one), with the same
+// axes
+// and scale.
 Attributes reversed(Attributes attributes) {
   attributes.set("inverse", !attributes.boolean("inverse"));
   return attributes;

@@ -25,7 +25,8 @@ TensorType channel_type(const InferContext& c, size_t x) {
   return {DType::float32, Shape(dims)};
 }
 
-// Checks the operands in order. Each must have the type of x (`data`) or hold one number per channel (`channels`).
+// Checks operands one after the other. Each must have the type of x (`data`) or hold one number per channel
+// (`channels`).
 struct OperandCheck {
   const InferContext& c;
   size_t x;

@@ -77,7 +77,7 @@ Shape gathered_along_axis(const InferContext& context, const Shape& updates, siz
 
 namespace {
 
-// The shape of gathering from `updates` with the indices in operand 1.
+// The shape of the result when gathering from a tensor of shape `updates` with the indices in operand 1.
 Shape gathered(const InferContext& context, const Shape& updates) {
   const Shape& indices = context.shape(1);
   const int64_t batch = context.attributes.integer("batch_dimensions");
@@ -165,8 +165,9 @@ Gradient scattered(std::string_view scatter) {
   };
 }
 
-// Inference of one_hot: on_value at the index, off_value elsewhere. By default, an index outside [0, depth) produces a
-// row of off_value.
+// Inference of one_hot, which returns on_value at each index and off_value elsewhere. An index outside [0, depth) gives
+// a
+// row of off_value by default.
 std::vector<TensorType> infer_one_hot(const InferContext& context) {
   require_indices(context, 0);
   const int64_t depth = context.attributes.integer("depth");

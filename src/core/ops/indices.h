@@ -15,10 +15,10 @@ namespace mpsgraph::ops {
 void require_countable(const InferContext& context, const Shape& shape, int axis);
 // Throws DTypeError unless the operand has an integer dtype.
 void require_indices(const InferContext& context, size_t input);
-// The shape of gathering from `updates`; unranked or with unknown sizes if the operands are. Throws ShapeError if the
-// indices do not match `updates`. Reads the attribute batch_dimensions.
+// The shape of the result of gather_nd from a tensor of shape `updates`; unranked or with unknown sizes if an operand's
+// shape is. Throws ShapeError if the indices do not match `updates`. Reads the attribute batch_dimensions.
 Shape gathered_nd(const InferContext& context, const Shape& updates, size_t indices);
-// The shape of gathering along `axis`; nullopt if the axis is unknown.
+// The shape of the result of gather_along_axis; `axis` is nullopt if it is unknown.
 Shape gathered_along_axis(const InferContext& context, const Shape& updates, size_t indices,
                           std::optional<int64_t> axis);
 

@@ -10,8 +10,9 @@ namespace {
 
 using Inputs = std::vector<Tensor*>;
 
-// Infers the type of the loss. `source` is the index of the operand source; labels follow it, and in the gradient
-// operation the incoming gradient precedes it.
+// Infers the type of the loss. `source` is the index of the source among the operands, and the labels follow it. It is
+// 0
+// for the loss and 1 for its gradient, whose operand 0 is the incoming gradient.
 TensorType infer_loss(const InferContext& c, size_t source) {
   c.require_float(source);
   c.require_same_dtype();

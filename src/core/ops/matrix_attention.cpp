@@ -19,8 +19,9 @@ DType type_of_scores(DType dtype) { return size_of(dtype) == 2 ? DType::float32 
 
 bool drops_weights(const Attributes& a) { return a.real("dropout") > 0; }
 
-// The number of operands among query, key, value, and mask: all operands except the random state of the dropout and the
-// last `behind` operands of a gradient operation.
+// The number of operands among query, key, value, and mask that are present: all operands except the random state of
+// the
+// dropout and, in a gradient operation, the last `behind` operands.
 size_t count_of_sources(const Attributes& a, size_t operands, size_t behind = 0) {
   return operands - behind - (drops_weights(a) ? 1 : 0);
 }
@@ -40,7 +41,7 @@ void check_operands(const InferContext& c, size_t sources, size_t behind) {
 
 // The result types of attention; unranked if any operand is unranked.
 struct AttentionShapes {
-  // statistics: two numbers per query, without the leading axes that only the value operand has
+  // Statistics hold two numbers per query. They lack the leading axes that only the value operand has.
   Shape result, statistics;
 };
 
@@ -97,7 +98,7 @@ std::vector<TensorType> infer_attention(const InferContext& c) {
   return types;
 }
 
-// number of operands that a gradient takes after mask and random state: incoming gradient, result, and statistics
+// Number of operands of a gradient operation after mask and random state: incoming gradient, result, and statistics.
 constexpr size_t behind_sources = 3;
 
 std::vector<TensorType> infer_attention_gradient(const InferContext& c) {

@@ -27,7 +27,8 @@ std::vector<TensorType> infer_read(const InferContext& c) {
   return {c.type(0)};
 }
 
-// Each read passes its gradient to the variable, where gradients() sums the gradients of all reads.
+// Derivative of read: the variable gets the incoming gradient. gradients() then sums the gradients of all reads of a
+// variable.
 void d_read(GradientContext& g) { g.set(0, g.incoming()); }
 
 std::vector<TensorType> infer_assign(const InferContext& c) {

@@ -23,7 +23,7 @@ Shape reduced_shape(const InferContext& c, const Shape& shape) {
   return Shape(dims);
 }
 
-// Requires operand i to broadcast to the source without enlarging it.
+// Requires operand i to broadcast to the source without adding to the source's shape.
 void require_fits(const InferContext& c, size_t i, const Shape& source, std::string_view role) {
   if (!source.ranked() || !c.shape(i).ranked()) return;
   auto merged = broadcast(source, c.shape(i));
@@ -102,7 +102,7 @@ std::optional<Ints> axes_of_broadcast(const Tensor* x, const Tensor* source) {
   return axes;
 }
 
-// Whether x has a single value along these axes of the source.
+// Whether x has only one value along these axes of the source.
 bool is_constant_along(const Ints& axes, const Tensor* x, const Tensor* source) {
   const Shape& small = x->shape();
   if (!small.known() || !source->shape().ranked()) return false;
@@ -171,7 +171,7 @@ struct NormalizationGradient {
   // includes the contributions through the mean and the variance. If gamma is constant along the axes, it also needs
   // the sums that form the gradients of gamma and beta, so these sums are computed once.
   void by_own_statistics(const Ints& axes) {
-    // A loop saved the mean and variance in half precision, so they are recomputed in float32.
+    // A loop has saved the mean and variance for its derivative in half precision, so they are recomputed in float32.
     if (is_half(c.input(0)->dtype()) && c.graph().resolve(c.input(1)) != c.input(1)) {
       mean = b.mean(x, axes);
       variance = c.graph().add("variance", {x, mean}, {{"axes", axes}});

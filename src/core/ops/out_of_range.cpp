@@ -19,7 +19,7 @@ bool is_scatter(std::string_view kind) { return kind.starts_with("scatter"); }
 
 Bounds along(size_t operand, const Shape& shape, int64_t axis) {
   const int at = shape.ranked() ? wrap_axis(axis, shape.rank()) : -1;
-  // The axis is unknown or invalid; inference reports an invalid axis.
+  // If the axis is unknown or invalid, its length is unknown. Inference reports an invalid axis.
   if (at < 0 || at >= shape.rank()) return {operand, {axis}, {-1}};
   return {operand, {at}, {shape[at]}};
 }
@@ -35,7 +35,7 @@ std::optional<Bounds> along_several(size_t operand, const Shape& shape, const Sh
   return result;
 }
 
-// The multi-dimensional index of the element at a row-major position.
+// Text with the multi-dimensional index of the element at a position in row-major order.
 std::string place_of(const Tensor& tensor, int64_t place) {
   Dims at = tensor.shape().dims();
   for (size_t i = at.size(), left = static_cast<size_t>(place); i-- > 0;) {

@@ -13,7 +13,7 @@
 
 namespace mpsgraph::ops {
 
-// The operand that holds an operation's indices, and the axes and axis lengths that bound the indices.
+// The operand that holds an operation's indices, the axes that are indexed, and their lengths, which bound the indices.
 struct Bounds {
   size_t operand;
   Ints axes, lengths;  // one entry, or one per element of the index vectors; a length is -1 if unknown
@@ -39,7 +39,7 @@ void convert_out_of_range(Attributes& attributes, std::string_view kind);
 // known at build time are out of range.
 void check_out_of_range(const InferContext& context, const Shape& gradient_of = {});
 
-// The row-major position of the first index that is out of range and not in `ignored`; -1 if there is none.
+// The message of an OutOfRangeError for `index`, found at position `place` of the operand that holds the indices.
 int64_t first_outside(const Ints& indices, const Ints& lengths, const Ints& ignored = {});
 // The message of an OutOfRangeError for the index at this position.
 std::string outside(std::string_view kind, const Tensor& indices, const Bounds& bounds, int64_t place, int64_t index);

@@ -87,7 +87,7 @@ std::vector<TensorType> infer_shape_gradient(const InferContext& context, int ax
   return {{context.dtype(0), unpooled(context, pooling, stated_image(context, 1, pooling))}};
 }
 
-// A derivative rule that adds one operation of the given kind, with the attributes of the operation being
+// Returns a derivative rule that adds one operation of the given kind, with the attributes of the operation that is
 // differentiated.
 Gradient like(std::string_view kind, std::vector<int> inputs) {  // in `inputs`, -1 stands for the incoming gradient
   return [kind, inputs](GradientContext& g) {
@@ -117,8 +117,8 @@ Inputs as_norms(Builder& b, const Inputs& inputs, const Attributes& attributes) 
   return {b.cast(norms(b, wide(b, inputs[0]), attributes), inputs[0]->dtype())};
 }
 
-// The gradient of L2-norm pooling: the sum over windows of source / (norm of the window) times the incoming gradient.
-// All-zero windows contribute zero.
+// Decomposes the gradient of L2-norm pooling: each source element times the sum, over the windows that contain it, of
+// incoming gradient / norm of the window. A window of zeros contributes zero.
 Inputs as_norm_gradient(Builder& b, const Inputs& inputs, const Attributes& attributes) {
   Tensor *incoming = wide(b, inputs[0]), *x = wide(b, inputs[1]);
   Tensor* share = b.binary("division_no_nan", incoming, norms(b, x, attributes));

@@ -27,8 +27,9 @@ struct Pooling : Windows {
   Window window(int i, int64_t input) const { return *Windows::window(i, input, kernel[i]); }
 };
 
-// The elements that a window covers along one axis: taps first to first + count - 1 lie inside the input. `divisor` is
-// the number of taps by which an average divides.
+// The elements that a window covers along one axis: `count` filter taps from `first` on lie inside the input. `divisor`
+// is
+// the number of taps by which an average divides, which may include padding.
 struct PoolingTaps {
   int64_t first = 0;
   int64_t count = 0;
@@ -44,22 +45,24 @@ inline PoolingTaps pooling_taps(const Window& w, int64_t position, bool include_
   return {first, count, include_padding ? taps_below(w.input + w.end) : count};
 }
 
-// The meaning of the index of a maximum: its row-major position over the last `axes` axes, either among the elements of
+// What the index of a maximum counts: positions over the last `axes` axes in row-major order, either among the elements
+// of
 // the source (global) or among the taps of the window (local).
 struct IndicesMode {
   bool global = true;
   int axes = 4;
 };
 std::optional<IndicesMode> indices_mode_from_name(std::string_view name);  // accepts names such as "global_flatten_2d"
-// Whether an index and the position of its window determine the source element. They do not if the window extends over
-// an axis that is not included in the index.
+// Whether an index, together with the position of its window, identifies a source element. It does not if the window
+// extends over an axis that the index does not count.
 bool locates(const IndicesMode& mode, const Pooling& pooling);
 
 // Functions shared by the files of the family pooling.
 Pooling checked_pooling(const InferContext& context, int axes);
 Shape pooled(const InferContext& context, const Pooling& pooling, const Shape& source);
-// The source's shape, inferred from the incoming gradient in operand 0 and from `stated`, the part of the shape that
-// the other operands specify.
+// The shape of a pooling's source, inferred by its gradient from the incoming gradient (operand 0) and from `stated`,
+// the
+// part of the shape that the other operands specify.
 Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape& stated);
 // Definition of a pooling over two or four axes, with `others` in addition to the attributes of every pooling.
 OperationDefinition pooling_definition(std::string_view name, int axes, int inputs, std::vector<AttributeSpec> others,

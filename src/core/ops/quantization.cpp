@@ -312,7 +312,7 @@ void d_lookup_gradient(GradientContext& c) {
   if (c.needs(0)) c.set(0, c.graph().add("dequantize_lookup_table", {c.input(1), c.incoming()}, c.attributes()));
 }
 
-// ---- straight_through: the value of one operand with the gradient passed to another ----
+// ---- straight_through: returns the value of one operand and passes the gradient to another ----
 
 std::vector<TensorType> infer_straight_through(const InferContext& c) {
   c.require_inexact(0);

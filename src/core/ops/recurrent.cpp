@@ -40,8 +40,8 @@ const OperandNames gru_operands = {{"source"},
                                    {"mask", "has_mask"},
                                    {"secondary_bias", "has_secondary_bias"}};
 
-// Operand names of a gradient operation: the names of the layer's operands, with the required results of the layer
-// inserted after the two leading operands, and the incoming gradients at the end.
+// Operand names of the gradient of a recurrent layer: the names of the layer's operands, with the results of the layer
+// that the gradient needs inserted after the first two, and with the incoming gradients at the end.
 OperandNames with_gradients(OperandNames names, const OperandNames& forward, const OperandNames& gradients) {
   names.insert(names.begin() + 2, forward.begin(), forward.end());
   names.insert(names.end(), gradients.begin(), gradients.end());
@@ -187,7 +187,7 @@ Infer infer_gradients(Cell cell) {
 
 // ---- derivatives ----
 
-// Makes an existing layer return all results that its gradient needs.
+// Makes an existing recurrent layer also return the results that its gradient needs.
 void train(Operation& layer) {
   if (layer.attributes.boolean("training")) return;
   layer.attributes.set("training", true);
@@ -205,7 +205,7 @@ Gradient d_layer(Cell cell) {
     const size_t last = layer.outputs.size() - 1;
     const auto incoming = [&](size_t i) { return i < given ? g.incoming(i) : nullptr; };
     const NamedOperands in(operands_of(cell), g.attributes(), layer.inputs);
-    // Requesting the training state does not change the indices of the other results, because it is the last result.
+    // The training state, which is now requested, is the last result, so the indices of the other results stay valid.
     Tensor* d_state = incoming(0) ? incoming(0) : b.zeros_like(g.output(0));
     Tensor* d_cell = cell == Cell::lstm ? incoming(1) : nullptr;
     Attributes attributes;
@@ -243,8 +243,9 @@ AttributeSpec activation(std::string_view name, std::string_view standard) {
   return optional(name, std::string(standard));
 }
 
-// Defines a layer and its gradient. `own` holds the attributes of the layer alone, and `shared` the attributes that its
-// gradient has too.
+// Defines a recurrent layer and its gradient operation. Both have the attributes in `shared`; only the layer has those
+// in
+// `own`.
 void layer(std::string_view name, std::string_view gradient_name, Cell cell, std::vector<AttributeSpec> shared,
            std::vector<AttributeSpec> own) {
   shared.push_back(optional("reverse", false));

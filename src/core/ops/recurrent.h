@@ -26,7 +26,7 @@
 
 namespace mpsgraph::ops {
 
-// An operand that is present if the attribute `flag` is true, or always if `flag` is empty.
+// Name of an operand that is present only if the attribute `flag` is true; if `flag` is empty, it is always present.
 struct OperandName {
   std::string_view name, flag = {};
 };
@@ -47,7 +47,7 @@ class NamedOperands {
 };
 
 Tensor* activate(Builder& b, RecurrentActivation activation, Tensor* x);
-// The derivative of the activation, expressed in terms of its result y.
+// The derivative of the activation at the point where its result is y.
 Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y);
 
 // The cell of a recurrent operation, read from its attributes. Gates are identified by role: input, forget, cell,

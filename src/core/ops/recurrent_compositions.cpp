@@ -46,7 +46,7 @@ Attributes cell_attributes(Cell cell, const Attributes& a) {
   return result;
 }
 
-// State shared by the decomposition of a layer and the decomposition of its gradient.
+// Tensors and sizes that the decompositions of a layer and of its gradient both need.
 class Parts {
  public:
   Parts(Cell cell, const OperandNames& names, Builder& b, const Tensors& in, const Attributes& a)
@@ -66,7 +66,9 @@ class Parts {
   int64_t wide() const { return directions * hidden; }
   bool backward(int64_t direction) const { return cell.reverse != (direction == 1); }
 
-  // The state before the first step; zeros if that operand is not given. `steps` is any tensor [T, N, ...].
+  // The initial state or cell with this name; zeros if that operand is not given. `steps` is any tensor [T, N, ...],
+  // from
+  // which zeros get the batch size.
   Tensor* initial(std::string_view name, Tensor* steps) {
     if (Tensor* tensor = given[name]) return tensor;
     if (const Shape& shape = steps->shape(); shape.ranked() && shape[1] >= 0)
@@ -119,7 +121,9 @@ class Parts {
     return tensors.size() == 1 ? tensors[0] : b.graph().add("concat", tensors, {{"axis", axis}});
   }
 
-  // Shifts values [T, N, directions * H] by one step, so that each step holds the value of the previous step.
+  // Shifts values [T, N, directions * H] by one step in processing order, so that each step holds the value of the
+  // previous
+  // step and the first step holds the initial value.
   Tensor* before(Tensor* steps, Tensor* initial) {
     Tensors parts;
     for (int64_t d = 0; d < directions; ++d) {
@@ -230,8 +234,8 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   Tensor* mask = p.mask();
   const bool is_lstm = kind == Cell::lstm, is_gru = kind == Cell::gru, reset_after = p.cell.reset_after;
 
-  // The states that were multiplied by the recurrent weights. For cells other than gru, the gradient operation created
-  // below returns these states.
+  // The states that were multiplied by the recurrent weights. For gru they are computed here; for other cells, the
+  // step-by-step gradient operation returns them.
   Tensor *state = is_gru ? p.given["state"] : nullptr, *cell = is_lstm ? p.given["cell"] : nullptr;
   Tensor* initial_state = p.initial("initial_state", incoming);
   Tensor* initial_cell = is_lstm ? p.initial("initial_cell", incoming) : nullptr;

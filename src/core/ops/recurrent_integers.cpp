@@ -63,7 +63,7 @@ std::vector<TensorType> infer_quantized_sequence(const InferContext& c) {
   return {states, states};
 }
 
-// Decomposes one direction of the layer; each step becomes a few public operations.
+// Decomposes one direction of the layer into public operations, with a few of them per step.
 class QuantizedSteps {
  public:
   QuantizedSteps(Builder& b, const Tensors& in, const Attributes& a, int64_t direction)

@@ -21,7 +21,8 @@ const OperandNames sequence_gradient_operands = {{"recurrent_weight"},
                                                  {"training_state"},
                                                  {"initial_state", "has_initial_state"},
                                                  {"state", "has_state"},
-                                                 // the value of (h m) Rᵀ + b2, before the reset gate is applied
+                                                 // For gru: the candidate's recurrent term (h m) Rᵀ + b2, before the
+                                                 // reset gate is applied to it.
                                                  {"candidate", "has_candidate"},
                                                  {"initial_cell", "has_initial_cell"},  // only an lstm has this operand
                                                  {"cell", "has_cell"},
@@ -73,7 +74,7 @@ class SequenceSizes {
     if (tensor && !compatible(tensor->shape(), expected))
       c_.shape_error(cat(name, " must have shape ", expected, ", got ", tensor->shape()));
   }
-  // Checks the source, which must be projected unless an input weight is given.
+  // Checks the source of a sequence: without an input weight, it must already be projected to the gates' inputs.
   void check_source() const {
     const Shape& source = in_["source"]->shape();
     if (!in_["input_weight"]) {
@@ -250,7 +251,7 @@ class Backwards {
     return result;
   }
 
-  // The states of all steps, shifted by one step, so that each step holds the state before that step.
+  // Shifts the states of all steps by one step, so that each step holds the state before it.
   Tensor* moved() {
     Tensors steps(values_.size());
     for (int64_t t = 0; t < steps_; ++t) {
@@ -332,8 +333,9 @@ class Backwards {
     return squeeze(b_.sum(steps, {0}), 0);  // The sum is zero if there are no steps.
   }
 
-  // This direction's part of a tensor [T, N, directions * count * H], split into time steps; empty if the operand is
-  // not given.
+  // This direction's part of an operand [T, N, directions * count * H], split into time steps; empty if the operand is
+  // not
+  // given.
   Tensors by_step(std::string_view name, int64_t count) {
     Tensor* all = in_[name];
     return all ? cut(slice(all, 2, direction_ * count * hidden_, count * hidden_)) : Tensors();

@@ -109,8 +109,8 @@ std::vector<TensorType> infer_coordinate_gradient(const InferContext& context) {
 
 // ---- the decomposition ----
 
-// Decomposition of grid sampling into operations on NHWC tensors. A tap is one of the elements next to a sampling
-// position, stored as its index along an axis (a float) and its weight.
+// Decomposes grid sampling of NHWC tensors into simpler operations. A sampling position lies between elements; each of
+// these is a tap, stored as its index along an axis (a float) and its interpolation weight.
 class GridComposition {
  public:
   struct Tap {
@@ -149,7 +149,7 @@ class GridComposition {
     Tensor* both = b_.graph().add("stack", {taps_[1][y].index, taps_[0][x].index}, {{"axis", int64_t{3}}});
     return b_.cast(both, DType::int32);
   }
-  // The source elements that the taps select; the padding constant where a tap lies outside the source.
+  // The source elements at the taps with indices y and x; where a tap lies outside the source, the padding constant.
   Tensor* values(Tensor* source, size_t y, size_t x) {
     Tensor* inside = b_.graph().add("gather_nd", {source, indices(y, x)}, {{"batch_dimensions", int64_t{1}}});
     const bool constant = attributes_.string("padding_mode") == "constant" && attributes_.real("constant_value") != 0;
@@ -197,7 +197,7 @@ class GridComposition {
     return b_.add(b_.unary("rint", b_.sub(p, 1)), 1);  // rounding x - 1 to even and adding 1 rounds x to odd
   }
 
-  // The source index that the padding mode selects for an index outside the source.
+  // For each index outside the source, the index of the element that the padding mode uses instead.
   Tensor* wrapped(int k, Tensor* index) {
     const auto n = static_cast<double>(sizes_[k]);
     const auto clamped = [&](Tensor* x) {

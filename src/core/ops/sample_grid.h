@@ -5,7 +5,8 @@
 
 namespace mpsgraph::ops {
 
-// The source position for coordinate p at index i of the result: gain · p + start + step · i.
+// Maps a grid coordinate to a source position along one axis: coordinate p of result element i is at gain · p + start +
+// step · i.
 struct GridAxis {
   double gain, start, step;
 };

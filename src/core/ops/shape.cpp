@@ -70,7 +70,9 @@ std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, in
 
 namespace {
 
-// The product of dimensions; -1 if any of them that affects the product is unknown.
+// The product of dimensions `begin` to `end` (exclusive). It is 0 if one of them is 0, and otherwise -1 if one of them
+// is
+// unknown.
 int64_t product(const Dims& dims, int begin, int end) {
   const Dims part(dims.begin() + begin, dims.begin() + end);
   if (std::find(part.begin(), part.end(), 0) != part.end()) return 0;
@@ -103,7 +105,7 @@ std::vector<TensorType> infer_reshape(const InferContext& context) {
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// Derivative of every operation that keeps the elements in row-major order.
+// Derivative of every operation that keeps the elements in row-major order: reshapes the incoming gradient.
 void d_reshape(GradientContext& g) { g.set(0, Builder(g.graph()).reshape_like(g.incoming(), g.input(0))); }
 
 std::vector<TensorType> infer_transpose(const InferContext& context) {
@@ -156,8 +158,8 @@ std::vector<TensorType> infer_squeeze_unvalued(const InferContext& context) {
 std::vector<TensorType> infer_squeeze(const InferContext& context) {
   const Ints& axes = context.attributes.integers("axes");
   const Shape& source = context.shape(0);
-  // Without axes, all axes of size 1 are removed. A dynamic dimension may turn out to be 1, so the rank is then
-  // unknown.
+  // Without axes, squeeze removes all axes of size 1. The rank of the result is then unknown if a dimension is dynamic,
+  // because that dimension may turn out to be 1.
   if (!source.ranked() || (axes.empty() && !source.known())) return {{context.dtype(0), {}}};
   std::vector<bool> dropped(source.rank());
   for (int axis : distinct_axes(context, axes, source.rank())) {
@@ -193,7 +195,8 @@ std::vector<TensorType> infer_broadcast_to(const InferContext& context) {
   if (!both || grows)
     context.shape_error(cat("source ", source, " cannot be broadcast to ", target,
                             "; each source dimension, aligned from the last, must be 1 or equal the target dimension"));
-  // A source dimension above 1 equals the result dimension, whatever value the shape operand takes at run time.
+  // If the shape operand is unknown, a source dimension above 1 still determines the result dimension, because only
+  // dimensions of size 1 are broadcast.
   return {{context.dtype(0), target.ranked() && both->ranked() ? merge(target, *both) : target}};
 }
 

@@ -19,7 +19,7 @@ namespace mpsgraph::ops {
 inline constexpr int64_t max_parts = 1 << 16;  // maximum number of parts into which one operation splits a tensor
 inline int wrap_axis(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
 
-// The elements start, start + stride, ... along one axis. `squeezed` removes the axis from the result.
+// The elements of a slice along one axis: start, start + stride, ... . With `squeezed`, the result lacks the axis.
 struct SliceRange {
   int64_t start = 0;
   int64_t stride = 1;
@@ -60,10 +60,11 @@ PadSource pad_source(PadMode mode, int64_t position, int64_t size);
 // known rank if possible. Checks that the operand is a list of integers; an entry of -1 is an error unless `wildcard`
 // is set.
 Shape shape_operand(const InferContext& context, size_t input, bool wildcard = false);
-// The result shape specified by a shape operand, merged with the shape that the other operands imply.
+// The shape that a shape operand specifies for the result, merged with `implied`, the shape that follows from the other
+// operands.
 Shape stated_shape(const InferContext& context, size_t input, const Shape& implied);
-// Dimensions of an operand for an attribute that has one entry per axis; all unknown if the operand is unranked. Throws
-// ShapeError if the operand's rank differs from the number of entries.
+// The dimensions of operand `input`, which must have as many axes as the attribute has entries; otherwise throws
+// ShapeError. If the operand is unranked, all dimensions are unknown.
 Dims dims_for(const InferContext& context, size_t input, std::string_view attribute);
 // The axes of an attribute, converted to non-negative values. Throws ShapeError if an axis is out of range or repeated.
 std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, int rank);

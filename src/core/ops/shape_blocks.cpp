@@ -27,7 +27,7 @@ struct Blocks {
   int64_t volume = 1;  // number of elements per block
 };
 
-// Product of a dimension and a factor; -1 if the dimension is unknown.
+// The product of a dimension and a factor; -1 if the dimension is unknown. Throws an error if the product overflows.
 int64_t times(const InferContext& context, int64_t dim, int64_t factor) {
   int64_t result = -1;
   if (dim >= 0 && __builtin_mul_overflow(dim, factor, &result))
@@ -97,7 +97,7 @@ std::vector<TensorType> infer_from_blocks(const InferContext& context) {
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// Without known attributes, only the rank is inferred, which equals the source's rank.
+// Inference for block sizes that are not yet known: the result has the source's rank and unknown dimensions.
 std::vector<TensorType> infer_blocks_unvalued(const InferContext& context) {
   const Shape& source = context.shape(0);
   return {{context.dtype(0), source.ranked() ? Shape(Dims(source.dims().size(), -1)) : Shape()}};

@@ -30,7 +30,7 @@ Ints window_strides(const Attributes& attributes, size_t rank) {
   return strides.empty() ? Ints(rank, 1) : strides;
 }
 
-// The same computation as slice_range, expressed with graph operations.
+// Computes the same starts and sizes as slice_range, but with graph operations, for starts and ends that are tensors.
 SlicePlaces slice_places(Builder& b, Tensor* sizes, Tensor* starts, Tensor* ends, const Ints& strides,
                          const Attributes& masks) {
   const size_t rank = strides.size();
@@ -44,7 +44,7 @@ SlicePlaces slice_places(Builder& b, Tensor* sizes, Tensor* starts, Tensor* ends
   };
   Tensor *n = b.cast(sizes, DType::int64), *zero = b.ints({0});
   Tensor* forward = b.cast(each([&](size_t axis) { return int64_t{strides[axis] > 0}; }), DType::boolean);
-  // When slicing backward, the exclusive end of the whole axis is -1.
+  // With a negative stride, the exclusive end of a slice that reaches the first element is -1.
   Tensor* low = each([&](size_t axis) { return strides[axis] > 0 ? 0 : -1; });
   Tensor* high = b.add(n, low);
   const auto from_front = [&](Tensor* given) {
@@ -67,7 +67,7 @@ namespace {
 
 constexpr int64_t max_extent = int64_t{1} << 31;  // limit for sizes and strides, so that their products do not overflow
 
-// Checks that windows of these sizes, where known, fit into a source of these dimensions.
+// Checks that windows of the given sizes fit into a tensor of shape `source`. Unknown sizes are not checked.
 void check_windows(const InferContext& context, const Dims& source, const Dims& sizes, size_t starts_operand) {
   const TensorType& starts = context.type(starts_operand);
   const auto rank = static_cast<int64_t>(source.size());

@@ -45,10 +45,10 @@ PadSource pad_source(PadMode mode, int64_t position, int64_t size) {
 
 namespace {
 
-// Limit that prevents overflow when sizes are doubled or added.
+// Limit on dimensions and paddings, so that doubling or adding them cannot overflow.
 constexpr int64_t limit = int64_t{1} << 60;
 
-// The shape of a tensor with these dimensions after padding.
+// The shape after padding a tensor with dimensions `dims` by the attributes left and right.
 Shape padded(const InferContext& context, Dims dims) {
   const Ints& left = context.attributes.integers("left");
   const Ints& right = context.attributes.integers("right");
@@ -74,7 +74,7 @@ Shape padded(const InferContext& context, Dims dims) {
   return Shape(dims);
 }
 
-// Checks that left and right have one entry per axis of the operand, and returns its dimensions.
+// Checks that the attributes left and right have one entry per axis of the operand. Returns the operand's dimensions.
 Dims pad_dims(const InferContext& context, const Shape& shape) {
   const Ints& left = context.attributes.integers("left");
   const Ints& right = context.attributes.integers("right");
@@ -96,8 +96,8 @@ void d_pad(GradientContext& g) {
   g.set(0, g.graph().add("pad_gradient", {g.incoming(), Builder(g.graph()).shape_of(g.input(0))}, attributes));
 }
 
-// Checks that the incoming gradient has the shape `forward`, which is the result shape of the original operation for an
-// input of shape `source`. Returns `source`.
+// Used by gradients of pad and tile: checks that the incoming gradient has the shape `forward` that pad or tile returns
+// for an input of shape `source`. Returns `source`.
 Shape forward_input(const InferContext& context, const Shape& source, const Shape& forward) {
   if (!compatible(forward, context.shape(0)))
     context.shape_error(cat("incoming gradient must have the result shape ", forward, " for source ", source, ", got ",
@@ -105,7 +105,7 @@ Shape forward_input(const InferContext& context, const Shape& source, const Shap
   return source;
 }
 
-// Rejects bool, because gradients of several copies are summed.
+// Rejects bool, because the gradient sums the copies of an element.
 void require_sums(const InferContext& context) {
   if (context.dtype(0) == DType::boolean)
     context.dtype_error("incoming gradient must be numeric, got bool: cast it to float32 first");

@@ -24,7 +24,7 @@ std::optional<SliceRange> slice_range(const Attributes& attributes, int axis, in
     if (index < 0 || index >= size) return std::nullopt;
     return SliceRange{index, 1, 1, true};
   }
-  // When slicing backward, the exclusive end of the whole axis is -1.
+  // With a negative stride, the exclusive end of a slice that reaches the first element is -1.
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   const int64_t first = masked("start_mask") ? (stride > 0 ? low : high) : std::clamp(from_end(start), low, high);
   const int64_t last = masked("end_mask") ? (stride > 0 ? high : low) : std::clamp(from_end(end), low, high);
@@ -77,7 +77,7 @@ std::vector<TensorType> infer_slice(const InferContext& context) {
   return {{context.dtype(0), sliced(context, dims_for(context, 0, "starts"))}};
 }
 
-// If starts and ends are tensors without known values, only the rank can be inferred.
+// Inference for starts and ends that are tensors without known values: only the rank of the result is known.
 std::vector<TensorType> infer_slice_unvalued(const InferContext& context) {
   const Shape& source = context.shape(0);
   if (!source.ranked()) return {{context.dtype(0), {}}};
@@ -169,8 +169,8 @@ Tensor* slice_axis(Graph& graph, Tensor* x, int axis, int64_t start, std::option
                     {"end_mask", end ? others : all}});
 }
 
-// The shape that all operands of concat or stack must have, ignoring the joined axis of concat. Unranked if no operand
-// is ranked.
+// Merges the shapes of the operands of concat or stack, which must be equal except along the joined axis of concat. The
+// result is unranked if no operand is ranked.
 Shape common_shape(const InferContext& context, size_t first, std::optional<int64_t> free_axis) {
   Shape common;
   for (size_t i = first; i < context.count(); ++i) {
@@ -207,9 +207,11 @@ std::vector<TensorType> infer_concat(const InferContext& context) {
   return {{context.dtype(0), Shape(dims)}};
 }
 
-// The slices of `joined` that correspond to `parts`; null for parts for which `wanted` returns false. A static slice
-// can address a part if the sizes of all parts before it, or of all parts after it, are known. Returns an empty list if
-// a wanted part cannot be addressed.
+// Undoes a concat: returns the slice of `joined` for each of `parts`; null for parts that are not `wanted`. A static
+// slice
+// can address a part if the sizes of all parts before it, or of all parts after it, are known. If a wanted part cannot
+// be
+// addressed, returns an empty list.
 std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tensor*>& parts,
                             const Attributes& attributes, const std::function<bool(size_t)>& wanted) {
   if (!joined->shape().ranked()) return {};
@@ -222,8 +224,8 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
     return result;
   }
   const auto size = [&](int64_t i) { return parts[i]->shape().ranked() ? parts[i]->shape()[axis] : -1; };
-  // Position of the boundary before part i, counted from the start and from the end; -1 if the size of a part in
-  // between is unknown.
+  // The position of the boundary before each part, counted from the start and from the end of the axis; -1 where that
+  // requires the size of a part that is unknown.
   std::vector<int64_t> from_start(n + 1, 0), from_end(n + 1, 0);
   const auto sum = [](int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; };
   for (int64_t i = 0; i < n; ++i) from_start[i + 1] = sum(from_start[i], size(i));
@@ -235,7 +237,7 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
     if (!wanted(i)) continue;
     const int64_t start = from_start[i] >= 0 ? from_start[i] : -from_end[i];
     std::optional<int64_t> end = from_start[i + 1] >= 0 ? from_start[i + 1] : -from_end[i + 1];
-    // An end of 0, counted from the end, would mean the start of the axis.
+    // An end of 0 would mean the start of the axis, not its end, so the last part has no end.
     if (from_start[i + 1] < 0 && from_end[i + 1] == 0) end.reset();
     result[i] = size(i) == 0 ? slice_axis(graph, joined, axis, 0, 0) : slice_axis(graph, joined, axis, start, end);
   }
@@ -273,7 +275,7 @@ std::vector<Tensor*> decompose_concat_gradient(Builder& builder, const std::vect
   return result;
 }
 
-// The incoming gradients of all results, with zeros for results that no gradient reaches.
+// The incoming gradients of all results of the operation, with zeros for results that no gradient reaches.
 std::vector<Tensor*> all_incoming(GradientContext& g) {
   std::vector<Tensor*> incoming;
   for (size_t i = 0; i < g.operation.outputs.size(); ++i)

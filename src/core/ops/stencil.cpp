@@ -98,7 +98,7 @@ struct StencilGradients {
   }
 };
 
-// Derivative of a minimum or maximum stencil, whose result is source[chosen tap] * weights[chosen tap].
+// Derivative of a minimum or maximum stencil. Each result is source[tap] * weights[tap] for the tap that was chosen.
 void d_stencil_extremum(GradientContext& g) {
   Tensor *source = g.input(0), *weights = g.input(1);
   if (!weights->shape().known())
@@ -147,13 +147,14 @@ void d_stencil_weights_gradient(GradientContext& g) {
 
 // ---- with a boundary ----
 
-// The numbers of elements added before and after an axis; a negative number means that elements are cropped.
+// Number of elements that a stencil's boundary adds before and after an axis. A negative number removes elements.
 struct Margin {
   int64_t before = 0, after = 0;
 };
 
-// The windows along axis `i`; nullopt if they do not fit. An explicit offset, which specifies where the windows start,
-// is treated like explicit padding.
+// The windows along axis `i`; nullopt if no window fits. An explicit offset, at which the first window starts, is
+// treated
+// like explicit padding.
 std::optional<Window> stencil_window(const Attributes& attributes, const Windows& w, int i, int64_t size,
                                      int64_t kernel) {
   const bool offset = w.style == PaddingStyle::explicit_offset;
@@ -257,7 +258,9 @@ Tensor* product_of_taps(Builder& b, Tensor* source, Tensor* weights, const Windo
       at[i] = rest % kernel[i];
       starts[axis] = at[i] * w.dilations[i];
       steps[axis] = w.strides[i];
-      // Negative ends count from the end of the axis and leave room for the later taps.
+      // A tap's slice ends early enough to leave room for the later taps. The end is negative, so it counts from the
+      // end of
+      // the axis.
       ends[axis] = starts[axis] - (kernel[i] - 1) * w.dilations[i];
       if (ends[axis] < 0) end_mask &= ~(int64_t{1} << axis);
     }

@@ -38,15 +38,16 @@ struct Window {
     int64_t first, last;
   };
   Positions inside(int64_t tap) const {
-    // This tap at window position p reads input index p * stride - shift.
+    // Tap `tap` at window position p reads input index p * stride - shift.
     const int64_t shift = begin - tap * dilation, room = input - 1 + shift;
     const int64_t first = shift > 0 ? (shift + stride - 1) / stride : 0;
     return {first, std::max(first, std::min(output, room < 0 ? 0 : room / stride + 1))};
   }
 };
 
-// Computes the window along one axis. `begin` and `end` apply only to explicit padding. Returns nullopt if the kernel
-// does not fit into a non-empty input. An empty input has no positions unless padding provides some. `input` must be
+// Computes the window along one axis. `begin` and `end` are used only with explicit padding. Returns nullopt if the
+// kernel
+// does not fit into the input. An input of size 0 has no window positions unless padding provides some. `input` must be
 // below 2^62, all other sizes below 2^31.
 inline std::optional<Window> make_window(int64_t input, int64_t kernel, int64_t stride, int64_t dilation,
                                          PaddingStyle style, int64_t begin, int64_t end, bool ceil_mode) {
@@ -92,19 +93,21 @@ struct Windows {
   }
 };
 
-// The size of an axis counted from the end; -1 if the shape is unranked.
+// The size of an axis, which is a negative number counted from the end; -1 if the shape is unranked.
 inline int64_t size_at(const Dims& dims, int axis) { return dims[dims.size() - static_cast<size_t>(-axis)]; }
 inline int64_t size_at(const Shape& shape, int axis) { return shape.ranked() ? size_at(shape.dims(), axis) : -1; }
 
-// Functions for inference only. `count` is the number of windowed axes of the operation.
+// Reads and checks the window attributes, for use by type inference only. `count` is the number of windowed axes of the
+// operation.
 inline constexpr int64_t window_limit = int64_t{1} << 31;
 Windows checked_windows(const InferContext& context, int count);
-// Requires the attribute to hold exactly `count` numbers, each at least `least`.
+// Throws unless the attribute holds exactly `count` numbers, each of them at least `least`.
 void require_numbers(const InferContext& context, std::string_view attribute, int count, int64_t least);
-// Output size along windowed axis `i` for a kernel size; -1 if a size is unknown.
+// The number of window positions along windowed axis `i` for these input and kernel sizes; -1 if a size is unknown.
 int64_t output_size(const InferContext& context, const Windows& windows, int i, int64_t input, int64_t kernel);
-// The shape of an operand with the source's layout. If the operand is unranked, the result is a shape of unknown sizes
-// if the layout fixes the rank, and unranked otherwise.
+// The shape of operand `input`, which must have the source's layout. If the operand is unranked but the layout
+// determines
+// the rank, all dimensions are unknown.
 Shape image(const InferContext& context, size_t input, const Windows& windows);
 using Sizes = std::array<int64_t, Windows::most>;
 // The shape of an image specified by a shape operand, checked against `implied`, the shape that the other operands

@@ -48,8 +48,8 @@ Tensor* lower_fully_connected(Lowering& l) {
   return l.b.reshape(result, Ints{l.batch(), 1, 1, d.output_feature_channels});
 }
 
-// Return the windows along one axis of the convolution that a transposed convolution reverses. If the source state
-// names that convolution, they are its windows; otherwise, they follow from the padding policy.
+// Return the windows, along one axis, of the convolution that a transposed convolution reverses. The source state
+// determines that convolution and its windows. Without a source state, the windows follow from the padding policy.
 WindowAxis undone(const Lowering& l, int axis, int64_t pixels, int64_t kernel, int64_t stride) {
   if (!l.undone) return l.node.padding.reverse(axis, pixels, kernel, stride);
   const int64_t size = axis == 0 ? l.undone->height() : l.undone->width();
@@ -61,7 +61,7 @@ WindowAxis undone(const Lowering& l, int axis, int64_t pixels, int64_t kernel, i
   return {size, windows.before, std::max<int64_t>(0, windows.after)};
 }
 
-// Crop the pixels that no window reaches at the beginning of an axis, and return their number.
+// If the windows start after the beginning of an axis, crop the pixels before the first window. Returns their number.
 int64_t cut(WindowAxis& axis) {
   const int64_t pixels = std::max<int64_t>(0, -axis.before);
   axis.before += pixels;

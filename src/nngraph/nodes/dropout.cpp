@@ -20,7 +20,7 @@ Tensor* lower_dropout(Lowering& l) {
   return masked(l, l.state["mask"] = l.b.cast(l.b.binary("less_than", uniform, keep), DType::float32));
 }
 
-// The gradient of a dropout node that belongs to another graph, computed from its exported mask.
+// Gradient of a dropout node in another graph, which exported the dropout mask.
 Tensor* lower_dropout_gradient(Lowering& l) {
   for (Tensor* source : l.sources)
     if (source->shape() != l.sources[0]->shape())

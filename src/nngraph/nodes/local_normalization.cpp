@@ -12,7 +12,7 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// Return the mean over windows of height x width centered on each pixel of an NHWC image.
+// Return, for each pixel of an NHWC image, the mean over the window of height x width around it.
 Tensor* around(const Lowering& l, Tensor* x, int64_t height, int64_t width) {
   const int64_t top = height / 2, left = width / 2;
   return l.add("avg_pooling2d", {x},

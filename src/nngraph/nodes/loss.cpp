@@ -158,7 +158,8 @@ void check_loss(const FilterNode& node) {
 
 namespace {
 
-// Crop the zero-padded channels of labels, which may be padded to a multiple of four, to those of the images.
+// Labels may be padded to a multiple of four channels. Remove the padding so that they have as many channels as the
+// predictions.
 Tensor* matched(const Lowering& l, Tensor* labels, std::string_view what) {
   const Dims& y = l.sources[0]->shape().dims();
   Dims t = labels->shape().dims();
@@ -207,7 +208,7 @@ Tensor* lower_forward_loss(Lowering& l) {
 Tensor* d_forward_loss(Lowering& l, Tensor* incoming, size_t i) {
   const LossTerms terms = loss_terms(l.attributes());
   Tensor* g = incoming;
-  // the gradient of the batch's loss is stored in the first image
+  // The incoming gradient of a loss reduced over the whole batch is stored in the first image.
   if (terms.reduction != "none" && terms.reduce_across_batch)
     g = l.add("slice", {g}, {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1, 1, 1}}});
   if (i == 0) return l.b.mul(l.state["slope"], g);

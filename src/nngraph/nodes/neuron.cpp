@@ -42,7 +42,8 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   if (type == "absolute") return b.unary("absolute", x);
   if (type == "softplus") {  // log(1 + e^z) = max(z, 0) + log(1 + e^-|z|)
     Tensor* z = scaled(b, x, b_);
-    // at z = 0, max(z, 0) and |z| both have slope 1, so the sum has the correct slope 1/2
+    // At z = 0, the derivatives of max(z, 0) and |z| are both taken as 1, so that the sum has the correct derivative
+    // 1/2.
     Tensor *above = at_least_zero(b, z), *none = b.scalar_like(z, 0);
     Tensor* size = b.select(above, z, b.neg(z));
     Tensor* small = b.unary("logarithm", b.add(b.unary("exponent", b.neg(size)), 1));
@@ -50,7 +51,7 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   }
   if (type == "softsign") return b.div(x, b.add(b.unary("absolute", x), 1));
   if (type == "elu") {
-    // The minimum keeps the exponential of the unselected branch from overflowing.
+    // The minimum with 0 keeps the exponential finite for large x, for which the other branch is selected.
     Tensor* below = b.binary("minimum", x, b.scalar_like(x, 0));
     return b.select(at_least_zero(b, x), x, b.mul(b.sub(b.unary("exponent", below), 1), a));
   }

@@ -20,7 +20,7 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// The weighted loss of some of the channels, and its gradient with respect to these channels.
+// Loss of some of the channels, multiplied by its weight, and the gradient with respect to these channels.
 struct Part {
   Tensor *loss, *gradient;
 };
@@ -118,7 +118,7 @@ class Yolo {
 
   Part size() const {
     Tensor* ratio = b_.div(channels(labels_, 2, 2), anchors());
-    // the true box has size 0 in cells without an object, and the logarithm of 0 is infinite
+    // Where a cell has no object, the true box has size 0, whose logarithm is infinite. 1 is used instead.
     Tensor* there = b_.binary("greater_than", ratio, b_.scalar_like(ratio, 0));
     Tensor* target = b_.unary("logarithm", b_.select(there, ratio, b_.scalar_like(ratio, 1)));
     const Losses losses = losses_of(terms("wh"), b_, channels(predicted_, 2, 2), target);
