@@ -69,7 +69,7 @@ def test_facts_and_their_members_are_unique():
     assert [name for name, count in constants.items() if count > 1] == []
 
 
-def test_fact_versions_are_well_formed():
+def test_macos_versions_of_interface_facts_are_valid():
     for fact in (each for owner in ALL for each in [owner, *owner.members]):
         assert re.fullmatch(declarations.VERSION, fact.first)
         assert (10, 11) <= fact.version < (27, 0), f"{fact.name} {fact.first}"
