@@ -65,7 +65,9 @@ class _Indescribable(Exception):
 
 
 class _Description:
-    """Numbers tensors and operations in creation order and describes operations with these numbers."""
+    """Builds the description of a graph, in which tensors and operations are numbered in the order of their
+    creation.
+    """
 
     def __init__(
         self, inputs: Mapping[str, Tensor], variables: Mapping[Tensor, str], constants: Mapping[str, TensorProto]
@@ -99,7 +101,9 @@ class _Description:
         return entry
 
     def _value(self, operation: Operation) -> dict[str, Any]:
-        """Return a reference to a constant stored in the file, or the encoded elements of any other constant."""
+        """Return the description of a constant: the name of an equal constant in the file, or else its encoded
+        elements.
+        """
         tensor, array = operation.outputs[0], np.asarray(operation.attributes["value"].numpy())
         little = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         stored = self._constants.get(operation.name)
@@ -141,7 +145,9 @@ def constants_in(graph: GraphProto) -> dict[str, TensorProto]:
 
 
 def _digest(graph: GraphProto, weights: Container[str]) -> str:
-    """Return a digest of the nodes, inputs, outputs, and constants; weights contribute only their types."""
+    """Return a digest of an ONNX graph: its nodes, inputs, outputs, and constants. Of weights, only the types are
+    included.
+    """
     made = hashlib.sha256()
     for part in (*graph.node, *graph.input, *graph.output):
         made.update(part.SerializeToString(deterministic=True))
@@ -156,7 +162,9 @@ def _digest(graph: GraphProto, weights: Container[str]) -> str:
 
 
 def description_of(model: ModelProto) -> dict[str, Any] | None:
-    """Return the description stored in a model, or None if it is missing or does not match the model's nodes."""
+    """Return the description stored in a model file, or None if there is none or the file's nodes have been changed
+    since.
+    """
     stated = next((entry.value for entry in model.metadata_props if entry.key == KEY), None)
     if stated is None or model.producer_name != "mpsgraph":
         return None

@@ -37,7 +37,10 @@ class Elements:
         self._contents, self._places = memoryview(b"") if contents is None else contents, places or {}
 
     def of(self, raw: bytes) -> memoryview | bytes:
-        """Return the bytes that a token in a tensor's raw_data refers to, or raw_data itself if it is not a token."""
+        """Return the bytes of a tensor that was replaced with a token, given its raw_data.
+
+        If raw_data is not a token, it is returned itself.
+        """
         place = self._places.get(raw) if len(raw) == 16 else None
         return raw if place is None else self._contents[place[0] : place[1]]
 

@@ -164,7 +164,9 @@ class Tensors:
         self._mapped: dict[str, np.ndarray] = {}
 
     def keep(self) -> None:
-        """Copy the elements mapped from the model file into memory, for use after the file may have changed."""
+        """Copy the tensor elements that are mapped from the model file into memory, because the file may change
+        later.
+        """
         self._elements.keep()
 
     def read(self, tensor: TensorProto) -> tuple[np.ndarray, DType]:

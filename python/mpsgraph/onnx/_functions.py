@@ -26,7 +26,9 @@ _GRAPH, _TENSOR = AttributeProto.GRAPH, AttributeProto.TENSOR
 
 @dataclass
 class Found:
-    """The translation of an operator: the function `lower`, or a `body` of simpler nodes that the model defines."""
+    """The translation of an operator: a function that the importer provides, or a body of simpler nodes from the
+    model.
+    """
 
     version: int
     lower: Function | None = None
@@ -36,7 +38,7 @@ class Found:
 
 
 class Functions:
-    """Looks up the translations of the operators that a model may use."""
+    """Looks up how to translate the operators that a model uses."""
 
     def __init__(self, model: ModelProto) -> None:
         self.opsets = _opsets(model.opset_import) or {"": 1}  # IR versions before 3 had only one operator set.
@@ -136,7 +138,7 @@ def _place(node: NodeProto) -> str:
 
 
 def _unknown(node: NodeProto, name: str, known: Mapping[str, Any], version: int) -> str:
-    """Return the message for an attribute that a node's operator does not have."""
+    """Return the message for an attribute of a node that the standard does not define for the node's operator."""
     operator = f"{node.op_type}-{version}" if version else node.op_type
     listed = f"has the attributes {', '.join(sorted(known))}" if known else "has no attributes"
     return f"{node.op_type}, {_place(node)}: unknown attribute '{name}'; {operator} {listed}"

@@ -79,7 +79,9 @@ def known_operators() -> list[tuple[str, str, int]]:
 
 
 def lowered(function: Function, node: Node, known: Mapping[str, Any] | None) -> Results:
-    """Translate a node and check that all its attributes were used (see Node.require_all_asked)."""
+    """Translate a node, and raise an error if its translation function ignored an attribute (see
+    Node.require_all_asked).
+    """
     results = function(node)
     node.require_all_asked(known)
     return results
@@ -97,7 +99,7 @@ def _is_default(value: Any, default: Any) -> bool:
 
 @dataclass(frozen=True)
 class TensorSequence:
-    """A sequence of tensors, which exists only while the graph is being built."""
+    """An ONNX sequence of tensors. It exists only while the graph is being built."""
 
     tensors: tuple[Tensor, ...]
 
@@ -110,35 +112,39 @@ class InNode(Exception):
 
 
 class Import(Protocol):
-    """The interface of the importer that nodes use. `Importer` in importer.py implements it."""
+    """The methods of the importer that translation functions may call. `Importer` in importer.py implements them."""
 
     graph: Graph
 
     def lookup(self, name: str) -> object:
-        """Return the value of a name: a tensor, a sequence, or an initializer not yet used as a tensor."""
+        """Return what a name in the model refers to: a tensor, a sequence, or an initializer not yet used as a
+        tensor.
+        """
 
     def tensor(self, name: str, trainable: bool = True) -> Tensor:
-        """Return the tensor with a name, turning an initializer into a variable or a constant."""
+        """Return the tensor that a name in the model refers to. An initializer is turned into a variable or a
+        constant first.
+        """
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of a named value."""
+        """Return the shape of the tensor that a name in the model refers to, or None if it is unknown."""
 
     def value(self, name: str) -> np.ndarray:
-        """Return the elements of a named value, or raise DataDependent if they depend on inputs."""
+        """Return the elements of the tensor with a name, or raise DataDependent if they depend on inputs."""
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor under the assumption that an axis of `source` has the given size.
+        """Evaluate a tensor as it would be if an axis of the tensor `source` had the given size.
 
         Returns None if the tensor also depends on other unknown values.
         """
 
     def assume_one(self) -> bool | None:
-        """Return the assumption to make for a node that squeezes an axis only if the axis has size 1.
+        """Return what to assume about an axis that a node removes only if its size is 1.
 
-        True assumes size 1, False assumes another size, and None leaves the choice to run time.
+        True assumes size 1, False assumes another size, and None leaves the decision to run time.
         """
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
@@ -154,7 +160,9 @@ class Import(Protocol):
         """Return a context manager for building a block. Constants created in the block are not visible outside."""
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """Record the class labels for a classifier's output, whose columns or elements they name."""
+        """Record the class labels of a classifier for an output whose columns are scores or whose elements are class
+        indices.
+        """
 
 
 class Node(Sizes):
@@ -215,11 +223,13 @@ class Node(Sizes):
         return value.tensors
 
     def operand_shape(self, i: int) -> tuple[int, ...] | None:
-        """Return the shape of operand i without turning an initializer into a tensor."""
+        """Return the shape of operand i. If the operand is an initializer, no tensor is created for it."""
         return self.importer.shape_of(self.inputs[i])
 
     def buffer(self, i: int) -> Tensor:
-        """Return operand i, turning an initializer into a variable that is not trainable."""
+        """Return operand i as a tensor. An initializer becomes a variable that is not trained, such as a moving
+        average.
+        """
         return self.importer.tensor(self.inputs[i], trainable=False)
 
     def value(self, i: int) -> np.ndarray:
@@ -287,7 +297,7 @@ class Node(Sizes):
         return name in self._attributes
 
     def without_effect(self, *names: str) -> None:
-        """Declare attributes that have no effect in combination with the node's other attributes."""
+        """Mark attributes as read, because they have no effect in combination with the node's other attributes."""
         self._asked.update(names)
 
     def require_all_asked(self, known: Mapping[str, Any] | None) -> None:

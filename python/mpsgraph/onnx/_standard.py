@@ -19,7 +19,7 @@ _ATTRIBUTE = re.compile(r"(\w+)(?:=('[^']*'|\[[^]]*\]|[^,)]*))?")
 
 
 class Operator:
-    """The versions of an operator. The attributes and defaults of each version are parsed on first use."""
+    """The versions of one operator. The attributes of each version are parsed on first use."""
 
     def __init__(self, text: str) -> None:
         self._stated: dict[int, str] = {}  # Unparsed attributes by version.

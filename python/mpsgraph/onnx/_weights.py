@@ -38,7 +38,7 @@ _GRAPH, _GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS
 
 
 def weights_in_constants(graph: GraphProto) -> frozenset[str]:
-    """Return the names of the results of Constant nodes that hold weights."""
+    """Return the names of the results of those Constant nodes that hold weights."""
     nodes = graph.node[:]
     kinds = [node.op_type for node in nodes]
     if "Constant" not in kinds:
@@ -99,7 +99,7 @@ def _is_large(node: NodeProto) -> bool:
 
 
 def _read_inside(node: NodeProto) -> list[str]:
-    """Return the names that the nodes in a node's subgraphs read, including names defined inside the subgraphs."""
+    """Return the names that nodes in a node's subgraphs read. Names defined inside the subgraphs are included."""
     read = []
     for attribute in node.attribute[:]:
         number = attribute.type

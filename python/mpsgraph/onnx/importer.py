@@ -52,7 +52,7 @@ class Initialiser:
 
     @property
     def elements(self) -> tuple[np.ndarray, DType]:
-        """The elements as an array, and their dtype."""
+        """The tensor's elements as an array, and their dtype."""
         if self._elements is None:
             self._elements = self._read(self.proto)
         return self._elements
@@ -63,7 +63,7 @@ Scope: TypeAlias = dict[str, Value]
 
 
 class Importer:
-    """Imports a model once, optionally with values or shapes for some inputs."""
+    """Imports an ONNX model once, optionally with fixed values or shapes for some inputs."""
 
     def __init__(
         self,
@@ -100,8 +100,9 @@ class Importer:
         self.assumed = 0  # Number of axes assumed to have size 1.
 
     def run(self) -> None:
-        """Build the graph. Raises DataDependent if its structure depends on input values, or the errors of individual
-        nodes.
+        """Build the graph.
+
+        Raises DataDependent if its structure depends on input values. Errors raised by individual nodes are passed on.
         """
         graph = self._model.graph
         scope: Scope = {}
@@ -130,7 +131,7 @@ class Importer:
                 self.classes[name] = self._classes_of[y]
 
     def _rebuild(self, description: Mapping[str, Any]) -> None:
-        """Rebuild the graph that the file was exported from."""
+        """Rebuild the graph that the file was exported from, given its description in the file."""
         infos = {info.name: info for info in self._model.graph.input if info.name not in self._states}
         stored, constants = self._scopes[-1], constants_in(self._model.graph)
 
@@ -185,14 +186,18 @@ class Importer:
     # --- names -----------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value:
-        """Return the value of a name in the current scope."""
+        """Return what a name refers to in the current scope: a tensor, a sequence, or an initializer not yet used as
+        a tensor.
+        """
         for i in range(len(self._scopes) - 1, self._first_visible[-1] - 1, -1):
             if name in self._scopes[i]:
                 return self._scopes[i][name]
         raise GraphError(f"'{name}' is neither an input nor the result of a preceding node")
 
     def tensor(self, name: str, trainable: bool = True) -> Tensor:
-        """Return the tensor with a name, turning an initializer into a variable or a constant."""
+        """Return the tensor that a name in the model refers to. An initializer is turned into a variable or a
+        constant first.
+        """
         value = self._single(name)
         return value if isinstance(value, Tensor) else self._materialise(value, trainable)
 
@@ -220,7 +225,7 @@ class Importer:
         return tensor
 
     def _varies(self, name: str) -> bool:
-        """Return whether a weight becomes a variable."""
+        """Return whether the initializer with a name becomes a variable rather than a constant."""
         return name in self._states or self._trains(name)
 
     def _variable(self, initialiser: Initialiser, trainable: bool = True) -> Tensor:
@@ -232,12 +237,12 @@ class Importer:
     # --- evaluation while the graph is being built -------------------------------------------------------------------
 
     def value(self, name: str) -> np.ndarray:
-        """Return the elements of a named value, or raise DataDependent if they depend on inputs."""
+        """Return the elements of the tensor with a name, or raise DataDependent if they depend on inputs."""
         value = self._single(name)
         return value.elements[0] if isinstance(value, Initialiser) else self.value_of(value)
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of a named value."""
+        """Return the shape of the tensor that a name in the model refers to, or None if it is unknown."""
         value = self._single(name)
         return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims[:])
 
@@ -246,7 +251,7 @@ class Importer:
         return self._known.value_of(tensor)
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor under the assumption that an axis of `source` has the given size.
+        """Evaluate a tensor as it would be if an axis of the tensor `source` had the given size.
 
         Returns None if the tensor also depends on other unknown values.
         """
@@ -257,10 +262,11 @@ class Importer:
         return self._known.data_dependent_shape(tensor)
 
     def assume_one(self) -> bool | None:
-        """Return the assumption to make for a node that squeezes an axis only if the axis has size 1.
+        """Return what to assume about an axis that a node removes only if its size is 1.
 
-        True assumes size 1, False assumes another size, and None leaves the choice to run time. If an axis that was
-        assumed to have size 1 has another size in a run, squeezing it raises an error that names the node.
+        True assumes size 1, False assumes another size, and None leaves the decision to run time. If an axis that was
+        assumed
+        to have size 1 has another size in a run, squeezing it raises an error that names the node.
         """
         self.assumed += 1
         return self._assumptions(self.assumed - 1)

@@ -1,8 +1,8 @@
 """Export of graphs to ONNX: `mpsgraph.onnx.export(model, path)`.
 
-There is one file per group of operations. `_writer.py` holds the registry of writers, and `_graphs.py` visits the
-operations that the outputs depend on. Operations that ONNX cannot express are collected and reported in one error
-before any file is written.
+Each file holds the export functions ("writers") for one group of operations. `_writer.py` holds their registry, and
+`_graphs.py` visits the operations that the outputs depend on. Operations that ONNX cannot express are collected and
+reported in one error before any file is written.
 """
 
 from __future__ import annotations
@@ -211,9 +211,9 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
 
 
 def _name_outputs(w: Writer, outputs: Mapping[str, Tensor]) -> None:
-    """Give results the names of the outputs.
+    """Make the names of the model's outputs the names of the results that compute them.
 
-    Results are renamed where possible; otherwise Identity nodes are added.
+    Results are renamed where possible; otherwise Identity nodes with the right names are added.
     """
     made = {name for node in w.nodes for name in node.output}
     renamed: dict[str, str] = {}

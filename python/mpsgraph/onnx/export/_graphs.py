@@ -1,4 +1,5 @@
-"""Translation of the operations that the outputs depend on, in creation order.
+"""Traversal of the operations that the outputs depend on, in the order of their creation, to write each of them as
+ONNX.
 
 Operations that ONNX cannot express are collected, so that one error can report all of them.
 """
@@ -25,9 +26,9 @@ def write_operations(
     problems: list[_Problem],
     prefix: str = "",
 ) -> None:
-    """Write nodes for the operations, and add operations that ONNX cannot express to `problems`.
+    """Write ONNX nodes for operations, and add those that ONNX cannot express to `problems`.
 
-    Names of variables are prefixed with `prefix`.
+    The names of variables are prefixed with `prefix`.
     """
     w.value_of, w.problems = value_of, problems
     _enter_users(w, operations)
@@ -80,9 +81,9 @@ def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.nd
 
 
 def inlined(w: Writer, block: Block, arguments: Sequence[str]) -> list[str]:
-    """Write the operations of a block at the current position and return the names of its results.
+    """Write the operations of a graph's block at the current position and return the names of the block's results.
 
-    `arguments` are the names to use for the arguments of the block.
+    `arguments` are the names in the ONNX graph to use for the arguments of the block.
     """
     inner = Writer(w.opset, w)
     inner.nodes = w.nodes

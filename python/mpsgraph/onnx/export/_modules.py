@@ -23,7 +23,7 @@ _RESULT = "output"
 
 
 def module_as_model(module: Module, inputs: Mapping[str, Any] | None, method: str) -> Model:
-    """Return a model that computes a module's method, with the same parameters."""
+    """Return a model that computes one method of a module, with the module's parameters."""
     if not inputs:
         raise GraphError('[onnx.export] exporting a Module needs inputs={"x": shape}; use -1 for dynamic dimensions')
     if not callable(getattr(module, method, None)):
@@ -46,7 +46,9 @@ def module_as_model(module: Module, inputs: Mapping[str, Any] | None, method: st
 
 
 def _keywords(call: Callable[..., Any]) -> set[str]:
-    """Return the names of the arguments to pass by keyword: keyword-only arguments and those with a default."""
+    """Return the names of a method's arguments that are passed by keyword: keyword-only arguments and those with a
+    default.
+    """
     parameters = inspect.signature(call).parameters.values()
     return {
         p.name
@@ -56,10 +58,13 @@ def _keywords(call: Callable[..., Any]) -> set[str]:
 
 
 def _argument(graph: Graph, name: str, like: Any, placeholders: dict[str, Tensor]) -> Any:
-    """Create the placeholders for an argument that looks like `like`, and return the argument.
+    """Create placeholders for one argument of a module's method, and return the argument.
 
-    The argument is a placeholder, a tuple of placeholders, or a KeyValueCache whose position is a placeholder. The
-    placeholders are also added to the dict `placeholders`, keyed by name.
+    `like` describes the argument: a shape, a tensor, a KeyValueCache, or a sequence of these. The argument is
+    accordingly a
+    placeholder, a tuple of placeholders, or a KeyValueCache whose position is a placeholder. The placeholders are also
+    added
+    to the dict `placeholders`, keyed by name.
     """
     if isinstance(like, KeyValueCache):
         placeholders["position"] = position = graph.placeholder((1,), int32, "position")

@@ -40,7 +40,9 @@ NO_WORD = {
     "reinterpret_cast": "ONNX can convert values, but not reinterpret their bits",
     "hamming_distance": "ONNX has no operator that counts bits, which the Hamming distance needs",
 }
-"""Why operations cannot be exported, keyed by operation kind, where the default message is not specific enough."""
+"""Reasons why operations cannot be exported, keyed by operation kind, for kinds whose reason the default message
+lacks.
+"""
 
 
 def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
@@ -106,34 +108,34 @@ class Writer:
         return name
 
     def name(self, tensor: Tensor) -> str:
-        """Return the name of a tensor that has been written."""
+        """Return the ONNX name of a tensor that has been written."""
         return self._names[tensor]
 
     def is_named(self, tensor: Tensor) -> bool:
-        """Return whether a tensor has been written."""
+        """Return whether a graph tensor already has a name in the ONNX graph."""
         return tensor in self._names
 
     def give(self, tensor: Tensor, name: str) -> None:
-        """Record the name of a tensor."""
+        """Record the ONNX name of a tensor."""
         self._names[tensor] = name
 
     def inputs(self, operation: Operation) -> list[str]:
-        """Return the names of an operation's operands."""
+        """Return the ONNX names of an operation's operands."""
         return [self.name(tensor) for tensor in operation.inputs]
 
     @property
     def is_branch(self) -> bool:
-        """Whether this is a branch or the body of a loop."""
+        """Whether this writer writes a subgraph, the branch of an If or the body of a loop."""
         return self._outer is not None
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one result and return the result's name."""
+        """Add a node with one result to the ONNX graph and return the result's name."""
         return self.add_several(kind, inputs, 1, **attributes)[0]
 
     def add_several(self, kind: str, inputs: Iterable[str], count: int, **attributes: Any) -> list[str]:
-        """Add a node with several results and return their names."""
+        """Add a node with several results to the ONNX graph and return the names of the results."""
         outputs = [self.fresh(kind.lower()) for _ in range(count)]
         given = {key: value for key, value in attributes.items() if value is not None}
         node = helper.make_node(kind, list(inputs), outputs, name=self.fresh(f"{kind}:{outputs[0]}"))
@@ -146,7 +148,7 @@ class Writer:
         return outputs
 
     def identity(self, name: str) -> str:
-        """Add an Identity node and return the name of its result."""
+        """Add an Identity node to the ONNX graph and return the name of its result."""
         return self.add("Identity", name)
 
     def ints(self, values: Sequence[int] | int) -> str:
@@ -160,7 +162,7 @@ class Writer:
         return self.constant(np.asarray(value, dtype.numpy))
 
     def constant(self, value: np.ndarray) -> str:
-        """Add a small constant that the exporter needs, or reuse an existing constant with equal elements."""
+        """Add a small constant that the exported graph needs, or reuse an existing constant with equal elements."""
         key = (value.dtype.str, value.shape, value.tobytes())
         if key not in self._constants:
             self._constants[key] = name = self.fresh("constant")
@@ -182,12 +184,12 @@ class Writer:
         return name
 
     def variable(self, tensor: Tensor, name: str, value: np.ndarray) -> str:
-        """Add an initializer for a variable, which stays in the file even if it is unused."""
+        """Add an initializer for a variable. It stays in the file even if no node uses it."""
         self.weights[tensor] = name = self.initializer(name, value, tensor.dtype)
         return name
 
     def constant_node(self, value: np.ndarray, dtype: DType, name: str) -> str:
-        """Add a Constant node, which the importer keeps as a constant."""
+        """Add a constant as a Constant node. The importer does not turn such a constant into a variable."""
         name = self.fresh(name)
         proto = _tensor_proto(name, value, type_number(dtype))
         self.nodes.append(helper.make_node("Constant", [], [name], name=self.fresh(f"Constant:{name}"), value=proto))
@@ -196,7 +198,7 @@ class Writer:
     # --- helpers for writers ---------------------------------------------------------------------------------------
 
     def transpose(self, name: str, permutation: Sequence[int]) -> str:
-        """Permute axes, merging consecutive Transpose nodes and dropping those that cancel."""
+        """Add a Transpose node. It is merged with a preceding Transpose node, and both are dropped if they cancel."""
         permutation = tuple(permutation)
         source, before = self._turned.get(name, (name, tuple(range(len(permutation)))))
         both = tuple(before[axis] for axis in permutation)
@@ -207,11 +209,11 @@ class Writer:
         return result
 
     def cast(self, name: str, dtype: DType) -> str:
-        """Convert a value to another dtype."""
+        """Add a Cast node, which converts a value to another dtype."""
         return self.add("Cast", name, to=type_number(dtype))
 
     def shape_operand(self, tensor: Tensor) -> str:
-        """Return an integer tensor converted to int64, which ONNX requires for shape operands."""
+        """Return an integer tensor as a shape operand, converted to int64 as ONNX requires."""
         known = known_array(tensor)
         if known is not None:
             return self.ints(known.reshape(-1).tolist())
@@ -220,14 +222,15 @@ class Writer:
         return self.add("Cast", self.name(tensor), to=TensorProto.INT64)
 
     def reshape(self, name: str, shape: Sequence[int]) -> str:
-        """Reshape a value; 0 in the shape keeps the input size, and -1 is inferred."""
+        """Add a Reshape node. In the shape, 0 keeps the input's size and -1 is inferred."""
         return self.add("Reshape", name, self.ints(list(shape)))
 
     def sizes(self, *parts: int | tuple[Tensor, int]) -> str:
         """Concatenate sizes into an int64 vector.
 
-        Each part is an int, or a (tensor, axis) pair that stands for the size of this axis of the tensor. Dynamic sizes
-        are read at run time.
+        Each part is an int, or a (tensor, axis) pair that represents the tensor's size along this axis. Dynamic sizes
+        are read
+        at run time.
         """
         known = [part if isinstance(part, int) else required_shape(part[0])[part[1]] for part in parts]
         if min(known, default=0) >= 0 or all(isinstance(part, int) for part in parts):

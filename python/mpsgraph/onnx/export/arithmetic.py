@@ -1,4 +1,4 @@
-"""Writers of element-wise arithmetic, comparisons, logic, bit operations, and activations."""
+"""Export of element-wise arithmetic, comparisons, logic, bit operations, and activations to ONNX."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _BOOLEAN = ("And", "Or", "Xor", "Not")
 
 @writes(*_SAME_MEANING)
 def same_meaning(w: Writer, op: Operation) -> str:
-    """Write an operation for which ONNX has an equivalent operator."""
+    """Export an operation for which ONNX has an equivalent operator."""
     name = _SAME_MEANING[op.kind]
     dtype = str(op.inputs[-1].dtype)
     if name in _BOOLEAN and dtype != "bool":
@@ -80,7 +80,9 @@ def same_meaning(w: Writer, op: Operation) -> str:
 
 @writes("minimum", "maximum")
 def passing_over_nan(w: Writer, op: Operation) -> str:
-    """Write a minimum or maximum that ignores NaN, whereas ONNX's Min and Max propagate it."""
+    """Export a minimum or maximum that ignores NaN. ONNX's Min and Max cannot be used alone, because they propagate
+    NaN.
+    """
     a, b = w.inputs(op)
     plain = w.add("Min" if op.kind == "minimum" else "Max", a, b)
     if "int" in str(op.inputs[0].dtype):
@@ -90,7 +92,7 @@ def passing_over_nan(w: Writer, op: Operation) -> str:
 
 @writes("clamp")
 def clamp(w: Writer, op: Operation) -> str:
-    """Write Clip for scalar bounds, and Max and Min for tensor bounds. NaN bounds are ignored."""
+    """Export clamping as Clip for scalar bounds, and as Max and Min for tensor bounds. NaN bounds are ignored."""
     x, low, high = w.inputs(op)
     scalar = op.inputs[1].shape == () and op.inputs[2].shape == ()
     constant = all(t.operation.kind == "constant" for t in op.inputs[1:])
@@ -106,7 +108,7 @@ def clamp(w: Writer, op: Operation) -> str:
 
 @writes("not_equal", "logical_nand", "logical_nor", "logical_xnor")
 def negated(w: Writer, op: Operation) -> str:
-    """Write the negation of an ONNX operator."""
+    """Export not_equal, nand, nor, or xnor as the opposite ONNX operator, followed by Not."""
     opposite = {"not_equal": "Equal", "logical_nand": "And", "logical_nor": "Or", "logical_xnor": "Xor"}[op.kind]
     if opposite != "Equal" and str(op.inputs[0].dtype) != "bool":
         raise NotExpressible(f"ONNX's {opposite} supports only bool, got {op.inputs[0].dtype}")
@@ -115,21 +117,21 @@ def negated(w: Writer, op: Operation) -> str:
 
 @writes("is_finite")
 def is_finite(w: Writer, op: Operation) -> str:
-    """Write a test for values that are neither NaN nor infinite."""
+    """Export is_finite, a test for values that are neither NaN nor infinite."""
     x = w.name(op.inputs[0])
     return w.add("Not", w.add("Or", w.add("IsNaN", x), w.add("IsInf", x)))
 
 
 @writes("square")
 def square(w: Writer, op: Operation) -> str:
-    """Write x * x."""
+    """Export a square as x * x."""
     x = w.name(op.inputs[0])
     return w.add("Mul", x, x)
 
 
 @writes("absolute_square")
 def absolute_square(w: Writer, op: Operation) -> str:
-    """Write x * x, for real numbers only."""
+    """Export an absolute square as x * x, for real numbers only."""
     if str(op.inputs[0].dtype).startswith("complex"):
         raise NotExpressible(f"ONNX's Mul does not support {op.inputs[0].dtype}")
     x = w.name(op.inputs[0])
@@ -138,34 +140,34 @@ def absolute_square(w: Writer, op: Operation) -> str:
 
 @writes("reciprocal_square_root", "reverse_square_root")
 def reciprocal_square_root(w: Writer, op: Operation) -> str:
-    """Write 1 / sqrt(x)."""
+    """Export the reciprocal square root as 1 / sqrt(x)."""
     return w.add("Reciprocal", w.add("Sqrt", w.name(op.inputs[0])))
 
 
 @writes("exponent_base2", "exponent_base10")
 def exponent_of_base(w: Writer, op: Operation) -> str:
-    """Write Pow with a constant base."""
+    """Export an exponential with a constant base as Pow."""
     base = 2.0 if op.kind == "exponent_base2" else 10.0
     return w.add("Pow", w.number(base, op.inputs[0].dtype), w.name(op.inputs[0]))
 
 
 @writes("logarithm_base2", "logarithm_base10")
 def logarithm_of_base(w: Writer, op: Operation) -> str:
-    """Write log(x) / log(base)."""
+    """Export a logarithm with a constant base as log(x) / log(base)."""
     base = 2.0 if op.kind == "logarithm_base2" else 10.0
     return w.add("Div", w.add("Log", w.name(op.inputs[0])), w.number(math.log(base), op.inputs[0].dtype))
 
 
 @writes("truncate")
 def truncate(w: Writer, op: Operation) -> str:
-    """Write sign(x) floor(|x|)."""
+    """Export truncation as sign(x) floor(|x|)."""
     x = w.name(op.inputs[0])
     return w.add("Mul", w.add("Sign", x), w.add("Floor", w.add("Abs", x)))
 
 
 @writes("round")
 def round_half_away(w: Writer, op: Operation) -> str:
-    """Write sign(x) floor(|x| + 1/2), which rounds ties away from zero."""
+    """Export rounding with ties away from zero as sign(x) floor(|x| + 1/2)."""
     x = w.name(op.inputs[0])
     moved = w.add("Add", w.add("Abs", x), w.number(0.5, op.inputs[0].dtype))
     return w.add("Mul", w.add("Sign", x), w.add("Floor", moved))
@@ -173,7 +175,7 @@ def round_half_away(w: Writer, op: Operation) -> str:
 
 @writes("modulo", "floor_modulo")
 def modulo(w: Writer, op: Operation) -> str:
-    """Write Mod, with attribute fmod if the result has the sign of the dividend.
+    """Export a remainder as Mod, with attribute fmod if the result has the sign of the dividend.
 
     For results with the sign of the divisor, ONNX supports only integers.
     """
@@ -187,7 +189,7 @@ def modulo(w: Writer, op: Operation) -> str:
 
 @writes("division_no_nan")
 def division_no_nan(w: Writer, op: Operation) -> str:
-    """Write a division whose result is 0 where the divisor is 0."""
+    """Export a division whose result is 0 where the divisor is 0."""
     a, b = w.inputs(op)
     zero = w.number(0, op.inputs[0].dtype)
     return w.add("Where", w.add("Equal", b, zero), zero, w.add("Div", a, b))
@@ -195,7 +197,7 @@ def division_no_nan(w: Writer, op: Operation) -> str:
 
 @writes("bitwise_left_shift", "bitwise_right_shift")
 def shift(w: Writer, op: Operation) -> str:
-    """Write BitShift, which ONNX supports only for unsigned integers."""
+    """Export a bit shift as BitShift, which ONNX supports only for unsigned integers."""
     if not str(op.inputs[0].dtype).startswith("uint"):
         raise NotExpressible(f"ONNX's BitShift supports only unsigned integers, got {op.inputs[0].dtype}")
     return w.add("BitShift", *w.inputs(op), direction="LEFT" if op.kind == "bitwise_left_shift" else "RIGHT")
@@ -203,7 +205,7 @@ def shift(w: Writer, op: Operation) -> str:
 
 @writes("leaky_relu")
 def leaky_relu(w: Writer, op: Operation) -> str:
-    """Write LeakyRelu for a constant slope and PRelu otherwise."""
+    """Export leaky ReLU as LeakyRelu for a constant slope, and as PRelu otherwise."""
     x, slope = op.inputs
     if slope.operation.kind == "constant" and slope.shape == () and str(slope.dtype) != "bfloat16":
         return w.add("LeakyRelu", w.name(x), alpha=float(slope.operation.attributes["value"].numpy()))
@@ -212,13 +214,13 @@ def leaky_relu(w: Writer, op: Operation) -> str:
 
 @writes("softmax", "log_softmax")
 def softmax(w: Writer, op: Operation) -> str:
-    """Write Softmax or LogSoftmax along one axis."""
+    """Export softmax along one axis, or its logarithm, as Softmax or LogSoftmax."""
     return w.add("Softmax" if op.kind == "softmax" else "LogSoftmax", *w.inputs(op), axis=int(op.attributes["axis"]))
 
 
 @writes("relu_gradient", "sigmoid_gradient")
 def activation_gradient(w: Writer, op: Operation) -> str:
-    """Write the gradient of relu or sigmoid: the incoming gradient times the derivative."""
+    """Export the gradient of relu or sigmoid, which is the incoming gradient times the derivative."""
     incoming, x = w.inputs(op)
     dtype = op.inputs[1].dtype
     if op.kind == "relu_gradient":
@@ -230,7 +232,7 @@ def activation_gradient(w: Writer, op: Operation) -> str:
 
 @writes("atan2")
 def atan2(w: Writer, op: Operation) -> str:
-    """Write atan(y / x), shifted by pi where x is negative."""
+    """Export atan2 as atan(y / x), shifted by pi where x is negative."""
     y, x = w.inputs(op)
     dtype = op.inputs[0].dtype
     zero, turn = w.number(0, dtype), w.number(np.pi, dtype)

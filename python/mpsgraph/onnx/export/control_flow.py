@@ -1,4 +1,4 @@
-"""Writers of branches, loops, calls, and variable assignments.
+"""Export of branches, loops, calls, and variable assignments to ONNX.
 
 Branches and loop bodies become subgraphs that can refer to names in the enclosing graph. ONNX's Loop evaluates its
 condition after the body, so the condition block of a `while` is written twice: before the loop and at the end of the
@@ -22,20 +22,20 @@ _NO_AXES = np.zeros(0, np.int64)
 
 @writes("if")
 def branches(w: Writer, op: Operation) -> list[str]:
-    """Write If, with each branch as a subgraph."""
+    """Export an `if` operation as If, with each branch as a subgraph."""
     condition = _single(w, op.inputs[0], w.name(op.inputs[0]))
     then, otherwise = (branch(w, block, name) for block, name in zip(op.blocks, ("then", "else"), strict=True))
     return w.add_several("If", [condition], len(op.outputs), then_branch=then, else_branch=otherwise)
 
 
 def _single(w: Writer, tensor: Tensor, name: str) -> str:
-    """Reshape a tensor of one element to rank 0."""
+    """Reshape a one-element tensor to a scalar of rank 0."""
     return name if tensor.shape == () else w.add("Reshape", name, w.constant(_NO_AXES))
 
 
 @writes("for")
 def counted(w: Writer, op: Operation) -> list[str]:
-    """Write Loop with a known number of iterations."""
+    """Export a `for` loop as Loop. Its number of iterations is determined before the loop starts."""
     (body,) = op.blocks
     lower, upper, step = (known_array(tensor) for tensor in op.inputs[:3])
     if lower is not None and upper is not None and step is not None:
@@ -55,7 +55,10 @@ def counted(w: Writer, op: Operation) -> list[str]:
 
 
 def _iterations(w: Writer, op: Operation) -> str:
-    """Write the number of iterations: max(0, (upper - lower + step - sign(step)) / step), rounded toward zero."""
+    """Add nodes that compute the number of iterations of a `for` loop.
+
+    The number is max(0, (upper - lower + step - sign(step)) / step), rounded toward zero.
+    """
     lower, upper, step = (w.add("Cast", w.name(tensor), to=TensorProto.INT64) for tensor in op.inputs[:3])
     rounded = w.add("Sub", w.add("Add", w.add("Sub", upper, lower), step), w.add("Sign", step))
     return w.add("Max", w.add("Div", rounded, step), w.ints(0))
@@ -63,7 +66,7 @@ def _iterations(w: Writer, op: Operation) -> str:
 
 @writes("while")
 def conditional(w: Writer, op: Operation) -> list[str]:
-    """Write Loop with a condition, evaluated once before the loop and then at the end of each iteration."""
+    """Export a `while` loop as Loop. The condition is evaluated before the loop and at the end of each iteration."""
     before, after = op.blocks
     going, *values = inlined(w, before, w.inputs(op))
 
@@ -77,9 +80,9 @@ def conditional(w: Writer, op: Operation) -> list[str]:
 def _loop(
     w: Writer, times: str, going: str, carried: Sequence[Tensor], values: Sequence[str], iteration: object
 ) -> list[str]:
-    """Write Loop with initial values for the `carried` tensors.
+    """Add a Loop node with initial values for the `carried` tensors.
 
-    If the loop has a condition, the first result of `iteration` is the condition.
+    `iteration` writes the loop body. If the loop has a condition, the first result of `iteration` is the condition.
     """
     inner = Writer(w.opset, w)
     number, condition = w.fresh("iteration"), w.fresh("condition")
@@ -102,7 +105,9 @@ def _loop(
 
 @writes("call")
 def call(w: Writer, op: Operation) -> list[str]:
-    """Inline a callable. If it is called several times, its variables are stored in the file only once."""
+    """Export a call by inlining the callable. If it is called several times, its variables are stored in the file
+    only once.
+    """
     symbol = str(op.attributes["symbol"])
     if symbol not in w.callables:
         raise NotExpressible(f"the operation calls '{symbol}', which is missing: pass callables={{'{symbol}': model}}")
@@ -126,7 +131,7 @@ def call(w: Writer, op: Operation) -> list[str]:
 
 @writes("assign")
 def assign(w: Writer, op: Operation) -> list[str]:
-    """Record the assigned value as the variable's value from now on. The last assigned value becomes an output."""
+    """Export an assignment: later reads of the variable get the assigned value, and the last one becomes an output."""
     variable, value = op.inputs
     if value.operation.kind == "random":
         # ONNX runtimes manage the state of their random number generator themselves, so the state is not exported.

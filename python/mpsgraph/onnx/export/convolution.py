@@ -1,4 +1,4 @@
-"""Writers of convolutions (plain, depthwise, and transposed), pooling, im_to_col, and col_to_im.
+"""Export of convolutions (plain, depthwise, and transposed), pooling, im_to_col, and col_to_im to ONNX.
 
 ONNX expects channels first in images and weights. For other layouts, Transpose nodes are added before and after; pairs
 that cancel are dropped. Weights keep their original shape in the file and are transposed by a node.
@@ -65,7 +65,7 @@ def _sizes(op: Operation, source: list[int]) -> list[int]:
 
 @writes("convolution2d", "convolution3d")
 def convolution(w: Writer, op: Operation) -> str:
-    """Write Conv."""
+    """Export a 2-D or 3-D convolution as Conv."""
     count = 2 if op.kind == "convolution2d" else 3
     source = to_channels_first(_layout(op, count))
     weights = to_channels_first(str(op.attributes["weights_layout"]))
@@ -78,7 +78,10 @@ def convolution(w: Writer, op: Operation) -> str:
 
 @writes("depthwise_convolution2d")
 def depthwise(w: Writer, op: Operation) -> str:
-    """Write Conv with one group per channel, reshaping weights from (h, w, C, M) to (C M, 1, h, w)."""
+    """Export a depthwise convolution as Conv with one group per channel.
+
+    Weights are reshaped from (h, w, C, M) to (C M, 1, h, w), where M is the number of filters per channel.
+    """
     source = to_channels_first(_layout(op, 2))
     layout = str(op.attributes["weights_layout"])
     channels, kernel_y, kernel_x = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
@@ -101,7 +104,7 @@ def depthwise(w: Writer, op: Operation) -> str:
     "convolution3d_data_gradient",
 )
 def transposed(w: Writer, op: Operation) -> str:
-    """Write ConvTranspose, cropped to the requested output size.
+    """Export a transposed convolution as ConvTranspose, cropped to the requested output size.
 
     ConvTranspose expects weights of shape (O, C / groups, ...), which is the shape of the weights of the forward
     convolution. Cropping uses pads and output_padding if sizes are known, and a Slice node otherwise.
@@ -159,7 +162,7 @@ def _known_sizes(op: Operation, source: list[int]) -> list[int]:
 
 @writes("max_pooling2d", "avg_pooling2d")
 def pooling2d(w: Writer, op: Operation) -> str:
-    """Write MaxPool or AveragePool."""
+    """Export 2-D pooling as MaxPool or AveragePool."""
     source = to_channels_first(_layout(op, 2))
     kernel = [int(v) for v in op.attributes["kernel"]]
     turned = w.transpose(w.name(op.inputs[0]), source)
@@ -170,7 +173,7 @@ def pooling2d(w: Writer, op: Operation) -> str:
 def _closed(op: Operation, axes: list[int], kernel: list[int], windows: dict[str, Any]) -> dict[str, Any]:
     """Replace ceil_mode with explicit padding if sizes are known.
 
-    ONNX's shape inference counts windows that begin in the padding, but mpsgraph omits such windows.
+    With ceil_mode, ONNX's shape inference counts windows that begin in the trailing padding, but mpsgraph omits them.
     """
     sizes, results = ([required_shape(t)[axis] for axis in axes] for t in (op.inputs[0], op.outputs[0]))
     if not op.attributes["ceil_mode"] or windows.get("auto_pad") or min(*sizes, *results) < 1:
@@ -205,8 +208,9 @@ def _pool(w: Writer, op: Operation, source: str, kernel: list[int], windows: dic
 
 @writes("max_pooling4d", "avg_pooling4d")
 def pooling4d(w: Writer, op: Operation) -> str:
-    """Write MaxPool or AveragePool over up to three of the last four axes; an axis that is not pooled becomes the
-    channel axis.
+    """Export pooling over up to three of the last four axes as MaxPool or AveragePool.
+
+    An axis that is not pooled becomes the channel axis.
     """
     rank = len(required_shape(op.inputs[0]))
     if rank not in (4, 5):
@@ -233,7 +237,7 @@ def pooling4d(w: Writer, op: Operation) -> str:
 
 @writes("im_to_col")
 def im_to_col(w: Writer, op: Operation) -> str:
-    """Write Conv with one-hot weights that each select one element of the window."""
+    """Export im_to_col as Conv with one-hot weights that each select one element of the window."""
     source = to_channels_first(_layout(op, 2))
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
@@ -260,7 +264,7 @@ def im_to_col(w: Writer, op: Operation) -> str:
 
 @writes("col_to_im")
 def col_to_im(w: Writer, op: Operation) -> str:
-    """Write the transpose of im_to_col as ConvTranspose with one-hot weights, each placing one window element."""
+    """Export col_to_im as ConvTranspose with one-hot weights that each place one element of the window."""
     source = to_channels_first(_layout(op, 2))
     shape = required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])

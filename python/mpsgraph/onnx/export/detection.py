@@ -1,4 +1,4 @@
-"""Writer of non-maximum suppression for object detection."""
+"""Export of non-maximum suppression for object detection to ONNX."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LARGEST = 2**31 - 1
 
 @writes("non_maximum_suppression")
 def non_maximum_suppression(w: Writer, op: Operation) -> str:
-    """Write NonMaxSuppression, and scatter the rank of each kept box into a tensor filled with -1.
+    """Export non-maximum suppression as NonMaxSuppression.
 
-    ONNX compares only boxes of the same class. To compare all boxes, each pair of a box and a class becomes a separate
-    box.
+    The rank of each kept box is scattered into a tensor filled with -1. ONNX compares only boxes of the same class. To
+    compare all boxes, each pair of a box and a class becomes a separate box.
     """
     a, (boxes, scores) = op.attributes, op.inputs[:2]
     single = not a["per_class_suppression"]

@@ -1,8 +1,9 @@
-"""Writers of gather, scatter, one-hot, and non-zero operations.
+"""Export of gather, scatter, one-hot, and non-zero operations to ONNX.
 
-In ONNX, negative indices count from the end, and out-of-range indices are errors. mpsgraph has rules for out-of-range
-indices. To implement these rules, the exporter clamps the indices to the valid range. The elements at clamped indices
-are then masked (rules "zeros" and "drop") or kept (rule "clip").
+In ONNX, negative indices count from the end, and out-of-range indices are errors. In mpsgraph, each operation has a
+rule
+for out-of-range indices. To implement the rule, the exporter clamps the indices to the valid range. The elements at
+clamped indices are then masked (rules "zeros" and "drop") or kept (rule "clip").
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _int64(w: Writer, tensor: Tensor) -> str:
 
 
 def _are_inside(indices: Tensor, size: int) -> bool:
-    """Return whether all indices are known to be within an axis."""
+    """Return whether all indices are constants that lie within an axis of the given size."""
     known = known_array(indices)
     return known is not None and size >= 0 and (known.size == 0 or (known.min() >= 0 and known.max() < size))
 
@@ -39,7 +40,7 @@ def _inside(w: Writer, index: str, size: str) -> str:
 
 
 def _looked_up(w: Writer, op: Operation, axis: int) -> tuple[str, str]:
-    """Return clamped indices and a mask of the indices that were in range before clamping.
+    """Return the indices of an operation, clamped to the valid range, and a mask of those that were in range before.
 
     The mask is an empty name if no element has to be masked.
     """
@@ -52,8 +53,9 @@ def _looked_up(w: Writer, op: Operation, axis: int) -> tuple[str, str]:
 
 
 def _zeros_elsewhere(w: Writer, op: Operation, found: str, inside: str, axes: list[int]) -> str:
-    """Replace elements with zeros where the mask `inside` is false, after inserting `axes` into the mask for
-    broadcasting.
+    """Replace elements with zeros where the mask `inside` is false.
+
+    For broadcasting, axes of size 1 are inserted into the mask at the positions `axes`.
     """
     if not inside:
         return found
@@ -66,7 +68,7 @@ def _zeros_elsewhere(w: Writer, op: Operation, found: str, inside: str, axes: li
 
 @writes("gather")
 def gather(w: Writer, op: Operation) -> str:
-    """Write Gather, or GatherND if there are batch dimensions.
+    """Export a gather along one axis as Gather, or as GatherND if there are batch dimensions.
 
     GatherND gathers along the axis after the batch dimensions, so the gathered axis is moved there first.
     """
@@ -96,7 +98,7 @@ def gather(w: Writer, op: Operation) -> str:
 
 @writes("gather_along_axis")
 def gather_along_axis(w: Writer, op: Operation) -> str:
-    """Write GatherElements."""
+    """Export a gather with a separate index per element as GatherElements."""
     axis = axis_of(op, place=2)
     index, inside = _looked_up(w, op, axis)
     found = w.add("GatherElements", w.name(op.inputs[0]), index, axis=axis)
@@ -105,7 +107,7 @@ def gather_along_axis(w: Writer, op: Operation) -> str:
 
 @writes("gather_nd")
 def gather_nd(w: Writer, op: Operation) -> str:
-    """Write GatherND."""
+    """Export a gather by index vectors as GatherND."""
     batch, rule = int(op.attributes["batch_dimensions"]), op.attributes["out_of_range"]
     index, inside, every = _int64(w, op.inputs[1]), "", ""
     if rule != "error":
@@ -118,7 +120,11 @@ def gather_nd(w: Writer, op: Operation) -> str:
 
 
 def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tuple[str, str, str]:
-    """Clamp index vectors for operand 0. Return them, a mask of in-range components, and a mask of in-range vectors."""
+    """Clamp each component of index vectors to the valid range for operand 0.
+
+    Returns the clamped vectors, a mask of the components that were in range, and a mask of the vectors all of whose
+    components were in range.
+    """
     length = required_shape(indices)[-1]
     if length < 0:
         raise NotExpressible("the length of the index vectors is dynamic, but ONNX needs a static one")
@@ -131,9 +137,10 @@ def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tu
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> str:
-    """Write a comparison of the indices with the numbers of all classes, which yields zeros for out-of-range indices.
+    """Export one-hot encoding as a comparison of the indices with all class numbers, which are equal for one class at
+    most.
 
-    ONNX's OneHot would count negative indices from the end.
+    ONNX's OneHot is not used, because it would count negative indices from the end.
     """
     rule, depth = op.attributes["out_of_range"], int(op.attributes["depth"])
     if rule == "error" and not _are_inside(op.inputs[0], depth):
@@ -154,7 +161,7 @@ def one_hot(w: Writer, op: Operation) -> str:
 
 @writes("non_zero_indices")
 def non_zero_indices(w: Writer, op: Operation) -> str:
-    """Write NonZero, transposed to (count, axes) and converted to int32."""
+    """Export the indices of non-zero elements as NonZero, transposed to (count, axes) and converted to int32."""
     places = w.add("NonZero", w.name(op.inputs[0]))
     if required_shape(op.inputs[0]) == ():  # ONNX treats a scalar as a vector.
         places = w.add("Slice", places, w.ints([0]), w.ints([0]), w.ints([0]))
@@ -165,9 +172,9 @@ def non_zero_indices(w: Writer, op: Operation) -> str:
 
 
 def _updates(w: Writer, op: Operation) -> tuple[str, str | None]:
-    """Return the updates and the ONNX reduction mode.
+    """Return the updates of a scatter operation and the ONNX reduction mode that applies them.
 
-    Subtraction becomes addition of negated updates, and division multiplication by reciprocals.
+    Subtraction becomes addition of negated updates, and division becomes multiplication by reciprocals.
     """
     mode, updates = str(op.attributes["mode"]), op.inputs[1]
     name, dtype = w.name(updates), str(updates.dtype)
@@ -185,7 +192,9 @@ def _updates(w: Writer, op: Operation) -> tuple[str, str | None]:
 
 
 def _with_room(w: Writer, op: Operation, axis: int) -> str:
-    """Pad operand 0 by one element along an axis as a target for dropped updates."""
+    """Return the data of a scatter operation, padded by one element along an axis. This element receives the dropped
+    updates.
+    """
     rank = len(required_shape(op.inputs[0]))
     pads = [0] * (2 * rank)
     pads[rank + axis] = 1
@@ -193,7 +202,11 @@ def _with_room(w: Writer, op: Operation, axis: int) -> str:
 
 
 def _scattered(w: Writer, op: Operation, axis: int, index: str) -> tuple[str, str, bool]:
-    """Return the data and int64 indices that implement the out-of-range rule, and whether the data was padded."""
+    """Apply a scatter operation's rule for out-of-range indices.
+
+    Returns the data and the int64 indices to use, and whether the data was padded by an element that receives dropped
+    updates.
+    """
     data, indices, rule = op.inputs[0], op.inputs[2], op.attributes["out_of_range"]
     if rule == "error" or _are_inside(indices, required_shape(data)[axis]):
         return w.name(data), index, False
@@ -211,7 +224,7 @@ def _without_room(w: Writer, op: Operation, result: str, axis: int, room: bool) 
 
 @writes("scatter_along_axis")
 def scatter_along_axis(w: Writer, op: Operation) -> str:
-    """Write ScatterElements."""
+    """Export a scatter with a separate index per element as ScatterElements."""
     updates, reduction = _updates(w, op)
     axis = axis_of(op, place=3)
     data, index, room = _scattered(w, op, axis, _int64(w, op.inputs[2]))
@@ -221,7 +234,7 @@ def scatter_along_axis(w: Writer, op: Operation) -> str:
 
 @writes("scatter")
 def scatter(w: Writer, op: Operation) -> str:
-    """Write ScatterND with whole slices along the first axis, after moving the scattered axis there."""
+    """Export a scatter of slices along one axis as ScatterND, after moving this axis to the front."""
     updates, reduction = _updates(w, op)
     axis, rank = axis_of(op, place=9), len(required_shape(op.inputs[0]))
     data, index, room = _scattered(w, op, axis, _int64(w, op.inputs[2]))
@@ -233,7 +246,7 @@ def scatter(w: Writer, op: Operation) -> str:
 
 @writes("scatter_nd")
 def scatter_nd(w: Writer, op: Operation) -> str:
-    """Write ScatterND, sending dropped vectors to an extra element of the first axis."""
+    """Export a scatter by index vectors as ScatterND. Dropped updates go to an additional element of the first axis."""
     if op.attributes["batch_dimensions"]:
         raise NotExpressible("ONNX's ScatterND does not support batch dimensions")
     updates, reduction = _updates(w, op)

@@ -1,4 +1,4 @@
-"""Writers of matmul, attention, band_part, and quantization."""
+"""Export of matmul, attention, band_part, and quantization to ONNX."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ._writer import Writer, writes
 
 @writes("matrix_multiplication")
 def matrix_multiplication(w: Writer, op: Operation) -> str:
-    """Write MatMul."""
+    """Export a matrix product as MatMul."""
     return w.add("MatMul", *w.inputs(op))
 
 
 @writes("integer_matrix_multiplication")
 def integer_matrix_multiplication(w: Writer, op: Operation) -> str:
-    """Write MatMulInteger."""
+    """Export a matrix product of quantized integers as MatMulInteger."""
     return w.add("MatMulInteger", *w.inputs(op))
 
 
 @writes("scaled_dot_product_attention")
 def attention(w: Writer, op: Operation) -> str:
-    """Write softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
+    """Export attention as softmax(scale Q Kᵀ + mask) V, with zeros for a query whose keys are all masked."""
     if op.attributes["dropout"] > 0:
         raise NotExpressible(
             "the operation applies dropout to the attention weights: export the model in inference mode"
@@ -56,7 +56,9 @@ def attention(w: Writer, op: Operation) -> str:
 
 
 def _causal_mask(w: Writer, op: Operation) -> str:
-    """Write a mask with 0 for keys up to the query's own position and -infinity for later keys."""
+    """Add nodes for a causal attention mask: 0 for keys up to the query's own position, and -infinity for later
+    keys.
+    """
     dtype = op.inputs[0].dtype
     places = []
     for tensor, axis in ((op.inputs[0], 1), (op.inputs[1], 0)):
@@ -69,7 +71,9 @@ def _causal_mask(w: Writer, op: Operation) -> str:
 
 @writes("band_part")
 def band_part(w: Writer, op: Operation) -> str:
-    """Write a Trilu node for each bounded side of the band."""
+    """Export band_part, which zeros elements far from the diagonal, with one Trilu node for each bounded side of the
+    band.
+    """
     lower, upper = (_edge(op, key, 1 + i) for i, key in enumerate(("num_lower", "num_upper")))
     result = w.name(op.inputs[0])
     if lower >= 0:
@@ -90,7 +94,7 @@ def _edge(op: Operation, key: str, place: int) -> int:
 
 @writes("quantize", "dequantize")
 def quantization(w: Writer, op: Operation) -> str:
-    """Write QuantizeLinear or DequantizeLinear, which are supported for int8 and uint8."""
+    """Export quantization or dequantization of int8 or uint8 as QuantizeLinear or DequantizeLinear."""
     if op.attributes["grouped"]:
         raise NotExpressible("scales per group of elements cannot be exported to ONNX")
     small = op.outputs[0].dtype if op.kind == "quantize" else op.inputs[0].dtype

@@ -1,4 +1,4 @@
-"""Writers of random-number operations.
+"""Export of random-number operations to ONNX.
 
 An ONNX runtime uses its own generator, so the numbers have the same distribution but differ from mpsgraph's. The state
 of mpsgraph's generator is not stored in the file.
@@ -13,7 +13,10 @@ from ._writer import Writer, type_number, writes
 
 @writes("random")
 def random(w: Writer, op: Operation) -> list[str]:
-    """Write RandomUniform or RandomNormal for a known shape, and RandomUniformLike or RandomNormalLike otherwise."""
+    """Export random numbers as RandomUniform or RandomNormal.
+
+    If the shape is known only at run time, the variants RandomUniformLike and RandomNormalLike are used.
+    """
     _refuse_uses_of_the_state(w, op)
     a, dtype = op.attributes, op.outputs[0].dtype
     if a["distribution"] == "truncated_normal":
@@ -42,5 +45,5 @@ def _refuse_uses_of_the_state(w: Writer, op: Operation) -> None:
 
 @writes("print")
 def print_(w: Writer, op: Operation) -> str:
-    """Return the operand's name. ONNX has no operator that prints, so nothing is written."""
+    """Export a print operation as an Identity node, because ONNX has no operator that prints."""
     return w.identity(w.name(op.inputs[0]))

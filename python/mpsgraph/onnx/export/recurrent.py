@@ -1,4 +1,4 @@
-"""Writers of RNN, LSTM, and GRU layers.
+"""Export of RNN, LSTM, and GRU layers to ONNX.
 
 ONNX has a separate axis for directions and orders gates differently from mpsgraph: input, output, forget, cell in LSTM,
 and update, reset, hidden in GRU. Weights keep their original shape in the file, and nodes reorder the gates. Layers
@@ -44,7 +44,7 @@ class _Layer:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """Return the attributes for direction and hidden size."""
+        """Return the ONNX attributes for a recurrent layer's direction and hidden size."""
         a = self.op.attributes
         direction = "bidirectional" if a["bidirectional"] else "reverse" if a["reverse"] else "forward"
         return {"direction": direction, "hidden_size": self.hidden}
@@ -60,7 +60,7 @@ class _Layer:
         return result
 
     def ordered(self, name: str) -> str:
-        """Reorder the gates along axis 1 from mpsgraph's order to ONNX's."""
+        """Add nodes that reorder gates along axis 1 from mpsgraph's order to ONNX's."""
         if self.order == list(range(self.gates)):
             return name
         sizes = self.w.ints([self.hidden] * self.gates)
@@ -93,7 +93,7 @@ class _Layer:
         return w.add("Concat", own, recurrent or zeros, axis=1)
 
     def state(self, key: str) -> str:
-        """Reshape a state from (batch, directions * hidden) to (directions, batch, hidden).
+        """Reshape an initial state from (batch, directions * hidden) to (directions, batch, hidden).
 
         Returns an empty name if the operation has no such state.
         """
@@ -111,13 +111,15 @@ class _Layer:
         return self.w.reshape(self.w.transpose(name, [0, 2, 1, 3]), [0, 0, 2 * self.hidden])
 
     def by_steps(self) -> list[str]:
-        """Write the layer with Scan. Return the hidden states and, for LSTM, the cell states of all time steps."""
+        """Write the layer with Scan, step by step. Return the hidden states and, for LSTM, the cell states of all
+        time steps.
+        """
         return by_steps(self.w, self.op, self.gates, self.given, self.hidden)
 
 
 @writes("single_gate_rnn")
 def rnn(w: Writer, op: Operation) -> list[str]:
-    """Write RNN."""
+    """Export a recurrent layer with a single gate as RNN."""
     layer = _Layer(w, op, 1, [0], ["input_weight", "bias", "initial_state", "mask"])
     if "mask" in layer.given:
         return layer.by_steps()
@@ -128,7 +130,7 @@ def rnn(w: Writer, op: Operation) -> list[str]:
 
 @writes("lstm")
 def lstm(w: Writer, op: Operation) -> list[str]:
-    """Write LSTM, which returns the hidden states of all time steps but only the last cell state."""
+    """Export an LSTM layer as LSTM, which returns all hidden states but only the last cell state."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
     # mpsgraph's gate order is input, forget, cell, output or, with forget_gate_last, input, cell, forget, output.
@@ -150,7 +152,8 @@ def lstm(w: Writer, op: Operation) -> list[str]:
 
 
 def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | None:
-    """Map the slices that take the last cell state of a direction to the index of this direction.
+    """Find the slices in the graph that take the last cell state of a direction, and map each to the index of the
+    direction.
 
     Returns None if the graph also uses the cell states of other time steps.
 
@@ -184,7 +187,7 @@ def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | 
 
 @writes("gru")
 def gru(w: Writer, op: Operation) -> list[str]:
-    """Write GRU, with the reset gate applied before or after the recurrent matmul."""
+    """Export a GRU layer as GRU, with the reset gate applied before or after the recurrent matmul."""
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
     layer = _Layer(w, op, 3, [1, 0, 2] if a["reset_gate_first"] else [0, 1, 2], optional)

@@ -1,4 +1,4 @@
-"""Writers of recurrent layers with Scan, for layers that ONNX's recurrent operators cannot express.
+"""Export of recurrent layers as ONNX Scan nodes, for layers that ONNX's recurrent operators cannot express.
 
 These layers mask states between time steps, return the cell state of every step, have peepholes or a flipped update
 gate, or use different activations for different gates. Everything independent of the previous step is computed for all
@@ -67,7 +67,7 @@ class _Steps:
         return [zeros] * self.ways
 
     def way(self, i: int, backwards: bool) -> list[str]:
-        """Write direction i and return its results for all time steps."""
+        """Write a Scan node for direction i and return the names of its results for all time steps."""
         w, body = self.w, Writer(self.w.opset, self.w)
         before = [w.fresh("state") for _ in self.states]
         step, kept = w.fresh("step"), w.fresh("kept")

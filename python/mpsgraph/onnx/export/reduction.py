@@ -1,4 +1,4 @@
-"""Writers of reductions, moments, normalizations, cumulative operations, and sorting."""
+"""Export of reductions, moments, normalizations, cumulative operations, and sorting to ONNX."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CUMULATIVE = {"cumulative_product": "Mul", "cumulative_minimum": "Min", "cumula
 
 
 def _axes(w: Writer, op: Operation) -> str:
-    """Return the axes operand, which lists all axes if none are given."""
+    """Return the operand that lists the axes of a reduction. All axes are listed if the operation specifies none."""
     axes = [int(axis) for axis in op.attributes["axes"]]
     return w.ints(axes or list(range(len(required_shape(op.inputs[0])))))
 
 
 @writes(*_REDUCTIONS)
 def reduction(w: Writer, op: Operation) -> str:
-    """Write a reduction that keeps the reduced axes with size 1."""
+    """Export a reduction. The reduced axes are kept with size 1."""
     if op.inputs[0].shape == ():
         return w.add("Identity", w.name(op.inputs[0]))
     return w.add(_REDUCTIONS[op.kind], w.name(op.inputs[0]), _axes(w, op), keepdims=1)
@@ -38,7 +38,7 @@ def reduction(w: Writer, op: Operation) -> str:
 
 @writes("reduction_and", "reduction_or")
 def of_flags(w: Writer, op: Operation) -> str:
-    """Write reduction_and or reduction_or of bools as a minimum or maximum of integers."""
+    """Export reduction_and or reduction_or of bools as a minimum or maximum of integers."""
     if str(op.inputs[0].dtype) != "bool":
         raise NotExpressible(f"ONNX has no bitwise reductions; the operand must be bool, got {op.inputs[0].dtype}")
     numbers = w.add("Cast", w.name(op.inputs[0]), to=6)  # Element type 6 is int32.
@@ -50,7 +50,7 @@ def of_flags(w: Writer, op: Operation) -> str:
 
 @writes("reduction_arg_maximum", "reduction_arg_minimum")
 def place_of_extremum(w: Writer, op: Operation) -> str:
-    """Write ArgMax or ArgMin, converting its int64 result to int32."""
+    """Export argmax or argmin as ArgMax or ArgMin, with the int64 result converted to int32."""
     kind = "ArgMax" if op.kind == "reduction_arg_maximum" else "ArgMin"
     places = w.add(kind, w.name(op.inputs[0]), axis=int(op.attributes["axis"]), keepdims=1)
     return w.cast(places, op.outputs[0].dtype)
@@ -58,7 +58,7 @@ def place_of_extremum(w: Writer, op: Operation) -> str:
 
 @writes("variance")
 def variance(w: Writer, op: Operation) -> str:
-    """Write the mean of (x - mean)^2."""
+    """Export a variance as the mean of (x - mean)^2."""
     x, axes = w.name(op.inputs[0]), _axes(w, op)
     mean = w.name(op.inputs[1]) if len(op.inputs) > 1 else w.add("ReduceMean", x, axes, keepdims=1)
     centred = w.add("Sub", x, mean)
@@ -67,7 +67,7 @@ def variance(w: Writer, op: Operation) -> str:
 
 @writes("normalization")
 def normalization(w: Writer, op: Operation) -> str:
-    """Write gamma (x - mean) / sqrt(variance + epsilon) + beta, as BatchNormalization if possible."""
+    """Export a normalization, gamma (x - mean) / sqrt(variance + epsilon) + beta, as BatchNormalization if possible."""
     x, mean, variance, *more = op.inputs
     gamma = more.pop(0) if op.attributes["has_gamma"] else None
     beta = more.pop(0) if op.attributes["has_beta"] else None
@@ -82,7 +82,7 @@ def normalization(w: Writer, op: Operation) -> str:
 
 
 def _batch_normalization(w: Writer, op: Operation, x: Tensor, *operands: Tensor | None) -> str | None:
-    """Write BatchNormalization and return the name of its result.
+    """Export a normalization as BatchNormalization and return the name of its result.
 
     Returns None unless the mean, variance, gamma, and beta have one element per channel, where the last axis of x holds
     the channels.
@@ -101,14 +101,16 @@ def _batch_normalization(w: Writer, op: Operation, x: Tensor, *operands: Tensor 
 
 @writes("cumulative_sum")
 def cumulative_sum(w: Writer, op: Operation) -> str:
-    """Write CumSum."""
+    """Export a cumulative sum as CumSum."""
     flags = {key: int(op.attributes[key]) for key in ("exclusive", "reverse")}
     return w.add("CumSum", w.name(op.inputs[0]), w.ints(axis_of(op)), **flags)
 
 
 @writes("cumulative_product", "cumulative_minimum", "cumulative_maximum")
 def cumulative(w: Writer, op: Operation) -> str:
-    """Write a cumulative operation as Scan along the axis, starting from the neutral element."""
+    """Export a cumulative product, minimum, or maximum as Scan along the axis, starting from the operation's
+    identity element.
+    """
     x, dtype, axis, shape = op.inputs[0], op.inputs[0].dtype, axis_of(op), required_shape(op.inputs[0])
     backwards, kind = int(op.attributes["reverse"]), _CUMULATIVE[op.kind]
     if 0 in shape:
@@ -136,7 +138,7 @@ def cumulative(w: Writer, op: Operation) -> str:
 
 @writes("top_k", "bottom_k")
 def top_k(w: Writer, op: Operation) -> list[str]:
-    """Write TopK, converting its int64 indices to int32."""
+    """Export top_k or bottom_k as TopK, with the int64 indices converted to int32."""
     if len(op.inputs) > 2 and known_array(op.inputs[2]) is None:
         k = w.reshape(w.shape_operand(op.inputs[2]), [1])
     else:
@@ -148,7 +150,7 @@ def top_k(w: Writer, op: Operation) -> list[str]:
 
 @writes("sort", "arg_sort")
 def sort(w: Writer, op: Operation) -> str:
-    """Write TopK with k equal to the size of the axis."""
+    """Export sorting as TopK with k equal to the size of the axis."""
     x, axis = w.name(op.inputs[0]), axis_of(op)
     size = w.add("Slice", w.add("Shape", x), w.ints([axis]), w.ints([axis + 1]))
     largest = int(op.attributes["descending"])
@@ -158,7 +160,9 @@ def sort(w: Writer, op: Operation) -> str:
 
 @writes("softmax_cross_entropy")
 def softmax_cross_entropy(w: Writer, op: Operation) -> str:
-    """Write -sum(labels * log_softmax(source)), optionally reduced to the sum or mean of the losses."""
+    """Export softmax cross-entropy as -sum(labels * log_softmax(source)), optionally reduced to the sum or mean of
+    the losses.
+    """
     source, labels = w.inputs(op)
     axis = axis_of(op, place=2)
     product = w.add("Mul", labels, w.add("LogSoftmax", source, axis=axis))

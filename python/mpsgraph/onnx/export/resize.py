@@ -1,4 +1,4 @@
-"""Writers of image resizing and grid sampling."""
+"""Export of image resizing and grid sampling to ONNX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDINGS = ("floor", "ceil", "round_prefer_ceil", "round_prefer_floor")
 
 @writes("resize_nearest", "resize_bilinear")
 def resize(w: Writer, op: Operation) -> str:
-    """Write Resize, given output sizes or scales."""
+    """Export image resizing as Resize, with output sizes or scales."""
     a = op.attributes
     scales, centered = _scales(op) if len(op.inputs) > 2 else (None, bool(a["center_result"]))
     places = "align_corners" if a["align_corners"] else "half_pixel" if centered else "asymmetric"
@@ -72,7 +72,7 @@ _OUTSIDE = {"zero": "zeros", "constant": "zeros", "clamp_to_edge": "border", "sy
 
 @writes("sample_grid")
 def sample_grid(w: Writer, op: Operation) -> str:
-    """Write GridSample."""
+    """Export grid sampling as GridSample."""
     a = op.attributes
     mode = "nearest" if a["sampling_mode"] == "nearest" else "linear" if w.opset >= 20 else "bilinear"
     outside = _OUTSIDE.get(a["padding_mode"])

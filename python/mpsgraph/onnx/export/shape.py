@@ -1,4 +1,4 @@
-"""Writers of shapes, axes, padding, tiling, space-depth rearrangement, and casts."""
+"""Export of reshapes, axis operations, padding, tiling, space-depth rearrangement, and casts to ONNX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ _END = np.iinfo(np.int64).max
 
 @writes("reshape")
 def reshape(w: Writer, op: Operation) -> str:
-    """Write Reshape, with allowzero if the shape contains zeros, so that they mean size 0 instead of copying a size."""
+    """Export a reshape as Reshape.
+
+    If the shape contains zeros, attribute allowzero is set, because ONNX would otherwise copy the size of the input
+    there.
+    """
     return w.add("Reshape", w.name(op.inputs[0]), w.shape_operand(op.inputs[1]), allowzero=_allow_zero(op))
 
 
@@ -26,19 +30,22 @@ def _allow_zero(op: Operation) -> int | None:
 
 @writes("broadcast_to")
 def broadcast_to(w: Writer, op: Operation) -> str:
-    """Write Expand."""
+    """Export a broadcast as Expand."""
     return w.add("Expand", w.name(op.inputs[0]), w.shape_operand(op.inputs[1]))
 
 
 @writes("transpose")
 def transpose(w: Writer, op: Operation) -> str:
-    """Write Transpose, merged with a preceding Transpose if there is one."""
+    """Export a permutation of axes as Transpose, merged with a preceding Transpose if there is one."""
     return w.transpose(w.name(op.inputs[0]), [int(axis) for axis in op.attributes["permutation"]])
 
 
 @writes("expand_dims", "squeeze")
 def axes_of_one(w: Writer, op: Operation) -> str:
-    """Write Unsqueeze or Squeeze; Squeeze without axes removes all axes of size 1."""
+    """Export the insertion or removal of axes as Unsqueeze or Squeeze.
+
+    Without explicit axes, Squeeze removes all axes of size 1.
+    """
     axes = attribute(op, "axes")
     x = w.name(op.inputs[0])
     if op.kind == "squeeze":
@@ -48,25 +55,28 @@ def axes_of_one(w: Writer, op: Operation) -> str:
 
 @writes("flatten2d")
 def flatten2d(w: Writer, op: Operation) -> str:
-    """Write Flatten."""
+    """Export the flattening of a tensor to a matrix as Flatten."""
     return w.add("Flatten", w.name(op.inputs[0]), axis=axis_of(op))
 
 
 @writes("shape_of")
 def shape_of(w: Writer, op: Operation) -> str:
-    """Write Shape, converted to int32."""
+    """Export a query of a tensor's shape as Shape, with the int64 result converted to int32."""
     return w.cast(w.add("Shape", w.name(op.inputs[0])), op.outputs[0].dtype)
 
 
 @writes("cast")
 def cast(w: Writer, op: Operation) -> str:
-    """Write Cast."""
+    """Export a type conversion as Cast."""
     return w.cast(w.name(op.inputs[0]), op.outputs[0].dtype)
 
 
 @writes("concat")
 def concat(w: Writer, op: Operation) -> str:
-    """Write Concat. To interleave, concatenate along a new axis and merge it with the original one."""
+    """Export a concatenation as Concat.
+
+    To interleave elements, the operands are concatenated along a new axis, which is then merged with the original one.
+    """
     axis = int(op.attributes["axis"])
     if not op.attributes["interleave"]:
         return w.add("Concat", *w.inputs(op), axis=axis)
@@ -80,7 +90,7 @@ def concat(w: Writer, op: Operation) -> str:
 
 @writes("stack")
 def stack(w: Writer, op: Operation) -> str:
-    """Write Concat of tensors with a new axis."""
+    """Export the stacking of tensors along a new axis as Unsqueeze and Concat."""
     axis = int(op.attributes["axis"])
     axis = axis + len(required_shape(op.outputs[0])) if axis < 0 else axis
     return w.add("Concat", *(w.add("Unsqueeze", name, w.ints([axis])) for name in w.inputs(op)), axis=axis)
@@ -88,14 +98,14 @@ def stack(w: Writer, op: Operation) -> str:
 
 @writes("split")
 def split(w: Writer, op: Operation) -> list[str]:
-    """Write Split with explicit sizes."""
+    """Export a split into parts of explicit sizes as Split."""
     sizes = w.shape_operand(op.inputs[1]) if len(op.inputs) > 1 else w.ints(list(op.attributes["sizes"]))
     return w.add_several("Split", [w.name(op.inputs[0]), sizes], len(op.outputs), axis=int(op.attributes["axis"]))
 
 
 @writes("reverse")
 def reverse(w: Writer, op: Operation) -> str:
-    """Write Slice with strides of -1."""
+    """Export the reversal of axes as Slice with strides of -1."""
     rank = len(required_shape(op.inputs[0]))
     every = op.attributes["all_axes"]
     axes = list(range(rank)) if every else [int(axis) % rank for axis in attribute(op, "axes")]
@@ -108,7 +118,7 @@ def reverse(w: Writer, op: Operation) -> str:
 
 @writes("pad")
 def pad(w: Writer, op: Operation) -> str:
-    """Write Pad, for the modes supported by ONNX."""
+    """Export padding as Pad, for the modes that ONNX supports."""
     mode = op.attributes["mode"]
     if mode not in _MODES:
         raise NotExpressible(f"ONNX's Pad does not support mode '{mode}'")
@@ -123,13 +133,15 @@ def pad(w: Writer, op: Operation) -> str:
 
 @writes("tile")
 def tile(w: Writer, op: Operation) -> str:
-    """Write Tile."""
+    """Export the repetition of a tensor along its axes as Tile."""
     return w.add("Tile", w.name(op.inputs[0]), w.ints([int(v) for v in op.attributes["multiplier"]]))
 
 
 @writes("depth_to_space2d", "space_to_depth2d")
 def blocks(w: Writer, op: Operation) -> str:
-    """Write DepthToSpace or SpaceToDepth, moving channels to the front and back."""
+    """Export depth-to-space or space-to-depth rearrangement as DepthToSpace or SpaceToDepth, with channels moved to
+    the front.
+    """
     rank = len(required_shape(op.inputs[0]))
     keys = ("width_axis", "height_axis", "depth_axis")
     width, height, depth = (axis_of(op, key, 1 + i) for i, key in enumerate(keys))
@@ -160,7 +172,9 @@ def blocks(w: Writer, op: Operation) -> str:
 
 @writes("coordinate_along_axis")
 def coordinate_along_axis(w: Writer, op: Operation) -> str:
-    """Write Range along an axis, and broadcast it to the result's shape."""
+    """Export the index of each element along an axis: as a constant for static shapes, and as a broadcast Range
+    otherwise.
+    """
     shape = required_shape(op.outputs[0])
     axis = axis_of_shape(op, len(shape))
     along = [-1 if i == axis else 1 for i in range(len(shape))]
@@ -174,7 +188,7 @@ def coordinate_along_axis(w: Writer, op: Operation) -> str:
 
 
 def axis_of_shape(op: Operation, rank: int) -> int:
-    """Return the non-negative axis of an operation whose first operand is a shape."""
+    """Return the operation's axis attribute as a non-negative axis of a tensor of the given rank."""
     axis = attribute(op, "axis")
     axis = int(axis[0] if isinstance(axis, list) else axis)
     return axis + rank if axis < 0 else axis

@@ -1,4 +1,4 @@
-"""Writers of slices and slice updates, with constant or computed bounds.
+"""Export of slices and slice updates, with constant or computed bounds, to ONNX.
 
 An update is written one axis at a time, as a concatenation of the data before the slice, the update, and the data after
 it.
@@ -17,7 +17,7 @@ _END = np.iinfo(np.int64).max
 
 @writes("slice")
 def slice_(w: Writer, op: Operation) -> str:
-    """Write Slice for bounds with start, end, and squeeze masks."""
+    """Export a slice as Slice, taking into account masks for omitted starts and ends and for squeezed axes."""
     rank = len(required_shape(op.inputs[0]))
     x, a = w.name(op.inputs[0]), op.attributes
     squeezed = [axis for axis in range(rank) if int(a["squeeze_mask"]) >> axis & 1]
@@ -49,9 +49,11 @@ def slice_(w: Writer, op: Operation) -> str:
 
 
 def _ranges(op: Operation, place: int, rank: int) -> tuple[list[int], list[int], list[int]]:
-    """Return constant starts, ends, and strides of a slice.
+    """Return the starts, ends, and strides of a slice, which must be constant.
 
-    They are attributes, or operands from index `place` on. Masked bounds extend to the end of the axis.
+    They are attributes of the operation, or its operands from index `place` on. Bounds omitted by a mask extend to the
+    end
+    of the axis.
     """
     starts, ends, strides = (
         [int(v) for v in attribute(op, key, place + i)] for i, key in enumerate(("starts", "ends", "strides"))
@@ -89,13 +91,15 @@ def spans(op: Operation, axis: int, start: int, end: int) -> bool:
 
 
 def ends_of(op: Operation, axis: int, at_end: bool) -> bool:
-    """Return whether an operation slices the last element of an axis (`at_end`) or the first one."""
+    """Return whether an operation slices only the last element of an axis (`at_end` true) or only the first
+    (`at_end` false).
+    """
     return spans(op, axis, -1, _END) if at_end else spans(op, axis, 0, 1)
 
 
 @writes("dynamic_slice")
 def dynamic_slice(w: Writer, op: Operation) -> str:
-    """Write Slice with computed starts and given sizes.
+    """Export a slice of given sizes, whose starts are computed at run time, as Slice.
 
     ONNX clips out-of-range slices instead of raising an error.
     """
@@ -132,7 +136,9 @@ def _places(w: Writer, op: Operation, place: int, rank: int) -> tuple[str, str, 
 
 @writes("dynamic_slice_update_data")
 def dynamic_update(w: Writer, op: Operation) -> str:
-    """Write a slice update at computed starts, as a Concat of the data around the slice with the update."""
+    """Export a slice update at computed starts as a Concat of the data before the slice, the update, and the data
+    after it.
+    """
     rank = len(required_shape(op.inputs[0]))
     starts, ends, strides = _places(w, op, 2, rank)
     if max(strides) > 1:
@@ -149,13 +155,16 @@ def dynamic_update(w: Writer, op: Operation) -> str:
 
 
 def _partial_axes(op: Operation) -> list[int]:
-    """Return the axes along which the update may be shorter than the data."""
+    """Return the axes along which the update of a slice may be shorter than the data."""
     data, update = required_shape(op.inputs[0]), required_shape(op.inputs[1])
     return [axis for axis, (a, b) in enumerate(zip(data, update, strict=True)) if a != b or a < 0]
 
 
 def _written(w: Writer, data: str, update: str, places: dict[int, tuple[str, str]]) -> str:
-    """Replace the (start, end) ranges of `data` with `update`, one axis at a time. `places` maps axes to ranges."""
+    """Add nodes that replace a slice of `data` with `update`, one axis at a time.
+
+    `places` maps each sliced axis to the names of its start and end.
+    """
     axis, *more = places
     (start, end), on = places[axis], w.ints([axis])
     before, behind = w.add("Slice", data, w.ints([0]), start, on), w.add("Slice", data, end, w.ints([_END]), on)
@@ -166,7 +175,7 @@ def _written(w: Writer, data: str, update: str, places: dict[int, tuple[str, str
 
 @writes("slice_update_data")
 def update(w: Writer, op: Operation) -> str:
-    """Write a slice update at constant positions with ScatterND, one axis at a time."""
+    """Export a slice update at constant positions as ScatterND, one axis at a time."""
     shape, rank = required_shape(op.inputs[0]), len(required_shape(op.inputs[0]))
     starts, ends, strides = _ranges(op, 2, rank)
     new = w.name(op.inputs[1])
@@ -193,8 +202,9 @@ def _given(bound: int) -> int | None:
 
 
 def _at_places(w: Writer, data: str, new: str, spans: dict[int, range], rank: int) -> str:
-    """Replace the elements of `data` at the ranges in `spans` with `new`, one axis at a time. `spans` maps axes to
-    ranges.
+    """Add nodes that replace the elements of `data` at constant positions with `new`, one axis at a time.
+
+    `spans` maps each axis to a range of positions.
     """
     if not spans:
         return w.identity(new)

@@ -1,4 +1,4 @@
-"""Small compositions shared by several groups of operators."""
+"""Helper functions, each composed of a few graph operations, that several groups of operators share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def in_dtype(node: Node, dtype: DType, x: Tensor, function: Callable[[Tensor], T
 
 
 def folded(tensors: Sequence[Tensor], function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Combine operands from left to right with a binary function."""
+    """Combine tensors from left to right with a binary function, as in ((a + b) + c)."""
     return reduce(function, tensors)
 
 

@@ -1,4 +1,4 @@
-"""A view of a node with other operands, for calling the translation function of another operator."""
+"""A view of a node with other operands, for translating it with the function of another operator."""
 
 from __future__ import annotations
 

@@ -39,7 +39,10 @@ def transformed(node: Node, x: Tensor, transform: str) -> Tensor:
 
 
 def _softmax_of_what_is_not_zero(node: Node, x: Tensor) -> Tensor:
-    """Return a softmax that leaves zero scores out of the sum, and multiplies them by exp(-max) instead."""
+    """Return a softmax over classes in which scores of zero do not take part.
+
+    Scores of zero, and those close to it, are left out of the sum, and are multiplied by exp(-max) themselves.
+    """
     g = node.g
     top = g.reduction_maximum(x, 1)
     power = g.exponent(g.subtraction(x, top))
@@ -98,7 +101,9 @@ def labelled(node: Node, place: Tensor, numbers: Sequence[int] | None, names: Se
 
 
 def rows_of(node: Node, i: int = 0) -> Tensor:
-    """Return operand i as floating-point features of shape (n, features); a vector becomes a single row."""
+    """Return operand i as a floating-point matrix of features, with shape (n, features). A vector becomes a single
+    row.
+    """
     g, x = node.g, node.tensor(i)
     x = x if x.dtype.is_float else g.cast(x, "float32")
     if node.rank(x) > 2:

@@ -89,7 +89,7 @@ def window_of(node: Node, x: Tensor, kernel: Sequence[int]) -> Window:
 
 
 def planar(node: Node, x: Tensor) -> Tensor:
-    """Return x with at least two spatial axes, adding one of size 1 if there is only one."""
+    """Return x with at least two spatial axes: if it has only one, another axis of size 1 is added."""
     return node.g.expand_dims(x, 2) if node.rank(x) == 3 else x
 
 
@@ -99,12 +99,18 @@ def like_before(node: Node, y: Tensor, window: Window) -> Tensor:
 
 
 def pair(values: Sequence[int], missing: int) -> list[int]:
-    """Return values for at least two spatial axes, with `missing` as the first value if `planar` added an axis."""
+    """Return values, one per spatial axis, for at least two axes.
+
+    If there is only one value, `missing` is put before it, for the axis that `planar` adds.
+    """
     return [missing, *values] if len(values) == 1 else list(values)
 
 
 def padding_of(window: Window, leading: int = 0) -> Any:
-    """Return the padding argument for Graph methods, with zeros for `leading` axes in front of the spatial axes."""
+    """Return the window's padding as an argument for Graph methods.
+
+    `leading` is the number of additional axes in front of the spatial axes, which are not padded.
+    """
     if window.style:
         return window.style
     pairs = zip(pair(window.before, 0), pair(window.after, 0), strict=True)

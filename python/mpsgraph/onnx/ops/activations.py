@@ -95,7 +95,7 @@ def _gelu(node: Node, x: Tensor) -> Tensor:
 
 
 def hard_sigmoid_of(node: Node, x: Tensor, alpha: float, beta: float) -> Tensor:
-    """Return alpha x + beta, clamped to the range 0 to 1."""
+    """Return the hard sigmoid alpha x + beta, clamped to the range 0 to 1."""
     g = node.g
     return g.clamp(g.addition(g.multiplication(x, alpha), beta), 0.0, 1.0)
 
@@ -112,7 +112,7 @@ def hard_swish(node: Node) -> Results:
 
 
 def softplus_of(node: Node, x: Tensor) -> Tensor:
-    """Return ln(1 + exp(x)) as max(x, 0) + ln(1 + exp(-|x|)), which does not overflow."""
+    """Return the softplus ln(1 + exp(x)), computed as max(x, 0) + ln(1 + exp(-|x|)), which does not overflow."""
     g = node.g
     return g.addition(g.relu(x), g.logarithm(g.addition(g.exponent(g.negative(g.absolute(x))), 1.0)))
 
@@ -173,9 +173,9 @@ def shrink(node: Node) -> Results:
 
 # --- along an axis --------------------------------------------------------------------------------------------------
 def _over_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Apply a function along one axis.
+    """Apply an operation along the axis that the node specifies, such as softmax.
 
-    Before version 13, the attribute names the first of several axes, which are flattened into one.
+    Before version 13, the operation applies to this axis and all later ones, which are flattened into one.
     """
     g, x = node.g, node.tensor(0)
     if node.version >= 13:

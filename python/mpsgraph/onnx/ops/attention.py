@@ -40,7 +40,10 @@ def _side_by_side(node: Node, x: Tensor) -> Tensor:
 
 
 def _product(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """Return a @ b per head. Consecutive groups of heads in a use the same head of b."""
+    """Return the matrix product a @ b for each head.
+
+    If a has more heads than b, consecutive groups of heads in a use the same head of b.
+    """
     g, heads, shared = node.g, node.size(a, 1), node.size(b, 1)
     if heads == shared:
         return g.matrix_multiplication(a, b)
@@ -146,9 +149,7 @@ def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, b
 
 
 def _offset(node: Node, lengths: Tensor | None, rows: int | Tensor) -> Tensor | None:
-    """Return the number of keys that precede the key at the first query's position, or None if this number is always
-    zero.
-    """
+    """Return how many keys precede the key at the first query's position, or None if there are never any."""
     g = node.g
     if lengths is not None:
         return g.subtraction(lengths, rows)
@@ -159,7 +160,7 @@ def _offset(node: Node, lengths: Tensor | None, rows: int | Tensor) -> Tensor | 
 
 
 def _as_long(node: Node, mask: Tensor, k: Tensor) -> Tensor:
-    """Extend a mask along its last axis to the number of keys. The keys that it did not cover are excluded."""
+    """Extend a mask along its last axis to the number of keys. The additional keys are excluded."""
     g, have, wanted = node.g, node.dims(mask)[-1] if node.rank(mask) else 1, node.dims(k)[2]
     if have == 1 or have == wanted:
         return mask
@@ -191,7 +192,7 @@ def flex_attention(node: Node) -> Results:
     stated = node.dtype_attribute("softmax_precision") if node.has_attribute("softmax_precision") else wide
 
     def changed(name: str, x: Tensor) -> Tensor:
-        """Apply a subgraph to x, converted to the node's softmax precision."""
+        """Apply one of the node's subgraphs to x, after converting x to the node's softmax precision."""
         if not node.has_attribute(name):
             return x
         (result,) = node.importer.subgraph(node.attribute(name), [cast(node, x, stated)])
@@ -281,7 +282,10 @@ def linear_attention(node: Node) -> Results:
 
 
 def _rates(node: Node, heads: int) -> Tensor:
-    """Return beta with shape (batch, heads, steps, 1), or (batch, 1, steps, 1) if all heads share one beta."""
+    """Return the correction rate beta for each time step.
+
+    The shape is (batch, heads, steps, 1), or (batch, 1, steps, 1) if all heads share one rate.
+    """
     beta = in_float32(node, node.tensor(5))
     return _of_heads(node, beta, heads if node.size(beta, 2) == heads else 1)
 

@@ -1,7 +1,7 @@
 """Translations of If, Loop, and Scan.
 
-What is known while the graph is being built is decided then: a known condition selects its branch, and a loop with a
-known number of iterations is unrolled. All other branches and loops become `if` and `while` operations in the graph.
+If a condition is known while the graph is being built, only the selected branch is imported, and a loop with a known
+number of iterations is unrolled. All other branches and loops become `if` and `while` operations in the graph.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def if_(node: Node) -> Results:
 
 
 def _is_squeeze(node: Node, then: Any, otherwise: Any) -> bool:
-    """Return whether an If is torch's squeeze, which removes an axis if it has size 1 and keeps it otherwise."""
+    """Return whether an If node was exported from torch's squeeze, which removes an axis only if its size is 1."""
     *constants, first = then.node or [None]
     (last,) = otherwise.node if len(otherwise.node) == 1 else [None]
     if first is None or last is None or (first.op_type, last.op_type) != ("Squeeze", "Identity"):
@@ -111,7 +111,9 @@ def loop(node: Node) -> Results:
 
 
 def _goes_on(node: Node) -> bool:
-    """Return whether a loop never ends early: its condition is absent, or is true initially and never changes."""
+    """Return whether only the iteration count ends a loop: its condition is absent, or is true initially and never
+    changes.
+    """
     body = node.attribute("body")
     begins = node.known_ints(1) if node.has(1) else [1]
     if begins is None:
@@ -266,7 +268,7 @@ def scan(node: Node) -> Results:
 def _scanned(
     node: Node, states: list[Tensor], sources: list[Tensor], axes: Sequence[int], backwards: Sequence[int]
 ) -> tuple[list[Tensor], Sequence[list[Tensor] | Tensor]]:
-    """Apply the body to each slice of the sources.
+    """Translate a Scan by applying its body to each slice of the scanned tensors.
 
     Returns the final states, and for each output the results of all steps: a list, or one stacked tensor if the number
     of steps is known only at run time.

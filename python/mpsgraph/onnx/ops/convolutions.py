@@ -18,7 +18,10 @@ Method = Callable[..., Tensor]
 
 
 def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
-    """Convolve x (n, channels, ...) with w (out, channels / groups, ...) as specified by the node's attributes."""
+    """Convolve x of shape (n, channels, ...) with weights w of shape (out, channels / groups, ...).
+
+    The node's attributes specify strides, dilations, padding, and groups.
+    """
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
     if tuple(window.kernel) != node.shape(w)[2:]:
         raise ShapeError(f"kernel_shape must match the spatial axes of the weights {w.shape}, got {window.kernel}")
@@ -29,7 +32,10 @@ def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
 
 
 def _of_axes(node: Node, window: Window, plane: Method, space: Method) -> tuple[Method, dict[str, Any]]:
-    """Return `plane` for up to two spatial axes or `space` for three, with the layouts as keyword arguments."""
+    """Return a convolution method for the window's number of spatial axes, and its layouts as keyword arguments.
+
+    The method is `plane` for up to two axes, and `space` for three.
+    """
     if len(window.kernel) <= 2:
         return plane, {"data_layout": "NCHW", "weights_layout": "OIHW"}
     if len(window.kernel) == 3:
@@ -46,7 +52,9 @@ def _steps(window: Window) -> dict[str, Any]:
 
 
 def with_bias(node: Node, y: Tensor, i: int) -> Tensor:
-    """Add operand i, with one element per channel, to y if it is present."""
+    """Return y plus the bias in operand i, which has one element per channel, or y itself if the node has no such
+    operand.
+    """
     if not node.has(i):
         return y
     return node.g.addition(y, node.by_channel(node.tensor(i), y))
@@ -162,7 +170,10 @@ def per_channel(node: Node, parameter: Tensor, w: Tensor) -> Tensor:
 
 @operator("Col2Im", upto=18)
 def columns_to_image(node: Node) -> Results:
-    """Translate Col2Im by adding the gradient of one strided slice per element of a block."""
+    """Translate Col2Im, which adds up blocks of an image where they overlap.
+
+    For each element of a block, the gradient of a strided slice puts the values of all blocks in their places.
+    """
     g, x = node.g, node.tensor(0)
     image, block = node.ints(1), node.ints(2)
     count = len(image)

@@ -65,7 +65,7 @@ def absolute(node: Node) -> Results:
 
 
 def _whole(node: Node, method: Unary) -> Tensor:
-    """Apply a rounding method, or return integers unchanged."""
+    """Apply a rounding method to floating-point numbers, and return integers unchanged."""
     x = node.tensor(0)
     return method(node.g, x) if x.dtype.is_float else x
 

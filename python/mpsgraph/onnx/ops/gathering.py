@@ -72,7 +72,10 @@ def one_hot(node: Node) -> Results:
 
 @operator("ReverseSequence", upto=28)
 def reverse_sequence(node: Node) -> Results:
-    """Translate ReverseSequence: result[t] = x[length - 1 - t] for t < length, and x[t] otherwise, per batch entry."""
+    """Translate ReverseSequence, which reverses the first time steps of each batch entry.
+
+    If an entry has the given length, result[t] = x[length - 1 - t] for t < length, and x[t] otherwise.
+    """
     g, x = node.g, node.tensor(0)
     batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)
     if {batch, time} != {0, 1}:
@@ -98,7 +101,7 @@ def gather_elements(node: Node) -> Results:
 
 
 def cut_to(node: Node, x: Tensor, other: Tensor, axis: int) -> Tensor:
-    """Crop x along every axis except one to the size that the other tensor has along this axis."""
+    """Crop x to the shape of another tensor, except along one axis."""
     g, have, wanted = node.g, node.dims(x), node.dims(other)
     if len(have) != len(wanted):
         raise ShapeError(f"indices must have the same rank as the data, got shapes {other.shape} and {x.shape}")
@@ -116,7 +119,7 @@ def gather_nd(node: Node) -> Results:
 
 
 def wrapped_vectors(node: Node, index: Tensor, x: Tensor, batch: int = 0) -> Tensor:
-    """Convert negative components of index vectors into x to non-negative ones."""
+    """Return index vectors into x with negative components, which count from the end, made non-negative."""
     count = node.size(index, -1)
     if not 0 < count <= node.rank(x) - batch:
         raise ShapeError(

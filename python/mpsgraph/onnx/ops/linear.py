@@ -211,7 +211,7 @@ def matmul_integer(node: Node) -> Results:
 
 @operator("Det", upto=22)
 def determinant(node: Node) -> Results:
-    """Translate Det: eliminate by Gauss with partial pivoting, and multiply the pivots."""
+    """Translate Det: apply Gaussian elimination with partial pivoting, and multiply the pivots."""
     g, x = node.g, node.tensor(0)
     n = node.size(x, -1)
     if node.size(x, -2) != n:

@@ -9,7 +9,9 @@ from ._compose import cast, in_float32, widely
 
 
 def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
-    """Return -w[label] * score[label] for each label, or the sum or weighted mean of these losses."""
+    """Return the negative log-likelihood loss -w[label] * score[label] of each label, or the sum or weighted mean of
+    losses.
+    """
     g, weights = node.g, None if weights is None else in_float32(node, weights)
     ignored = node.attribute("ignore_index", None)
     # Replace ignored labels with class 0; their losses are masked later. Other out-of-range labels raise an error.

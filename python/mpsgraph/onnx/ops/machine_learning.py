@@ -22,7 +22,9 @@ MOST_KEYS = 100_000  # Maximum number of keys of an encoder. Each element is com
 
 # --- linear models --------------------------------------------------------------------------------------------------
 def _linear(node: Node, results: int) -> Tensor:
-    """Multiply rows of features by the coefficients, and add the intercepts if the node has any."""
+    """Return a linear model's results: rows of features times the coefficients, plus the intercepts if the node has
+    any.
+    """
     g, x = node.g, cast(node, rows_of(node), float32)
     coefficients = np.array(node.attribute("coefficients"), np.float32)
     if results < 1 or coefficients.size % results:

@@ -61,7 +61,7 @@ def bias_add(node: Node) -> Results:
 
 
 def _sum(node: Node, *places: int) -> Tensor:
-    """Return the sum of the operands that are present."""
+    """Return the sum of the operands at the given indices, leaving out optional operands that are missing."""
     result = node.tensor(places[0])
     for i in places[1:]:
         result = node.g.addition(result, node.tensor(i)) if node.has(i) else result

@@ -26,12 +26,12 @@ def _joined_heads(node: Node, x: Tensor) -> Tensor:
 
 
 def _places(node: Node, x: Tensor, axis: int) -> Tensor:
-    """Return the indices 0, 1, 2, ... along an axis of x as int32."""
+    """Return the indices 0, 1, 2, ... along an axis of x as an int32 tensor."""
     return node.g.cast(node.g.coordinate_along_axis(0, node.joined([node.dim(x, axis)])), int32)
 
 
 def _added(node: Node, allowed: Tensor, like: Tensor) -> Tensor:
-    """Return an additive mask with 0 for allowed keys and the node's mask_filter_value elsewhere."""
+    """Return an additive attention mask: 0 for allowed keys, and the node's mask_filter_value for all others."""
     value = node.attribute("mask_filter_value", -10000.0)
     g = node.g
     return g.select(allowed, g.constant(0.0, dtype=like.dtype), g.constant(value, dtype=like.dtype))

@@ -21,14 +21,17 @@ from .recurrent_integers import LayersOfIntegers
 
 
 def _real(node: Node, x: Tensor, scale: int, zero: int) -> Tensor:
-    """Dequantize x. The operands at indices `scale` and `zero` are scalars."""
+    """Dequantize x with the scale and zero point in the operands at indices `scale` and `zero`, which are scalars."""
     g = node.g
     point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
     return g.dequantize(x, g.reshape(node.tensor(scale), ()), point)
 
 
 def _integers(node: Node, x: Tensor, scale: int, zero: int, dtype: DType) -> Tensor:
-    """Quantize x, rounding ties to even and saturating. The operands at indices `scale` and `zero` are scalars."""
+    """Quantize x with the scale and zero point in the operands at indices `scale` and `zero`, which are scalars.
+
+    Ties are rounded to even, and results saturate.
+    """
     g = node.g
     point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
     return g.quantize(cast(node, x, float32), g.reshape(node.tensor(scale), ()), point, dtype=dtype)
@@ -75,7 +78,7 @@ def quantized_mean(node: Node) -> Results:
 
 
 def _channels_second(node: Node, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Apply a function with channels first, transposing x and the result if the node has channels last."""
+    """Apply a function that expects channels first. If the node has channels last, x and the result are transposed."""
     if not node.attribute("channels_last", 0):
         return function(x)
     g, rank = node.g, node.rank(x)

@@ -18,7 +18,7 @@ Pool = Callable[..., Any]
 
 
 def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
-    """If ceil_mode is set, extend the trailing padding so that it covers the last window."""
+    """If ceil_mode is set, extend the window's trailing padding, so that it contains the last window."""
     if node.attribute("ceil_mode", 0) and window.style is None:
         if _is_ceil_of_open_sizes(node, x, window):
             window.after = [a + s - 1 for a, s in zip(window.after, window.strides, strict=True)]
@@ -32,9 +32,9 @@ def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
 
 
 def _is_ceil_of_open_sizes(node: Node, x: Tensor, window: Window) -> bool:
-    """Return whether additional trailing padding of stride - 1 implements ceil_mode for dynamic sizes.
+    """Return whether ceil_mode can be implemented for dynamic sizes by additional trailing padding of stride - 1.
 
-    This is the case if no window can begin in the trailing padding.
+    This is possible if no window can begin in the trailing padding.
     """
     sides = zip(window.after, window.strides, window.reach, strict=True)
     return min(node.dims(x)[2:]) < 0 and all(a + s <= r for a, s, r in sides)
@@ -175,7 +175,7 @@ def lp_pool(node: Node) -> Results:
 
 
 def _power(node: Node) -> float:
-    """Return p, which is a float in version 1."""
+    """Return attribute p of an Lp pooling node, whose type is float in version 1 and int in later versions."""
     p: float = node.attribute("p", 2.0 if node.version == 1 else 2)
     return p
 

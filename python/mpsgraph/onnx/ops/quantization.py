@@ -32,7 +32,7 @@ def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
 
 
 def _operands(node: Node, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | int, int | None] | None:
-    """Return the scale, zero point, and axis for Graph.quantize, or None if there is one scale per block."""
+    """Return a scale, zero point, and axis as arguments for Graph.quantize, or None if there is one scale per block."""
     g = node.g
     if node.attribute("block_size", 0) or node.rank(scale) > 1:
         return None

@@ -22,7 +22,7 @@ _ACTIVATIONS = ("tanh", "sigmoid", "relu")  # Activations that ONNX and MPSGraph
 
 
 def known_activations(node: Node) -> list[str] | None:
-    """Return the activations common to all directions, or None if the layer must be unrolled."""
+    """Return the activations that all directions use, or None if the layer must be unrolled into single time steps."""
     # activation_alpha and activation_beta apply only to other activations.
     node.without_effect("output_sequence", "activation_alpha", "activation_beta")
     defaults, direction = by_steps.DEFAULTS[node.op], node.attribute("direction", "forward")
@@ -59,9 +59,10 @@ class Layers:
         self.x = self.g.swap_axes(node.tensor(0), 0, 1) if self.batch_first else node.tensor(0)
 
     def run(self, layer: Layer, states: int) -> list[Tensor]:
-        """Compute the layer and return all outputs of the node.
+        """Compute the layer and return all outputs of the node: the states of all time steps, and the final states.
 
-        `layer` returns the states after each time step, with shape (steps, batch, directions * hidden).
+        `layer` is the function that computes the states after each time step, with shape (steps, batch, directions *
+        hidden).
         """
         g, lengths = self.g, self._lengths()
         if lengths is None:
@@ -120,7 +121,7 @@ class Layers:
         return self.g.squeeze(self.g.slice_axis(x, 0, i or 0, 1), [0])
 
     def _ordered(self, x: Tensor, axis: int) -> Tensor:
-        """Reorder gates along an axis to the layer's order."""
+        """Reorder gates along an axis from ONNX's order to MPSGraph's."""
         if list(self.order) == sorted(self.order):
             return x
         axis = self.node.axis(x, axis)

@@ -37,7 +37,7 @@ class LayersOfIntegers(Layers):
         return self.run(self._layer, 2)
 
     def _operands(self, i: int | None, states: int) -> Operands:
-        """Return the direction, its initial hidden state, and its initial cell state."""
+        """Return the direction, and the layer's initial hidden state and initial cell state for it."""
         return {"direction": i, "first": [self._first(5 + k, i) for k in range(states)]}
 
     def _first(self, operand: int, i: int | None) -> Tensor:
@@ -88,7 +88,7 @@ class LayersOfIntegers(Layers):
         return node.reshape(result, [directions, node.dim(x, 0), node.dim(x, 1), wide])
 
     def _of(self, x: Tensor, i: int | None) -> Tensor:
-        """Return an operand's slice for direction i with its axis kept, or the whole operand if i is None."""
+        """Return the slice of a tensor for direction i, with an axis of size 1, or the whole tensor if i is None."""
         return x if i is None or self.directions == 1 else self.g.slice_axis(x, 0, i, 1)
 
     def _columns(self, operand: int, i: int | None) -> Tensor:

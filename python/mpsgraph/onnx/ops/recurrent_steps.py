@@ -135,7 +135,7 @@ class Recurrence:
         return Layer(functions, part(1), part(2), biases[0], biases[1], first, list(peephole))
 
     def limited(self, x: Tensor) -> Tensor:
-        """Clip the argument of an activation if the node has a clip attribute."""
+        """Limit the argument of an activation to the range that the node's clip attribute specifies, if it has one."""
         return self.g.clamp(x, -self.clip, self.clip) if self.clip else x
 
     def times(self, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
@@ -145,8 +145,9 @@ class Recurrence:
         return y if bias is None else g.addition(y, bias)
 
     def run(self, step: Callable[[Layer, Tensor, list[Tensor]], list[Tensor]]) -> list[Tensor | None]:
-        """Unroll the layer with the function `step`. Return all outputs: the states of each step, then the final
-        states.
+        """Build all time steps of the layer with the function `step`.
+
+        Returns the outputs of the node: the states of each step, then the final states.
         """
         g = self.g
         outputs, last = [], []
@@ -193,7 +194,7 @@ def turned(node: Node, x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def steps_of(node: Node, x: Tensor) -> Tensor:
-    """Return the time step indices of x."""
+    """Return the indices of the time steps of x."""
     count = node.dim(x, 0)
     return node.g.coordinate_along_axis(0, [count] if isinstance(count, int) else count)
 

@@ -15,9 +15,9 @@ Reduce = Callable[[Tensor, list[int]], Tensor]
 
 
 def _reduced(node: Node, x: Tensor, reduce: Reduce, each: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """Apply a reduction that keeps the reduced axes with size 1, and drop these axes unless keepdims is set.
+    """Apply a reduction method, and remove the reduced axes from the result unless the attribute keepdims is set.
 
-    If the node reduces over no axes, apply `each` to every element instead.
+    If the node reduces over no axes, `each` is applied to every element instead.
     """
     g = node.g
     in_operand = node.version >= (13 if node.op == "ReduceSum" else 18)
@@ -45,7 +45,7 @@ def _enter(
     each: Callable[[Node, Tensor], Tensor] = _unchanged,
     real: bool = False,
 ) -> None:
-    """Register a reduction, which is computed in float32 for float16 and bfloat16.
+    """Register the translation of a reduction. float16 and bfloat16 are reduced in float32.
 
     With `real`, integers are converted to float64 first, and the result is rounded toward zero.
     """

@@ -17,14 +17,16 @@ from .convolutions import with_bias
 
 
 def _number(node: Node, size: int | Tensor, dtype: DType) -> float | Tensor:
-    """Return an image size as an operand for arithmetic in the given dtype."""
+    """Return an image size as an operand for arithmetic in the given dtype: a number if it is static, else a scalar
+    tensor.
+    """
     if not isinstance(size, Tensor):
         return float(size) if dtype.is_float else size
     return node.g.reshape(node.g.cast(size, dtype), ())
 
 
 def _elements(node: Node, height: int | Tensor, width: int | Tensor) -> float | Tensor:
-    """Return the number of pixels per channel, as int32."""
+    """Return the number of pixels in an image with the given height and width, as int32."""
     return _number(node, node.product([height, width]), int32)
 
 
@@ -80,7 +82,7 @@ def roi_align(node: Node) -> Results:
 
 
 class _Samples:
-    """The sampling positions of all regions along one axis, with shape (regions, bins * samples)."""
+    """The positions at which RoiAlign samples all regions along one axis, with shape (regions, bins * samples)."""
 
     def __init__(
         self, node: Node, first: Tensor, last: Tensor, bins: int, size: int | Tensor, ratio: int, aligned: bool

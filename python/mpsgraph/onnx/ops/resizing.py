@@ -155,7 +155,7 @@ def resized_along(node: Node, x: Tensor, axis: int, places: np.ndarray, weights:
 
 @dataclass
 class Change:
-    """The change of one axis's size: the old size, the scale, and the new size."""
+    """How one axis is resized: its old size, the scale, its new size, and the region of it to use."""
 
     size: int | None  # None if the size is known only at run time.
     scale: float | None  # None if the old and new sizes determine the scale.
@@ -182,7 +182,9 @@ class Change:
 
 
 def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: float = 0.0) -> Tensor:
-    """Resize the axes of x. With tf_crop_and_resize, coordinates outside x yield `fill`."""
+    """Resize a tensor along its axes, given one Change for each. With tf_crop_and_resize, coordinates outside x
+    yield `fill`.
+    """
     if any(c.scale is not None and c.scale <= 0 or isinstance(c.result, int) and c.result < 1 for c in changes):
         raise ShapeError(f"scales and sizes for resizing an operand of shape {x.shape} must be positive")
     kept = rule.mode != "cubic" and rule.coordinates != "tf_crop_and_resize" and not rule.antialias
@@ -195,7 +197,7 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
 
 
 def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> Tensor | None:
-    """Resize the last two axes with the graph's own operation, or return None if the operation is not equivalent."""
+    """Resize the last two axes with the graph's own resize operation. Return None if that would not be equivalent."""
     g, rank = node.g, len(changes)
     placements = {"half_pixel": (True, False), "asymmetric": (False, False), "align_corners": (False, True)}
     fits = rank in (3, 4) and rule.mode in ("nearest", "linear") and not (rule.antialias or rule.exclude_outside)
@@ -239,7 +241,7 @@ def _agrees_on_nearest(rule: Rule, change: Change) -> bool:
 
 
 def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fill: float) -> Tensor:
-    """Resize one axis at a time."""
+    """Resize a tensor one axis at a time."""
     g, crops, told = node.g, rule.coordinates == "tf_crop_and_resize", False
     for axis, change in enumerate(changes):
         if change.nothing or (change.exact and change.same and not crops):
@@ -323,7 +325,7 @@ def _nearest_as_told(node: Node, rule: Rule, place: Tensor) -> Tensor:
 
 
 def _weight(node: Node, rule: Rule, distance: Tensor, near: bool) -> Tensor:
-    """Return the weight of a filter tap as a tensor, like `_kernel`.
+    """Return the weights of input elements at given distances as a tensor, by the same formulas as `_kernel`.
 
     The distances are at most one if `near` is set, and between one and two otherwise.
     """
@@ -369,7 +371,7 @@ def _as_they_are(node: Node, x: Tensor) -> list[Change]:
 
 
 def _by_scales(node: Node, x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Change]:
-    """Return the size changes that scales cause, with new sizes rounded down."""
+    """Return how each axis is resized when it is multiplied by a scale and rounded down."""
     g, changes = node.g, _as_they_are(node, x)
     if len(scales) != len(axes):
         raise ShapeError(f"scales must have {len(axes)} elements, one per axis, got {len(scales)}")
@@ -402,7 +404,10 @@ def _by_sizes(node: Node, x: Tensor, axes: Sequence[int], operand: int) -> list[
 
 
 def _enter_regions(changes: Sequence[Change], axes: Sequence[int], regions: Sequence[float]) -> None:
-    """Store a region in each size change. `regions` lists the starts of all axes, followed by the ends."""
+    """Store the region of interest of each axis in its Change.
+
+    `regions` lists the starts of all axes, followed by the ends, as in ONNX.
+    """
     if len(regions) == 2 * len(axes):
         for i, axis in enumerate(axes):
             changes[axis].region = (regions[i], regions[len(axes) + i])

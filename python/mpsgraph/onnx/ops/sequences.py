@@ -16,7 +16,7 @@ MOST_PARTS = 10_000  # Maximum number of tensors that one tensor can be split in
 
 
 def _place(node: Node, i: int, length: int, default: int) -> int:
-    """Return operand i, an index into a sequence of the given length, as a non-negative int."""
+    """Return operand i, an index into a sequence of the given length. A negative index is made non-negative."""
     place = int(node.scalar(i, default))
     if not -length <= place < length:
         raise GraphError(f"index {place} is out of range for a sequence of length {length}")

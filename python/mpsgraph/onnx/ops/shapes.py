@@ -37,7 +37,7 @@ def reshape(node: Node) -> Results:
 
 
 def _with_own_sizes(node: Node, x: Tensor) -> Tensor:
-    """Return the shape operand with each 0 replaced with x's size along the axis at the same index."""
+    """Return Reshape's shape operand. Each 0 in it is replaced with x's size along the axis at the same index."""
     g, shape = node.g, node.tensor(1)
     length, rank = node.size(shape, 0), node.rank(x)
     own = g.cast(g.shape_of(x), shape.dtype)
@@ -157,9 +157,9 @@ def slice_(node: Node) -> Results:
 
 
 def _limit_starts(ranges: list[list[int] | None], sizes: list[int]) -> bool:
-    """Clamp starts that lie before the beginning of an axis and have a negative step.
+    """In a slice with negative steps, clamp starts that lie before the beginning of their axes.
 
-    Returns True if only the run-time size of an axis can decide whether its start must be clamped.
+    Returns True if some start may need to be clamped, but the size of its axis is known only at run time.
     """
     starts, _, steps = ranges
     if starts is None or steps is None:
@@ -173,14 +173,14 @@ def _limit_starts(ranges: list[list[int] | None], sizes: list[int]) -> bool:
 
 
 def _bounded(value: int) -> int:
-    """Clamp a bound, because ONNX uses the largest integers to mean the end of an axis."""
+    """Clamp a slice bound to 60 bits. In ONNX, the largest int64 means the end of the axis."""
     return max(-(2**60), min(value, 2**60))
 
 
 def _spread(
     node: Node, values: Tensor | None, known: list[int] | None, axes: list[int], rank: int, default: int
 ) -> Tensor:
-    """Return values for all axes of the operand, given values for some axes and a default for the others."""
+    """Return a vector with one value per axis: the given values for some axes, and a default for the others."""
     g = node.g
     if known is not None:
         told = dict(zip(axes, known, strict=False))
@@ -337,7 +337,7 @@ def _channels_first(node: Node) -> bool:
     """Return whether DepthToSpace or SpaceToDepth stores the elements of a block next to each other within each
     channel.
 
-    That is mode CRD. In mode DCR, they are interleaved with the channels.
+    That is the case in mode CRD. In mode DCR, all channels of one element of a block are stored next to each other.
     """
     mode = node.attribute("mode", "DCR")
     if mode not in ("DCR", "CRD"):

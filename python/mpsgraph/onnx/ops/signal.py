@@ -74,7 +74,7 @@ def fourier_transform(node: Node) -> Results:
 
 
 def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
-    """Return the inverse of a one-sided transform, whose result is real."""
+    """Return the inverse of a one-sided Fourier transform, which holds half of the spectrum of a real signal."""
     g, rank = node.g, node.rank(x)
     half = _of_length(node, cast(node, x, float64), axis, length // 2 + 1)
     real, imaginary = (g.squeeze(part, [rank - 1]) for part in g.split(half, 2, rank - 1))

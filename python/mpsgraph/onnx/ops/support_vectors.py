@@ -26,7 +26,9 @@ def _numbers(node: Node, name: str) -> np.ndarray:
 
 
 def _kernels(node: Node, x: Tensor, vectors: np.ndarray) -> Tensor:
-    """Return the values of the SVM kernel for rows and support vectors, with shape (rows, vectors)."""
+    """Return the values of the SVM kernel function for each pair of a row and a support vector, with shape (rows,
+    vectors).
+    """
     g, kind = node.g, node.attribute("kernel_type", "LINEAR")
     gamma, constant, degree = [*node.attribute("kernel_params", []), 0.0, 0.0, 0.0][:3]
     product = matmul(node, x, g.constant(np.ascontiguousarray(vectors.T)))
@@ -143,7 +145,7 @@ def _coupled(
         return each, g.reduction_sum(g.multiplication(p, each), 1)
 
     def going(p: Tensor) -> Tensor:
-        """Return a mask of the rows that have not converged, with shape (rows, 1)."""
+        """Return a mask of the rows whose class probabilities have not converged, with shape (rows, 1)."""
         each, whole = products(p)
         error = g.reduction_maximum(g.absolute(g.subtraction(each, whole)), 1)
         return g.greater_than_or_equal_to(error, 0.005 / classes)

@@ -11,7 +11,9 @@ from ._compose import cast
 
 
 def _groups(node: Node, kinds: int) -> list[list[Tensor]]:
-    """Split the operands after the learning rate and the step count into values, gradients, and states."""
+    """Group the operands that follow the learning rate and step count by kind: all values, all gradients, then each
+    state.
+    """
     tensors = node.tensors()[2:]
     if len(tensors) % kinds:
         raise GraphError(

@@ -89,7 +89,7 @@ def _floats(node: Node, name: str) -> np.ndarray | None:
 def _forest(node: Node, what: str, targets: int) -> Forest:
     """Return the trees of TreeEnsembleClassifier or TreeEnsembleRegressor.
 
-    `what` is the prefix of the names of the weight attributes.
+    `what` is the prefix of the attributes that hold leaf weights, such as "class" or "target".
     """
     trees, numbers = node.attribute("nodes_treeids"), node.attribute("nodes_nodeids")
     modes, splits = node.attribute("nodes_modes"), _floats(node, "nodes_values")
@@ -222,7 +222,7 @@ def _aggregated(node: Node, x: Tensor, forest: Forest, function: str) -> Tensor:
 
 
 def _reduced(node: Node, x: Tensor, forest: Forest, weights: np.ndarray, reduction: str) -> Tensor:
-    """Reduce the weights of the reached leaves over the trees.
+    """Combine the weights of the leaves that each row reaches, over all trees.
 
     One graph operation is used if all nodes compare with <=, or all with <.
     """
@@ -361,7 +361,7 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
 
 
 def _members(node: Node, modes: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the values that each BRANCH_MEMBER node compares with, keyed by the index of the node.
+    """Return the set of values that each BRANCH_MEMBER node tests for, keyed by the index of the node.
 
     The attribute lists the values of all sets, and NaN ends each set.
     """
