@@ -24,7 +24,7 @@ ARRAYS = (np.ndarray, NDArray)
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs, labels, and sample weights of one step; labels and weights may be None."""
+    """Inputs, labels, and sample weights of one training step. Labels and weights may be None."""
 
     inputs: Any
     labels: Any = None
@@ -36,11 +36,11 @@ class Batch:
 
     @property
     def parts(self) -> tuple[Any, Any, Any]:
-        """Inputs, labels, and weights as one structure."""
+        """The inputs, labels, and weights as a tuple."""
         return self.inputs, self.labels, self.weights
 
     def shapes(self) -> tuple[Any, Any, Any]:
-        """Return the shapes of the arrays, in the structure of the batch.
+        """Return the shapes of the arrays, in the nested structure of the batch.
 
         A step is compiled for each combination of shapes.
         """
@@ -48,7 +48,7 @@ class Batch:
         return inputs, labels, weights
 
     def arrays(self) -> list[Any]:
-        """Return all arrays in the order in which a step is fed."""
+        """Return all arrays in the order in which a step's placeholders are fed."""
         return leaves(self.parts)
 
     def copy(self) -> Batch:
@@ -102,7 +102,9 @@ def as_batch(value: Any) -> Batch:
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether a value is an array or a structure of arrays, and not a list of batches or another iterable."""
+    """Return whether a value is an array or a tuple or dict of arrays, rather than a list of batches or another
+    iterable.
+    """
     if isinstance(value, ARRAYS):
         return True
     if isinstance(value, Mapping):
@@ -111,7 +113,7 @@ def is_whole(value: Any) -> bool:
 
 
 class WholeArrays:
-    """Arrays of equal length as an iterable of batches in the original structure."""
+    """Iterable that splits arrays of equal length into batches with the original structure."""
 
     def __init__(self, batch: Batch, batch_size: int, shuffle: bool, seed: int) -> None:
         self._parts = batch.parts

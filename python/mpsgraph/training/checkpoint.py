@@ -164,7 +164,7 @@ def _array(entry: dict[str, Any], body: memoryview) -> np.ndarray:
 
 
 def _checksum(header: bytes, buffers: list[memoryview]) -> str:
-    """Return the checksum of the file, with zeros in place of the checksum itself."""
+    """Return the checksum of a file's header and data. The field that stores the checksum counts as zeros."""
     digest = hashlib.sha256(header)
     for buffer in buffers:
         digest.update(buffer)
@@ -191,7 +191,7 @@ def _write_atomically(path: Path, parts: list[Any]) -> None:
 
 
 def _flush_directory(directory: Path) -> None:
-    """Flush the rename itself to disk. Only POSIX systems can open a directory for that."""
+    """Flush a directory to disk, so that a rename in it survives a crash. Does nothing except on POSIX systems."""
     if os.name == "posix":
         descriptor = os.open(directory, os.O_RDONLY)
         try:

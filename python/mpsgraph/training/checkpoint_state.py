@@ -112,7 +112,7 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
 
 
 def _optimizers(trainer: Trainer) -> list[Optimizer]:
-    """Return the optimizers that have rates: the trainer's, then others used in its steps."""
+    """Return the optimizers with learning rates of their own: the trainer's, then others that its steps use."""
     outer = [trainer.optimizer, *(m.optimizer for built in trainer._builts.values() for m in built.minimized)]
     return list({id(each): each for one in outer for each in one._innermost()}.values())
 
@@ -126,13 +126,16 @@ def _states(
 
 
 def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
-    """Return the names of gradient sums that wait for further batches. Each process has its own sums."""
+    """Return the names of the variables that accumulate gradients over several batches.
+
+    They are saved for each process separately.
+    """
     own = {v for sums in trainer._sums.values() for v in sums.values()}
     return [name for name, v in variables.items() if v in own]
 
 
 def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
-    """Build what had been built when the checkpoint was written, in the same order, so that random states match."""
+    """Rebuild the operations that the saved trainer had built, in the same order, so that random states match."""
     batch = Batch(*(example_of(described.get(what)) for what in ("inputs", "labels", "weights")))
     if trainer._take(batch):
         trainer._forget()
@@ -146,7 +149,7 @@ def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
 
 
 def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
-    """Take over the layer precisions of a checkpoint. Raise CheckpointError if its precision is not the trainer's."""
+    """Use the layer precisions of a checkpoint. Raise CheckpointError if it was trained with another precision."""
     precision = metadata.get("precision", "float32")
     if precision != trainer.precision:
         raise CheckpointError(
@@ -164,6 +167,6 @@ def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Ma
 
 
 def _structure(trainer: Trainer) -> str:
-    """Return a hash of what a checkpoint and a trainer must agree on: names, dtypes, and shapes of all variables."""
+    """Hash the names, dtypes, and shapes of all variables, which a checkpoint and its trainer must share."""
     described = [[name, str(v.dtype), list(v.shape or ())] for name, v in sorted(variables_of(trainer).items())]
     return hashlib.sha256(json.dumps([type(trainer.optimizer).__name__, described]).encode()).hexdigest()

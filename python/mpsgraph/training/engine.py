@@ -15,7 +15,7 @@ from ..graph import Graph
 
 
 class Started(Protocol):
-    """Protocol of a started run, like `Execution`."""
+    """Protocol of a run that has been started. `Execution` implements it for mpsgraph's own devices."""
 
     @property
     def done(self) -> bool:
@@ -38,7 +38,7 @@ class Started(Protocol):
 
 
 class Prepared(Protocol):
-    """Protocol of a compiled program for fixed dtypes and shapes of the feeds, like `Executable`."""
+    """Protocol of a program compiled for given dtypes and shapes of the feeds. `Executable` implements it."""
 
     def run_async(self, inputs: Sequence[Any]) -> Started:
         """Start a run.
@@ -52,7 +52,7 @@ class Prepared(Protocol):
 
 
 class Runner(Protocol):
-    """Protocol of a graph bound to an engine, as `DeviceGraph` is to a device."""
+    """Protocol of a graph whose variables and runs an engine manages. `DeviceGraph` does the same for a device."""
 
     def compile(
         self,
@@ -85,7 +85,7 @@ class Runner(Protocol):
         """
 
     def give_back(self) -> None:
-        """Return the values of the variables to the graph, once all started runs have finished."""
+        """Wait for all started runs, then copy the values of the variables back to the graph."""
 
 
 class Engine(Protocol):

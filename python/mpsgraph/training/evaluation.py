@@ -19,9 +19,10 @@ from .trainer_type import Trainer
 
 
 def build(trainer: Trainer, built: Built, objective: Objective | None = None) -> tuple[list[Term], list[Part]]:
-    """Build and return losses and metrics of the inference form.
+    """Build the losses and metrics of the model in inference mode.
 
-    Those of the trainer's own objective are also stored in `built`.
+    Return them with the outputs that they are computed from. Results for the trainer's own objective are also stored in
+    `built`.
     """
     outputs = trainer._inference(built.inputs)
     objective = objective or trainer.objective
@@ -76,7 +77,7 @@ def _add(
     counts: dict[str, float],
     accumulated: dict[str, Any],
 ) -> None:
-    """Add the results of one batch to the sums and the accumulated metrics."""
+    """Add the results of one batch to the running sums, and update the accumulated metrics."""
     counted = list({id(t.counted): t.counted for t in terms if t.counted is not None}.values())
     given = [(f"{p.name}_" if p.name else "", p) for p in parts if p.accumulated]
     targets = [*(t.value for t in terms), *counted, *(p.output for _, p in given)]
@@ -98,7 +99,7 @@ def _add(
 
 
 def labels_of(part: Part, arrays: Mapping[int, Any]) -> np.ndarray:
-    """Return the array of a part's labels. Raise GraphError if the labels are a structure."""
+    """Return the label array of one output. Raise GraphError if the labels are several arrays."""
     if not isinstance(part.labels, Tensor):
         raise GraphError("accumulated metrics need labels in a single array for each output, got a structure of arrays")
     return np.asarray(arrays[id(part.labels)])

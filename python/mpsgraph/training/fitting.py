@@ -24,7 +24,7 @@ from .trainer_type import Trainer
 
 
 class Fit:
-    """One call of Trainer.fit."""
+    """State of one call of Trainer.fit."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Fit:
                 callback.on_step_end(self.trainer, step, values)
 
     def _take_in(self) -> None:
-        """Move the values of the oldest pending step into the history and the sums of the epoch."""
+        """Wait for the oldest pending step, and add its values to the history and to the epoch's sums."""
         result, built, batch = self.pending.popleft()
         values, history = result.values, self.trainer.history
         history.append(values)
@@ -137,7 +137,7 @@ class Fit:
         self.untold.append((len(history.loss), values))
 
     def _accumulate(self, result: StepResult, built: Built, batch: Batch) -> None:
-        """Update accumulated metrics with the outputs of a step."""
+        """Update the accumulated metrics with a step's outputs."""
         given = [part for part in built.parts if part.accumulated]
         if not given:
             return
@@ -149,7 +149,7 @@ class Fit:
                 metric.update(output.numpy(), labels_of(part, arrays))
 
     def _begin_epoch(self) -> None:
-        """Start an epoch. If a checkpoint was made in its middle, continue with its sums."""
+        """Start an epoch, with the sums and metrics of a checkpoint if that was saved in the middle of the epoch."""
         trainer, epoch = self.trainer, self.trainer._resumed.pop("epoch", None)
         self.sums, self.steps, self.given = {}, 0, False
         if epoch is not None:
@@ -161,12 +161,15 @@ class Fit:
             callback.on_epoch_begin(trainer, trainer.history.epoch)
 
     def _metrics(self) -> list[Accumulated]:
-        """Return the accumulated metrics of everything built for training."""
+        """Return each accumulated metric of the trainer's steps once."""
         parts = [part for built in self.trainer._builts.values() for part in built.parts]
         return list({id(m): m for part in parts for m in part.accumulated.values()}.values())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint stores of the fit: states of callbacks, and the current epoch. Waits for steps."""
+        """Return the state of the fit for a checkpoint: the states of callbacks, and the progress of the current epoch.
+
+        Waits for all pending steps first.
+        """
         while self.pending:
             self._take_in()
         order = self.trainer._data
@@ -177,7 +180,7 @@ class Fit:
         return {"callbacks": [c for c in told if c["state"]], "epoch": epoch if self.within else None}
 
     def _resume_callbacks(self) -> None:
-        """After loading a checkpoint, pass each callback the next saved state of its class."""
+        """Restore the callbacks' states from a checkpoint. Callbacks of the same class are matched in order."""
         states = self.trainer._resumed.pop("callbacks", [])
         for callback in self.told:
             for i, described in enumerate(states):
@@ -204,7 +207,11 @@ class Fit:
             callback.on_epoch_end(trainer, epoch, values)
 
     def _schedule(self, epochs: int, iterations: int | None, steps: int | None) -> Iterator[tuple[bool | None, Any]]:
-        """Yield (True, None) at the start of each epoch, (None, batch) for each step, and (False, None) at the end."""
+        """Yield the events of a fit in order.
+
+        They are (True, None) at the start of each epoch, (None, batch) for each step, and (False, None) at the end of
+        an epoch.
+        """
         made = 0
         batches = iter(()) if steps is None else iter(self.source)
         for _ in range(epochs) if iterations is None else itertools.count():
@@ -230,7 +237,10 @@ class Fit:
                 return
 
     def _more(self, batches: Iterator[Any], steps: int) -> tuple[Iterator[Any], list[Any] | Iterator[Any]]:
-        """Return the batches of an epoch with a given number of steps, restarting the data when it is exhausted."""
+        """Return the iterator over the data, and the batches of an epoch with a fixed number of steps.
+
+        When the data is exhausted within the epoch, it is iterated again.
+        """
 
         def own() -> Iterator[Any]:
             nonlocal batches
@@ -252,7 +262,7 @@ class Fit:
         return batches, own()
 
     def _resumed(self, source: Iterable[Any], data: Any) -> Iterable[Any]:
-        """Return the batches of the data, which continue where a loaded checkpoint was saved."""
+        """Return the source of batches, positioned where the loaded checkpoint was saved."""
         trainer = self.trainer
         order = source.batches if isinstance(source, WholeArrays) else source
         if isinstance(order, Batches):
@@ -269,7 +279,7 @@ class Fit:
 
 
 def _kept(metric: Accumulated) -> dict[str, Any]:
-    """Return what a metric has accumulated, without attributes that a checkpoint cannot store."""
+    """Return the attributes of a metric that a checkpoint can store, including all that it has accumulated."""
     kept = {}
     for name, value in vars(metric).items():
         with suppress(CheckpointError):

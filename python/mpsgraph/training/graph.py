@@ -33,7 +33,7 @@ from .variables import variables_of
 
 
 class TrainingGraph:
-    """The graph of a trainer: the forms of its batches, what is built for them, and the variables that steps need."""
+    """The graph of a trainer, with the forms (structure and types) of its batches and the operations built for them."""
 
     graph: Graph
     network: Network
@@ -139,7 +139,7 @@ class TrainingGraph:
                 return outputs
 
     def _outputs(self, inputs: Any) -> Any:
-        """Return the outputs in training mode. If layers reject integer inputs, raise DTypeError with advice."""
+        """Return the outputs in training mode. If a layer rejects integer inputs, raise DTypeError with advice."""
         together = nullcontext() if self._partnership is None else self._partnership.one_batch()
         try:
             with together:
@@ -232,7 +232,7 @@ class TrainingGraph:
     # --- building -----------------------------------------------------------------------------------------------------
 
     def _weighing(self, built: Built) -> Weighing | None:
-        """Return what the step communicates to other processes in distributed training, or None."""
+        """Create the object that adds a step's communication with other processes; None if not distributed."""
         if self._partnership is None:
             return None
         counted = built.counted if isinstance(built.labels, Tensor) else None
@@ -275,7 +275,10 @@ class TrainingGraph:
         return self._scalings[id(optimizer)]
 
     def _restored(self, scaling: LossScaling, gradients: Mapping[Tensor, Tensor]) -> list[Operation]:
-        """Restore buffers if a batch that is only added to the gradient sums overflows."""
+        """Return operations that set buffers back to their values before the step if gradients overflow.
+
+        They are used for batches whose gradients are only added to the sums.
+        """
         g = self.graph
         finite = g.equal(scaling.not_finite(gradients), 0.0)
         return [g.assign(buffer, g.select(finite, g.read(buffer), old)) for buffer, old in self._before.items()]
@@ -289,7 +292,7 @@ class TrainingGraph:
         return self._rate_of[id(optimizer)]
 
     def _averaging(self, variables: list[Tensor]) -> list[Operation]:
-        """Return the operations that update the moving averages; the first update sets them to the weights."""
+        """Return the operations that update the moving averages of the weights. The first update copies the weights."""
         if self.ema_decay is None:
             return []
         g = self.graph
@@ -314,9 +317,11 @@ class TrainingGraph:
             adopt(self.model, self.graph)
 
     def _take(self, batch: Batch) -> bool:
-        """Adapt the forms to a batch; return whether they were widened, so that everything must be rebuilt.
+        """Generalize the recorded forms so that they include a batch.
 
-        If the batch does not fit, raise an error and leave the forms unchanged.
+        Return whether an existing form was widened, so that all operations must be rebuilt. If the batch does not fit,
+        raise
+        an error and leave the forms unchanged.
         """
         require_dtype(batch.inputs, self.dtype)
         widened = False
@@ -330,7 +335,7 @@ class TrainingGraph:
         return widened
 
     def _inputs_for(self, inputs: Any) -> Any:
-        """Return placeholders for inputs. Raise DTypeError, before compilation, if the inputs do not fit."""
+        """Return placeholders for a batch's inputs. Raise DTypeError before compilation if dtypes do not fit."""
         if self._take(Batch(inputs)):
             self._forget()
         if self._inputs is None:
@@ -339,10 +344,11 @@ class TrainingGraph:
         return self._inputs
 
     def _prediction_inputs_for(self, inputs: Any) -> Any:
-        """Return placeholders for predictions.
+        """Return placeholders for the inputs of predictions.
 
-        With a custom step, the model's inputs may differ from those of the batches, so they have a separate form.
-        Errors are those of _inputs_for.
+        With a custom step, the model's inputs may differ from those of the batches, so they have a separate form. The
+        errors
+        are those of _inputs_for.
         """
         if not self._has_own_step:
             self._prediction_inputs = self._inputs_for(inputs)
@@ -362,7 +368,7 @@ class TrainingGraph:
 
     @contextmanager
     def _undone_by_errors(self) -> Iterator[None]:
-        """Within a `with` block, undo changes to forms and builds if an error occurs."""
+        """Within a `with` block, restore the earlier forms and built operations if an error occurs."""
         shapes = {name: form.shapes for name, form in self._forms.items()}
         before = self._inputs, self._prediction, self._last_step, dict(self._builts), list(self._specs)
         predicted = self._prediction_of, self._prediction_inputs
@@ -377,12 +383,14 @@ class TrainingGraph:
             raise
 
     def _forget(self) -> None:
-        """Discard what was built, after forms were widened. It is rebuilt over the same variables."""
+        """Discard the built operations because a form was widened. They are built again with the same variables."""
         self._inputs = self._prediction = self._prediction_inputs = self._last_step = None
         self._builts = {}
 
     def _built_for(self, batch: Batch, training: bool = True) -> Built:
-        """Return what is built for a batch, building it at first use. Raise DTypeError if the batch does not fit."""
+        """Return the operations built for a batch, building them at first use. Raise DTypeError if the batch does not
+        fit.
+        """
         if self._take(batch):
             self._forget()
         key = batch.labels is not None, batch.weights is not None
@@ -391,7 +399,10 @@ class TrainingGraph:
         return self._builts[key]
 
     def _build(self, batch: Batch) -> Built:
-        """Build the training step and its inference form over the same variables, identically in all processes."""
+        """Build the training step and its inference form over the same variables.
+
+        In distributed training, check that all processes build the same step.
+        """
         if self._partnership is None:
             return self._build_here(batch)
         facts = {
@@ -408,7 +419,9 @@ class TrainingGraph:
             return self._build_here(batch)
 
     def _shared_variables(self) -> tuple[Graph, Any, dict[str, Tensor], list[Tensor]]:
-        """Return graph, device, a dict of the variables that steps use, and the variables that hold random states."""
+        """Return the graph, its device, the variables that steps use (keyed by name), and those that hold random
+        states.
+        """
         return self.graph, self.device, variables_of(self), self._random_states
 
     def _build_here(self, batch: Batch) -> Built:
@@ -463,7 +476,7 @@ class TrainingGraph:
         return self._prediction
 
     def _take_choices(self, choices: dict[str, LayerPrecision]) -> None:
-        """Use these precisions for layers from now on. Raise GraphError if a path does not lead to a module."""
+        """Use the given layer precisions from now on. Raise GraphError if a path does not name a module."""
         paths = [path for path, _ in self.model.named_modules()] if isinstance(self.model, Module) else []
         unknown = choices.keys() - set(paths)
         if unknown:

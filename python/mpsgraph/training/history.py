@@ -71,7 +71,7 @@ class History:
         self.epochs.append(dict(values))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the record in JSON types, as checkpoints store it."""
+        """Return the history as JSON types, for checkpoints."""
         return {"steps": self.steps, "validation": self.validation, "epochs": self.epochs}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

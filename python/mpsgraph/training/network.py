@@ -1,7 +1,8 @@
-"""Networks, the trainer's uniform view of a model: a module that creates its variables, or an imported Model.
+"""A common interface to the two kinds of models a trainer accepts: modules and imported models.
 
-Both provide parameters keyed by path, buffers, placeholders for inputs, and outputs in training and inference mode. An
-imported model computes the same outputs in both modes.
+Both provide parameters keyed by path, buffers, placeholders for inputs, and outputs in training and inference mode. A
+module creates its variables when it is first called; an imported model already has them and computes the same outputs
+in both modes.
 """
 
 from __future__ import annotations
@@ -22,20 +23,23 @@ from .structure import mapped
 
 
 class Network:
-    """Network of a module, which creates its variables when it is first called."""
+    """Model defined by a Module, which creates its variables when it is first called."""
 
     def __init__(self, module: Module, seed: int) -> None:
         self.module = module
         self.graph: Graph = module._graph if is_built(module) else Graph(seed=seed)  # type: ignore[assignment]
 
     def placeholders(self, like: Any) -> Any | None:
-        """Return the network's own placeholders, or None if they are created from the inputs."""
+        """Return placeholders that the model already has, or None if they must be created to match the inputs."""
         return None
 
     def outputs(
         self, inputs: Any, training: bool, precision: str, choices: Mapping[str, LayerPrecision]
     ) -> tuple[Any, list[Tensor]]:
-        """Return the structure of outputs, cast to float32 under mixed precision, and the losses added by modules."""
+        """Call the model. Return its outputs and the losses that modules added.
+
+        Under mixed precision, the outputs are cast to float32.
+        """
         with ExitStack() as scopes:
             scopes.enter_context(in_precision(precision))
             scopes.enter_context(chosen_precisions(self.module, choices))
@@ -50,7 +54,7 @@ class Network:
         return mapped(wide, outputs), added
 
     def _called(self, inputs: Any) -> Any:
-        """Call the module with the items of a tuple as positional arguments, and those of a dict as keyword ones."""
+        """Call the module; a tuple of inputs is passed as positional arguments, and a dict as keyword arguments."""
         if isinstance(inputs, Mapping):
             names = list(inspect.signature(self.module.forward).parameters)
             if unknown := [name for name in inputs if name not in names]:
@@ -67,7 +71,7 @@ class Network:
         return self.module(*inputs) if isinstance(inputs, (tuple, list)) else self.module(inputs)
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Return the trainable parameters, keyed by path, without those of frozen modules."""
+        """Yield the trainable parameters with their paths, except those of frozen modules."""
         return self.module.named_trainable_parameters()
 
     def buffers(self) -> list[Tensor]:
@@ -80,13 +84,15 @@ class Network:
 
 
 class ImportedNetwork(Network):
-    """Network of a Model imported from an ONNX file or a package, whose graph is complete."""
+    """Model imported from an ONNX file or a package, whose graph already exists."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.graph = model, model.graph
 
     def placeholders(self, like: Any) -> Any:
-        """Return the model's inputs in the structure of `like`: one input, a tuple, or a dict keyed by input name."""
+        """Return the model's input placeholders, arranged like `like`: a single tensor, a tuple, or a dict keyed by
+        input name.
+        """
         inputs = self.model.inputs
         if isinstance(like, Mapping):
             if like.keys() != inputs.keys():

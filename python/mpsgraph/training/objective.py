@@ -28,7 +28,7 @@ Metrics = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Term:
-    """One reported number.
+    """One number that a step reports: the total loss, the loss of one output, or a metric.
 
     Attributes:
         name: Name of the number.
@@ -45,7 +45,10 @@ class Term:
 
 @dataclass(frozen=True)
 class Part:
-    """An output with its labels, loss, and metrics. The name is empty if the model has only one output."""
+    """One output of a model that has a loss, with its labels and metrics.
+
+    The name is empty if the model has a single output.
+    """
 
     name: str
     output: Any
@@ -57,7 +60,7 @@ class Part:
 
 
 class Objective:
-    """The losses, loss weights, and metrics requested for a trainer. Raises GraphError for unknown names."""
+    """The losses, loss weights, and metrics that a trainer was created with. Raises GraphError for unknown names."""
 
     def __init__(self, loss: Losses, loss_weights: Any, metrics: Metrics | None) -> None:
         self.loss: Any = _named(loss)
@@ -71,7 +74,10 @@ class Objective:
         self.by_labels = single and metrics is None and default_metrics(self.loss) is None
 
     def parts(self, outputs: Any, labels: Any) -> list[Part]:
-        """Return the outputs that have a loss. Raise GraphError if losses, labels, and outputs do not match."""
+        """Match losses and labels with outputs and return one part for each output that has a loss.
+
+        Raise GraphError if they do not match.
+        """
         found, given = dict(named_leaves(outputs)), dict(named_leaves(labels))
         if callable(self.loss):
             alone = not isinstance(outputs, (Mapping, tuple, list)) and not isinstance(labels, (Mapping, tuple, list))
@@ -135,7 +141,7 @@ class Objective:
         return float(weights[place])
 
     def terms(self, parts: list[Part], weights: Any, added: list[Tensor]) -> list[Term]:
-        """Return the total loss, then the losses of several outputs, then metrics."""
+        """Return the numbers to report: the total loss, each output's loss if there are several, and the metrics."""
         by_name = dict(named_leaves(weights))
         several = len(parts) > 1
         of_losses: list[Term] = []
@@ -214,7 +220,7 @@ def _counted(part: Part) -> Tensor | None:
 
 
 def _weights_of(part: Part, place: int, by_name: Mapping[str, Tensor], several: bool) -> Tensor | None:
-    """Return the sample weights of a part: those under its name, or those for all parts."""
+    """Return the sample weights of one output: those given under its name or index, or those given for all outputs."""
     if not by_name:
         return None
     if "" in by_name:

@@ -35,14 +35,20 @@ _OURS = ("train_step", "fit", "evaluate", "predict", "wait")
 
 @dataclass
 class Clock:
-    """Counters and tables that a package needs in a trainer's graph, created once and set at each save."""
+    """Variables in a trainer's graph that replace values computed in Python: step counters and learning-rate tables.
+
+    They are created once and set each time a package is saved.
+    """
 
     step: Tensor
     first_update: Tensor
     last_row: Tensor
     count: Operation
     tables: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
-    """Tables of rates, keyed by (index, length): the variable, and a tensor with the rates of the next update."""
+    """Learning-rate tables, keyed by (schedule index, length).
+
+    Each value is the table's variable, and a tensor with the rates that the next update uses.
+    """
 
     @classmethod
     def of(cls, trainer: Trainer) -> Clock:
@@ -118,9 +124,9 @@ def save(
 
 
 def _built_of(trainer: Trainer) -> Built:
-    """Return what was built for the last training step, or rebuilt from a checkpoint.
+    """Return the operations of the last training step, or those rebuilt from a checkpoint.
 
-    Raise GraphError if there is neither.
+    Raise GraphError if there are neither.
     """
     if trainer._last_step is not None:
         return trainer._last_step[2]
@@ -130,7 +136,12 @@ def _built_of(trainer: Trainer) -> Built:
 
 
 def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
-    """Raise UnsupportedError for anything that runs in Python and so cannot be packaged, unless it may be left out."""
+    """Raise UnsupportedError if a package cannot contain something that the trainer uses.
+
+    Examples are overridden methods and accumulated metrics, which run in Python. Metrics and options named in
+    `leave_out`
+    are omitted from the package instead of raising the error.
+    """
     if trainer._partnership is not None:
         raise UnsupportedError(
             "a distributed trainer cannot be saved as a package, whose step runs in one process: write a checkpoint "
@@ -179,7 +190,7 @@ def _rates(
 
 
 def _rows(schedules: list[Schedule], updates: int | None) -> tuple[int, bool]:
-    """Return the number of rows of the tables, and whether the last row applies to all later updates.
+    """Return the number of table rows, and whether the last row applies to all later updates.
 
     Schedules with an end are stored from the beginning, so that all packages of a trainer have tables of the same
     length and can exchange their state.
@@ -210,7 +221,7 @@ def _batch_of(trainer: Trainer, built: Built) -> dict[str, Tensor]:
 
 
 def _model_of(trainer: Trainer) -> Model:
-    """Return the model in inference mode, which the package contains besides training."""
+    """Return the model in inference mode, which the package also contains."""
     if isinstance(trainer.model, Model):
         return trainer.model
     return evaluation.model_of(trainer)
@@ -219,10 +230,11 @@ def _model_of(trainer: Trainer) -> Model:
 def _evaluation(
     trainer: Trainer, built: Built, batch: Mapping[str, Tensor], functions: dict[str, Any]
 ) -> dict[str, str]:
-    """Add the function "evaluate", and return, for each result that is not a mean over samples, the name of its count.
+    """Add the function "evaluate" to the package.
 
-    A trainer with a custom training step has no such function until it has evaluated, because its loss is unknown
-    before.
+    Return, for each result that is not a mean over all samples, the name of the output that counts its labels. A
+    trainer
+    with a custom training step has no such function until it has evaluated, because its loss is unknown before.
     """
     if not built.evaluation:
         return {}

@@ -1,8 +1,8 @@
-"""What a trainer has built: placeholders for batches of one form, the step over them, and its inference form.
+"""The operations that a trainer builds for batches of one form: placeholders, the training step, and the evaluation.
 
 The form of a batch is its structure, dtypes, ranks, and which axes have a fixed size. If a later batch has another size
-on such an axis, the form is widened and the operations are added again, over the same variables. After that, each size
-only needs another executable.
+on such an axis, the form is widened and the operations are built again with the same variables. After that, batches of
+other sizes only need another executable.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .structure import leaves, mapped, named_leaves
 
 @dataclass
 class Minimized:
-    """An optimizer's part of a step: the placeholder of its rates, and its operations that update or accumulate."""
+    """One optimizer's share of a step: the placeholder of its rates, and the operations that update or accumulate."""
 
     optimizer: Optimizer
     rate: Tensor
     updates: list[Operation]
     accumulating: list[Operation] = field(default_factory=list)
     scale: Tensor | None = None
-    """Factor of the loss, if loss scaling is used."""
+    """Factor that the loss is multiplied by, if loss scaling is used."""
 
 
 @dataclass
 class Built:
-    """The operations for one form of batches."""
+    """The operations built for batches of one form."""
 
     inputs: Any
     labels: Any
@@ -42,13 +42,13 @@ class Built:
     targets: list[Tensor] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
-    """Outputs for accumulated metrics, computed after the targets."""
+    """Model outputs that accumulated metrics need, fetched after the targets."""
     parts: list[Part] = field(default_factory=list)
     minimized: list[Minimized] = field(default_factory=list)
     evaluation: list[Term] = field(default_factory=list)
     evaluated: list[Part] = field(default_factory=list)
     counted: Tensor | None = None
-    """Number of labels of a batch that count, if the loss ignores some."""
+    """Number of labels in a batch that the loss does not ignore; None if it ignores none."""
     results: dict[str, Tensor] = field(default_factory=dict)
     """Loss and metrics, keyed by name."""
     weighings: list[Weighing] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Built:
 
 
 class Form:
-    """Structure, dtypes, and shapes of the inputs, labels, or weights of batches."""
+    """Structure, dtypes, and shapes of the inputs, the labels, or the sample weights of batches."""
 
     def __init__(self, what: str, structure: Any) -> None:
         self.what = what
@@ -75,7 +75,7 @@ class Form:
         self.structure = mapped(lambda _: 0, structure)
 
     def widen(self, structure: Any) -> bool:
-        """Adapt the form to another batch; return whether an axis lost its fixed size.
+        """Generalize the form so that it includes another batch; return whether an axis lost its fixed size.
 
         Raises:
             GraphError: If the structure differs.
@@ -123,9 +123,9 @@ class Form:
 
 
 def example_of(described: dict[str, Any] | None) -> Any:
-    """Return empty arrays of the described form, from which a trainer infers the form.
+    """Return arrays without samples that have the dtypes and shapes in a description of a form.
 
-    Axes without a fixed size have size 1.
+    A trainer that loads a checkpoint infers its forms from them. Axes without a fixed size have size 1.
     """
     if described is None:
         return None
@@ -172,7 +172,10 @@ def require_dtype(inputs: Any, dtype: Any) -> None:
 def accumulated(
     g: Graph, gradients: dict[Tensor, Tensor], steps: int, sums: dict[Tensor, Tensor]
 ) -> tuple[dict[Tensor, Tensor], list[Operation], list[Operation]]:
-    """Return mean gradients over some steps, and the operations that add to the sums and that reset them."""
+    """Average gradients over several steps.
+
+    Return the means, the operations that add to the sums, and the operations that reset the sums.
+    """
     means, adding, emptying = {}, [], []
     for variable, gradient in gradients.items():
         if variable not in sums:

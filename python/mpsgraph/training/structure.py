@@ -88,7 +88,7 @@ def in_order(structure: Any) -> Any:
 
 
 def refilled(structure: Any, values: list[Any]) -> Any:
-    """Return the structure with other leaves, given in order."""
+    """Return a copy of the structure with its leaves replaced, in order, by `values`."""
     rest = iter(values)
     return mapped(lambda _: next(rest), structure)
 

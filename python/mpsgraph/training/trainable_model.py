@@ -81,7 +81,7 @@ class TrainableModel(Model):
         self._read_clock()
 
     def _understand(self, described: Mapping[str, Any]) -> None:
-        """Read the part of a package that only Python uses."""
+        """Read the entries of a package that only Python uses, such as the seed and the paths of the weights."""
         self.seed: int = described["seed"]
         variables = self.parameters
         self._weights = {path: variables[path] for path in described["weights"]}
@@ -95,7 +95,7 @@ class TrainableModel(Model):
     def _as_built(
         self, described: Mapping[str, Any], placeholders: list[Tensor], outputs: Mapping[str, Tensor]
     ) -> Built:
-        """Return the step in the form that evaluation and fitting use for a trainer's."""
+        """Return the package's step as a Built object, so that the code for trainers can evaluate and fit it."""
         structures = [from_json(part) for part in described["batch"]]
         rest = iter(placeholders)
         inputs, labels, weights = (mapped(lambda _: next(rest), structure) for structure in structures)
@@ -113,7 +113,7 @@ class TrainableModel(Model):
     # --- step count and learning rates --------------------------------------------------------------------------------
 
     def _read_clock(self) -> None:
-        """Read counters and tables from the graph."""
+        """Read the step counter and the learning-rate tables from the graph."""
         value = self.graph.variable_value
         self._step, self._first, self._last = (
             int(value(self._training[name])) for name in ("step", "first_update", "last_row")
@@ -122,7 +122,7 @@ class TrainableModel(Model):
 
     @property
     def step(self) -> int:
-        """Number of training steps made, one per batch, including those of the trainer."""
+        """Number of batches trained on so far, including those before the package was saved."""
         self._forget_failed_steps()
         return self._step
 
@@ -207,7 +207,7 @@ class TrainableModel(Model):
         return self._last_step[1]
 
     def wait(self) -> None:
-        """Wait until no step is running. Raise whatever a step raised."""
+        """Wait for all steps that have been started. Raise the error of any step that failed."""
         while self._in_flight:
             self._wait_for_oldest()
 
@@ -222,7 +222,7 @@ class TrainableModel(Model):
             self._in_flight.popleft()
 
     def _forget_failed_steps(self) -> None:
-        """Discard steps that failed, which have changed nothing, and read the step count from the graph again."""
+        """Discard failed steps, which changed no variables, and read the step counter from the graph again."""
         if any(result.raised for result, _ in self._in_flight):
             self._in_flight = deque(pair for pair in self._in_flight if not pair[0].raised)
             self._read_clock()

@@ -168,7 +168,7 @@ class Trainer(TrainingGraph):
         self._resumed: dict[str, Any] = {}  # State of the fit in a loaded checkpoint, until the next fit starts.
 
     def _join(self, device: Device | str | None) -> None:
-        """Join the trainers of the other processes, if there are any."""
+        """Connect this trainer with those of the other processes, if distributed training uses several."""
         if not isinstance(self.distributed, DataParallel) or everyone().size == 1:
             return
         if self.engine is not None:
@@ -256,9 +256,11 @@ class Trainer(TrainingGraph):
         return result
 
     def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
-        """Return the executable of a step for these shapes, which are in the structure of the batch.
+        """Return the executable of a step for the shapes of a batch, and the operations that it runs.
 
-        If the shapes are those of the last step, its executable is reused directly; others may be in the graph's cache.
+        If the shapes equal those of the last step, its executable is reused directly; otherwise the graph may have a
+        cached
+        one.
         """
         applying = (self.step + 1) % self.accumulation == 0
         key = shapes, self.device, applying
@@ -282,11 +284,11 @@ class Trainer(TrainingGraph):
         return self.graph.on(self.device).compile(feeds, targets, operations, options)
 
     def _runner(self) -> DeviceGraph | Runner:
-        """Return the graph on the device or engine that runs its steps."""
+        """Return the object that runs the graph on the trainer's device or engine."""
         return self.graph.on(self.device) if self._on_engine is None else self._on_engine
 
     def _elsewhere(self, engine: Engine, precision: Any) -> Runner:
-        """Return the graph on an engine. Raise GraphError for options that only mpsgraph's own devices support."""
+        """Bind the graph to an engine. Raise GraphError for options that only mpsgraph's own devices support."""
         if not callable(getattr(engine, "on", None)):
             raise GraphError(
                 f"Trainer: engine must have a method on(graph), as mpsgraph.jax.Engine() has, got {shown(engine)}"
@@ -318,7 +320,7 @@ class Trainer(TrainingGraph):
         return self._last_rates[1]
 
     def wait(self) -> None:
-        """Wait until no step is running. Raise whatever a step raised."""
+        """Wait for all steps that have been started. Raise the error of any step that failed."""
         while self._in_flight:
             self._wait_for_oldest()
 
@@ -606,7 +608,7 @@ class Trainer(TrainingGraph):
         return self.ema_decay is not None and bool(self._averages) and self.step >= self.accumulation
 
     def _require_model(self) -> None:
-        """Raise GraphError if the module has meanwhile been built in another graph."""
+        """Raise GraphError if the module has been built in another graph since the trainer used it."""
         if isinstance(self.model, Module) and is_built(self.model) and self.model._graph is not self.graph:
             raise GraphError(
                 "the model has been built in a graph that is not this trainer's: create a new Trainer for it"
@@ -614,9 +616,9 @@ class Trainer(TrainingGraph):
 
 
 def _waiting(trainer: Trainer) -> Callable[[], None]:
-    """Return a function that waits for a trainer's steps, if the trainer still exists.
+    """Return a function that waits for a trainer's steps, unless the trainer has been garbage-collected.
 
-    Messages of these steps to other processes must be sent before this process ends.
+    It runs before the process ends, so that other processes still receive the messages of these steps.
     """
     reference = weakref.ref(trainer)
 

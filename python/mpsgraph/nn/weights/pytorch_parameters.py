@@ -199,7 +199,7 @@ def _depthwise(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
-    """Pair the tables. PyTorch's must be zero in row padding_index, because this layer always reads that row as zeros."""
+    """Pair the tables. Row padding_index must be zero in PyTorch's, because this layer always reads it as zeros."""
     assert isinstance(module, Embedding)
     own, index = own_variables(module), module.padding_index
     if "weight" not in own or index is None:

@@ -33,12 +33,14 @@ class Callback:
     """
 
     saves = False
-    """Whether the callback saves the trainer. Such callbacks are called last, to save the effects of the others."""
+    """Whether the callback saves the trainer. Such callbacks are called last, so that saved states include other
+    effects.
+    """
 
     first_process_only = False
-    """Whether, in distributed training, only the first process calls it.
+    """Whether only the first process calls the callback in distributed training.
 
-    For callbacks that write files or print, not for those that act on the trainer.
+    Set it for callbacks that write files or print, not for those that change the trainer.
     """
 
     def state_dict(self) -> dict[str, Any]:
@@ -94,7 +96,7 @@ class Callback:
 
 
 class Watching(Callback):
-    """Base class of the callbacks that monitor whether one of an epoch's values improves."""
+    """Base class of the callbacks that monitor one value and check after each epoch whether it has improved."""
 
     @checked
     def __init__(self, monitor: str = "val_loss", mode: Literal["auto", "min", "max"] = "auto", min_delta: float = 0.0):
