@@ -236,8 +236,8 @@ static Attributes to_custom_attributes(const OperationDefinition& definition, co
     if (own == definition.attributes.end() && theirs == custom->attributes.end()) {
       std::string known;
       for (const auto& one : custom->attributes) known += (known.empty() ? "" : ", ") + one.name;
-      throw GraphError(cat("[", custom->name, "] unknown attribute ", attribute,
-                           known.empty() ? ": this operation has no attributes" : ": this operation has the attributes " + known));
+      throw GraphError(cat("[", custom->name, "] unknown attribute ", attribute, ": this operation has ",
+                           known.empty() ? "no attributes" : "the attributes " + known));
     }
     const AttributeKind kind = theirs == custom->attributes.end() ? own->kind : theirs->kind;
     result.set(attribute, to_attribute(custom->name, attribute, kind, value));
@@ -259,8 +259,8 @@ Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>
     if (spec == specs.end()) {
       std::string known;
       for (auto& other : specs) known += (known.empty() ? "" : ", ") + std::string(other.name);
-      throw GraphError(cat("[", kind, "] unknown attribute ", attribute,
-                           known.empty() ? ": this operation has no attributes" : ": this operation has the attributes " + known));
+      throw GraphError(cat("[", kind, "] unknown attribute ", attribute, ": this operation has ",
+                           known.empty() ? "no attributes" : "the attributes " + known));
     }
     result.set(attribute, to_attribute(kind, attribute, spec->kind, value));
   }

@@ -1,4 +1,5 @@
-// absorb: folds scales and shifts along the channels into the constant weights of the preceding operation.
+// Compiler pass absorb: folds scales and shifts along the channels into the constant weights of the preceding
+// operation.
 //
 //   %c = convolution2d(%x, %w)
 //   %s = multiplication(%c, %gamma)   ->   %c = convolution2d(%x, %w·gamma)

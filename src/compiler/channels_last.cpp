@@ -1,5 +1,5 @@
-// channels_last: converts channels-first convolutions and wide max pooling, and the operations around them, to channels
-// last.
+// Compiler pass channels_last: converts channels-first convolutions and wide max pooling, and the operations around
+// them, to channels last.
 //
 //   %c = convolution2d(%x, %w) {data_layout="NCHW"}        %t = transpose(%x) {permutation=[0,2,3,1]}
 //   %a = addition(%c, %b)               (%b: [1,C,1,1])    %c = convolution2d(%t, %w) {data_layout="NHWC"}

@@ -1,4 +1,5 @@
-// expand: replaces composites and convenience operations with operations for which every backend has kernels.
+// Compiler pass expand: replaces composites and convenience operations with operations for which every backend has
+// kernels.
 //
 //   %m = mean(%x) {axes=[0]}    ->  %s = reduction_sum(%x) {axes=[0]};  %m = division(%s, %count)
 //   %e = expand_dims(%x)        ->  %e = reshape(%x, %shape); also squeeze and flatten2d

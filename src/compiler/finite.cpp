@@ -1,6 +1,6 @@
-// Pass finite, for programs compiled with check_finite: checks every operation that returns floats. The first operation
-// that produces a NaN or an infinity ends the run with an error that contains the operation's name and the source line
-// where it was built.
+// Compiler pass finite, for programs compiled with check_finite: checks every operation that returns floats. The first
+// operation that produces a NaN or an infinity ends the run with an error that contains the operation's name and the
+// source line where it was built.
 //
 //   %y = division(%a, %b)   ->   %y = division(%a, %b)
 //                                check_indices(not(finite(%y) or not finite(%a, %b))) {message="[division] 'y' ..."}

@@ -1,4 +1,4 @@
-// fold: replaces operations on constants with constants.
+// Compiler pass fold: replaces operations on constants with constants.
 //
 //   %c = constant() {value=float32[] 0x40000000} : float32[]
 //   %d = square_root(%c) : float32[]      ->      %d = constant() {value=float32[] 0x3fb504f3} : float32[]

@@ -1,4 +1,4 @@
-// Pass fuse: convolution and matmul absorb the following operations as an epilogue.
+// Compiler pass fuse: convolution and matmul absorb the following operations as an epilogue.
 //
 //   %c = convolution2d(%x, %w)
 //   %b = addition(%c, %bias)        ->   %r = fused_convolution2d(%x, %w, %bias) {has_bias, activation="relu"}

@@ -1,5 +1,5 @@
-// Pass fuse_elementwise: merges each maximal connected region of element-wise operations of one shape into a single
-// fused kernel.
+// Compiler pass fuse_elementwise: merges each maximal connected region of element-wise operations of one shape into a
+// single fused kernel.
 //
 //   %a = multiplication(%x, %c)          %r = fused_elementwise(%x, %c) {
 //   %b = erf(%a)                   ->      ... the same operations over arguments ...

@@ -1,4 +1,4 @@
-// Pass indices: replaces the attribute out_of_range with separate operations.
+// Compiler pass indices: replaces the attribute out_of_range with separate operations.
 //
 //   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)

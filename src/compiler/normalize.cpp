@@ -1,5 +1,5 @@
-// Pass normalize: fuses batch normalization and the operations around it, so that there is one operation per pass over
-// memory.
+// Compiler pass normalize: fuses batch normalization and the operations around it, so that there is one operation per
+// pass over memory.
 //
 //   %m = mean(%x)                                  ->  %m, %v = fused_batch_moments(%x)
 //   %v = variance(%x, %m)

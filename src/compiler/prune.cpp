@@ -1,5 +1,5 @@
-// prune: removes operations that are needed for neither a result nor an effect, and results of control flow that are
-// not needed.
+// Compiler pass prune: removes operations that are needed for neither a result nor an effect, and results of control
+// flow that are not needed.
 //
 //   %a = exponent(%x)            (removed: nothing uses it)
 //   %b = negative(%x)      ->    %b = negative(%x)

@@ -1,4 +1,5 @@
-// quantize: turns a convolution or matmul of dequantized integers, with its epilogue, into an integer operation.
+// Compiler pass quantize: turns a convolution or matmul of dequantized integers, with its epilogue, into an integer
+// operation.
 //
 //   %x = dequantize(%q, %sx)
 //   %w = dequantize(%i, %sw) {axis=3}          (%i and all scales are constants)

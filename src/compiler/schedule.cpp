@@ -1,4 +1,4 @@
-// Pass schedule: runs an operation as early as possible if it frees more memory than it allocates.
+// Compiler pass schedule: runs an operation as early as possible if it frees more memory than it allocates.
 //
 //   %d = convolution2d_weights_gradient(%g, %x)        %d = convolution2d_weights_gradient(%g, %x)
 //   %h = convolution2d_data_gradient(%g, %w)           %h = convolution2d_data_gradient(%g, %w)

@@ -1,4 +1,5 @@
-// simplify: applies algebra, merges duplicates, forwards variable reads, and resolves branches, until nothing changes.
+// Compiler pass simplify: applies algebra, merges duplicates, forwards variable reads, and resolves branches, until
+// nothing changes.
 //
 //   %a = addition(%x, %zero)                     %a: %x
 //   %b = exponent(%x); %c = exponent(%x)   ->    %c: %b

@@ -1,4 +1,4 @@
-// Pass widen: computes half-precision sums, and operations of several steps, in float32 and rounds once.
+// Compiler pass widen: computes half-precision sums, and operations of several steps, in float32 and rounds once.
 //
 //   %m = mean(%x) : bfloat16                     %w = cast(%x) : float32
 //   %v = variance(%x, %m) : bfloat16        ->   %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)

@@ -95,9 +95,9 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // users, the forward filter is null.
   using Handler = std::function<void(const std::shared_ptr<FilterNode>&, const std::shared_ptr<FilterNode>&,
                                      const ImagePtr&, const ImagePtr&)>;
-  // Create gradient filters for this filter and all filters before it, starting with `source_gradient`, the gradient of
-  // this filter's result. For a loss, whose result already is a gradient, pass null; this filter then needs no gradient
-  // filter. Returns the last gradient filter of each path.
+  // Create gradient filters for this filter and all filters before it. Returns the last gradient filter of each path.
+  // `source_gradient` is the gradient of this filter's result. If it is null, the result itself is used as the gradient:
+  // for a loss as that of its source, otherwise as that of the result.
   std::vector<std::shared_ptr<FilterNode>> training_graph(const ImagePtr& source_gradient, const Handler& handler);
 
   std::string label;                            // shown in errors; the kind if empty

@@ -157,7 +157,7 @@ MPSGraphTensor* as_int32(const Lowering& l, size_t i) {
   return l.dtype(i) == DType::int32 ? l.input(i) : l.cast(l.input(i), DType::int32);
 }
 
-// The operands are (incoming gradient, indices, output_shape).
+// Gradient of max pooling that scatters to the stored indices. Operands: incoming gradient, indices, output_shape.
 GraphTensors lower_from_indices(Lowering& l) {
   const ops::Pooling pooling(l.attributes());
   const Dims& source = l.result_dims();
@@ -195,7 +195,7 @@ GraphTensors lower_from_indices(Lowering& l) {
                                                        name:l.name()]};
 }
 
-// Operands: (values, indices). Returns the values at the indices, and zero where an index is out of range.
+// Read the values at the indices of a max pooling, and zero where an index is out of range. Operands: values, indices.
 GraphTensors lower_at_indices(Lowering& l) {
   const ops::Pooling pooling(l.attributes());
   const Taps taps = taps_of(l, pooling, l.dims());

@@ -207,7 +207,8 @@ GraphTensors lower_resize(Lowering& l) {
                   [&](const GraphTensors& in) { return resize.forward(in[0]); })};
 }
 
-// Operands: (incoming, input_shape[, scale, offset]). Only the shape of the images matters.
+// Gradient of a resize. Operands: incoming gradient, input_shape[, scale, offset]. Of the images, only the shape is
+// needed.
 GraphTensors lower_d_resize(Lowering& l) {
   const Resize resize(l, l.result_dims(), l.dims());
   const Attributes& a = l.attributes();

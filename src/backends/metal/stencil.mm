@@ -68,7 +68,7 @@ GraphTensors lower_windows(Lowering& l) {
   return {[l.graph() stencilWithSourceTensor:l.input(0) weightsTensor:l.input(1) descriptor:descriptor name:l.name()]};
 }
 
-// The operands are (incoming gradient, weights, output_shape).
+// Gradient of a stencil with respect to its source. Operands: incoming gradient, weights, output_shape.
 GraphTensors lower_data_gradient(Lowering& l) {
   const Taps taps = taps_of(l, l.result_dims(), l.dims(1));
   return {carried(l, l.dtype(), summed_as(l.dtype()), {l.input(0), l.input(1)}, [&](const GraphTensors& in) {
@@ -79,8 +79,8 @@ GraphTensors lower_data_gradient(Lowering& l) {
   })};
 }
 
-// Operands: (incoming, source, output_shape). The gradient of each kernel element is a sum over all source elements
-// that the kernel element reads.
+// Gradient of a stencil with respect to its weights. Operands: incoming gradient, source, output_shape. The gradient of
+// each weight is a sum over all source elements that it multiplies.
 GraphTensors lower_weights_gradient(Lowering& l) {
   const Taps taps = taps_of(l, l.dims(1), l.result_dims());
   return {carried(l, l.dtype(), summed_as(l.dtype()), {l.input(0), l.input(1)}, [&](const GraphTensors& in) {

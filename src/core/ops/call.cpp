@@ -1,5 +1,5 @@
-// Family call: an executable of another graph used as one operation. The executable is looked up by its symbol when the
-// graph is compiled.
+// Operation family call: an executable of another graph used as one operation. The executable is looked up by its
+// symbol when the graph is compiled.
 //
 // The compilation's callables define what a symbol refers to, so the graph itself only stores the types of the results.
 // Because the executable may change variables of its own graph, a call is never merged with another, and a call that is

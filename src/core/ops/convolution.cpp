@@ -1,5 +1,5 @@
-// Family convolution: 2-D and 3-D convolutions, grouped and depthwise, and their gradients with respect to source and
-// weights. In two dimensions, the result for image n at position (y, x) and output channel o is
+// Operation family convolution: 2-D and 3-D convolutions, grouped and depthwise, and their gradients with respect to
+// source and weights. In two dimensions, the result for image n at position (y, x) and output channel o is
 //
 //   result[n,y,x,o] = sum over i, ky, kx of source[n, y*sy + ky*dy - top, x*sx + kx*dx - left, i] * weights[ky,kx,i,o]
 //
@@ -207,9 +207,9 @@ void define_three(const ConvolutionKinds& kinds, const std::vector<AttributeSpec
         [gradient, &kinds](GradientContext& g) { gradient(g, Bilinear{g, kinds}); }));
   };
   add(kinds.forward, 2, infer_convolution, d_convolution);
-  // The operands are the incoming gradient, the weights, and output_shape.
+  // The data gradient's operands are the incoming gradient, the weights, and output_shape.
   add(kinds.data_gradient, 3, infer_data_gradient, d_data_gradient);
-  // The operands are the incoming gradient, the source, and output_shape.
+  // The weights gradient's operands are the incoming gradient, the source, and output_shape.
   add(kinds.weights_gradient, 3, infer_weights_gradient, d_weights_gradient);
 }
 

@@ -1,6 +1,6 @@
-// Family convolution: im_to_col, which copies the windows of an image into the columns of a matrix, and col_to_im,
-// which adds the columns back to the pixels they were copied from. The columns are indexed by the channel c, the filter
-// tap (ky, kx), and the window position (y, x):
+// Operation family convolution: im_to_col, which copies the windows of an image into the columns of a matrix, and
+// col_to_im, which adds the columns back to the pixels they were copied from. The columns are indexed by the channel c,
+// the filter tap (ky, kx), and the window position (y, x):
 //
 //   NCHW: columns[n, (c, ky, kx), (y, x)]     NHWC: columns[n, (y, x), (ky, kx, c)]
 //

@@ -1,5 +1,5 @@
-// Family convolution: the transposed convolution and its gradients. They are implemented by the operations of the
-// ordinary convolution.
+// Operation family convolution: the transposed convolution and its gradients. They are implemented by the operations of
+// the ordinary convolution.
 //
 // A transposed convolution is the gradient of an ordinary convolution with respect to its source. It therefore takes
 // the descriptor of the ordinary convolution, and its own result shape as an operand, because several result shapes are
@@ -18,13 +18,14 @@ std::vector<TensorType> infer_transposed(const InferContext& context) {
   return definition_of("convolution2d_data_gradient").infer(context);
 }
 
-// Operands: incoming gradient, weights, output_shape. The result has the shape of the ordinary convolution's result.
+// Gradient of a transposed convolution with respect to its source, which is an ordinary convolution. Operands: incoming
+// gradient, weights, output_shape.
 std::vector<TensorType> infer_transposed_data_gradient(const InferContext& context) {
   const TensorType made = definition_of("convolution2d").infer(context)[0];
   return {{made.dtype, stated_shape(context, 2, made.shape)}};
 }
 
-// The operands are the incoming gradient, the source, and output_shape.
+// Gradient of a transposed convolution with respect to its weights. Operands: incoming gradient, source, output_shape.
 std::vector<TensorType> infer_transposed_weights_gradient(const InferContext& context) {
   const std::vector<Tensor*> exchanged{context.inputs[1], context.inputs[0], context.inputs[2]};
   const InferContext forward(context.definition, exchanged, context.attributes, context.blocks, context.where);

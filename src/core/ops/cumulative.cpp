@@ -1,4 +1,5 @@
-// Family cumulative: running sums, products, and extrema along an axis, and the operations that their derivatives need.
+// Operation family cumulative: running sums, products, and extrema along an axis, and the operations that their
+// derivatives need.
 //
 //   inclusive  y_i = x_0 ∘ ... ∘ x_i          exclusive  y_i = x_0 ∘ ... ∘ x_(i-1), starting with the neutral element
 //   reverse    the same, but starting from the last element

@@ -1,4 +1,5 @@
-// Family custom: a user-defined operation, looked up by name and key in the registry (mpsgraph/core/custom.h).
+// Operation family custom: a user-defined operation, looked up by name and key in the registry
+// (mpsgraph/core/custom.h).
 //
 // MPSGraph has no such operation; docs/decisions/0041 explains the exception. The graph stores the name, the key, and
 // the user's attributes. The registry stores the declarations of the attributes, the inference function, and the

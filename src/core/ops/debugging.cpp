@@ -1,4 +1,5 @@
-// Family debugging: operations that observe or abort a run. MPSGraph has no such operations (docs/decisions/0037).
+// Operation family debugging: operations that observe or abort a run. MPSGraph has no such operations
+// (docs/decisions/0037).
 //
 // `print` returns its operand unchanged and passes its text to the print listeners (mpsgraph/runtime/printing.h).
 // `check` ends the run if an element of its condition is false, before any effects of the run where possible. The

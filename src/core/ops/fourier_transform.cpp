@@ -1,5 +1,5 @@
-// Family fourier_transform: discrete Fourier transforms over up to four axes, of complex tensors and between real and
-// Hermitean tensors. Along each transformed axis of length n,
+// Operation family fourier_transform: discrete Fourier transforms over up to four axes, of complex tensors and between
+// real and Hermitean tensors. Along each transformed axis of length n,
 //
 //   result[k] = scale Σ_j exp(∓ 2πi j k / n) x[j]      with - for the forward and + for the inverse transform
 //

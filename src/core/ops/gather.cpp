@@ -1,5 +1,5 @@
-// Family gather: selecting elements by index, the gradient of gathering along an axis, and one-hot rows. In the
-// formulas, b are batch axes, o other axes before `axis`, i axes of the indices, and r the remaining axes:
+// Operation family gather: selecting elements by index, the gradient of gathering along an axis, and one-hot rows. In
+// the formulas, b are batch axes, o other axes before `axis`, i axes of the indices, and r the remaining axes:
 //
 //   gather            result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis`
 //   gather_nd         result[b..., i..., r...] =

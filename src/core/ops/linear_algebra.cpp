@@ -1,4 +1,5 @@
-// Family linear_algebra: band_part, which keeps a band around the main diagonal of matrices and sets the rest to zero.
+// Operation family linear_algebra: band_part, which keeps a band around the main diagonal of matrices and sets the rest
+// to zero.
 //
 //   result[..., i, j] = x[..., i, j] where i - j <= num_lower and j - i <= num_upper, else 0
 //

@@ -1,4 +1,4 @@
-// Family matrix: matrix products.
+// Operation family matrix: matrix products.
 //
 //   matmul             C[..., m, n] = Σ_k A[..., m, k] B[..., k, n]
 //   8-bit matmul       C[..., m, n] = Σ_k (A[..., m, k] - Z[..., m, 1]) (B[..., k, n] - Y[..., 1, n])

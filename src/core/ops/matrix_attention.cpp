@@ -1,4 +1,4 @@
-// Family matrix: attention, softmax(scale Q Kᵀ + M) V with mask M, and its gradient.
+// Operation family matrix: attention, softmax(scale Q Kᵀ + M) V with mask M, and its gradient.
 //
 // The decompositions in this file define both operations. A device that computes attention in tiles, without storing
 // the scores, does not decompose them. Its gradient kernel needs each query's largest score and sum of exponentials,

@@ -1,4 +1,4 @@
-// Family matrix_inverse: the inverses of square matrices, batched over the leading axes.
+// Operation family matrix_inverse: the inverses of square matrices, batched over the leading axes.
 //
 // The inverse of a singular matrix contains infinities or NaN; it is not an error.
 #include "core/ops/primitive.h"

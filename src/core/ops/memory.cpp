@@ -1,5 +1,5 @@
-// Family memory: placeholders, constants, variables, reading and assigning variables, and the internal values of
-// blocks.
+// Operation family memory: placeholders, constants, variables, reading and assigning variables, and the internal values
+// of blocks.
 //
 // A variable's tensor represents the variable itself, not its value; `read` returns the value that the variable has
 // when the read is executed.

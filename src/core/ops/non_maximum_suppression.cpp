@@ -1,4 +1,4 @@
-// Family non_maximum_suppression: selects boxes so that no two selected boxes overlap too much.
+// Operation family non_maximum_suppression: selects boxes so that no two selected boxes overlap too much.
 //
 //   non_maximum_suppression(boxes [n, b, 4], scores [n, b, k][, class_indices [n, b]]) -> int32 [n, b, k]
 //

@@ -1,4 +1,4 @@
-// Family non_zero: the positions of nonzero elements.
+// Operation family non_zero: the positions of nonzero elements.
 //
 //   non_zero_indices(x, shape)    the indices of x's nonzero elements in row-major order, one per row
 //

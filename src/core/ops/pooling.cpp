@@ -1,4 +1,4 @@
-// Family pooling: maximum, average, and L2 norm over windows of two or four axes, and their gradients.
+// Operation family pooling: maximum, average, and L2 norm over windows of two or four axes, and their gradients.
 //
 // The gradient of a maximum goes to the first maximum of each window in row-major order. The gradients of maximum and
 // average pooling are linear in the incoming gradient. The adjoint of the maximum pooling gradient is
@@ -61,7 +61,7 @@ std::vector<TensorType> infer_pooling(const InferContext& context, int axes) {
   return {{context.dtype(0), pooled(context, pooling, image(context, 0, pooling))}};
 }
 
-// Operands: values and source, which must have the same shape.
+// Reads values at the positions of the source's maxima. Operands: values and source, which must have the same shape.
 std::vector<TensorType> infer_at_maxima(const InferContext& context, int axes) {
   context.require_float(0);
   context.require_same_dtype();

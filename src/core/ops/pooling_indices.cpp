@@ -1,4 +1,4 @@
-// Family pooling: maxima with their indices, and the gradient that follows the indices.
+// Operation family pooling: maxima with their indices, and the gradient that follows the indices.
 //
 // The gradient is linear in the incoming gradient. Its adjoint, max_pooling_at_indices, reads the values at the
 // indices. Out-of-range indices read zero, and their gradient is dropped.
@@ -67,7 +67,7 @@ Pooling checked_indices(const InferContext& context, int axes) {
   return pooling;
 }
 
-// The operands are the incoming gradient, the indices, and output_shape.
+// Gradient of max pooling that scatters to stored indices. Operands: incoming gradient, indices, output_shape.
 std::vector<TensorType> infer_gradient_from_indices(const InferContext& context, int axes) {
   const Pooling pooling = checked_indices(context, axes);
   const Shape incoming = image(context, 0, pooling), indices = image(context, 1, pooling);
@@ -79,7 +79,7 @@ std::vector<TensorType> infer_gradient_from_indices(const InferContext& context,
   return {{context.dtype(0), source}};
 }
 
-// The operands are values of the source's shape, and indices.
+// Reads values at the stored indices of a max pooling. Operands: values, which have the source's shape, and indices.
 std::vector<TensorType> infer_at_indices(const InferContext& context, int axes) {
   const Pooling pooling = checked_indices(context, axes);
   const Shape made = pooled(context, pooling, image(context, 0, pooling)), indices = image(context, 1, pooling);

@@ -1,4 +1,5 @@
-// Family quantization: conversion between floats and small integers, by scale and zero point or by a lookup table.
+// Operation family quantization: conversion between floats and small integers, by scale and zero point or by a lookup
+// table.
 //
 //   quantize:   result = saturate(round(x / scale) + zero_point)     ties to even
 //   dequantize: result = (x - zero_point) * scale

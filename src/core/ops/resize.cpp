@@ -1,4 +1,4 @@
-// Family resize: resizing images by nearest neighbor or linear interpolation.
+// Operation family resize: resizing images by nearest neighbor or linear interpolation.
 //
 //   resize_nearest, resize_bilinear(images, size[, scale, offset])                    and their gradients
 //   resize_..._gradient(incoming, input_shape[, scale, offset])

@@ -1,4 +1,4 @@
-// Family sample_grid: sampling a source at coordinates, and the gradients of sampling.
+// Operation family sample_grid: sampling a source at coordinates, and the gradients of sampling.
 //
 //   result[n, y, x, c] = source at (coordinates[n, y, x, 1], coordinates[n, y, x, 0]), interpolated between elements
 //
@@ -92,7 +92,7 @@ void require_incoming(const InferContext& context, const Shape& forward) {
         cat("incoming gradient must have the shape of the sampling result, ", forward, ", got ", context.shape(0)));
 }
 
-// The operands are the incoming gradient, the coordinates, and source_shape.
+// Gradient of grid sampling with respect to the source. Operands: incoming gradient, coordinates, source_shape.
 std::vector<TensorType> infer_sampled_source_gradient(const InferContext& context) {
   context.require_same_dtype(0, 2);
   const Shape source = shape_operand(context, 2);
@@ -100,7 +100,7 @@ std::vector<TensorType> infer_sampled_source_gradient(const InferContext& contex
   return {{context.dtype(0), source}};
 }
 
-// The operands are the incoming gradient, the source, and the coordinates.
+// Gradient of grid sampling with respect to the coordinates. Operands: incoming gradient, source, coordinates.
 std::vector<TensorType> infer_coordinate_gradient(const InferContext& context) {
   context.require_same_dtype();
   require_incoming(context, sampled(context, context.shape(1), 2));

@@ -1,4 +1,4 @@
-// Family scatter_nd: combines updates into a tensor at given indices, in one of seven modes.
+// Operation family scatter_nd: combines updates into a tensor at given indices, in one of seven modes.
 //
 //   scatter             result[..., indices[i], ...] ∘= updates[..., i, ...]      at `axis`
 //   scatter_nd          result[b..., indices[b..., i..., 0], ..., r...] ∘= updates[b..., i..., r...]

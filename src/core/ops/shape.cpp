@@ -1,4 +1,4 @@
-// Family shape: reshaping, broadcasting, casts, and the shape itself as a tensor.
+// Operation family shape: reshaping, broadcasting, casts, and the shape itself as a tensor.
 //
 // Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp, blocks in shape_blocks.cpp. A
 // shape operand is a list of integers. While its value is unknown, the result dimensions are -1; they become known when

@@ -1,4 +1,5 @@
-// Family shape, fourth part: moving blocks of space into another axis and back, reversal, coordinates, and bit casts.
+// Operation family shape, fourth part: moving blocks of space into another axis and back, reversal, coordinates, and
+// bit casts.
 //
 // space_to_batch splits each spatial axis into blocks and moves the positions within a block to the batch axis. By
 // default the positions come before the batch index; with use_pixel_shuffle_order they come after it. For x of shape

@@ -1,4 +1,4 @@
-// Family shape, third part: pad and tile, with their gradients.
+// Operation family shape, third part: pad and tile, with their gradients.
 //
 // Both operations repeat elements of their input (except for constant padding), so they are linear. Their gradient sums
 // the incoming gradients of all copies of an element, with their signs. The derivative of this gradient operation is

@@ -1,4 +1,4 @@
-// Family shape, second part: slice and its update, concat, split, and stack.
+// Operation family shape, second part: slice and its update, concat, split, and stack.
 //
 // Slices follow TensorFlow's strided slices, and Python's where the two agree: negative starts and ends count from the
 // end, out-of-range starts and ends are clamped, and a mask bit selects the beginning or the end of its axis instead of
@@ -109,8 +109,8 @@ void d_slice(GradientContext& g) {
   g.set(0, g.add_alike("slice_gradient", {g.incoming(), shape}, g.attributes()));
 }
 
-// Operands: incoming gradient, input_shape. The result has the input's shape. It holds `incoming` at the positions that
-// the slice reads, and zeros elsewhere.
+// Gradient of a slice. Operands: incoming gradient, input_shape. The result has the shape input_shape; it holds the
+// incoming gradient at the positions that the slice reads, and zeros elsewhere.
 std::vector<TensorType> infer_slice_gradient(const InferContext& context) {
   const size_t rank = std::min<size_t>(context.attributes.integers("starts").size(), max_rank);
   const Shape source = stated_shape(context, 1, Dims(rank, -1));
@@ -129,7 +129,8 @@ void d_slice_gradient(GradientContext& g) {
   if (g.needs(0)) g.set(0, g.add_alike("slice", {g.incoming()}, g.attributes()));
 }
 
-// Operands: data, update. The result is data with the elements that the slice reads replaced with `update`.
+// Update of a slice. Operands: data, update. The result is data with the elements that the slice reads replaced with
+// `update`.
 std::vector<TensorType> infer_slice_update_data(const InferContext& context) {
   context.require_same_dtype();
   const Shape forward = sliced(context, dims_for(context, 0, "starts"));
@@ -258,8 +259,8 @@ void d_concat(GradientContext& g) {
     if (g.needs(i)) g.set(i, gradients[i]);
 }
 
-// Operands: incoming gradient, then the parts. Used if the sizes of the parts only become known when the executable is
-// specialized.
+// Gradient of concat, used if the sizes of the parts only become known when the executable is specialized. Operands:
+// incoming gradient, then the parts.
 std::vector<TensorType> infer_concat_gradient(const InferContext& context) {
   std::vector<TensorType> types;
   for (size_t i = 1; i < context.count(); ++i) types.push_back(context.type(i));

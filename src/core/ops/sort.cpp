@@ -1,4 +1,4 @@
-// Family sort: sort and argsort along an axis.
+// Operation family sort: sort and argsort along an axis.
 //
 // Both are stable. Descending order is the stable order for the opposite comparison. NaN counts as larger than every
 // number, so it comes last in ascending and first in descending order. The gradient of sort moves the incoming gradient

@@ -1,4 +1,4 @@
-// Family sparse: matrices that store only some of their elements.
+// Operation family sparse: matrices that store only some of their elements.
 //
 //   sparse_tensor(values, index0, index1): values[e] at its row and column, zero elsewhere; duplicate entries are
 //   summed
@@ -73,8 +73,9 @@ void d_sparse_tensor_gradient(GradientContext& g) {
 
 // ---- created by the compiler ----
 
-// Operands: values, index0, index1 of the sparse matrix S, and the dense matrix D. The result is S·D, or D·S if
-// `dense_first`, where S is transposed if `transposed`.
+// Product of a sparse matrix S and a dense matrix D. Operands: values, index0, index1 of S, and D. The result is S·D,
+// or
+// D·S if `dense_first` is set; S is transposed first if `transposed` is set.
 std::vector<TensorType> infer_sparse_product(const InferContext& c) {
   const Shape stored = matrix_shape(c, 1, c.shape(0)), dense = c.shape(3);
   const bool transposed = c.attributes.boolean("transposed");
@@ -86,7 +87,9 @@ std::vector<TensorType> infer_sparse_product(const InferContext& c) {
   return {{c.dtype(0), dense_first ? Shape{dense[0], columns} : Shape{rows, dense[1]}}};
 }
 
-// Operands: a, b, index0, index1. For each entry with row i and column j, the dot product of row i of a and row j of b.
+// Elements of the product a·bᵀ at the positions of sparse entries: for each entry with row i and column j, the dot
+// product
+// of row i of a and row j of b. Operands: a, b, index0, index1.
 std::vector<TensorType> infer_sampled_product(const InferContext& c) {
   const Shape stored = matrix_shape(c, 2, c.shape(2));
   const Shape &a = c.shape(0), &b = c.shape(1);

@@ -1,4 +1,4 @@
-// Family stencil: a weighted reduction over windows of the last four axes. Along each axis,
+// Operation family stencil: a weighted reduction over windows of the last four axes. Along each axis,
 //
 //   result[..., i] = reduction over j of source[..., i * stride + j * dilation - begin] * weights[j]
 //
@@ -50,7 +50,7 @@ std::vector<TensorType> infer_windows(const InferContext& context) {
   return {{is_arg(checked_reduction_mode(context)) ? DType::int32 : context.dtype(0), shape}};
 }
 
-// The operands are the incoming gradient, the weights, and output_shape.
+// Gradient of a stencil with respect to its source. Operands: incoming gradient, weights, output_shape.
 std::vector<TensorType> infer_stencil_data_gradient(const InferContext& context) {
   require_stencil_operands(context);
   const Windows w = checked_windows(context, 4);
@@ -63,7 +63,7 @@ std::vector<TensorType> infer_stencil_data_gradient(const InferContext& context)
   return {{context.dtype(0), source}};
 }
 
-// The operands are the incoming gradient, the source, and output_shape.
+// Gradient of a stencil with respect to its weights. Operands: incoming gradient, source, output_shape.
 std::vector<TensorType> infer_stencil_weights_gradient(const InferContext& context) {
   require_stencil_operands(context);
   const Windows w = checked_windows(context, 4);

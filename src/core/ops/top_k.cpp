@@ -1,4 +1,5 @@
-// Family top_k: the k largest or smallest elements along an axis in order, with their indices, and the gradients.
+// Operation family top_k: the k largest or smallest elements along an axis in order, with their indices, and the
+// gradients.
 //
 // Among equal elements, those with the lowest indices are selected, in order. NaN counts as larger than every number.
 // The gradient moves each element's incoming gradient back to the element's original position.

@@ -1,5 +1,5 @@
-// Family arithmetic: element-wise operations on two images. MPSNNAdditionNode, …SubtractionNode, …MultiplicationNode,
-// …DivisionNode, MPSNNComparisonNode.
+// Node family arithmetic: element-wise operations on two images. MPSNNAdditionNode, …SubtractionNode,
+// …MultiplicationNode, …DivisionNode, MPSNNComparisonNode.
 //
 //   result = clamp((primary_scale * x op secondary_scale * y) + bias, minimum_value, maximum_value)
 //

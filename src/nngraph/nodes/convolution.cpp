@@ -1,4 +1,5 @@
-// Family convolution: MPSCNNConvolutionNode, …TransposeNode, …FullyConnectedNode. The weights come from a data source.
+// Node family convolution: MPSCNNConvolutionNode, …TransposeNode, …FullyConnectedNode. The weights come from a data
+// source.
 //
 // A convolution is a cross-correlation. Its gradients with respect to weights and biases are sums over the batch, not
 // means.

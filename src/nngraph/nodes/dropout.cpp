@@ -1,5 +1,5 @@
-// Family dropout: MPSCNNDropoutNode. The mask depends on the seed and the batch's number; the gradient uses the same
-// mask. A stride of 0 in x, y, or channels shares one random number along that axis.
+// Node family dropout: MPSCNNDropoutNode. The mask depends on the seed and the batch's number; the gradient uses the
+// same mask. A stride of 0 in x, y, or channels shares one random number along that axis.
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {

@@ -1,4 +1,4 @@
-// Family gram_matrix: MPSNNGramMatrixCalculationNode, the Gram matrix of an image's channels.
+// Node family gram_matrix: MPSNNGramMatrixCalculationNode, the Gram matrix of an image's channels.
 //
 //   y[n, 0, f, c] = alpha * sum over pixels (i, j) of x[n, i, j, f] * x[n, i, j, c]
 #include "nngraph/definition.h"

@@ -1,4 +1,4 @@
-// Family local_normalization: normalization by the neighborhood of a pixel. MPSCNNSpatialNormalizationNode,
+// Node family local_normalization: normalization by the neighborhood of a pixel. MPSCNNSpatialNormalizationNode,
 // …CrossChannelNormalizationNode, …LocalContrastNormalizationNode. Images are surrounded by zeros.
 //
 //   spatial:         y = x / (delta + alpha * mean of squares)^beta, with the mean over the neighboring pixels

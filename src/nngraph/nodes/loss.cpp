@@ -1,4 +1,4 @@
-// Family loss: MPSCNNLossNode, whose result is already the gradient; MPSNNForwardLossNode, which takes labels as
+// Node family loss: MPSCNNLossNode, whose result is already the gradient; MPSNNForwardLossNode, which takes labels as
 // images, and its gradient filter; and MPSNNInitialGradientNode.
 //
 // With prediction y, label t, and weight w:

@@ -1,4 +1,4 @@
-// Family neuron: element-wise functions with parameters a, b, and c. MPSCNNNeuron…Node.
+// Node family neuron: element-wise functions with parameters a, b, and c. MPSCNNNeuron…Node.
 //
 // The gradient of ReLU at 0 is 1, as in Apple's implementation; for the core's relu it is 0.
 #include <cmath>

@@ -1,4 +1,4 @@
-// Family normalization: MPSCNNBatchNormalizationNode, …InstanceNormalizationNode, …GroupNormalizationNode.
+// Node family normalization: MPSCNNBatchNormalizationNode, …InstanceNormalizationNode, …GroupNormalizationNode.
 //
 //   y = gamma * (x - mean) / sqrt(variance + epsilon) + beta
 //

@@ -1,4 +1,4 @@
-// Family pooling: MPSCNNPoolingMaxNode, …AverageNode, …L2NormNode, MPSCNNDilatedPoolingMaxNode.
+// Node family pooling: MPSCNNPoolingMaxNode, …AverageNode, …L2NormNode, MPSCNNDilatedPoolingMaxNode.
 //
 // Pixels outside the image do not count: an average is over the pixels inside (Apple's edge mode clamp, the default of
 // these nodes), and 0 if there are none. The gradient of a maximum goes to the first maximum in its window.

@@ -1,4 +1,4 @@
-// Family reduction: reductions along rows (the width becomes 1), columns (the height becomes 1), channels, or both
+// Node family reduction: reductions along rows (the width becomes 1), columns (the height becomes 1), channels, or both
 // spatial axes. MPSNNReduction…Node.
 #include "nngraph/definition.h"
 

@@ -1,5 +1,5 @@
-// Family resize: MPSCNNUpsamplingNearestNode and …BilinearNode scale by integer factors; MPSNNBilinearScaleNode and
-// MPSNNLanczosScaleNode scale to a fixed size.
+// Node family resize: MPSCNNUpsamplingNearestNode and …BilinearNode scale by integer factors; MPSNNBilinearScaleNode
+// and MPSNNLanczosScaleNode scale to a fixed size.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -1,4 +1,4 @@
-// Family shape: MPSNNConcatenationNode, MPSNNReshapeNode, MPSNNPadNode.
+// Node family shape: MPSNNConcatenationNode, MPSNNReshapeNode, MPSNNPadNode.
 #include <algorithm>
 
 #include "nngraph/definition.h"

@@ -1,4 +1,4 @@
-// Family softmax: over the channels of each pixel. MPSCNNSoftMaxNode, MPSCNNLogSoftMaxNode.
+// Node family softmax: over the channels of each pixel. MPSCNNSoftMaxNode, MPSCNNLogSoftMaxNode.
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {

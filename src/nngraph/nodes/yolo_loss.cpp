@@ -1,4 +1,5 @@
-// Family yolo_loss: YOLOLossNode. The loss of bounding boxes predicted on a grid of cells with several anchors each.
+// Node family yolo_loss: YOLOLossNode. The loss of bounding boxes predicted on a grid of cells with several anchors
+// each.
 //
 // The channels of each anchor are x, y, w, h, confidence, and a score per class. Labels have the same layout: x and y
 // are the center of the box within its cell, from 0 to 1; w and h are in cells; confidence is 1 if there is an object;
