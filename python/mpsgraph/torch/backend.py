@@ -67,7 +67,7 @@ _warned: set[str] = set()
 
 
 class _Translated(OperatorSupportBase):
-    """Decides which calls can be translated, by translating each call alone in a scratch graph."""
+    """Decides which calls mpsgraph can translate, by translating each call on its own in a scratch graph."""
 
     def __init__(self) -> None:
         self.reasons: dict[torch.fx.Node, str] = {}
@@ -100,7 +100,7 @@ def _why_not(node: torch.fx.Node) -> str:
 
 
 def _elsewhere(value: Any) -> str:
-    """Return the device of a tensor that is not on the CPU, or "" if all tensors are on the CPU."""
+    """Return the device of the first tensor that is not on the CPU, or "" if all tensors are on the CPU."""
     tensors = (x for x in torch.utils._pytree.tree_leaves(value) if isinstance(x, torch.Tensor))
     return next((str(x.device) for x in tensors if x.device.type != "cpu"), "")
 
@@ -115,7 +115,7 @@ def _depends_on_values(value: Any) -> bool:
 
 
 class _Part(torch.nn.Module):
-    """A part of a graph, compiled to an executable that takes and returns PyTorch tensors."""
+    """A part of a captured graph, compiled to an executable whose operands and results are PyTorch tensors."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class _Part(torch.nn.Module):
 
 
 class _Known(FakeTensorProp):
-    """Shape propagation that also replaces symbolic sizes with numbers. Not every version of PyTorch does this."""
+    """Shape propagation that also records the values of symbolic sizes, which not every version of PyTorch does."""
 
     def run_node(self, node: torch.fx.Node) -> Any:
         result = super().run_node(node)
@@ -158,7 +158,10 @@ class _Known(FakeTensorProp):
 
 
 Boxed = Callable[[list[Any]], Any]
-"""A function that empties its argument list, so that saved tensors can be freed as soon as they have been read."""
+"""A compiled function that takes its arguments as one list and empties it.
+
+The list holds the only references to saved tensors, so each can be freed as soon as it has been read.
+"""
 
 
 class _Compiled:
@@ -175,7 +178,7 @@ class _Compiled:
         self.parts: dict[Any, Boxed] = {}
 
     def function(self) -> Boxed:
-        """Return the function that AOTAutograd calls."""
+        """Return the function that AOTAutograd calls with a list of arguments."""
         found: Boxed = (lambda given: self.for_sizes(given)) if self.open else _partitioned(self.module)
         found._boxed_call = True  # type: ignore[attr-defined]
         return found
@@ -198,7 +201,10 @@ def _sizes(value: Any) -> list[Any]:
 
 
 def _partitioned(module: torch.fx.GraphModule) -> Boxed:
-    """Split a graph into compiled parts and remaining PyTorch calls. Return a function that runs both."""
+    """Split a graph into parts that mpsgraph compiles and calls that stay in PyTorch.
+
+    Returns a function that runs the parts and the calls in order.
+    """
     for node in list(module.graph.nodes):  # Replace symbolic sizes whose values are known by now.
         known = node.meta.get("val")
         if node.op == "call_function" and isinstance(known, (bool, int, float)):
@@ -243,7 +249,7 @@ def _in_parts(fused: torch.fx.GraphModule) -> Boxed:
 
 
 def _whole(fused: torch.fx.GraphModule) -> Boxed | None:
-    """Return a function that runs the executable directly if the whole graph is one part, or None if it is not."""
+    """Return a function that runs the executable directly, or None unless the whole graph is one compiled part."""
     calls = [n for n in fused.graph.nodes if n.op not in ("placeholder", "output") and n.target is not operator.getitem]
     if len(calls) != 1 or calls[0].op != "call_module" or calls[0].kwargs:
         return None

@@ -22,7 +22,7 @@ from .tensors import as_array
 
 
 class Step(torch.nn.Module):
-    """The module that is exported. It computes the loss of a batch from inputs and labels."""
+    """The module that torch.export exports: it computes the loss of a batch from the inputs and labels."""
 
     def __init__(self, module: torch.nn.Module, loss: Callable[..., Any]) -> None:
         super().__init__()
@@ -34,7 +34,10 @@ class Step(torch.nn.Module):
 
 @dataclass
 class Loss:
-    """A loss in a graph, with the placeholders of the inputs and labels in order, and the new values of the buffers."""
+    """A loss that has been added to a graph: its tensor, its placeholders, and the new values of the buffers.
+
+    The placeholders are those of the inputs and labels, in order.
+    """
 
     value: Tensor
     feeds: list[Tensor]
@@ -42,7 +45,7 @@ class Loss:
 
 
 def names_of(module: torch.nn.Module) -> dict[str, str]:
-    """Return a dict that maps each name of a parameter or buffer to the first name of the same tensor."""
+    """Return a dict from each name of a parameter or buffer to the first name under which the same tensor appears."""
     first: dict[int, str] = {}
     found = {}
     for name, tensor in [
@@ -114,7 +117,7 @@ _CANNOT = (
 
 
 def _exported(step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> Any:
-    """Export the forward pass to functional ATen operations.
+    """Export the forward pass and loss to functional ATen operations, which have no in-place writes.
 
     Operations without a translation are decomposed by PyTorch if possible.
     """

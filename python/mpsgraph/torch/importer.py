@@ -38,8 +38,11 @@ def build(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Add the operations of a PyTorch graph to an mpsgraph Graph.
 
-    `given` maps the names of placeholders and attributes to tensors. Returns the outputs, and a dict of values keyed by
-    node name. Raises UnsupportedError with the name of an operation that is not supported.
+    `given` maps the names of PyTorch's placeholders and attributes to tensors of the Graph. Returns the outputs, and a
+    dict
+    of all values, keyed by the name of the PyTorch node. Raises UnsupportedError with the name of an operation that is
+    not
+    supported.
     """
     values: dict[str, Any] = {}
 
@@ -62,7 +65,7 @@ def build(
 
 
 def read_by(targets: list[Any]) -> set[Any]:
-    """Return all tensors that the targets depend on."""
+    """Return all tensors that the targets depend on, including the targets themselves."""
     seen: set[Any] = set()
     waiting = list(targets)
     while waiting:
@@ -82,9 +85,9 @@ def _is_check(target: Any) -> bool:
 
 
 def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -> Any:
-    """Translate one call. Its results have the shapes that PyTorch reports.
+    """Translate one call of a PyTorch operation.
 
-    Raises UnsupportedError if the call cannot be translated.
+    The results have the shapes that PyTorch reports. Raises UnsupportedError if the call cannot be translated.
     """
     function = function_of(node.target)
     if function is None:
@@ -103,7 +106,9 @@ def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -
 
 
 def scratch(node: torch.fx.Node) -> tuple[Any, dict[str, Any]]:
-    """Translate one call in a scratch graph. Return the result and the placeholders, keyed by operand name."""
+    """Translate one call in a scratch graph. Return the result and the placeholders, keyed by the names of the
+    operands.
+    """
     g = Graph()
     given = {source.name: placeholders(g, source.meta.get("val")) for source in node.all_input_nodes}
     return called(g, node, lambda a: torch.fx.node.map_arg(a, lambda n: given[n.name]), False), given
@@ -117,7 +122,7 @@ def placeholders(g: Graph, value: Any) -> Any:
 
 
 def unread(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """Return the operands of a call whose values its translation does not read.
+    """Return the tensor operands of a call on which its translation does not depend.
 
     The list is empty if the call has no translation.
     """
@@ -164,7 +169,7 @@ def traced(call: Call, function: Any, arguments: tuple[Any, ...], named: Mapping
 
 
 def _as_said(call: Call, found: Any) -> Any:
-    """Reshape and cast results to the shapes and dtypes that PyTorch reports."""
+    """Reshape and cast the results of a translation to the shapes and dtypes that PyTorch reports."""
     if isinstance(found, (list, tuple)):
         said = call.result
         return [x if r is None else _one_as_said(call, x, r) for x, r in zip(found, said, strict=True)]

@@ -23,15 +23,19 @@ Update = Callable[[Graph, Mapping[str, Any], Tensor, Tensor, Tensor, States], Te
 
 @dataclass(frozen=True)
 class Rule:
-    """The update rule of one kind of optimizer: the names of its state and the function that computes one step."""
+    """The update rule of one kind of optimizer: the names of its state tensors, and the function that computes one
+    step.
+    """
 
     states: Callable[[Mapping[str, Any]], list[str]]
-    """Returns the names of the state, given the optimizer's options. "step" is a number; other entries have the shape
-    of the parameter.
+    """Function that returns the names of a parameter's state tensors, given the optimizer's options.
+
+    The state "step" is a number. All others have the shape of the parameter.
     """
     update: Update
-    """Computes new parameter values from (graph, options, values, gradient, rate, states), and updates `states` in
-    place.
+    """Function that computes the new values of a parameter.
+
+    Its arguments are (graph, options, values, gradient, learning rate, states). It updates the dict `states` in place.
     """
 
 
@@ -132,7 +136,10 @@ def rule_of(optimizer: torch.optim.Optimizer) -> Rule:
 def stepped(
     g: Graph, rule: Rule, options: Mapping[str, Any], values: Tensor, gradient: Tensor, rate: Tensor, states: States
 ) -> tuple[Tensor, States]:
-    """Return a parameter's values and state after one step. float16 and bfloat16 parameters are updated in float32."""
+    """Return a parameter's new values and new state after one optimizer step.
+
+    float16 and bfloat16 parameters are updated in float32.
+    """
     dtype = values.dtype
     wide = float32 if dtype.itemsize == 2 else dtype
     values, slope = (x if x.dtype == wide else g.cast(x, wide) for x in (values, gradient))
@@ -144,7 +151,10 @@ def stepped(
 def moved(
     g: Graph, rule: Rule, options: Mapping[str, Any], variable: Tensor, gradient: Tensor, rate: Tensor, kept: States
 ) -> list[Operation]:
-    """Return the assignments of one step of one parameter. The variables `kept` hold the state of the parameter."""
+    """Return the operations that assign a parameter's new values and new state after one optimizer step.
+
+    `kept` maps the names of the states to the variables that store them.
+    """
     states = {name: g.read(state) for name, state in kept.items()}
     result, states = stepped(g, rule, options, g.read(variable), gradient, rate, states)
     return [*(g.assign(kept[name], states[name]) for name in kept), g.assign(variable, result)]

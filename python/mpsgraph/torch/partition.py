@@ -78,7 +78,10 @@ def _is_open(tensor: torch.Tensor) -> bool:
 
 
 def _forget_what_is_not_read(graph: torch.fx.Graph) -> None:
-    """Replace operands that mpsgraph's gradients do not read, such as the indices of max pooling, with constants."""
+    """Replace operands that mpsgraph's gradient operations do not read with constants.
+
+    An example is the indices of max pooling. The forward graph then need not save such operands.
+    """
     for node in list(graph.nodes):
         if "backward" not in _name_of(node) or any(_is_open(n.meta["val"]) for n in _tensors(node)):
             continue
@@ -106,7 +109,7 @@ def _forward_part(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 def _changed(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """Return the inputs that the program writes to, such as buffers.
 
-    Operations on these inputs cannot be repeated in the backward graph, which would read the new values.
+    Operations on these inputs cannot be repeated in the backward graph, because they would read the new values.
     """
     given = [node for node in graph.nodes if node.op == "placeholder"]
     said = next(iter(reversed(graph.nodes))).meta.get("desc")
@@ -143,7 +146,7 @@ class _Again:
         return [user for user in node.users if user not in self.inside and user is not self.output]
 
     def is_free(self, node: torch.fx.Node, far: int = 0) -> bool:
-        """Return whether a node can be repeated in the backward graph without saving more tensors or more memory."""
+        """Return whether repeating a node in the backward graph saves no additional tensors or memory."""
         name = _name_of(node)
         if name in _VIEWS and far == 0:
             return self.is_there(_seen(node), self.FAR) or _seen(node).op != "placeholder"
@@ -159,7 +162,7 @@ class _Again:
 
 
 def _seen(node: torch.fx.Node) -> torch.fx.Node:
-    """Return the node that a chain of views starts from."""
+    """Return the node whose result a chain of views shows."""
     while _name_of(node) in _VIEWS:
         node = next(_tensors(node))
     return node

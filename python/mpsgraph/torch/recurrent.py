@@ -76,9 +76,9 @@ def _rnn(x: Any, h: Any, inputs: Any, recurrent: Any, bias: Any, activation: str
 
 
 def _derived(layer: Callable[..., Any], incoming: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients of a layer with respect to its tensor arguments.
+    """Return the gradients of a recurrent layer with respect to its tensor arguments.
 
-    `incoming` holds the gradients of the layer's leading results.
+    `incoming` holds the incoming gradients for the first results of the layer, or None for those without one.
     """
     with torch.enable_grad():
         copies = [x.detach().requires_grad_() if isinstance(x, torch.Tensor) else x for x in given]
@@ -111,7 +111,10 @@ for _name, _function in (
 
 
 def _results(*gates: int) -> Callable[..., tuple[Any, ...]]:
-    """Return a shape function for results over time whose widths are the given multiples of the state's width."""
+    """Return a shape function for a recurrent operation whose results span all time steps.
+
+    The width of each result is the given multiple of the state's width.
+    """
 
     def made(x: Any, h: Any, *given: Any) -> tuple[Any, ...]:
         return tuple(x.new_empty((x.shape[0], x.shape[1], count * h.shape[1])) for count in gates)
@@ -120,7 +123,9 @@ def _results(*gates: int) -> Callable[..., tuple[Any, ...]]:
 
 
 def _alike(first: int) -> Callable[..., tuple[Any, ...]]:
-    """Return a shape function for gradients, which have the shapes of the operands from index `first` on."""
+    """Return a shape function for a backward operation: its results have the shapes of the operands from index
+    `first` on.
+    """
     return lambda *given: tuple(x.new_empty(x.shape) for x in given[first:] if isinstance(x, torch.Tensor))
 
 
@@ -133,9 +138,9 @@ for _name, _fake in (
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-    """Save the operands and all results for the backward pass.
+    """Save the operands and all results of a recurrent layer for its backward pass.
 
-    Gates and sums before activations are results that only the backward pass uses.
+    Some results, such as gates and sums before activations, exist only for the backward pass.
     """
     ctx.set_materialize_grads(False)
     ctx.flags = [x for x in inputs if not isinstance(x, torch.Tensor)]
@@ -168,7 +173,7 @@ for _name, _backward in (("lstm", _lstm_backward), ("gru", _gru_backward), ("rnn
 
 
 Layer = Callable[[torch.Tensor, list[torch.Tensor], list[torch.Tensor], bool], tuple[torch.Tensor, list[torch.Tensor]]]
-"""Function that runs one layer.
+"""Function that runs one recurrent layer in one direction.
 
 Its arguments are (inputs over time, initial states, weights and biases, reverse). It returns the outputs and, for each
 state, the state over time.
@@ -179,7 +184,7 @@ def _layers(
     layer: Layer, x: Any, firsts: Sequence[Any], parameters: Sequence[Any], biases: bool, layers: int, dropout: float,
     training: bool, both: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Run all layers of a call. As torch.lstm does, return the outputs and the last value of each state."""
+    """Run all layers of a recurrent call. Like torch.lstm, return the outputs and the last value of each state."""
     each, ways = 4 if biases else 2, 2 if both else 1
     x = x.transpose(0, 1) if batch_first else x
     ends: list[list[Any]] = []
@@ -242,9 +247,7 @@ _IN_LAYERS: dict[Any, Callable[..., tuple[Any, ...]]] = {
 
 
 def in_layers(module: torch.fx.GraphModule) -> None:
-    """Replace recurrent calls in a graph from Dynamo with the operations defined above, where these operations support
-    them.
-    """
+    """Replace recurrent calls in a graph from Dynamo with mpsgraph's layer operations, where these support them."""
     changed = False
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in _IN_LAYERS and _is_plain(node):
@@ -255,9 +258,11 @@ def in_layers(module: torch.fx.GraphModule) -> None:
 
 
 def _is_plain(node: torch.fx.Node) -> bool:
-    """Return whether a call has a batch axis, tensors on the CPU, no projection and no packed sequence.
+    """Return whether a recurrent call can be replaced with mpsgraph's layer operations.
 
-    A call with a packed sequence is recognized by its second operand, the batch sizes.
+    It must have a batch axis, tensors on the CPU, no projection and no packed sequence. A call with a packed sequence
+    is
+    recognized by its second operand, the batch sizes.
     """
     if len(node.args) != 9 or node.kwargs or not isinstance(node.args[3], bool):
         return False

@@ -26,7 +26,7 @@ from .tensors import as_array, as_tensor
 
 @dataclass
 class _Changing:
-    """A PyTorch tensor that a step changes, and the memory that receives its new values."""
+    """A PyTorch tensor that a training step changes, and the spare memory to which the step writes its new values."""
 
     tensor: torch.Tensor
     spare: torch.Tensor
@@ -37,11 +37,13 @@ class _Changing:
 
 @dataclass
 class _Built:
-    """A step compiled for one set of input shapes: the executable, its feeds, and the tensors it changes."""
+    """A training step compiled for one set of input shapes: the executable, its feeds, and the tensors it changes."""
 
     executable: Executable
     sources: list[Any]
-    """For each feed: a PyTorch tensor, the index of an input, or the parameter group whose learning rate is fed."""
+    """The source of each feed: a PyTorch tensor, the index of an input, or a parameter group, whose learning rate is
+    fed.
+    """
     changing: list[_Changing]
 
 
@@ -111,7 +113,8 @@ class CompiledStep:
         self._built: dict[Any, _Built] = {}
 
     def _state(self, name: str, key: str) -> torch.Tensor:
-        """Return a tensor of the optimizer's state. If there is none, it is created with zeros.
+        """Return a tensor of the optimizer's state for a parameter. If PyTorch has not created it yet, it is created
+        with zeros.
 
         PyTorch's SGD does not store a step count, so the step count is stored in this object.
         """

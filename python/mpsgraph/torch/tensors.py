@@ -63,7 +63,9 @@ def _team() -> tuple[int, int] | None:
 
 
 def _exchange() -> TensorExchange | None:
-    """Return an exchange that uses PyTorch's DLPack functions in C, or None if PyTorch has none (before 2.10)."""
+    """Return a TensorExchange that uses PyTorch's DLPack functions in C, or None if PyTorch (before 2.10) lacks
+    them.
+    """
     try:
         return TensorExchange((torch.Tensor, torch.nn.Parameter), ["is_conj", "is_neg"], as_array, _team())
     except UnsupportedError:

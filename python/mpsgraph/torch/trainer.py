@@ -145,7 +145,8 @@ class Trainer:
         return _Built(found.feeds, rates, found.value, updates)
 
     def _rate_dtype(self, names: list[str]) -> str:
-        """Return float64 for groups with a float64 parameter, and float32 for all others.
+        """Return the dtype of a parameter group's learning rate: float64 if a parameter is float64, and float32
+        otherwise.
 
         PyTorch's learning rates are Python floats, which have the precision of float64.
         """

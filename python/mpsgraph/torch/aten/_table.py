@@ -48,7 +48,9 @@ def prims(*names: str) -> Callable[[Function], Function]:
 
 
 def own(name: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers the translation of an operation defined in torch/recurrent.py."""
+    """Return a decorator that registers the translation of a mpsgraph operation that torch/recurrent.py defines in
+    PyTorch.
+    """
 
     def enter(function: Function) -> Function:
         _OWN[name] = function
@@ -114,14 +116,17 @@ class Call:
     g: Graph
     name: str
     result: Any
-    """Meta tensor with the shape and dtype of the result, or a sequence of them if there are several results."""
+    """Result of the call as PyTorch predicts it: a meta tensor with its shape and dtype, or a sequence of meta
+    tensors.
+    """
     arguments: tuple[Any, ...]
-    """Arguments of the call. Tensors are replaced with meta tensors."""
+    """Arguments of the call, with a meta tensor (shape and dtype only) in place of each tensor."""
     differentiated: bool = False
-    """True if the graph differentiates this call, and False if PyTorch has already derived the gradients."""
+    """Whether the graph computes the gradients of this call. False if PyTorch has already derived them."""
     trace: Callable[[Call, Function, tuple[Any, ...], dict[str, Any]], Any] | None = None
-    """Traces a PyTorch function and adds its operations to the graph. The importer sets it, because it depends on this
-    module.
+    """Function that traces a PyTorch function and adds the operations it executes to the graph.
+
+    The importer sets it, because this module cannot import the importer.
     """
     picked: set[Any] | None = None
     """Indices of the results that are used, or None if unknown."""
@@ -144,21 +149,25 @@ class Call:
         return x if x.dtype == dtype else self.g.cast(x, dtype)
 
     def number(self, value: Any, shape: Sequence[int], dtype: DType) -> Tensor:
-        """Return a constant, converting the value to bool, int or float first, as the dtype requires."""
+        """Return a constant of the given shape and dtype, filled with a Python number."""
         if dtype.is_complex:
             return self.g.constant(np.full(tuple(shape), value, dtype.numpy))
         kind = float if dtype.is_float else bool if str(dtype) == "bool" else int
         return self.g.constant(kind(value), tuple(shape), dtype)
 
     def promoted(self, *values: Any) -> list[Any]:
-        """Convert operands to the dtype that PyTorch's type promotion yields for all arguments of the call."""
+        """Convert operands to the common dtype that PyTorch's type promotion determines from all arguments of the
+        call.
+        """
         given = [v for v in self.arguments if isinstance(v, (torch.Tensor, bool, int, float, complex))]
         kind = torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
         _, common = torch._prims_common.elementwise_dtypes(*given, type_promotion_kind=kind)
         return [self.cast(v, dtype_of(common)) for v in values]
 
     def traced(self, function: Function, *arguments: Any, **named: Any) -> Any:
-        """Trace a PyTorch function for graph tensors, add the operations it executes, and return its results."""
+        """Trace a PyTorch function called with graph tensors, add the operations it executes, and return its
+        results.
+        """
         if self.trace is None:
             self.refuse("this operation needs to be traced by PyTorch, which is not possible here")
         return self.trace(self, function, arguments, named)
@@ -166,8 +175,8 @@ class Call:
     def derived(self, forward: Function, incoming: Tensor, *operands: Tensor) -> list[Tensor]:
         """Return the gradients of forward(*operands) with respect to each operand, given the gradient of the result.
 
-        Some operands may be computed from others, so the gradients are derived for copies, which are independent of
-        each other.
+        The gradients are derived for independent copies of the operands, because some operands may be computed from
+        others.
         """
         copies = [self.g.identity(x) for x in operands]
         found = self.g.gradients(forward(*copies), copies, start=incoming)
@@ -187,7 +196,10 @@ def shape_of(x: Tensor) -> list[int]:
 
 
 def pair(values: int | Sequence[int], count: int = 2) -> list[int]:
-    """Expand an int or a sequence of one value to one value per windowed axis. Copy other sequences."""
+    """Return one value for each of `count` windowed axes.
+
+    An int, or a sequence of one value, applies to all axes. Any other sequence is returned as a list.
+    """
     if isinstance(values, int):
         return [values] * count
     found = list(values)

@@ -10,7 +10,8 @@ from ..._core import Device, Tensor
 from ._table import Call, aten, shape_of
 
 IN_TILES = 64 * 64
-"""Number of scores per head from which CPU kernels compute gradients from the statistics of the forward pass.
+"""Smallest number of scores per head (queries times keys) for which gradients on the CPU use statistics of the forward
+pass.
 
 With fewer scores, and on other devices, the attention weights are recomputed (src/backends/cpu/matrix/attention.cpp).
 """
@@ -42,7 +43,9 @@ def scaled_dot_product_attention(
 
 
 def _repeated(call: Call, x: Tensor, times: int) -> Tensor:
-    """Repeat each head of keys or values `times` times, for grouped-query attention."""
+    """Repeat each head of the keys or values `times` times, so that several query heads can share it (grouped-query
+    attention).
+    """
     *batch, heads, length, size = shape_of(x)
     wide = call.g.reshape(x, [*batch, heads, 1, length, size])
     wide = call.g.broadcast_to(wide, [*batch, heads, times, length, size])
@@ -93,7 +96,7 @@ def _sources(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> 
 
 
 def _said(call: Call, query: Tensor, dropout: float, causal: bool, scale: float | None) -> dict[str, Any]:
-    """Return the attributes of the graph's attention operation."""
+    """Return the attributes of the graph's attention operation for the arguments of a call. Dropout is rejected."""
     if dropout:
         call.refuse(f"dropout is not supported: set dropout_p to 0, got {dropout}")
     factor = float(scale) if scale is not None else shape_of(query)[-1] ** -0.5

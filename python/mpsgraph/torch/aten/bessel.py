@@ -51,7 +51,7 @@ def j1(g: Graph, x: Tensor) -> Tensor:
 
 
 def _second(g: Graph, x: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """Select the values of a Bessel function of the second kind: `near` below 8, and `far` above.
+    """Combine the values of a Bessel function of the second kind: `near` for x below 8, and `far` for other x.
 
     The function is -infinity at 0 and NaN for negative x.
     """

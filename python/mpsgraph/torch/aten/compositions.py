@@ -47,9 +47,9 @@ def weight_norm_backward(incoming: Any, v: Any, scale: Any, norms: Any, dim: int
 
 @composed("linalg_pinv")
 def pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """Compute the pseudoinverse from singular values.
+    """Compute the pseudoinverse of a matrix from its singular values and vectors.
 
-    Singular values below the larger of the two tolerances count as zero.
+    Singular values count as zero if they are at most `atol`, or at most `rtol` times the largest one.
     """
     if not x.numel():
         return torch.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtype=x.dtype)
@@ -75,7 +75,10 @@ def logit_backward(incoming: Any, x: Any, eps: float | None = None) -> Any:
 
 @composed("nonzero_static")
 def nonzero_static(x: Any, *, size: int, fill_value: int = -1) -> Any:
-    """Return the indices of the first `size` nonzero elements as rows, padded with rows of fill_value."""
+    """Return the indices of the first `size` nonzero elements, one row per element.
+
+    If there are fewer elements, rows of fill_value are added.
+    """
     if not x.dim():
         return torch.full((size, 0), fill_value, dtype=torch.int64)
     mask = (x != 0).reshape(-1)
@@ -168,7 +171,11 @@ def _edges(x: Any, bins: int, low: Any, high: Any) -> Any:
 
 
 def _counted(x: Any, edges: list[Any], weight: Any, density: bool) -> Any:
-    """Count points of shape (n, d) in the boxes between edges. The last box along each axis includes its upper edge."""
+    """Compute a multidimensional histogram: the number of points of shape (n, d) in each box of a grid given by its
+    edges.
+
+    The last box along each axis includes its upper edge.
+    """
     boxes = [edge.numel() - 1 for edge in edges]
     inside, flat = torch.ones(x.shape[0], dtype=torch.bool), torch.zeros(x.shape[0], dtype=torch.int64)
     for axis, edge in enumerate(edges):

@@ -74,7 +74,7 @@ def weights_gradient(
     call: Call, incoming: Tensor, x: Tensor, sizes: Sequence[int], stride: Window, padding: Window, dilation: Window,
     groups: int,
 ) -> Tensor:  # fmt: skip
-    """Compute the gradient of `convolved` with respect to weights of shape `sizes`."""
+    """Return the gradient of a convolution with respect to its weights, whose shape is `sizes`."""
     g, count = call.g, len(sizes) - 2
     strides, dilations = pair(stride, count), pair(dilation, count)
     pads = [(p, p) for p in pair(padding, count)]
@@ -95,7 +95,7 @@ def weights_gradient(
 
 
 def batched(call: Call, x: Tensor, weight: Tensor) -> Tensor:
-    """Return x with a batch axis of size 1 if it has no batch axis."""
+    """Return x, with a batch axis of size 1 added if it lacks a batch axis."""
     return x if len(shape_of(x)) == len(shape_of(weight)) else call.g.expand_dims(x, 0)
 
 

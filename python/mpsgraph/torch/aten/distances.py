@@ -22,7 +22,7 @@ def _norm(apart: Any, p: float) -> Any:
 
 
 def _slope(incoming: Any, apart: Any, distance: Any, p: float) -> Any:
-    """Return the gradient with respect to the differences of rows, given the gradient with respect to the distances.
+    """Return the gradient of distances with respect to the differences of rows, given the incoming gradient.
 
     The gradient is 0 where the distance is 0.
     """

@@ -214,7 +214,7 @@ def div(call: Call, x: Any, y: Any, *, rounding_mode: str | None = None) -> Tens
 
 
 def _whole_ratio(call: Call, x: Tensor, y: Tensor, rounding_mode: str) -> Tensor:
-    """Divide integers after subtracting the remainder, so that the division is exact."""
+    """Divide integers with the requested rounding: subtract the remainder first, so that the division is exact."""
     g = call.g
     rest = g.floor_modulo(x, y) if rounding_mode == "floor" else g.modulo(x, y)
     return g.division(x - rest, y)

@@ -1,7 +1,8 @@
 """Translations of Fourier transforms.
 
-PyTorch numbers the scalings: 0 divides by nothing, 1 by the square root of the number of points, and 2 by the number of
-points.
+PyTorch selects the scaling by a number: 0 means none, 1 divides by the square root of the number of points, and 2 by
+the
+number of points.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ._table import Call, aten, prims, shape_of
 
 SCALINGS = ("none", "unitary", "size")
 MOST = 4
-"""Maximum number of axes in one Fourier transform of the graph."""
+"""Maximum number of axes that one Fourier transform operation of the graph supports."""
 
 
 def _whole(call: Call, x: Tensor, axes: Sequence[int], how: str, inverse: bool) -> Tensor:

@@ -33,7 +33,9 @@ def embedding(
 
 
 def as_vector(call: Call, x: Tensor) -> Tensor:
-    """Return x, reshaped to one element if it is a scalar, for operations along an axis."""
+    """Return x, with a scalar reshaped to a vector of one element, because operations along an axis need at least
+    one axis.
+    """
     return x if x.shape else call.g.reshape(x, [1])
 
 
@@ -70,10 +72,11 @@ def scatter(call: Call, x: Tensor, axis: int, indices: Tensor, source: Any, **na
 
 
 def scattered(call: Call, x: Tensor, axis: int, indices: Tensor, source: Tensor, mode: str) -> Tensor:
-    """Scatter elements along an axis.
+    """Write elements of a source to indexed positions along an axis of x.
 
-    If the indices are smaller than x along other axes, only the part of x that starts at index 0 and has their size
-    changes.
+    The indices may be smaller than x along other axes. In this case, only the part of x that starts at index 0 and has
+    the
+    size of the indices changes.
     """
     g = call.g
     x, indices, source = (as_vector(call, v) for v in (x, indices, source))
@@ -143,7 +146,9 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 @composed("masked_scatter")
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
-    """Write the k-th element of the source to the k-th position that the mask selects."""
+    """Replace the elements of x that a mask selects: the k-th selected element becomes the k-th element of the
+    source.
+    """
     shape = torch.broadcast_shapes(x.shape, mask.shape)
     x, mask = x.expand(shape), mask.expand(shape)
     if not source.numel():
@@ -167,7 +172,8 @@ def _is_mask(i: Tensor) -> bool:
 
 
 class _Places:
-    """The index tensors of some axes, converted to index vectors for the graph's gather_nd and scatter_nd.
+    """The index tensors of an advanced indexing expression, converted to index vectors for the graph's gather_nd and
+    scatter_nd.
 
     The indexed axes are moved to the front, and their index tensors are stacked. The permutation `out` moves the index
     axes of a result from the front to PyTorch's position, and `back` moves them to the front again.

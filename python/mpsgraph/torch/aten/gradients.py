@@ -118,7 +118,10 @@ def threshold_backward(call: Call, incoming: Tensor, x: Tensor, limit: float) ->
 
 @composed("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
 def replication_pad_backward(incoming: Any, x: Any, pads: Sequence[int]) -> Any:
-    """Add the gradients of padded elements to the gradient of the element that they repeat, one axis at a time."""
+    """Return the gradient of replication padding.
+
+    The gradients of padded elements are added to that of the element that they repeat, one axis at a time.
+    """
     for i in range(len(pads) // 2):
         axis, size = x.dim() - 1 - i, x.shape[x.dim() - 1 - i]
         places = torch.clamp(torch.arange(incoming.shape[axis]) - pads[2 * i], 0, size - 1)

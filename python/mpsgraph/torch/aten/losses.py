@@ -22,7 +22,9 @@ def _reduced(call: Call, x: Tensor, reduction: int) -> Tensor:
 def _picked(
     call: Call, logarithms: Tensor, labels: Tensor, axis: int, weight: Tensor | None, reduction: int, ignored: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the weighted and reduced negative log probabilities of the labels, and the total weight."""
+    """Return the negative log-likelihood loss of class labels, weighted and reduced, and the total weight of the
+    labels.
+    """
     g = call.g
     counts = g.not_equal(labels, ignored)
     safe = g.select(counts, labels, call.cast(0, labels.dtype))

@@ -16,7 +16,7 @@ def _wide(call: Call, x: Tensor | None) -> Tensor | None:
 def _normalized(
     call: Call, x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor | None, beta: Tensor | None, epsilon: float
 ) -> Tensor:
-    """Normalize x, converting all operands to one dtype, as the graph's normalization requires."""
+    """Normalize x with a given mean and variance, after converting these and the other operands to one dtype."""
     operands = [_wide(call, v) for v in (mean, variance, gamma, beta)]
     return call.g.normalization(x, operands[0], operands[1], operands[2], operands[3], epsilon)  # type: ignore[arg-type]
 
@@ -85,7 +85,8 @@ def _batch(
 ) -> tuple[Tensor, Tensor, Tensor, Any, Any]:  # fmt: skip
     """Apply batch normalization.
 
-    Returns the result, the mean and variance that were used (channels,), and the updated running averages.
+    Returns the result, the mean and variance that were used, each of shape (channels,), and the updated running
+    averages.
     """
     g, sizes, dtype = call.g, shape_of(x), x.dtype
     wide: Any = _wide(call, x)

@@ -1,4 +1,4 @@
-"""Translations of Chebyshev, Hermite, Laguerre and Legendre polynomials whose degree is a tensor.
+"""Translations of Chebyshev, Hermite, Laguerre and Legendre polynomials, where each element has its own degree.
 
 A loop runs the recurrence up to the largest degree. Elements keep their value once they have reached their degree.
 Chebyshev polynomials of high degree between -1 and 1 are computed from sines and cosines, as in PyTorch.
@@ -14,7 +14,7 @@ from ...graph import Graph
 from .special import full, special
 
 Step = Callable[[Graph, Tensor, Tensor, Tensor, Tensor], Tensor]
-"""Function for one step of a recurrence, for k >= 1.
+"""Function that computes one step of a polynomial recurrence, for k >= 1.
 
 Its arguments are (graph, k, x, the polynomial of degree k - 1, the polynomial of degree k). It returns the polynomial
 of degree k + 1.
@@ -22,9 +22,10 @@ of degree k + 1.
 
 
 def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done: Tensor | None = None) -> Tensor:
-    """Evaluate polynomials of degrees n by a recurrence that starts from the polynomial of degree 1.
+    """Evaluate polynomials of degrees n at x by a recurrence that starts from the polynomial of degree 1.
 
-    Polynomials of negative degree are 0. Elements in the mask `done` are computed elsewhere, so their degrees do not
+    Polynomials of negative degree are 0. The mask `done` marks elements that are computed elsewhere. Their degrees do
+    not
     make the loop longer.
     """
     shape = list((x + n).shape or ())
@@ -48,7 +49,7 @@ def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done:
 
 
 def _sign(g: Graph, n: Tensor) -> Tensor:
-    """Return 1 for even degrees and -1 for odd degrees."""
+    """Return (-1)^n for integer degrees n: 1 if the degree is even, and -1 if it is odd."""
     n = g.truncate(n)
     even = g.equal(g.floor(n * 0.5) * 2.0, n)
     return g.select(even, full(g, 1, n), full(g, -1, n))
@@ -91,7 +92,9 @@ for _kind in "tuvw":
 
 
 def _largest(g: Graph, x: Tensor, n: Tensor, found: Tensor) -> Tensor:
-    """Replace Hermite polynomials beyond the largest degree that PyTorch computes with NaN."""
+    """Replace values of Hermite polynomials with NaN if the degree is larger than the largest one that PyTorch
+    computes.
+    """
     limit = 512.0 if x.dtype.itemsize == 8 else 128.0
     return g.select(g.greater_than(n, limit), full(g, math.nan, x), found)
 

@@ -15,13 +15,15 @@ Window = int | Sequence[int]
 
 
 def _batched(call: Call, x: Tensor, count: int) -> Tensor:
-    """Prepend axes of size 1 for the batch and channels that x lacks."""
+    """Prepend axes of size 1 until x has a batch axis and a channel axis in front of its `count` spatial axes."""
     sizes = shape_of(x)
     return x if len(sizes) == count + 2 else call.g.reshape(x, [1] * (count + 2 - len(sizes)) + sizes)
 
 
 def _where(kernel: Window, stride: Window, padding: Window, dilation: Window, count: int) -> dict[str, Any]:
-    """Return the graph's arguments for windows. 3-D windows become 4-D windows with size 1 along the channel axis."""
+    """Return pooling arguments for the graph's methods. 3-D windows become 4-D windows with size 1 along the channel
+    axis.
+    """
     steps = kernel if isinstance(stride, (list, tuple)) and not stride else stride
     pads = [(p, p) for p in pair(padding, count)]
     found = [pair(kernel, count), pair(steps, count), pair(dilation, count)]
@@ -72,8 +74,9 @@ def max_pool_with_indices_backward(
     call: Call, incoming: Tensor, x: Tensor, kernel: Window, stride: Window, padding: Window, dilation: Window,
     ceil_mode: bool, indices: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Translate the gradient of max pooling. The first maximum of each window is found again, without the saved
-    indices.
+    """Translate the gradient of max pooling.
+
+    The first maximum of each window is located again, so the indices from the forward pass are not used.
     """
     count = 3 if "3d" in call.name else 2
     method = call.g.max_pooling4d_gradient if count == 3 else call.g.max_pooling2d_gradient
@@ -88,7 +91,7 @@ def averaged(
     call: Call, x: Tensor, kernel: Window, stride: Window, padding: Window, ceil_mode: bool, count_padding: bool,
     divisor: Any, sizes: Sequence[int], count: int,
 ) -> Tensor:  # fmt: skip
-    """Compute the means of windows.
+    """Compute average pooling.
 
     If PyTorch and the graph divide by different counts, the sums of the windows are divided by constant counts instead.
     """
@@ -144,7 +147,10 @@ def avg_pool_backward(
 
 # --- adaptive pooling -------------------------------------------------------------------------------------------------
 def _shares(inner: int, out: int) -> np.ndarray:
-    """Return the weights that average `inner` elements to `out` results, one row per result."""
+    """Return the weights of adaptive average pooling along one axis, a matrix of shape (out, inner).
+
+    Each row holds the weights that average a range of the `inner` elements to one of the `out` results.
+    """
     found = np.zeros((out, inner))
     for i in range(out):
         begin, end = i * inner // out, -(-(i + 1) * inner // out)
@@ -192,7 +198,8 @@ def adaptive_avg_pool_backward(call: Call, incoming: Tensor, x: Tensor) -> Tenso
 
 @composed("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(x: Any, size: Sequence[int]) -> Any:
-    """Translate adaptive max pooling by unfolding all windows to the length of the longest window.
+    """Translate adaptive max pooling, whose windows have different lengths, by extending all windows to the longest
+    length.
 
     A shorter window repeats its first element.
     """

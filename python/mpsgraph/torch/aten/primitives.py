@@ -1,6 +1,7 @@
-"""Translations of PyTorch's prims namespace, to which PyTorch's decompositions reduce operations.
+"""Translations of operations in PyTorch's prims namespace, the primitives into which PyTorch decomposes other
+operations.
 
-Most of these operations are equal to an ATen operation.
+Most of them are equal to an ATen operation.
 """
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ def cbrt(call: Call, x: Tensor) -> Tensor:
 
 @prims("hypot")
 def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Compute sqrt(x^2 + y^2). Both operands are divided by the larger one, because its square might overflow."""
+    """Compute hypot, sqrt(x^2 + y^2). Both operands are divided by the larger one, because its square might
+    overflow.
+    """
     g, (a, b) = call.g, (call.g.absolute(v) for v in (x, y))
     most, least = g.maximum(a, b), g.minimum(a, b)
     plain = g.logical_or(g.equal(most, 0.0), g.is_infinite(most))
@@ -131,7 +134,7 @@ def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @prims("frexp")
 def frexp(call: Call, x: Tensor) -> list[Tensor]:
-    """Split numbers into a mantissa in [1/2, 1) and a power of two by manipulating their bits."""
+    """Translate frexp: split numbers into a mantissa in [1/2, 1) and a power of two by manipulating their bits."""
     g = call.g
     if x.dtype.name != "float32":
         call.refuse(f"only float32 is supported, got {x.dtype.name}")

@@ -13,7 +13,7 @@ from ..._core import Tensor
 from ._table import Call, aten, own, shape_of
 
 Layer = Callable[[Tensor, list[Any], int, bool], tuple[Tensor, list[Tensor]]]
-"""Function that runs one layer.
+"""Function that runs one recurrent layer in one direction.
 
 Its arguments are (inputs, weights and biases, state index, reverse). It returns the outputs and, for each state, the
 state over time.
@@ -24,9 +24,9 @@ def _run(
     call: Call, layer: Layer, x: Tensor, parameters: Sequence[Tensor], biases: bool, layers: int, dropout: float,
     training: bool, both: bool, batch_first: bool,
 ) -> list[Tensor]:  # fmt: skip
-    """Run all layers and directions.
+    """Run all layers and directions of a recurrent network.
 
-    Returns the outputs and the last value of each state (layers * directions, N, H).
+    Returns the outputs and the last value of each state, with shape (layers * directions, N, H).
     """
     g, each, ways = call.g, 4 if biases else 2, 2 if both else 1
     if len(shape_of(x)) != 3 or len(parameters) != each * layers * ways:
@@ -103,7 +103,7 @@ def lstm_layer(
 ) -> list[Tensor | None]:
     """Translate one LSTM layer.
 
-    Returns the hidden states, the cell states, and the gates (None if the backward pass does not read the gates).
+    Returns the hidden states, the cell states, and the gates, which are None unless the backward pass reads them.
     """
     training = call.gives(2)
     found = call.g.lstm(x, recurrent, inputs, bias, h, c, reverse=reverse, produce_cell=True, training=training)

@@ -13,7 +13,7 @@ Axes = int | Sequence[int] | None
 
 
 def _axes(x: Tensor, axes: Axes) -> list[int]:
-    """Return axes counted from the front; None or an empty list means all axes."""
+    """Return non-negative axes. None or an empty list means all axes."""
     rank = len(shape_of(x))
     given = [axes] if isinstance(axes, int) else list(axes or range(rank))
     return [axis % max(rank, 1) for axis in given]
@@ -66,7 +66,11 @@ aten("all")(_any_or_all("reduction_and"))
 
 @aten("var")
 def var(call: Call, x: Tensor, axes: Any = None, *others: Any, correction: Any = 1, **_: Any) -> Tensor:
-    """Compute the variance. If no degree of freedom is left, the result is NaN or infinite, as in division by zero."""
+    """Compute the variance.
+
+    If the number of elements minus the correction is not positive, the result is NaN or infinite, as in division by
+    zero.
+    """
     # An older overload passes the correction as a bool in place of the axes, and reduces over all axes.
     if isinstance(axes, bool):
         axes, correction = None, int(axes)

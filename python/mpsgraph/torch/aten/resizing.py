@@ -1,8 +1,8 @@
 """Translations of image resizing.
 
-Along each axis, the image is multiplied by a constant matrix with one row per result and one column per element, or its
-rows are gathered. The backward pass uses the transposed matrix. Source positions are computed in float32, as in
-PyTorch.
+Along each axis, the image is multiplied by a constant matrix with one row per output element and one column per input
+element, or, for nearest neighbors, its elements are gathered. The backward pass uses the transposed matrix. Source
+positions are computed in float32, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .pooling import along
 
 Scale = float | None
 Matrix = Callable[[int, int, bool, Scale], np.ndarray]
-"""Function that builds the matrix of a mode, with one row of weights per result.
+"""Function that builds the matrix of an interpolation mode, with one row of weights per output element.
 
-Its arguments are (number of elements, number of results, align_corners, scale).
+Its arguments are (number of input elements, number of output elements, align_corners, scale).
 """
 
 
@@ -79,9 +79,9 @@ def _cubic(inner: int, out: int, align: bool, scale: Scale) -> np.ndarray:
 
 
 def _antialiased(weight: Callable[[np.ndarray], np.ndarray], reach: float) -> Matrix:
-    """Return a function that builds the matrix of a mode with antialiasing.
+    """Return a function that builds the matrix of an interpolation mode with antialiasing.
 
-    Windows become wider when the image shrinks, and their weights are normalized.
+    Interpolation windows become wider when the image shrinks, and their weights are normalized.
     """
 
     def matrix(inner: int, out: int, align: bool, scale: Scale) -> np.ndarray:
@@ -116,9 +116,10 @@ def _applied(call: Call, x: Tensor, matrices: Sequence[np.ndarray]) -> Tensor:
 
 
 def _scales(call: Call, given: Sequence[Any], count: int) -> list[Scale]:
-    """Return one scale per axis.
+    """Return one scale per axis from the trailing arguments of a resize operation.
 
-    Overloads with sizes pass the scales as trailing arguments, and overloads without sizes pass a list of scales.
+    Overloads that specify output sizes pass the scales as separate arguments, and other overloads pass a list of
+    scales.
     """
     if given and isinstance(given[-1], (list, tuple)):
         return [float(scale) for scale in given[-1]]

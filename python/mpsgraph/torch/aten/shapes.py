@@ -67,11 +67,11 @@ def movedim(call: Call, x: Tensor, source: int | Sequence[int], target: int | Se
 
 
 Ranges = tuple[list[int], list[int], list[int]]
-"""The starts, ends and strides of a slice, with one entry per axis."""
+"""A slice of a tensor as a tuple of starts, ends and strides, each with one entry per axis."""
 
 
 def _range(call: Call, sizes: Sequence[int], axis: int, start: Any, end: Any, step: int) -> Ranges:
-    """Return a slice of one axis as starts, ends and strides for all axes."""
+    """Return a slice along one axis as starts, ends and strides for all axes. The other axes are kept whole."""
     axis = call.axis(axis, len(sizes))
     begin, stop, _ = slice(start, end, 1).indices(sizes[axis])
     starts, ends, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
@@ -88,7 +88,7 @@ def slice_(call: Call, x: Tensor, axis: int = 0, start: Any = None, end: Any = N
 
 
 def _position(call: Call, sizes: Sequence[int], axis: int, index: int) -> tuple[list[int], Ranges]:
-    """Return the shape and the slice of the elements at one index of an axis."""
+    """Return the shape and the slice (starts, ends and strides) of the elements at one index of an axis."""
     axis = call.axis(axis, len(sizes))
     first = index % sizes[axis]
     shape = [1 if i == axis else size for i, size in enumerate(sizes)]
@@ -194,7 +194,7 @@ def constant_pad(call: Call, x: Tensor, pads: Sequence[int], value: float = 0) -
 
 
 def filled(call: Call, value: Any) -> Tensor:
-    """Return a constant with the shape and dtype of the result."""
+    """Return a constant with the shape and dtype of the call's result, filled with a value."""
     return call.number(value, call.shape, call.dtype)
 
 
@@ -230,8 +230,9 @@ def scalar_tensor(call: Call, value: Any, **_: Any) -> Tensor:
 
 
 def _places(call: Call, sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
-    """Return the positions of a view's elements in the flattened base tensor. Bases that are not contiguous are
-    refused.
+    """Return the positions of a strided view's elements in the flattened base tensor.
+
+    Base tensors that are not contiguous are not supported.
     """
     if not call.arguments[0].is_contiguous():
         call.refuse("the base tensor must be contiguous in memory")
@@ -285,14 +286,14 @@ def _band(call: Call, inside: Any) -> Tensor:
 
 # --- diagonals, whose two axes are first moved to the end -------------------------------------------------------------
 def _to_the_end(call: Call, x: Tensor, a: int, b: int) -> tuple[Tensor, list[int]]:
-    """Move two axes to the end. Return the tensor and its new axis order."""
+    """Move axes a and b of a tensor to the end. Return the tensor and its new axis order."""
     rank = len(shape_of(x))
     order = [axis for axis in range(rank) if axis not in (a % rank, b % rank)] + [a % rank, b % rank]
     return (x if order == list(range(rank)) else call.g.transpose(x, order)), order
 
 
 def _on_diagonal(rows: int, columns: int, offset: int) -> np.ndarray:
-    """Return the flat indices of a diagonal in a row-major matrix."""
+    """Return the positions of a diagonal's elements in a matrix that is flattened in row-major order."""
     i, j = np.nonzero(np.eye(rows, columns, offset))
     return (i * columns + j).astype(np.int32)
 

@@ -34,9 +34,9 @@ def argsort(call: Call, x: Tensor, *arguments: Any, **named: Any) -> Tensor:
 
 def _running(method: str, before: str) -> Callable[..., Any]:
     def function(call: Call, x: Tensor, axis: int) -> list[Tensor]:
-        """Return running extrema and, for each of them, the index of the last element equal to it.
+        """Translate cummax or cummin: return running extrema and, for each, the index of the last element equal to it.
 
-        Once NaN occurs, it persists.
+        Once an element is NaN, all later extrema are NaN.
         """
         g = call.g
         if not x.shape:
@@ -139,7 +139,10 @@ def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 def searchsorted(
     rows: Any, values: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
 ) -> Any:
-    """Search by counting the smaller elements of each row. NaN counts as larger than every number."""
+    """Translate searchsorted by counting, for each value, the smaller elements of its row.
+
+    NaN counts as larger than every number.
+    """
     given = values if isinstance(values, torch.Tensor) else torch.full((), values)
     if sorter is not None:
         rows = torch.gather(rows, -1, sorter)

@@ -30,9 +30,11 @@ Formula = Callable[..., Tensor]
 
 
 def special(*names: str, primitive: str = "") -> Callable[[Formula], Formula]:
-    """Return a decorator that registers a formula as the translation of operations.
+    """Return a decorator that registers a formula as the translation of ATen operations.
 
-    The formula is called with the graph and the operands, converted to the dtype of the result.
+    The formula is called with the graph and the operands. These are converted to the dtype of the result, or to float32
+    if
+    it has 16 bits.
     """
 
     def enter(formula: Formula) -> Formula:
@@ -53,14 +55,17 @@ def full(g: Graph, value: float, like: Tensor) -> Tensor:
 
 
 def absent(g: Graph, mask: Tensor, x: Tensor, instead: float) -> Tensor:
-    """Replace elements with a harmless number where they would make an unselected branch NaN or infinite."""
+    """Replace the elements of x that a mask selects with a harmless number.
+
+    This is done before a formula that would be NaN or infinite there, even though its result is not selected.
+    """
     return g.select(mask, full(g, instead, x), x)
 
 
 # --- the error function and related functions -------------------------------------------------------------------------
 @special("special_erfcx", primitive="erfcx")
 def erfcx(g: Graph, x: Tensor) -> Tensor:
-    """Compute exp(x^2) erfc(x)."""
+    """Compute erfcx, the scaled complementary error function exp(x^2) erfc(x)."""
     size = g.absolute(x)
     middle = g.minimum(g.maximum(size, 1.0), 8.0)
     far = g.minimum(g.maximum(size, 8.0), 1e15)
@@ -77,7 +82,7 @@ def erfcx(g: Graph, x: Tensor) -> Tensor:
 
 @special("erfc", "special_erfc", primitive="erfc")
 def erfc(g: Graph, x: Tensor) -> Tensor:
-    """Compute 1 - erf(x), without losing digits for large x."""
+    """Compute erfc, 1 - erf(x), without losing digits for large x."""
     size = g.absolute(x)
     tail = g.exponent(-g.square(size)) * erfcx(g, g.maximum(size, 1.0))
     outside = g.select(g.less_than(x, 0.0), 2.0 - tail, tail)
@@ -85,7 +90,9 @@ def erfc(g: Graph, x: Tensor) -> Tensor:
 
 
 def _inverse(g: Graph, x: Tensor, w: Tensor) -> Tensor:
-    """Compute the inverse of erf at x, given w = -log(1 - x^2). In float64, two Halley steps refine the result."""
+    """Compute the inverse error function at x, given w = -log(1 - x^2). In float64, two Halley steps refine the
+    result.
+    """
     near = polynomial(g.minimum(w, 5.0) - 2.5, INVERSE_NEAR)
     far = polynomial(g.square_root(g.minimum(g.maximum(w, 5.0), 60.0)) - 3.0, INVERSE_FAR)
     found = g.select(g.less_than(w, 5.0), near, far) * x

@@ -19,7 +19,7 @@ def sizes(x: Tensor) -> list[int]:
 
 
 def flat(g: Graph, x: Tensor) -> Tensor:
-    """Merge all batch axes of a batch of matrices into one."""
+    """Reshape a batch of matrices to shape (B, m, n), with all batch axes merged into one."""
     *batch, m, n = sizes(x)
     return g.reshape(x, [int(np.prod(batch)), m, n])
 
@@ -51,7 +51,7 @@ def eye(g: Graph, batch: int, n: int, like: Tensor, columns: int | None = None) 
 
 
 def picked(g: Graph, mask: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Return the row or column where the mask is true. The selected axis is kept with size 1."""
+    """Return the one row or column of each matrix at which the mask is true. The selected axis is kept with size 1."""
     return g.reduction_sum(g.select(mask, x, number(g, 0, x)), axis)
 
 

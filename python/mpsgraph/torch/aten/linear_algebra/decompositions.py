@@ -13,7 +13,10 @@ from . import _matrices as m_
 
 
 def nothing(call: Call) -> list[Tensor]:
-    """Return the results of a call on matrices without elements: identities for square results, zeros otherwise."""
+    """Return the results of a call on matrices without elements.
+
+    A square matrix among the results is an identity matrix. All other results are zeros.
+    """
     said = call.result if isinstance(call.result, (tuple, list)) else [call.result]
     found = []
     for r in said:
@@ -31,7 +34,7 @@ def _shaped(call: Call, *found: Tensor) -> list[Tensor]:
 
 @aten("with_effects")
 def with_effects(call: Call, token: Tensor, operation: Any, *arguments: Any, **named: Any) -> list[Any]:
-    """Translate with_effects, which uses a token to order operations with side effects.
+    """Translate with_effects, PyTorch's wrapper that orders operations with side effects by passing a token along.
 
     The only supported operation is the error check of torch.linalg, which ends the run if the check fails.
     """

@@ -17,7 +17,7 @@ from . import _matrices as m_
 from .decompositions import _shaped, nothing
 
 SWEEPS = 20
-"""Maximum number of sweeps. No matrix is expected to need as many."""
+"""Maximum number of sweeps of Jacobi rotations. No matrix is expected to need as many."""
 
 
 def _exchange(size: int) -> np.ndarray:
@@ -30,9 +30,9 @@ def _exchange(size: int) -> np.ndarray:
 
 
 def _rotations(g: Graph, p: Tensor, q: Tensor, between: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines of the rotations that make off-diagonal elements zero.
+    """Return the cosines and sines of the Jacobi rotations that make the off-diagonal elements zero.
 
-    p and q are the diagonal elements of each pair of rows, and `between` are the off-diagonal elements.
+    p and q are the diagonal elements for each pair of rows, and `between` are the off-diagonal elements.
     """
     zero = g.equal(between, 0.0)
     one, none = m_.number(g, 1, p), m_.number(g, 0, p)
@@ -51,8 +51,11 @@ def _turned(g: Graph, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def _swept(g: Graph, initial: list[Tensor], round_: Any, apart: Any, rounds: int, epsilon: float) -> list[Tensor]:
-    """Repeat sweeps until `apart` is at most epsilon for all matrices, or until the maximum number of sweeps is
-    reached.
+    """Repeat sweeps of Jacobi rotations until they converge.
+
+    They have converged when the measure `apart` is at most epsilon for all matrices of the batch. At most SWEEPS sweeps
+    are
+    made.
     """
     count = g.constant(0, (), "int32")
 
@@ -68,7 +71,9 @@ def _swept(g: Graph, initial: list[Tensor], round_: Any, apart: Any, rounds: int
 
 
 def symmetric(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues (B, n) in ascending order, and eigenvectors (B, n, n) as columns."""
+    """Return the eigenvalues (B, n) of symmetric or Hermitian matrices in ascending order, and eigenvectors (B, n,
+    n) as columns.
+    """
     batch, n, _ = m_.sizes(a)
     if n == 1:
         return g.reshape(a, [batch, 1]), m_.eye(g, batch, 1, a)
@@ -118,7 +123,8 @@ def eigh(call: Call, a: Tensor, half: str = "L", compute_v: bool = True) -> Any:
 
 
 def singular(g: Graph, a: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return singular values (B, n) in descending order, and left and right singular vectors as columns.
+    """Return the singular values (B, n) of matrices in descending order, and left and right singular vectors as
+    columns.
 
     The matrices must not have more columns than rows.
     """
@@ -194,10 +200,9 @@ def svd(call: Call, a: Tensor, full_matrices: bool = False, compute_uv: bool = T
 
 # --- eigenvalues of general matrices, by QR steps to triangular form --------------------------------------------------
 def schur(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the Schur form a = z t z^H of complex matrices by shifted QR steps on a shrinking block.
+    """Compute the Schur form a = z t z^H of complex matrices by shifted QR steps on an active block that shrinks.
 
-    All matrices of a batch take the same number of steps. Further steps leave a matrix that is already triangular
-    triangular.
+    All matrices of a batch take the same number of steps. A matrix that is already triangular stays triangular.
     """
     batch, n, _ = m_.sizes(a)
     real = "float64" if a.dtype.itemsize == 16 else "float32"

@@ -13,7 +13,10 @@ from .decompositions import _shaped, nothing
 
 
 def _together(call: Call, *matrices: Tensor) -> tuple[list[int], list[Tensor]]:
-    """Broadcast the batch axes of several matrices. Return the batch sizes and the matrices with one batch axis."""
+    """Broadcast the batch axes of several matrices against each other.
+
+    Returns the sizes of the batch axes, and the matrices with all batch axes merged into one.
+    """
     g = call.g
     batch = list(np.broadcast_shapes(*(tuple(m_.sizes(x)[:-2]) for x in matrices)))
     wide = [g.broadcast_to(x, [*batch, *m_.sizes(x)[-2:]]) for x in matrices]
@@ -74,7 +77,7 @@ def cholesky_inverse(call: Call, factor: Tensor, upper: bool = False) -> Tensor:
 
 
 def lu_solved(call: Call, factors: Tensor, order: Tensor, b: Tensor, adjoint: bool) -> Tensor:
-    """Solve P L U x = b, or (P L U)^H x = b if `adjoint` is set."""
+    """Solve P L U x = b, given an LU factorization, or (P L U)^H x = b if `adjoint` is set."""
     g = call.g
     p = m_.permutation(g, order, factors)
     if not adjoint:
@@ -102,8 +105,9 @@ def lu_solve(
 
 
 def _turned(call: Call, a: Tensor) -> bool:
-    """Return whether PyTorch factorizes the transposed matrix. In this case PyTorch also returns the transposed
-    factors.
+    """Return whether PyTorch factorizes the transpose of a matrix.
+
+    In this case, the factors that it returns are those of the transpose, too.
     """
     return bool(call.arguments[0].is_contiguous()) and not a.dtype.is_complex
 
