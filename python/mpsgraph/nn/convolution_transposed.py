@@ -90,7 +90,7 @@ class ConvTranspose2d(_Convolution):
         super()._add_weight(x, outputs // self.groups, inputs * self.groups)
 
     def _pads(self) -> list[int]:
-        """Return the padding before and after each axis as a flat list; zeros if `padding` is a style such as "same"."""
+        """Return the padding before and after each axis, as a flat list; zeros for a style such as "same"."""
         if isinstance(self.padding, str):
             return [0] * (2 * self.axes)
         return explicit_padding(self.padding, type(self).__name__, self.axes)
