@@ -117,8 +117,8 @@ void ProgramLowering::begin_loop() { loop_touches_.emplace_back(); }
 void ProgramLowering::end_loop() {
   std::vector<Slot> touched = std::move(loop_touches_.back());
   loop_touches_.pop_back();
-  // Remove duplicates. touch() also records a slot in the enclosing loop, so duplicates would multiply with the nesting
-  // depth.
+  // Remove duplicate slots. touch() also records a slot for the enclosing loop, so the number of duplicates would
+  // multiply with the nesting depth.
   std::ranges::sort(touched);
   const auto duplicates = std::ranges::unique(touched);
   touched.erase(duplicates.begin(), duplicates.end());

@@ -1,4 +1,4 @@
-// Measurement of the machine's peak rates: each is the best of a few short runs.
+// Measures the machine's peak rates. Each is the best of a few short measurements.
 #include "backends/cpu/machine_limits.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Measured upper limits of this machine: multiply-adds on registers, and memory bandwidth.
+// Measured upper limits of this machine: the rate of multiply-adds on registers, and the memory bandwidth.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,8 @@ class DepthwiseWeightsGradient final : public Kernel {
   std::string description() const override { return cat("depthwise, pixels in ", parts_, " parts"); }
 
  private:
-  // Find where a layout stores each weight, by converting an array that holds the index of each weight.
+  // Compute the position at which a layout stores each weight: convert an array of the weights' indices to the layout,
+  // and read where each index is stored.
   void find_places(const Layout& layout) {
     const size_t count = static_cast<size_t>(p_.taps() * p_.groups);
     // positions are exact in float, because filters have fewer than 2^24 weights here

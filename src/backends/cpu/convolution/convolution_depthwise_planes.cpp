@@ -43,7 +43,7 @@ class DepthwisePlanes final : public Kernel {
   std::string description() const override { return "depthwise, rows of planes"; }
 
  private:
-  // Compute one band of a plane, starting at result row `first`.
+  // Compute one band (a group of consecutive result rows) of a plane, starting at result row `first`.
   void compute(const Frame& frame, int64_t plane, int64_t first, float* band) const {
     const ops::Window &wy = p_.windows[1], &wx = p_.windows[2];
     const int64_t image = plane / p_.groups, channel = plane % p_.groups, end = std::min(first + rows_, p_.y.size[1]);

@@ -78,7 +78,8 @@ std::vector<TileRun> runs_of_panel(const IntegerTiles& tiles, const int8_t* pane
 
 namespace {
 
-// Pack the weights into panels [step][columns][group], with zeros after the last output channel.
+// Pack the weights of one panel in the order [step][columns][group], where a step consists of `group` input channels of
+// one tap. Columns after the last output channel are zero.
 void pack(const ConvolutionPlan& p, const TapPlan& plan, const int8_t* weights, int64_t panel, int8_t* to) {
   const int64_t first = panel * columns, width = std::min<int64_t>(columns, plan.outputs - first);
   for (int64_t tap : plan.taps) {

@@ -39,8 +39,8 @@ struct TapWeights {
       to += inputs * tiles.columns;
     }
   }
-  // Return the number of cache lines of weights that a panel is packed from, or 0 if they are not contiguous. ask_for()
-  // prefetches a range of these cache lines.
+  // Return how many cache lines of weights are read to pack one panel, or 0 if these weights are not contiguous.
+  // ask_for() prefetches a range of these cache lines.
   template <class S>
   int64_t lines(int columns) const {
     constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(S));
@@ -105,9 +105,9 @@ class TapSource {
   int64_t elements_;
 };
 
-// Call f(element, factor) with tags for the element type and the type of the factors to multiply. For bfloat16, the
-// factor type depends on the processor and on `waits_for_weights`, which means that the matmul has so few rows that it
-// is bound by reading the weights.
+// Call f(element, factor), whose arguments are tags of the element type and of the type in which elements are
+// multiplied. For bfloat16, the latter depends on the processor and on `waits_for_weights`, which means that the matmul
+// has so few rows that it is bound by reading the weights.
 bool multiplies_pairs(bool waits_for_weights);
 template <class F>
 std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const F& f) {

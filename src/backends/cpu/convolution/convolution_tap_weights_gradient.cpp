@@ -89,7 +89,7 @@ class TapWeightsGradient final : public Kernel {
  private:
   static constexpr int64_t group = ConvolutionTiles<S, F>::group;
 
-  // A range of weight rows (input channels of taps) of a panel.
+  // The unit of work: a range of the weight rows (input channels of taps) of one panel.
   struct Piece {
     int64_t panel, begin, end;
   };

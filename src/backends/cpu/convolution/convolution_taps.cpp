@@ -145,7 +145,8 @@ std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
   if (!usable(lowering, p, weights)) return another(lowering);
   if (p.inputs < few_channels) {
     const int threads = threads_for(p.y.n * p.y.pixels() * p.taps() * p.inputs * p.outputs);
-    // If windows overlap, each image is processed by one thread, so there must be an image for every thread.
+    // If windows overlap, each image is processed by a single thread, so there must be at least as many images as
+    // threads.
     const bool enough = p.x.n >= threads || windows_lie_apart(p);
     const bool scatters = weights.dtype == DType::float32 && enough;
     return scatters ? tap_scatter(lowering, p, threads) : another(lowering);

@@ -62,15 +62,15 @@ struct WinogradPlan {
   int64_t outputs() const { return result.all_phases() * result.channels; }
   int64_t points_of_weights() const { return transforms->all_points() * inputs() * outputs(); }
   int64_t products() const { return all_tiles() * points_of_weights(); }  // multiply-adds of the pointwise products
-  // Return the tap index, in TapPlan order, of filter element (i, j) from a source phase to a result phase. Within each
-  // slice, either the source or the result has only one phase.
+  // Return the number, in the order of TapPlan, of the tap at (i, j) of the filter that leads from a source phase to a
+  // result phase. Within each slice, either the source or the result has only one phase.
   int64_t tap(int64_t of_source, int64_t of_result, int i, int j) const {
     const int64_t phases = std::max(source.phases, result.phases);
     const int64_t phase = source.phases > 1 ? of_source % source.phases_of_slice() : of_result;
     return (of_source / source.phases_of_slice() * kernel_rows + i * phases + phase / phases) * row_taps + j * phases +
            phase % phases;
   }
-  // Call f(i - begin, tile) for tiles i in [begin, end), counted over all images.
+  // Call f(i - begin, tile) for each i in [begin, end), where the tiles of all images are numbered consecutively.
   template <class F>
   void for_each_tile(int64_t begin, int64_t end, const F& f) const {
     for (int64_t i = begin; i < end; ++i) {

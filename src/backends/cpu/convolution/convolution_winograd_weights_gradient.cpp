@@ -117,7 +117,8 @@ class WinogradWeightsGradient final : public Kernel {
     }
   }
 
-  // Transform sums [point][panel][input][column] into taps [panel][tap][channel][column].
+  // Transform sums, in the order [point][panel][input][column], into gradients of filter taps, in the order
+  // [panel][tap][channel][column].
   void transform(const float* sums, float* taps) const {
     for (int64_t p = 0; p < panels_; ++p, taps += of_panel())
       for (int64_t phase = 0; phase < plan_.source.all_phases(); ++phase) {

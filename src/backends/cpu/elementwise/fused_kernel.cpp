@@ -1,4 +1,5 @@
-// Executes a TileProgram: distributes tiles over threads, maps registers to memory, and combines reductions of chunks.
+// Executes a TileProgram: distributes tiles over threads, maps registers to memory, and combines the partial results of
+// reductions.
 #include "backends/cpu/elementwise/fused_kernel.h"
 
 #include <algorithm>
@@ -395,7 +396,7 @@ void FusedElementwiseKernel::run(Frame& frame) const {
     walk.combine_chunks();
     return;
   }
-  // Divide the work, in order, into equal shares that begin and end between units.
+  // Divide the work, in order, into nearly equal shares, without splitting units (rows or tiles).
   const int64_t shares =
       threads == 1 ? 1 : std::clamp(work_ / serial_work * threads, threads, threads * items_per_thread);
   const auto share = [&](int64_t which) {

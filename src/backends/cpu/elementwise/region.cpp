@@ -106,7 +106,8 @@ struct RegionBuilder {
     space = operations.back()->output()->type.shape.dims();
   }
 
-  // Merge adjacent dimensions that all inputs can traverse as one, and choose between flat tiles and tiles within rows.
+  // Merge adjacent dimensions that all inputs can traverse as a single dimension. Then select flat tiles, which may
+  // span rows, or tiles within rows.
   void collapse() {
     const int rank = static_cast<int>(space.size());
     std::vector<bool> reduced(rank, false);

@@ -21,7 +21,8 @@ namespace {
 template <class T, class Read>
 void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const T* from, const Read& read,
                    const std::byte* index, T* to) {
-  // prefetch distance in picks; bytes that fit in cache without prefetching
+  // Prefetch distance in picks (entries of the index tensor), and the table size in bytes up to which prefetching is
+  // not needed because the table stays in cache.
   constexpr int64_t ahead = 32, cached = 1 << 20;
   const bool prefetches = shared == 1 && picks >= ahead && rows * n * int64_t{sizeof(T)} > cached;
   parallel_for(rows * picks, grain_for(2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {

@@ -1,4 +1,4 @@
-// Contraction: replaces products that are only added or subtracted with fused multiply-adds.
+// Contraction: replaces products whose only uses are additions or subtractions with fused multiply-adds.
 #include "backends/cpu/jit/vector_code.h"
 
 namespace mpsgraph::cpu::jit {

@@ -91,7 +91,8 @@ void multiply_row(const Products& p, const T* a, const T* b, T* c) {
 // Partition of the result of a packed matmul into blocks. The thread that computes a block packs the operands of the
 // block, because panels packed by another core would have to come from an outer cache.
 struct Blocks {
-  // numbers of blocks, and the size of each block except for the last ones
+  // Number of blocks along the rows and along the columns of the result, and the size of a block; the last blocks may
+  // be smaller.
   int64_t down = 1, across = 1, rows, columns;
 
   explicit Blocks(const Products& p) : rows(p.m), columns(p.n) {

@@ -108,7 +108,7 @@ class PackedProduct final : public Kernel {
     });
   }
 
-  // Pack `count` panels, starting at panel `first`, panel_size() floats apart.
+  // Pack `count` panels, starting at panel `first`. The packed panels are panel_size() floats apart.
   void pack_right(Frame& frame, int64_t first, int64_t count, int64_t chunk, float* panels) const {
     const Steps steps = steps_of(chunk);
     const int64_t last = std::min(first + count, panels_), column = first * tiles_.columns;

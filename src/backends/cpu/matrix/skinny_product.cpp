@@ -1,6 +1,6 @@
-// Skinny matmul with our micro-kernels. Threads compute partial sums over ranges of the matrix's rows, and these sums
-// are added at the end. If the matrix is transposed, the ranges of rows are columns of the result instead, and no
-// partial sums are needed.
+// Matmul of a few rows by a large matrix (a skinny matmul) with our micro-kernels. Threads compute partial sums over
+// ranges of the matrix's rows, and these sums are added at the end. If the matrix is transposed, a range of its rows
+// corresponds to a range of result columns, and no partial sums are needed.
 #include "backends/cpu/matrix/skinny_product.h"
 
 #include <algorithm>
@@ -94,8 +94,8 @@ class SkinnyProduct final : public Kernel {
   int64_t steps_, rows_, columns_, panels_, parts_;
 };
 
-// Skinny matmul with a transposed matrix. It computes the transposed result: the rows of the matrix are the rows of
-// tiles, and the rows of the other operand, transposed, are the columns.
+// Matmul of a few rows by a large transposed matrix. The kernel computes the transposed result: tiles take their rows
+// from the matrix, and their columns from the transposed other operand.
 class SkinnyProductTransposed final : public Kernel {
  public:
   SkinnyProductTransposed(Lowering& lowering, const Tiles& tiles, const Operand& rows, const Operand& matrix)
@@ -162,8 +162,8 @@ class SkinnyProductTransposed final : public Kernel {
   int64_t steps_, panels_, columns_, blocks_ = 1;
 };
 
-// Return the micro-kernels if a skinny matmul pays off for `rows` and a matrix of this size with `columns` columns,
-// otherwise null.
+// Return the micro-kernels if it pays off to multiply `rows` by this matrix, which has `columns` columns, with the
+// skinny kernels. Otherwise, return null.
 const Tiles* tiles_for(const Operand& rows, const Operand& matrix, int64_t columns) {
   const Tiles* tiles = convolution_tiles<float, float>();
   if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;

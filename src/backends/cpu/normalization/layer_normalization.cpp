@@ -183,7 +183,8 @@ struct LayerSums {
     T* __restrict from = own(f, part);
     for (int64_t i = 0; i < 2 * n; ++i) to[i] += static_cast<double>(from[i]), from[i] = 0;
   }
-  // Combine elements [from, end) over all parts. `offset` selects the sum, for gamma or for beta.
+  // Add up elements [from, end) of the gradient sums of all parts. `offset` selects the sums for gamma or those for
+  // beta.
   void combine(const Frame& f, int64_t from, int64_t end, int64_t offset, T* result) const {
     double* __restrict sum = totals(f, 0) + offset;
     for (int64_t part = 1; part < parts; ++part) {

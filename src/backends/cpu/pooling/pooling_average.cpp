@@ -8,8 +8,8 @@ namespace {
 // source, the sum is 0.
 enum class Mean { yes, no };
 
-// Return the factor by which the window sums of a row of positions are multiplied, except for the contribution of axis
-// 3.
+// Return the factor by which the window sums of a row of positions are multiplied, except for the contribution of the
+// last windowed axis (axis 3).
 double row_factor(const PoolingPlan& p, Mean mean, const RowPosition& row) {
   if (mean == Mean::no) return 1;
   double divisor = 1;
@@ -17,7 +17,8 @@ double row_factor(const PoolingPlan& p, Mean mean, const RowPosition& row) {
   return divisor > 0 ? 1 / divisor : 0;
 }
 
-// Return the contribution of axis 3 to the factors of window sums, for each position along that axis.
+// Return the contribution of the last windowed axis (axis 3) to the factors of window sums, for each position along
+// this axis.
 std::vector<double> position_factors(const PoolingPlan& p, Mean mean) {
   std::vector<double> factors;
   for (const ops::PoolingTaps& in : p.inside[3])

@@ -53,7 +53,7 @@ struct MaximaTile {
     std::fill(m, m + n, -std::numeric_limits<Value<T>>::infinity());
     std::fill(at, at + n, -1);
   }
-  // Compute positions [begin, begin + n) of a row, for plans with a single lane.
+  // Compute the maxima for positions [begin, begin + n) of a row of the result, for plans with a single lane.
   template <Place place>
   void row(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t begin, int64_t n) {
     clear(n);
@@ -67,7 +67,8 @@ struct MaximaTile {
         take_first_larger(plane + element, stride, last - first, tap, 0, m + i, at + i);
     });
   }
-  // Compute lanes [lane, lane + n) of one position. Elements are numbered relative to lane 0.
+  // Compute the maxima for lanes [lane, lane + n) of one position of the result. Elements are numbered relative to lane
+  // 0.
   template <Place place>
   void lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t position, int64_t lane, int64_t n) {
     if constexpr (std::is_same_v<T, float>) {

@@ -78,7 +78,7 @@ class RecurrentPanels {
     const int64_t blocks = (j.hidden + wide - 1) / wide;
     return j.panels + (d * blocks + block) * j.gates * j.hidden * wide;
   }
-  // Pack some rows of the weights into all panels, reading them sequentially.
+  // Pack rows [first, last) of the weights into all panels, reading each row sequentially.
   static void pack_backward(const Job& j, int64_t d, int64_t first, int64_t last) {
     const int64_t panel = j.gates * j.hidden * columns * W;
     const S* from = weight_row(j, d, 0, 0) + first * j.hidden;

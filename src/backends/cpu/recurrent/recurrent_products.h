@@ -47,7 +47,7 @@ class RecurrentProducts {
     }
   };
 
-  // Rows of factors. Each row has as many elements as the panel has k indices for them.
+  // The rows that are multiplied by a panel. Each row has one element for each k index of the panel.
   struct Rows {
     const S* of = nullptr;
     int64_t stride = 0, elements = 0;

@@ -111,7 +111,8 @@ W tap(const T* source, int32_t at, int64_t pixel, W constant) {
   return at < 0 ? constant : value;
 }
 
-// Call f(image, first, last) for pieces of each image's sampling points, in parallel.
+// Divide the sampling points of each image into pieces, and call f(image, first, last) in parallel for the points
+// [first, last) of each piece.
 template <class F>
 void for_pieces(const SamplePlan& p, int64_t piece, const F& f) {
   const int64_t pieces = (p.places() + piece - 1) / piece;

@@ -34,7 +34,7 @@ struct PadAxis {
   ops::PadSource source(int64_t position) const { return ops::pad_source(mode, position - left, size); }
 };
 
-// Return the runs along an axis, each position of which holds `n` elements.
+// Return the runs that make up a padded axis, each position of which holds `n` elements.
 std::vector<PadRun> runs_of(const PadAxis& axis, int64_t n) {
   std::vector<PadRun> runs;
   const auto append = [&](const PadRun& next) {
@@ -105,8 +105,8 @@ struct PadPlan {
   }
 };
 
-// Iterates over padded rows. For each padded row, returns the start of the source row that it shows, or -1 if it shows
-// none, and whether that row is negated.
+// Iterates over padded rows. For each padded row, returns the start of the source row that it copies, or -1 if it
+// copies none, and whether that row is negated.
 class RowWalk {
  public:
   RowWalk(const PadPlan& plan, int64_t row) : plan_(plan) {
@@ -130,7 +130,8 @@ class RowWalk {
   }
 
  private:
-  // Update the offset that results from all axes except the last. Only the last axis advances from row to row.
+  // Recompute the offset that results from all axes except the last, which is the only one that advances from row to
+  // row.
   void find_base() {
     base_ = 0, negated_ = false;
     for (size_t i = 0; i + 1 < plan_.outer.size(); ++i) {
@@ -240,7 +241,7 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
       else
         to = sums + part * plan.source_row;
       std::fill_n(to, plan.source_row, V(0));
-      // Iterate over all combinations of padded positions, along the outer axes, that show this row.
+      // Iterate over all combinations of padded positions, along the outer axes, that hold copies of this source row.
       const size_t rank = plan.outer.size();
       std::array<int64_t, max_rank> own;  // the only position on an axis without padding
       std::array<std::span<const int64_t>, max_rank> lists;

@@ -168,8 +168,8 @@ class QuickSort {
  public:
   explicit QuickSort(Key* home) : home_(home) {}
 
-  // Sort [begin, end) of `here` into the same range of home_; that range of `other` may be overwritten. `depth` limits
-  // the number of nested partitions.
+  // Sort [begin, end) of `here` into the same range of home_, the buffer for the sorted keys. That range of `other` may
+  // be overwritten. `depth` limits the number of nested partitions.
   void run(Key* here, Key* other, int64_t begin, int64_t end, int depth) const {
     while (end - begin > vectors * lanes) {
       if (depth-- == 0) {  // too many pivots were bad, so use std::sort
