@@ -202,7 +202,7 @@ Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, 
   return goes_back ? graph_.create("cast", {operation->output()}, {{"dtype", came}}, name) : operation;
 }
 
-// Casts a tensor and remembers the cast for further users. A variable is cast anew for each use, because it may be
+// Casts a tensor and remembers the cast for further users. A variable is cast again for each use, because it may be
 // assigned in between. A later pass merges equal casts of equal values.
 Tensor* Autocast::cast(Tensor* tensor, DType dtype) {
   if (tensor->operation->is("variable")) return graph_.add("cast", {tensor}, {{"dtype", dtype}});
