@@ -66,7 +66,7 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   return values;
 }
 
-// Return the variables that the program assigns in any of its blocks.
+// Return the variables to which any block of the program assigns a value.
 std::vector<CpuVariable*> assigned(const compiler::Program& program,
                                    const std::vector<std::shared_ptr<CpuVariable>>& variables) {
   std::unordered_set<const Tensor*> assigned;

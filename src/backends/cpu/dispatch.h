@@ -152,7 +152,8 @@ decltype(auto) dispatch_ordered(const Lowering& lowering, DType dtype, const F& 
   return dispatch_number(lowering, dtype, f);
 }
 
-// Dispatch on the element size with an unsigned integer type, for kernels that only move bits.
+// Dispatch on the size of an element. The C++ type is an unsigned integer of that size, for kernels that only move
+// bits.
 template <class F>
 decltype(auto) dispatch_size(size_t bytes, const F& f) {
   switch (bytes) {

@@ -6,7 +6,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// if a merged kernel has at most this many operations, their types are listed
+// maximum number of operations in a merged kernel for which the description lists the operation types
 constexpr size_t most_operations = 4;
 constexpr size_t most_characters = 240;  // maximum length of the description that a kernel provides
 

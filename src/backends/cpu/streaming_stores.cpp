@@ -1,4 +1,4 @@
-// Cache sizes, queried from CPUID leaf 4 on Intel, and from the leaf with the same format on AMD.
+// Queries cache sizes from CPUID: leaf 4 on Intel, and the leaf with the same format on AMD.
 #include "backends/cpu/streaming_stores.h"
 
 #if defined(__x86_64__)

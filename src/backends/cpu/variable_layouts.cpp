@@ -1,4 +1,4 @@
-// Layout assignment: which values can share a layout, and which layout they get.
+// Assigns layouts to values: determines which values can share a layout, and selects this layout.
 #include "backends/cpu/variable_layouts.h"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ bool makes_weights(const Operation& operation) {
   return std::any_of(std::begin(convolution_kinds), std::end(convolution_kinds), makes);
 }
 
-// the operations in the body of a fused operation refer only to its arguments
+// The values connected to a variable through operations that work in any layout. `valid` is false if some other
+// operation reads or computes one of these values.
 class Neighbourhood {
  public:
   Neighbourhood(const compiler::Program& program, const Users& users, const Tensor* start)

@@ -1,4 +1,5 @@
-// Blocks of history memory. Each new block is larger, so that few blocks suffice no matter how many iterations run.
+// Allocates blocks of history memory. Each new block is larger, so that few blocks suffice no matter how many
+// iterations run.
 #include "backends/cpu/control_flow/history_memory.h"
 
 #include <algorithm>

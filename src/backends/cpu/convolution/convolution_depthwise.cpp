@@ -216,7 +216,7 @@ class DepthwiseConvolution final : public Kernel {
   ProductEpilogue extras_;
   Slot source_, result_;
   WeightsByTaps weights_;
-  // rows before the first pair of output rows in a plane, and the number of pairs
+  // Number of single output rows before the first pair of rows in a plane, and number of pairs.
   int64_t before_pairs_ = 0, pairs_ = 0;
 };
 
@@ -237,7 +237,8 @@ class DepthwiseDataGradient final : public Kernel {
   std::string description() const override { return "depthwise, one pixel at a time"; }
 
  private:
-  // Return the output index along an axis whose given tap reads input index `at`, or -1 if there is none.
+  // Return the index, along one axis, of the output element whose given tap reads input index `at`, or -1 if there is
+  // none.
   int64_t seen(int axis, int64_t at, int64_t tap) const {
     const ops::Window& w = p_.windows[static_cast<size_t>(axis)];
     const int64_t distance = at - w.at(0, tap), place = distance / w.stride;

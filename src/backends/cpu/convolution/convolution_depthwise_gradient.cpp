@@ -52,7 +52,7 @@ class DepthwiseWeightsGradient final : public Kernel {
   // and read where each index is stored.
   void find_places(const Layout& layout) {
     const size_t count = static_cast<size_t>(p_.taps() * p_.groups);
-    // positions are exact in float, because filters have fewer than 2^24 weights here
+    // the indices are exact in float, because the filters computed here have fewer than 2^24 weights
     std::vector<float> numbers(count), laid(count);
     std::iota(numbers.begin(), numbers.end(), 0.f);
     layout.from_row_major(numbers.data(), laid.data());
@@ -71,7 +71,8 @@ class DepthwiseWeightsGradient final : public Kernel {
         add_block(frame, row, std::min(end, row + rows_at_once_), tap, sums + tap * p_.groups);
   }
 
-  // Accumulate one tap's products of source pixels and incoming gradient pixels over result rows [begin, end).
+  // For one tap, accumulate the products of source pixels and pixels of the incoming gradient over result rows [begin,
+  // end).
   void add_block(const Frame& frame, int64_t begin, int64_t end, int64_t tap, float* sums) const {
     const auto& [depth, height, width] = p_.windows;
     const int64_t kx = tap % p_.kernel[2], ky = tap / p_.kernel[2] % p_.kernel[1],

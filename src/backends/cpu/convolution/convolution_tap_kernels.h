@@ -76,7 +76,7 @@ struct TapWeights {
   }
 };
 
-// Return how many threads to use for this many multiply-adds.
+// Return how many threads to use for a matmul with this many multiply-adds.
 int threads_for(int64_t products);
 
 // Return a description of the plan for listings, such as "one matmul per tap, 9 taps, 9 classes of pixels".

@@ -13,13 +13,13 @@ struct TapPlan {
     int64_t from, to;  // offsets within an image: the source pixel that the first tap reads, and the result pixel
   };
   struct Class {
-    // ranges of steps (input channels of taps) that are contiguous in the source and in the panel
+    // Ranges of steps (one per input channel of a tap) that are contiguous both in the source and in the panel.
     std::vector<TileRun> runs;
     std::vector<Pixel> pixels;
   };
   struct Tap {
     int64_t panel;                    // index of the tap's first weight row in a panel
-    // row numbers of the pixels of all images that see the tap, and source offsets that the tap reads
+    // For each pixel of any image that sees the tap: its row number, and the source offset that the tap reads.
     std::vector<int64_t> rows, from;
   };
   int64_t images, inputs, outputs;      // images; channels of the source and of the result

@@ -32,7 +32,7 @@ bool wanted() {
   return answer;
 }
 
-// Computes which pixels along one spatial axis a tile reads and writes.
+// Computes, for one spatial axis, which pixels a tile reads and writes.
 struct Axis {
   const ops::Window& window;
   bool of_data_gradient;

@@ -71,7 +71,7 @@ constexpr int64_t least_steps = 16;  // minimum steps of a run for which widenin
 bool is_widened(const TileRun& run) { return !run.narrow && run.steps >= least_steps; }
 
 constexpr int64_t steps_of_chunk = 256;  // steps whose widened rows fit in L1
-// elements of a widened row; not a multiple of a page, so that rows do not share cache sets
+// Elements of a widened row. The size is not a multiple of a page, so that rows do not share cache sets.
 constexpr int64_t wide_row = steps_of_chunk * group + 32;
 
 // A batch of wide steps, collected from several runs. Their row elements are stored consecutively after widening.

@@ -250,7 +250,7 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   const auto description = forward_hint(g);
   if (!description || !try_gradient<DataGradient>(g, false) || !try_gradient<WeightsGradient>(g, false)) return nullptr;
   const memory::desc home = description->weights_desc();
-  // padded layouts are not used, because element-wise kernels would write to the padding
+  // return null for a padded layout, because element-wise kernels would write to the padding
   const bool padded = home.get_size() != g.weights.get_size();
   return home == g.weights || padded ? nullptr : std::make_shared<WeightsLayout>(g.weights, home);
 }

@@ -229,7 +229,8 @@ struct DoubleMath {
                            -0.14285714284666534, 0.1999999999999552, -0.3333333333333333);
     return p * z * t + t;
   }
-  // For a >= 0: whether a is above 1/2, and p = arcsin a or, if a is above 1/2, p = arcsin sqrt((1 - a) / 2).
+  // Reduced argument for a >= 0: `large` is whether a > 1/2, and p is arcsin a or, if `large`, arcsin sqrt((1 - a) /
+  // 2).
   struct ReducedAsin {
     typename P::M large;
     V p;

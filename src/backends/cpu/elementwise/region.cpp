@@ -341,7 +341,7 @@ struct RegionBuilder {
     }
   }
 
-  // Return the register that holds a value in its compute type, and whether the value is a single element.
+  // Return the register that holds a value, converted to its compute type, and whether the value is a single element.
   std::pair<int, bool> operand(const Tensor* value) {
     const auto input = input_of.find(value);
     if (input == input_of.end()) return {register_of.at(value), false};

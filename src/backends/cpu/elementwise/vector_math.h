@@ -252,7 +252,8 @@ struct VectorMath {
     return p * z * t + t;
   }
 
-  // For a >= 0: whether a is above 1/2, and p = arcsin a or, if a is above 1/2, p = arcsin sqrt((1 - a) / 2).
+  // Reduced argument for a >= 0: `large` is whether a > 1/2, and p is arcsin a or, if `large`, arcsin sqrt((1 - a) /
+  // 2).
   struct ReducedAsin {
     typename P::M large;
     V p;

@@ -60,7 +60,7 @@ struct SortedPicks {
   }
 };
 
-// Compute columns [begin, end) of rows [first, last) of the result. `cleared` means that rows that no index selects are
+// Compute columns [begin, end) of rows [first, last) of the result. `cleared` means that rows selected by no index are
 // already zero.
 template <class T>
 void add_up(const Picks& p, const SortedPicks& sorted, const T* incoming, int64_t first, int64_t last, int64_t begin,

@@ -47,7 +47,7 @@ size_t count_of_sources(const Operation& operation) {
          (operation.attributes.real("dropout") > 0 ? 1 : 0);
 }
 
-// Return all axes except the last two, preceded by as many axes of size 1 as are needed for `rank` axes.
+// Return all axes of a shape except the last two, preceded by as many axes of size 1 as it takes to get `rank` axes.
 Dims leading_axes(const Dims& dims, size_t rank) {
   Dims result(rank, 1);
   const size_t own = dims.size() > 2 ? dims.size() - 2 : 0;

@@ -46,7 +46,7 @@ class TiledProduct final : public Kernel {
       return;
     }
     in_place_ = !transpose_b_ && rows_ <= few_rows;
-    // panels to pack: if the matrix is read in place, only a narrow last panel
+    // Number of panels to pack. If the matrix is read in place, only a narrow last panel is packed.
     to_pack_ = in_place_ ? columns_ % tiles.columns != 0 : panels_;
     panels_slot_ = lowering.scratch(bytes());
   }

@@ -36,7 +36,8 @@ struct Scale {
 template <class T>
 inline constexpr int64_t per_block = sizeof(T) == 8 ? 2 : 4;
 
-// Call convert(words, values, count) in parallel for chunks of [0, n). `words` contains whole blocks.
+// Call convert(words, values, count) in parallel for chunks of [0, n). `words` holds whole Philox blocks of random
+// words.
 template <class T, class Convert>
 void fill_blocks(const Philox& philox, T* out, int64_t n, int64_t cost, const Convert& convert) {
   constexpr int64_t chunk = chunk_blocks * per_block<T>;

@@ -49,7 +49,7 @@ struct RunningProduct {
   void append(State& s, const State& next) const { s *= next; }
 };
 
-// Return the neutral element of the maximum of type V: -infinity, or the lowest integer.
+// Return the neutral element of the maximum: -infinity, or the lowest integer of type V.
 template <class V>
 constexpr V neutral() {
   using L = std::numeric_limits<V>;

@@ -110,7 +110,7 @@ using MaximumPropagateNan = Extremum<T, true, is_float_type<T>>;
 template <class T>
 using MinimumPropagateNan = Extremum<T, false, is_float_type<T>>;
 
-// Bitwise and (if `all`) or bitwise or of integers; on bools, these are the logical operations.
+// Bitwise `and` (if `all` is set) or bitwise `or` of integers. For bools, these are the logical operations.
 template <class T, bool all>
 struct Logical {
   using Item = T;
@@ -156,7 +156,8 @@ struct LoopsOf {
     if constexpr (has_number_sums<Item> && requires { Op::vector_kind; }) return Op::vector_kind == Reduction::sum;
     return false;
   }
-  // Return whether totals are the results themselves, so that columns can be reduced directly in the output.
+  // Return whether totals have the same type and value as results, so that columns can be reduced directly in the
+  // output.
   static consteval bool totals_are_results() { return is_extremum || (sums_numbers() && std::is_integral_v<Item>); }
   static consteval bool sums_halves() {
     if constexpr (widened) return Op::vector_kind == Reduction::sum;

@@ -25,7 +25,8 @@ struct AxisTaps {
   std::vector<int64_t> begin, index;
   std::vector<double> weight;
   int64_t each = 0;  // taps per element: 1 (with weight 1) or 2; 0 if the number varies
-  // For two taps per element, the same table in the form that the loops over rows of floats use.
+  // The same table in the form used by the loops over rows of floats (resize_float.h), for axes with two taps per
+  // element.
   std::vector<int32_t> low, high;
   std::vector<float> u, v;
   PairsOfTaps pairs() const { return {low.data(), high.data(), u.data(), v.data()}; }

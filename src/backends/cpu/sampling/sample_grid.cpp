@@ -193,7 +193,7 @@ void spread_planes(const SamplePlan& p, const T* incoming, const PointTaps<W>* t
   });
 }
 
-// Clear y, and add the incoming gradient at the taps of all sampling points.
+// Set y to zero, and then add the incoming gradient of every sampling point to the elements that the point's taps read.
 template <class T, class W>
 void spread(const SamplePlan& p, const T* incoming, const PointTaps<W>* taps, W* y) {
   if (p.planar) return spread_planes(p, incoming, taps, y);

@@ -10,7 +10,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// The view of a tensor, `full`, whose start positions are given by an operand.
+// A view of the tensor `full`, whose start positions are given at run time by an operand.
 class Window {
  public:
   Window(const Lowering& lowering, const Operand& full, const Dims& sizes, const Operand& starts)

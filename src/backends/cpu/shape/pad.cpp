@@ -72,7 +72,7 @@ std::vector<PadRun> runs_of(const PadAxis& axis, int64_t n) {
 struct PadPlan {
   std::vector<PadAxis> outer;  // all axes except those merged into the row
   std::vector<PadRun> runs;
-  // number of padded and of source rows, and elements per padded and per source row
+  // Numbers of padded rows and of source rows, and elements per padded row and per source row.
   int64_t rows = 1, source_rows = 1, row = 1, source_row = 1;
   // For each padded outer axis and each source position along it, the padded positions that hold its value, in order.
   std::vector<std::vector<std::vector<int64_t>>> shown;

@@ -199,7 +199,7 @@ class RowSorter {
     });
   }
 
-  // Return whether the elements differ in the digit of this pass.
+  // Return whether the elements differ in the digit by which this pass sorts.
   bool spread(int pass) {
     for (int64_t bucket = 0; bucket < buckets; ++bucket) {
       int64_t total = 0;
@@ -209,7 +209,7 @@ class RowSorter {
     return false;
   }
 
-  // Convert counts to the positions where each part's elements of a bucket begin.
+  // Convert counts to positions: where the elements of each bucket begin, separately for each part of the row.
   void begin_buckets(int pass) {
     uint32_t begin = 0;
     for (int64_t bucket = 0; bucket < buckets; ++bucket)
