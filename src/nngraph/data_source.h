@@ -75,16 +75,13 @@ class MPSGRAPH_API DataSource {
   virtual std::vector<NamedArray> arrays() = 0;
 
   // If this returns true, a graph that does not train loads the source for each batch, just before the filter that uses
-  // it,
-  // and purges it afterwards.
+  // it, and purges it afterwards.
   virtual bool on_demand() const { return false; }
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
   // Record which graph (`holder`) holds the current values of this source, because it trains the source with
-  // optimizer().
-  // `give` makes that graph pass the values to store(). If several graphs call this function, the last one is the
-  // holder.
-  // Once it has been destroyed, there is no holder.
+  // optimizer(). `give` makes that graph pass the values to store(). If several graphs call this function, the last one
+  // is the holder. Once it has been destroyed, there is no holder.
   void held_by(const void* holder, std::function<void()> give) { holder_ = holder, give_ = std::move(give); }
   bool is_held_by(const void* holder) const { return holder_ == holder; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }

@@ -48,8 +48,7 @@ class Lowering {
   }
 
   // Return a state that the caller passes with each batch, such as the labels and weights of a loss: float32 of shape
-  // [N,
-  // height, width, channels].
+  // [N, height, width, channels].
   std::function<Tensor*(std::string_view name)> fed;  // returns null if that state was not passed
   std::function<Tensor*()> seed;  // random seed as an int32 scalar, different for each batch
 

@@ -113,8 +113,7 @@ void NNGraph::find_filters() {
     while (!stack.empty()) {
       auto& [filter, next] = stack.back();
       // A gradient filter depends on its forward filter in addition to the incoming gradient. Any other filter may
-      // depend on
-      // the filter whose state it reads.
+      // depend on the filter whose state it reads.
       FilterNode* read = filter->forward().get();
       if (!read && filter->source_state()) read = filter->source_state()->producer;
       const size_t before = read ? 1 : 0;

@@ -41,7 +41,7 @@ class Layer {
     // gradient and the update are fused into one kernel; a reshape between them would prevent that.
     bool matrix = false;
   };
-  // Load and read the data source. Error messages start with `who`.
+  // Load the data source and read its parameters. Error messages start with `who`.
   Layer(std::shared_ptr<DataSource> source, std::string who, const Use& use, Graph& graph);
 
   const std::shared_ptr<DataSource> source;
@@ -58,8 +58,7 @@ class Layer {
   Slot* find(std::string_view name);
 
   // Check that the parameters that a data source's update has returned can replace the current ones. Throws ShapeError
-  // or
-  // GraphError.
+  // or GraphError.
   void require_fitting(ParameterState& updated) const;
 
   // Append the validated arrays of an on-demand source to `feeds`. The source must be loaded.
@@ -82,8 +81,7 @@ class Layer {
 // Convert a fed parameter from the source's layout to the layout that operations expect.
 Tensor* as_operand(Builder& b, const Layer& layer, const Slot& slot, Tensor* fed);
 // Convert the gradient of a parameter from the core graph's layout to that of the data source, wherever the parameter
-// is
-// stored.
+// is stored.
 Tensor* as_own(Builder& b, const Layer& layer, const Slot& slot, Tensor* gradient);
 
 }  // namespace mpsgraph::nngraph

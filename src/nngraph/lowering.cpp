@@ -113,8 +113,7 @@ class Lowerer {
   }
 
   // Start a new part before filter `next`, so that its parameters can be loaded on demand; they become the first feeds
-  // of
-  // the new part. Values that later filters read are passed from part to part.
+  // of the new part. Values that later filters read are passed from part to part.
   void cut(const FilterNode& next) {
     Layer* layer = state_.layer_of(next);
     if (part_feeds_ > 0 || lowered_count_ > 0) end_part(live_images());

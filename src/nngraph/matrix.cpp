@@ -15,8 +15,7 @@ using runtime::NDArray;
 namespace {
 
 // Limit of a matrix's rows, columns, or matrices. The length of a row in bytes then fits into int64; larger products
-// are
-// checked for overflow.
+// are checked for overflow.
 constexpr int64_t most = int64_t{1} << 40;
 
 void require_size(std::string_view what, std::string_view size, int64_t value, int64_t least) {
@@ -271,7 +270,7 @@ void encode_matrix_to_images(runtime::CommandBuffer& buffer, const Matrix& matri
 }
 
 void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies, std::string label) {
-  // Number of elements. Fewer take at most about a millisecond to copy, so the thread that waits for them copies them
+  // Copies of fewer elements than this take at most about a millisecond, so the thread that waits for them makes them
   // itself.
   constexpr int64_t quick = 1 << 20;
   int64_t elements = 0;

@@ -71,9 +71,9 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // The state that this filter produces; null for gradient filters and for filters without a readable state.
   StateNodePtr result_state();
   const StateNode& state() const { return state_; }
-  // The state of another filter that this filter reads. It belongs to another graph and is fed with each batch, or, for
-  // a
-  // transposed convolution, it is that of the convolution to reverse. Any other state causes a GraphError.
+  // The state of another filter that this filter reads. The state either belongs to another graph and is fed with each
+  // batch, or is the source state of a transposed convolution, that is, the state of the convolution that it reverses.
+  // Any other state causes a GraphError.
   const StateNodePtr& source_state() const { return source_state_; }
   void set_source_state(StateNodePtr state);
 
@@ -89,15 +89,14 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   std::shared_ptr<FilterNode> gradient_filter(const ImagePtr& source);
 
   // Function that training_graph() calls for each new gradient filter, with the gradient filter, its forward filter,
-  // that
-  // filter's source image, and the gradient of the source. For an addition that sums the gradients of an image with
-  // several
-  // users, the forward filter is null.
+  // that filter's source image, and the gradient of the source. For an addition that sums the gradients of an image
+  // with several users, the forward filter is null.
   using Handler = std::function<void(const std::shared_ptr<FilterNode>&, const std::shared_ptr<FilterNode>&,
                                      const ImagePtr&, const ImagePtr&)>;
   // Create gradient filters for this filter and all filters before it. Returns the last gradient filter of each path.
-  // `source_gradient` is the gradient of this filter's result. If it is null, the result itself is used as the gradient:
-  // for a loss as that of its source, otherwise as that of the result.
+  // `source_gradient` is the gradient of this filter's result. If it is null, this filter's result image serves as the
+  // initial gradient: the result of a loss is the gradient of the loss's source, and any other result is used as its
+  // own gradient.
   std::vector<std::shared_ptr<FilterNode>> training_graph(const ImagePtr& source_gradient, const Handler& handler);
 
   std::string label;                            // shown in errors; the kind if empty

@@ -100,8 +100,7 @@ struct WeightPart {
 };
 
 // The matrices that store a layer's weights. The gates' weights of one kind are stacked in one matrix, so that each
-// step
-// needs only one matmul for them.
+// step needs only one matmul for them.
 class MPSGRAPH_API WeightLayout {
  public:
   explicit WeightLayout(const RecurrentDescriptor& descriptor);

@@ -39,8 +39,7 @@ class DeviceTrainingLayer {
   virtual void encode_gradient(runtime::CommandBuffer& buffer, const DeviceGradient& s,
                                const std::shared_ptr<DeviceTraining>& training) = 0;
   // Copy one weight array, identified by `id`, between the layer's weights and `window`, a part of the caller's matrix
-  // that
-  // has the same shape.
+  // that has the same shape.
   virtual void encode_copy_weights(runtime::CommandBuffer& buffer, const std::vector<Matrix>& weights, MatrixId id,
                                    const runtime::NDArray& window, bool from_weights) = 0;
 };

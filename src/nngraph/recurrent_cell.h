@@ -35,8 +35,7 @@ class CellGraph {
 
   CellSequence forward(Tensor* source, const CellStart& start, bool training, bool reverse = false);
   // Return the gradients of the sequence. `known` is the result of forward() in training, and is used only if the cell
-  // is
-  // one operation. `last` holds the gradients of the last state and cell, or null.
+  // is one operation. `last` holds the gradients of the last state and cell, or null.
   CellGradients backward(Tensor* source, const CellStart& start, const CellSequence& known, Tensor* d_states,
                          const CellStart& last);
 

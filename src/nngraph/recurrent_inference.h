@@ -25,8 +25,7 @@ class MPSGRAPH_API RecurrentInferenceLayer {
   BidirectionalCombineMode combine_mode = BidirectionalCombineMode::none;
 
   // Run the layers one after the other, each from the first step to the last. If `gives_states` is set, return the
-  // layers'
-  // states after the last step, or after every step.
+  // layers' states after the last step, or after every step.
   std::vector<RecurrentState> encode_sequence(runtime::CommandBuffer& buffer, Steps sources, Steps destinations,
                                               const std::optional<RecurrentState>& input_state, bool gives_states);
   // Run the forward layers from the first step to the last, and the backward layers from the last to the first. The two

@@ -40,8 +40,8 @@ GraphTensors lower_leaky_relu_gradient(Lowering& l) {
   return select(source >= 0, incoming, incoming * alpha);
 }
 
-// Whether `x` is computed from a matmul by element-wise operations. MPSGraph treats a softmax between two matmuls as
-// attention.
+// Whether `x` is computed from a matmul through at most seven element-wise operations, casts, or reshapes. MPSGraph
+// treats a softmax between two matmuls as attention.
 bool follows_product(const Tensor* x) {
   for (int steps = 0; steps < 8; ++steps) {
     const Operation& operation = *x->operation;

@@ -20,7 +20,8 @@ class ArrayUses {
   ArrayData data(const runtime::NDArray& array, Access access);
   // Add an array for which the caller already has a view in device memory.
   void add(const runtime::NDArray& array, Access access, BufferView view);
-  // Arrays that the host writes after the work completes, or reads after begin().
+  // Add an array that the host writes after the work completes (written_by_host), or one that the host reads after
+  // begin() (read_by_host).
   void written_by_host(const runtime::NDArray& array) { uses_.emplace_back(array, true, false); }
   void read_by_host(const runtime::NDArray& array) { uses_.emplace_back(array, false, false); }
 

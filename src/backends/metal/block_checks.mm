@@ -65,9 +65,8 @@ class Carrier {
   }
 
   // Remove the index checks from the block. Return the first out-of-range index: `found`, if an operation before the
-  // block
-  // found one, otherwise the first one that the block finds. Returns null if the block checks nothing and `found` is
-  // null.
+  // block found one, otherwise the first one that the block finds. Returns null if the block checks nothing and `found`
+  // is null.
   Tensor* first_found(Block& block, Tensor* found) {
     auto before = std::move(block.operations);
     block.operations.clear();

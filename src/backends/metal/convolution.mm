@@ -212,8 +212,7 @@ MPSGraphTensor* convolution3d(const Lowering& l, Part part, const ops::Convoluti
                                          descriptor:descriptor
                                                name:l.name()];
   // MPSGraph has no float16 or bfloat16 gradients of 3-D convolutions (PyTorch rejects them: "ConvTranspose 3D with
-  // BF16 or
-  // FP16 types is not supported on MPS"), so they are computed in float32 and cast afterwards.
+  // BF16 or FP16 types is not supported on MPS"), so they are computed in float32 and cast afterwards.
   const auto single = [&](MPSGraphTensor* tensor) {
     return tensor.dataType == MPSDataTypeFloat32 ? tensor : l.cast(tensor, DType::float32);
   };

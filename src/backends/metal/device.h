@@ -43,8 +43,7 @@ struct PooledMemory final : runtime::DeviceMemory {
 };
 
 // An array in device memory. If the array's own memory cannot be shared with the device, `staged` holds a pooled
-// buffer:
-// inputs are copied into it before the work is submitted, and results are copied back after completion.
+// buffer: inputs are copied into it before the work is submitted, and results are copied back after completion.
 struct BufferView {
   id<MTLBuffer> buffer = nil;
   size_t offset = 0;

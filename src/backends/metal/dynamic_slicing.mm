@@ -52,8 +52,7 @@ GraphTensors lower_dynamic_slice(Lowering& l) {
 }
 
 // Update a slice whose starts are computed: spread the update over the whole range of the data along each axis, and use
-// a
-// mask to select it at the updated positions.
+// a mask to select it at the updated positions.
 GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.result_dims(), &sizes = l.dims(1);

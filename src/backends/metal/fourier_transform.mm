@@ -24,8 +24,7 @@ Ints transformed_last(const std::vector<int>& axes, int rank) {
 }
 
 // Transpose a tensor. The real and imaginary parts of a complex tensor are transposed separately, because Apple does
-// not
-// document transposing complex tensors.
+// not document transposing complex tensors.
 MPSGraphTensor* transpose(const Lowering& l, MPSGraphTensor* tensor, const Ints& permutation) {
   const auto transposed = [&](MPSGraphTensor* part) {
     return [l.graph() transposeTensor:part permutation:numbers(permutation) name:nil];

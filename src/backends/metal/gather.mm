@@ -53,8 +53,7 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   const int64_t n = dims[axis], count = element_count(Dims(indices.begin() + batch, indices.end()));
   const Picks p = flat_picks(l, l.input(1), l.dtype(1), batches, count, {n}, constant_value(l.operation.inputs[1]));
   // The gradient sums over one axis, so the batch axes are merged with the gathered axis. Any other axes between the
-  // two are
-  // moved behind the gathered axis first.
+  // two are moved behind the gathered axis first.
   const bool between = batches > 1 && outer > 1;
   const Lanes lanes(batches > 1 ? Dims{1, batches * n, outer * inner} : Dims{outer, n, inner}, 1);
   const DType as = summing_type(l.dtype());
@@ -74,8 +73,7 @@ GraphTensors lower_gather_gradient(Lowering& l) {
 }
 
 // gather_nd looks up index vectors. The axes that these vectors index are flattened into one, because MPSGraph's
-// gatherND
-// does not document out-of-range indices.
+// gatherND does not document out-of-range indices.
 GraphTensors lower_gather_nd(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.dims(), &indices = l.dims(1);

@@ -25,7 +25,8 @@ class Histories {
   Dims rooms(const Tensor* tensor) const;
 
  private:
-  // Return the text inserted before the user's source: the struct Arguments, and names for element types.
+  // A history, or one nested in it: the tensor that holds it, and the depth of the nesting (0 for the outermost
+  // history).
   using Place = std::pair<const Tensor*, int>;
   struct Room {
     int64_t values = 0;

@@ -9,8 +9,8 @@
 
 namespace mpsgraph::metal {
 
-// A tensor viewed as [outer, n, inner], where n is the size of one axis, outer that of all axes before it merged, and
-// inner that of all axes after it merged.
+// A tensor viewed as [outer, n, inner], where n is the size of one axis, `outer` is the product of the sizes of all
+// axes before it, and `inner` is the product of the sizes of all axes after it.
 struct Lanes {
   Lanes(const Dims& dims, int64_t axis);
   int64_t outer = 1, n = 1, inner = 1;
@@ -44,10 +44,11 @@ MPSGraphTensor* carried(const Lowering& l, DType dtype, DType as, const GraphTen
 // Apply f to the tensors, or separately to the real and imaginary parts of complex tensors, because moving complex
 // numbers is not documented.
 MPSGraphTensor* by_parts(const Lowering& l, const GraphTensors& tensors, const OfTensors& f);
-// Return uint8 for bool, because padding and slices of bool fail according to PyTorch's backend; otherwise `dtype`.
+// Return uint8 for bool, and `dtype` otherwise. According to PyTorch's backend, MPSGraph's padding and slices fail for
+// bool.
 DType moved_as(DType dtype);
-// Small integers, float16, and bfloat16 are summed in 32 bits: integers wrap around identically, floats are rounded
-// only once.
+// Integers of 8 and 16 bits, float16, and bfloat16 are summed in 32 bits. Integers then wrap to the same values when
+// they are cast back, and floats are rounded only once.
 DType summed_as(DType dtype);
 
 // --- gathers and scatters --------------------------------------------------------------------------------------------

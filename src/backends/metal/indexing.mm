@@ -154,8 +154,7 @@ MPSGraphTensor* moved_along(const Lowering& l, DType dtype, MPSGraphTensor* x, M
 DType summing_type(DType) { return DType::float32; }
 
 // To add integers exactly, their bytes are added separately: the sum of each byte is exact in float32. Shifting these
-// sums
-// into position and adding them wraps around like integer addition.
+// sums into position and adding them wraps around like integer addition.
 MPSGraphTensor* added(const Lowering& l, DType dtype, MPSGraphTensor* x, int64_t count, const OfTensor& f) {
   const Steps s(l);
   if (!is_integer(dtype))

@@ -120,13 +120,11 @@ class ProgramLowering {
   // Type of the tensor in MPSGraph: histories have additional leading dimensions for their values.
   TensorType lowered_type(const Tensor* tensor);
   // Lower the operations of a control-flow block and return the block's results, nil for those without elements.
-  // Operations
-  // with effects run before the results are available. For this purpose, a block without results returns an unused
-  // number.
+  // Operations with effects run before the results are available. For this purpose, a block without results returns an
+  // unused number.
   GraphTensors lower_block(const Block& block, const GraphTensors& arguments);
-  // Record which MPSGraph operation represents `operation` in control dependencies. It cannot be derived from the
-  // results,
-  // which may all be nil.
+  // Record which MPSGraph operation represents `operation` in control dependencies. The MPSGraph operation cannot be
+  // derived from the results, which may all be nil.
   void stands_for(const Operation& operation, MPSGraphOperation* lowered) { effects_[&operation] = lowered; }
 
  private:

@@ -279,8 +279,8 @@ GraphTensors ProgramLowering::assigned(const Operation& operation) {
   return {};
 }
 
-// MPSGraph's shape and dtype inference may return an equivalent type of another form. Such results are reshaped or cast
-// to the type inferred by this library.
+// MPSGraph may infer another dtype or shape for a result than this library. Such a result is cast and reshaped to the
+// type that this library infers. If the numbers of elements differ, a GraphError is thrown.
 MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t result, MPSGraphTensor* tensor) const {
   const TensorType& type = operation.outputs[result]->type;
   if (!tensor || type.history) return tensor;

@@ -24,8 +24,7 @@ Term least(const Term& a, const Term& b) { return select(a < b, a, b); }
 Term most(const Term& a, const Term& b) { return select(a > b, a, b); }
 
 // Split boxes [images, pairs, 4] into their four edges [images, pairs]. The coordinates may be (y, x) or (x, y),
-// because
-// the overlap of two boxes is the same either way.
+// because the overlap of two boxes is the same either way.
 Edges edges_of(const Lowering& l, T boxes) {
   const Dims dims = dims_of(boxes.shape);
   const auto coordinate = [&](int64_t i) {

@@ -1,8 +1,8 @@
 // Integer keys with the order of the numbers they represent, for sorts and running extrema.
 //
-// Apple does not document how its kernels compare NaN, handle infinities at the ends, or order equal elements. Integers
-// avoid these cases: a float's bits, read as an integer, have the order of the floats once the bits of negative numbers
-// except the sign are inverted. Keys exist for each dtype.
+// Apple does not document how its kernels compare NaN and infinities, or in which order they return equal elements.
+// Integers avoid these cases: a float's bits, read as an integer, have the order of the floats once the bits of
+// negative numbers except the sign are inverted. Keys exist for each dtype.
 #pragma once
 
 #include "backends/metal/lowering.h"

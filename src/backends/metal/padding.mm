@@ -36,8 +36,7 @@ std::optional<MPSGraphPaddingMode> native_mode(PadMode mode, const Ints& left, c
 }
 
 // Describes how to pad one axis: for each position of the padded axis, the source element to copy and the sign by which
-// it
-// is multiplied.
+// it is multiplied.
 struct Sources {
   Ints index, sign;
   Sources(PadMode mode, int64_t left, int64_t right, int64_t size) {

@@ -8,8 +8,7 @@
 namespace mpsgraph::metal {
 
 // One call of an MPSGraph pooling method, on a source of rank 4: pooling over the two image axes of a layout, or over
-// all
-// four axes.
+// all four axes.
 struct PoolingStage {
   Dims source, result;
   std::vector<ops::Window> windows;

@@ -1,9 +1,10 @@
 // Maximum pooling with indices, the gradient that scatters to the indices, and its transpose, which gathers at them.
 //
 // MPSGraph has these operations over two and four axes for sources of rank 4, with the same index modes. If an index
-// counts a leading axis that MPSGraph does not count, the offset of that axis is added to MPSGraph's indices, and
-// subtracted before indices are passed to MPSGraph. If a pooling consists of two stages, indices are composed of
-// slices, one per kernel element.
+// counts a leading axis that MPSGraph does not count, the offset of the element's position along that axis is added to
+// MPSGraph's indices, and subtracted before indices are passed to MPSGraph. If a pooling requires two MPSGraph poolings
+// in sequence, MPSGraph's indices are not used. The indices are then computed from slices of the source, one slice per
+// kernel element.
 #include "backends/metal/pooling.h"
 
 #include <algorithm>
@@ -32,9 +33,10 @@ Ints steps_of(const ops::IndicesMode& mode, const Dims& sizes) {
   return steps;
 }
 
-// An index is the sum of MPSGraph's index and an offset that depends on the element's position. The offset is nonzero
-// if four axes are counted but the first of them has become part of the batch; it is then the number of elements before
-// the element's block of the other three axes.
+// How to convert MPSGraph's index of a maximum to the required index: request MPSGraph's index in `mode`, and add
+// `added` (nil means 0). `added` is set only if the required index counts four axes, but MPSGraph treats the first of
+// these as part of the batch and counts only three. It is then p times the product of the sizes of the last three axes,
+// where p is the element's position along the first axis.
 struct Indices {
   ops::IndicesMode mode;
   MPSGraphTensor* added = nil;
@@ -87,8 +89,7 @@ class TapIndices {
     return sum;
   }
   // Return a mask of the indices that refer to kernel element `number`. The offset of the window's position has already
-  // been
-  // subtracted from `indices`.
+  // been subtracted from `indices`.
   MPSGraphTensor* matches(MPSGraphTensor* indices, int64_t number) const {
     return Steps(l_).equal(indices, l_.scalar(static_cast<double>(own(number)), DType::int32));
   }

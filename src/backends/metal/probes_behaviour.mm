@@ -12,8 +12,7 @@ using runtime::Probe;
 namespace {
 
 // Test data: integers above 2^24, which float32 cannot represent exactly, and the bit patterns of a NaN and of
-// subnormal
-// floats.
+// subnormal floats.
 const std::vector<int32_t> integers{16777217, 1832780943, 0x7FC00001, 1, 3};
 
 std::string gathered_integers(MetalDevice& device) {

@@ -217,7 +217,8 @@ std::string scan_of_five_axes(MetalDevice& device) {
   return cat("cumulative sums of [1, 2, 3] along the first of five axes: ", list(trial.values(sums, {3, 1, 1, 1, 1})));
 }
 
-// Compare the gradient for a gamma that varies along the axis, with the sums given, with the formula.
+// Compare MPSGraph's gradient of a normalization with the formula, for a gamma that varies along the normalized axis
+// and with the gradients of gamma and beta given as operands.
 std::string varying_gamma(MetalDevice& device) {
   Trial trial(device);
   const std::vector<float> x{1, 2, 4}, incoming{1, -1, 0.5}, gamma{1, 2, 3};

@@ -63,8 +63,7 @@ class MetalProgram final : public runtime::CompiledProgram {
   // range.
   void check_feeds(MetalCommands& commands, std::span<const runtime::NDArray> feeds);
   // Allocate the arrays into which the device writes reports (such as failed checks and printed values). After
-  // completion,
-  // the host reads them in order until one of them fails the run.
+  // completion, the host reads them in order until one of them fails the run.
   std::vector<runtime::NDArray> read_reports(MetalCommands& commands);
 
   MetalDevice& device_;

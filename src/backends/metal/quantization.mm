@@ -48,8 +48,7 @@ struct Dequantization {
   }
 
   // Compute the dequantization by splitting x into groups, as the core does. The scale and zero point have size 1 along
-  // the
-  // axes on which several elements share them.
+  // the axes on which several elements share them.
   MPSGraphTensor* composed() const {
     const Dims& x = l.dims();
     Dims groups(x.size(), 1), blocks, parameter;

@@ -93,14 +93,15 @@ class Arithmetic {
 
 // --- the generator in integer arithmetic -----------------------------------------------------------------------------
 
-// Return a + b and the carry. A carry occurs if the top bit of an operand is not in the sum.
+// Return a + b modulo 2^32 and the carry. The carry is 1 if the top bit is set in both operands, or if it is set in at
+// least one operand but not in the sum.
 std::array<MPSGraphTensor*, 2> sum_and_carry(const Arithmetic& m, MPSGraphTensor* a, MPSGraphTensor* b) {
   MPSGraphTensor* sum = m.add(a, b);
   MPSGraphTensor* not_sum = m.differ(sum, m.word(0xFFFFFFFFu));
   return {sum, m.right(m.either(m.both(a, b), m.both(m.either(a, b), not_sum)), 31)};
 }
 
-// Advance the counter's four words by `offset` blocks.
+// Advance the four words of the counter by the number of blocks whose 64-bit value consists of `low` and `high`.
 Words moved(const Arithmetic& m, const Words& counter, MPSGraphTensor* low, MPSGraphTensor* high) {
   const auto [c0, carry0] = sum_and_carry(m, counter[0], low);
   const auto [partly, carry1] = sum_and_carry(m, counter[1], high);
@@ -287,8 +288,8 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   return mirrored ? [m.graph negativeWithTensor:z name:nil] : z;
 }
 
-// Return integers in [low, low + range) by modulo, which is slightly biased, as specified. A range of 0 means all
-// values of the dtype.
+// Return integers in [low, low + range): random bits modulo the range, as in TensorFlow, which is slightly biased. A
+// range of 0 means all values of the dtype.
 MPSGraphTensor* random_integers(const Arithmetic& m, const State& state, int64_t count, DType dtype) {
   const bool wide = dtype == DType::int64;
   const int64_t low = m.l.attributes().integer("min_integer");

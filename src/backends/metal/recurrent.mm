@@ -196,8 +196,7 @@ class Sequence {
   Term zeros() const { return Term(l, l.filled(0, {l.dtype(), Shape(Dims{batch, hidden})})); }
 
   // Return the part of x's last axis that belongs to this direction of a bidirectional layer. The part is `count` times
-  // as
-  // wide as a state.
+  // as wide as a state.
   Term own(const Term& x, int64_t direction, int64_t count = 1) const {
     const auto axis = static_cast<NSUInteger>(dims_of(x.tensor().shape).size() - 1);
     return directions == 1 ? x : part(x, axis, direction * count * hidden, count * hidden);
@@ -445,7 +444,7 @@ class Backward : public Sequence {
     const Term sums = sum(is_half(l.dtype()) ? gradient.cast(DType::float32) : gradient, {0, 1}).cast(l.dtype());
     return sums.reshape({all}).tensor();
   }
-  // Names of the sequences in the parts of a step, for the direction being processed.
+  // Names of the sequences whose slices a time step receives, in the same order, for the direction being processed.
   std::vector<std::string_view> names_;
 
   static Dims dims_of_states(const Lowering& l) {

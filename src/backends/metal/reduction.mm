@@ -75,8 +75,7 @@ Parts complex_product(Parts z, const Ints& axes) {
 }
 
 // Reduce integers of 8 and 16 bits in 32 bits, which gives the same low bits. Reduce unsigned integers as signed
-// integers,
-// and float16 and bfloat16 in float32.
+// integers, and float16 and bfloat16 in float32.
 GraphTensors reduce_numbers(Lowering& l, Method method) {
   if (is_float(l.dtype())) return narrow(l, reduce(wide_input(l), method, axes_of(l)));
   const Term x = Term::input(l);

@@ -1,4 +1,5 @@
-// Signposts mark intervals for Instruments: compile, encode, run, and copy, each with the name of the work.
+// Signposts: compiling, encoding, running, and copying emit intervals that Instruments can display, each with the name
+// of the work.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,7 @@ namespace mpsgraph::metal {
 namespace {
 
 // The operand reshaped to [rows, n], with the sorted axis last, and the positions of the first `count` elements in
-// sorted
-// order.
+// sorted order.
 struct Ordered {
   Ordered(const Lowering& l, bool descending, int64_t count) : lanes(l.dims(), l.axis()) {
     const Steps s(l);

@@ -68,8 +68,7 @@ MPSGraphTensor* Taps::slice(MPSGraphTensor* padded, int64_t number) const {
 }
 
 // Return zeros with `slice` at the positions from which the tap was cut. This is composed because MPSGraph's gradient
-// of
-// slices rejects strides.
+// of slices rejects strides.
 MPSGraphTensor* Taps::spread(MPSGraphTensor* slice, const Cut& cut) const {
   const Steps s(l_);
   Dims now = result_;

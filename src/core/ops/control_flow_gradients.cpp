@@ -147,9 +147,8 @@ Tensor* carry_from_zero(Operation& loop, const TensorType& type) {
   return loop.graph().append_output(&loop, type);
 }
 
-// The smallest id among an operation and everything in its blocks. It is in the first block, because blocks are built
-// in
-// order, before the operation that owns them.
+// Return the smallest id among an operation and everything in its blocks. Blocks are built in order, before the
+// operation that owns them, so only the first operation of each block is searched.
 int64_t first_number(const Operation& operation) {
   int64_t first = operation.id;
   for (const auto& block : operation.blocks) {

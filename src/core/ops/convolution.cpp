@@ -5,8 +5,7 @@
 //
 // with strides s, dilations d, and padding (top, left). This is a cross-correlation, as usual in deep learning. A
 // convolution and its two gradients are bilinear, and the derivative of each is expressed by the other two, so
-// derivatives
-// of any order exist.
+// derivatives of any order exist.
 #include "core/ops/convolution.h"
 
 #include "core/ops/primitive.h"
@@ -134,8 +133,7 @@ std::vector<TensorType> infer_data_gradient(const InferContext& context, int axe
   const Convolution c = checked_convolution(context, axes);
   ConvolutionShapes operands{{}, weights_shape(context, 1, c), image(context, 0, c)};
   // The data gradient's spatial sizes come from an operand. They cannot be inferred from the incoming gradient, because
-  // with
-  // strides several source sizes give the same result size.
+  // with strides several source sizes give the same result size.
   const Shape implied = image_shape(c, operands.result, source_channels(context, c, operands), unknown_sizes);
   operands.source = stated_image(context, 2, c, implied);
   require_incoming(context, c, operands);

@@ -14,9 +14,8 @@ namespace mpsgraph::ops {
 // Not depthwise: axis weights_in has input channels / groups entries, and axis weights_out has one entry per output
 // channel. Output channel o belongs to group o / (output channels / groups), rounded down.
 // Depthwise: each input channel is a group. In two dimensions, weights_in is the axis of input channels, and
-// weights_out
-// the axis of the outputs of each input channel. In three dimensions, a single axis holds the outputs of all input
-// channels, those of one input channel next to each other; weights_in and weights_out are both this axis.
+// weights_out the axis of the outputs of each input channel. In three dimensions, a single axis holds the outputs of
+// all input channels, those of one input channel next to each other; weights_in and weights_out are both this axis.
 struct Convolution : Windows {
   bool depthwise = false;
   int64_t groups = 1;  // number of groups; unused if depthwise

@@ -82,8 +82,7 @@ std::vector<TensorType> infer_hermitean_to_real(const InferContext& c) {
 }
 
 // Attributes of the inverse transform (or of the forward transform, if these belong to an inverse one), with the same
-// axes
-// and scale.
+// axes and scale.
 Attributes reversed(Attributes attributes) {
   attributes.set("inverse", !attributes.boolean("inverse"));
   return attributes;

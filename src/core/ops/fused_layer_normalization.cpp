@@ -13,8 +13,7 @@ namespace mpsgraph::ops {
 namespace {
 
 // Type of a tensor with one number per normalized row if `of_rows` is set (mean and variance), otherwise with one
-// number
-// per element of a row (gamma and beta).
+// number per element of a row (gamma and beta).
 TensorType layer_type(const InferContext& c, size_t x, bool of_rows) {
   const Shape& shape = c.shape(x);
   Dims dims = shape.dims();

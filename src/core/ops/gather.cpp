@@ -166,8 +166,7 @@ Gradient scattered(std::string_view scatter) {
 }
 
 // Inference of one_hot, which returns on_value at each index and off_value elsewhere. An index outside [0, depth) gives
-// a
-// row of off_value by default.
+// a row of off_value by default.
 std::vector<TensorType> infer_one_hot(const InferContext& context) {
   require_indices(context, 0);
   const int64_t depth = context.attributes.integer("depth");

@@ -10,9 +10,8 @@ namespace {
 
 using Inputs = std::vector<Tensor*>;
 
-// Infers the type of the loss. `source` is the index of the source among the operands, and the labels follow it. It is
-// 0
-// for the loss and 1 for its gradient, whose operand 0 is the incoming gradient.
+// Infers the type of the loss. `source` is the index of the source among the operands, and the labels follow it. The
+// index is 0 for the loss, and 1 for its gradient, whose operand 0 is the incoming gradient.
 TensorType infer_loss(const InferContext& c, size_t source) {
   c.require_float(source);
   c.require_same_dtype();

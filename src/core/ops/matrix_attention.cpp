@@ -20,8 +20,7 @@ DType type_of_scores(DType dtype) { return size_of(dtype) == 2 ? DType::float32 
 bool drops_weights(const Attributes& a) { return a.real("dropout") > 0; }
 
 // The number of operands among query, key, value, and mask that are present: all operands except the random state of
-// the
-// dropout and, in a gradient operation, the last `behind` operands.
+// the dropout and, in a gradient operation, the last `behind` operands.
 size_t count_of_sources(const Attributes& a, size_t operands, size_t behind = 0) {
   return operands - behind - (drops_weights(a) ? 1 : 0);
 }

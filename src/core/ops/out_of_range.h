@@ -31,20 +31,23 @@ inline bool takes_any(const Attributes& attributes) {
 }
 AttributeSpec out_of_range_of_gather();
 AttributeSpec out_of_range_of_scatter();
-// Adapts out_of_range when attributes are copied from a gather to the scatter that computes its gradient, or vice
-// versa.
+// Converts the attribute out_of_range when attributes are copied between a gather and the scatter that computes its
+// gradient. The mode that ignores out-of-range indices is called "zeros" in a gather and "drop" in a scatter, so it
+// gets the name that `kind`, the operation to create, accepts. "clip" and "error" stay unchanged.
 void convert_out_of_range(Attributes& attributes, std::string_view kind);
 
 // Check for inference: throws GraphError for an unknown mode, and OutOfRangeError if the mode is "error" and indices
 // known at build time are out of range.
 void check_out_of_range(const InferContext& context, const Shape& gradient_of = {});
 
-// The message of an OutOfRangeError for `index`, found at position `place` of the operand that holds the indices.
+// Returns the position in `indices` of the first out-of-range index, or -1 if there is none. Index i is checked against
+// lengths[i % lengths.size()], and the values in `ignored` are skipped.
 int64_t first_outside(const Ints& indices, const Ints& lengths, const Ints& ignored = {});
-// The message of an OutOfRangeError for the index at this position.
+// The message of an OutOfRangeError for the value `index` at position `place` of the tensor `indices`.
 std::string outside(std::string_view kind, const Tensor& indices, const Bounds& bounds, int64_t place, int64_t index);
-// Throws the error for an out-of-range index found by a check_indices operation, whose attributes hold the kind and the
-// bounds: an OutOfRangeError, or the CheckError of a condition.
+// Throws the error for an out-of-range index that a check_indices operation has found. The operation's attributes hold
+// the kind of the checked operation and the bounds. The error is an OutOfRangeError or, if the check was created for
+// the operation `check`, a CheckError.
 [[noreturn]] void refuse(const Operation& check, int64_t place, int64_t index);
 // Throws the error for the first out-of-range index in `indices`, which must contain one.
 [[noreturn]] void refuse(const Operation& check, const std::byte* indices);

@@ -28,8 +28,7 @@ struct Pooling : Windows {
 };
 
 // The elements that a window covers along one axis: `count` filter taps from `first` on lie inside the input. `divisor`
-// is
-// the number of taps by which an average divides, which may include padding.
+// is the number of taps by which an average divides, which may include padding.
 struct PoolingTaps {
   int64_t first = 0;
   int64_t count = 0;
@@ -46,8 +45,7 @@ inline PoolingTaps pooling_taps(const Window& w, int64_t position, bool include_
 }
 
 // What the index of a maximum counts: positions over the last `axes` axes in row-major order, either among the elements
-// of
-// the source (global) or among the taps of the window (local).
+// of the source (global) or among the taps of the window (local).
 struct IndicesMode {
   bool global = true;
   int axes = 4;
@@ -61,8 +59,7 @@ bool locates(const IndicesMode& mode, const Pooling& pooling);
 Pooling checked_pooling(const InferContext& context, int axes);
 Shape pooled(const InferContext& context, const Pooling& pooling, const Shape& source);
 // The shape of a pooling's source, inferred by its gradient from the incoming gradient (operand 0) and from `stated`,
-// the
-// part of the shape that the other operands specify.
+// the part of the shape that the other operands specify.
 Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape& stated);
 // Definition of a pooling over two or four axes, with `others` in addition to the attributes of every pooling.
 OperationDefinition pooling_definition(std::string_view name, int axes, int inputs, std::vector<AttributeSpec> others,

@@ -244,8 +244,7 @@ AttributeSpec activation(std::string_view name, std::string_view standard) {
 }
 
 // Defines a recurrent layer and its gradient operation. Both have the attributes in `shared`; only the layer has those
-// in
-// `own`.
+// in `own`.
 void layer(std::string_view name, std::string_view gradient_name, Cell cell, std::vector<AttributeSpec> shared,
            std::vector<AttributeSpec> own) {
   shared.push_back(optional("reverse", false));

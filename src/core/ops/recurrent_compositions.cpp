@@ -67,8 +67,7 @@ class Parts {
   bool backward(int64_t direction) const { return cell.reverse != (direction == 1); }
 
   // The initial state or cell with this name; zeros if that operand is not given. `steps` is any tensor [T, N, ...],
-  // from
-  // which zeros get the batch size.
+  // from which zeros get the batch size.
   Tensor* initial(std::string_view name, Tensor* steps) {
     if (Tensor* tensor = given[name]) return tensor;
     if (const Shape& shape = steps->shape(); shape.ranked() && shape[1] >= 0)
@@ -122,8 +121,7 @@ class Parts {
   }
 
   // Shifts values [T, N, directions * H] by one step in processing order, so that each step holds the value of the
-  // previous
-  // step and the first step holds the initial value.
+  // previous step and the first step holds the initial value.
   Tensor* before(Tensor* steps, Tensor* initial) {
     Tensors parts;
     for (int64_t d = 0; d < directions; ++d) {

@@ -334,8 +334,7 @@ class Backwards {
   }
 
   // This direction's part of an operand [T, N, directions * count * H], split into time steps; empty if the operand is
-  // not
-  // given.
+  // not given.
   Tensors by_step(std::string_view name, int64_t count) {
     Tensor* all = in_[name];
     return all ? cut(slice(all, 2, direction_ * count * hidden_, count * hidden_)) : Tensors();

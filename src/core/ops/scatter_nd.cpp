@@ -24,8 +24,7 @@ namespace {
 constexpr std::string_view scatter_modes[] = {"add", "sub", "mul", "div", "min", "max", "set"};
 
 // Checks the operands of a scatter (data, updates, indices) and returns the result type. The updates must have the
-// shape
-// `forward`.
+// shape `forward`.
 std::vector<TensorType> result_of(const InferContext& context, const Shape& forward) {
   const std::string& mode = context.attributes.string("mode");
   if (std::find(std::begin(scatter_modes), std::end(scatter_modes), mode) == std::end(scatter_modes))

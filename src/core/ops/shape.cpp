@@ -71,8 +71,7 @@ std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, in
 namespace {
 
 // The product of dimensions `begin` to `end` (exclusive). It is 0 if one of them is 0, and otherwise -1 if one of them
-// is
-// unknown.
+// is unknown.
 int64_t product(const Dims& dims, int begin, int end) {
   const Dims part(dims.begin() + begin, dims.begin() + end);
   if (std::find(part.begin(), part.end(), 0) != part.end()) return 0;

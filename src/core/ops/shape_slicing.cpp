@@ -209,10 +209,8 @@ std::vector<TensorType> infer_concat(const InferContext& context) {
 }
 
 // Undoes a concat: returns the slice of `joined` for each of `parts`; null for parts that are not `wanted`. A static
-// slice
-// can address a part if the sizes of all parts before it, or of all parts after it, are known. If a wanted part cannot
-// be
-// addressed, returns an empty list.
+// slice can address a part if the sizes of all parts before it, or of all parts after it, are known. If a wanted part
+// cannot be addressed, returns an empty list.
 std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tensor*>& parts,
                             const Attributes& attributes, const std::function<bool(size_t)>& wanted) {
   if (!joined->shape().ranked()) return {};

@@ -1,9 +1,11 @@
 // Operation family sparse: matrices that store only some of their elements.
 //
-//   sparse_tensor(values, index0, index1): values[e] at its row and column, zero elsewhere; duplicate entries are
-//   summed
-//     COO: index0 columns, index1 rows          CSC: index0 rows, index1 where each column starts
-//                                               CSR: index0 columns, index1 where each row starts
+// sparse_tensor(values, index0, index1) has values[e] at the row and column of entry e, and zeros elsewhere. Duplicate
+// entries are summed. The storage format determines the meaning of the index operands:
+//
+//   COO: index0 columns, index1 rows
+//   CSC: index0 rows, index1 where each column starts
+//   CSR: index0 columns, index1 where each row starts
 //
 // The result has the type of a dense matrix, and every operation accepts it. Sparsity is a property of the storage: the
 // compiler replaces matrix products with a sparse tensor, and the derivatives of such products, with operations that
@@ -74,8 +76,7 @@ void d_sparse_tensor_gradient(GradientContext& g) {
 // ---- created by the compiler ----
 
 // Product of a sparse matrix S and a dense matrix D. Operands: values, index0, index1 of S, and D. The result is S·D,
-// or
-// D·S if `dense_first` is set; S is transposed first if `transposed` is set.
+// or D·S if `dense_first` is set; S is transposed first if `transposed` is set.
 std::vector<TensorType> infer_sparse_product(const InferContext& c) {
   const Shape stored = matrix_shape(c, 1, c.shape(0)), dense = c.shape(3);
   const bool transposed = c.attributes.boolean("transposed");
@@ -88,8 +89,7 @@ std::vector<TensorType> infer_sparse_product(const InferContext& c) {
 }
 
 // Elements of the product a·bᵀ at the positions of sparse entries: for each entry with row i and column j, the dot
-// product
-// of row i of a and row j of b. Operands: a, b, index0, index1.
+// product of row i of a and row j of b. Operands: a, b, index0, index1.
 std::vector<TensorType> infer_sampled_product(const InferContext& c) {
   const Shape stored = matrix_shape(c, 2, c.shape(2));
   const Shape &a = c.shape(0), &b = c.shape(1);

@@ -153,8 +153,7 @@ struct Margin {
 };
 
 // The windows along axis `i`; nullopt if no window fits. An explicit offset, at which the first window starts, is
-// treated
-// like explicit padding.
+// treated like explicit padding.
 std::optional<Window> stencil_window(const Attributes& attributes, const Windows& w, int i, int64_t size,
                                      int64_t kernel) {
   const bool offset = w.style == PaddingStyle::explicit_offset;
@@ -259,8 +258,7 @@ Tensor* product_of_taps(Builder& b, Tensor* source, Tensor* weights, const Windo
       starts[axis] = at[i] * w.dilations[i];
       steps[axis] = w.strides[i];
       // A tap's slice ends early enough to leave room for the later taps. The end is negative, so it counts from the
-      // end of
-      // the axis.
+      // end of the axis.
       ends[axis] = starts[axis] - (kernel[i] - 1) * w.dilations[i];
       if (ends[axis] < 0) end_mask &= ~(int64_t{1} << axis);
     }

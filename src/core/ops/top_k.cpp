@@ -74,8 +74,7 @@ std::vector<TensorType> infer_k_gradient_unvalued(const InferContext& c) {
 std::string_view forward_of(std::string_view gradient) { return gradient == "top_k_gradient" ? "top_k" : "bottom_k"; }
 
 // Derivative of the top_k gradient operation. It is linear in the incoming gradient and has zero derivative with
-// respect
-// to the source.
+// respect to the source.
 void d_k_gradient(GradientContext& g) {
   if (!g.needs(0)) return;
   const Attributes& a = g.attributes();

@@ -46,9 +46,8 @@ struct Window {
 };
 
 // Computes the window along one axis. `begin` and `end` are used only with explicit padding. Returns nullopt if the
-// kernel
-// does not fit into the input. An input of size 0 has no window positions unless padding provides some. `input` must be
-// below 2^62, all other sizes below 2^31.
+// kernel does not fit into the input. An input of size 0 has no window positions unless padding provides some. `input`
+// must be below 2^62, all other sizes below 2^31.
 inline std::optional<Window> make_window(int64_t input, int64_t kernel, int64_t stride, int64_t dilation,
                                          PaddingStyle style, int64_t begin, int64_t end, bool ceil_mode) {
   Window w{input, kernel, stride, dilation};
@@ -106,8 +105,7 @@ void require_numbers(const InferContext& context, std::string_view attribute, in
 // The number of window positions along windowed axis `i` for these input and kernel sizes; -1 if a size is unknown.
 int64_t output_size(const InferContext& context, const Windows& windows, int i, int64_t input, int64_t kernel);
 // The shape of operand `input`, which must have the source's layout. If the operand is unranked but the layout
-// determines
-// the rank, all dimensions are unknown.
+// determines the rank, all dimensions are unknown.
 Shape image(const InferContext& context, size_t input, const Windows& windows);
 using Sizes = std::array<int64_t, Windows::most>;
 // The shape of an image specified by a shape operand, checked against `implied`, the shape that the other operands

@@ -42,8 +42,8 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   if (type == "absolute") return b.unary("absolute", x);
   if (type == "softplus") {  // log(1 + e^z) = max(z, 0) + log(1 + e^-|z|)
     Tensor* z = scaled(b, x, b_);
-    // At z = 0, the derivatives of max(z, 0) and |z| are both taken as 1, so that the sum has the correct derivative
-    // 1/2.
+    // The derivatives of max(z, 0) and |z| at z = 0 are both taken as 1. The derivative of the whole formula at 0 is
+    // then 1 - 1/2 = 1/2, the correct derivative of softplus.
     Tensor *above = at_least_zero(b, z), *none = b.scalar_like(z, 0);
     Tensor* size = b.select(above, z, b.neg(z));
     Tensor* small = b.unary("logarithm", b.add(b.unary("exponent", b.neg(size)), 1));

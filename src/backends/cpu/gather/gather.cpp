@@ -36,7 +36,8 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
         const int64_t i = read(index, own + pick);
         y[pick] = i >= 0 && i < n ? x[i] : T(0);
       };
-      // Prefetch the elements of later picks, including picks of the next row, from an outer cache.
+      // Prefetch the elements of later picks (entries of the index tensor), including picks of the next row, `ahead`
+      // picks before they are gathered.
       for (const int64_t known = std::min(last, rows * picks - ahead - own); prefetches && pick < known; ++pick) {
         const int64_t later = pick + ahead;
         // Compute the address as an integer: the index may be out of range, and pointer arithmetic outside an array is

@@ -60,8 +60,7 @@ struct SortedPicks {
   }
 };
 
-// Compute columns [begin, end) of rows [first, last) of the result. `cleared` means that rows selected by no index are
-// already zero.
+// Divide the rows into pieces with similar total numbers of picks and rows, and return the first row of one piece.
 template <class T>
 void add_up(const Picks& p, const SortedPicks& sorted, const T* incoming, int64_t first, int64_t last, int64_t begin,
             int64_t end, bool cleared, T* y) {

@@ -1,4 +1,4 @@
-// Computes the positions that index vectors select, several at a time; compiled for each instruction set.
+// Computes the positions that index vectors select, with vector instructions; compiled for each instruction set.
 #pragma once
 
 #include <cstddef>

@@ -41,8 +41,9 @@ struct Candidate {
   int32_t place;  // number of the box and class: box * classes + class
 };
 
-// Greedily select candidates of one image, and return their number. `order` receives each selected candidate's
-// zero-based rank, and `taken` the `place` values of the selected candidates.
+// Greedily select candidates of one image, and return the number of selected candidates. A candidate's `place`
+// identifies its box and class. `taken` receives the places of the selected candidates in order, and order[place]
+// receives a selected candidate's zero-based rank.
 int64_t suppress(const Plan& p, const Box* boxes, const int64_t* class_of, Candidate* candidates, int64_t count,
                  int32_t* taken, int32_t* order) {
   const auto box = [&](int32_t place) { return place / p.classes; };

@@ -208,7 +208,8 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
       }
       for (int64_t pick = 0; pick < s.picks; pick += batch) {
         const int64_t count = std::min(batch, s.picks - pick);
-        // If `inner` is 1, elements that have their own positions are laid out like whole picks.
+        // If `inner` is 1, elements that have their own positions are laid out in memory like whole picks (entries of
+        // the index tensor).
         s.each ? positions.find(indices, row, 0, pick, count, at) : positions.find(indices, row, pick, 0, count, at);
         op.runs(value(0), update(pick, 0), at, low, high, s.inner, count, first, last);
       }

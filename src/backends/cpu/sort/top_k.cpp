@@ -1,8 +1,10 @@
 // top_k and bottom_k: the k largest or smallest elements along an axis, in order, and their positions.
 //
-// Rows are searched as floats, with vectors; other types are converted first. If the conversion rounds, different
-// elements may become equal floats, and all of them remain candidates. Rounding never reverses the order of two
-// elements. The candidates are then sorted by their keys.
+// Contiguous rows of at least 32 elements are searched with vector instructions, which compare elements as float32.
+// Converting other types to float32 can make different elements equal, but never reverses their order. If different
+// elements can become equal, the search keeps every element whose float equals that of the k-th best. The elements that
+// the search keeps are then compared exactly, by unsigned integers that have the same order as the elements (Keys in
+// sort_row.h), to select and sort the best k.
 
 #include <limits>
 
@@ -23,8 +25,8 @@ const BestFloats& best_floats(bool top) {
 // Return whether different elements of the type always have different float values.
 bool are_floats(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::float32; }
 
-// Add all elements of x[0, n) that may be among the best k to `best`. element(i) returns element i in the form in which
-// `best` stores it. `exact` means that elements are equal if their floats are equal.
+// Add all elements of x[0, n) that may be among the best k to `best`. element(i) returns the sort key of element i,
+// combined with the index i. `exact` means that different elements always have different float values.
 template <class Element, class Load>
 void find_best(const BestFloats& floats, bool top, bool exact, const float* x, int64_t n, int64_t k,
                const Load& element, BestOfRow<Element>& best) {

@@ -1,4 +1,5 @@
-// Vectorized search for the best k of a row of floats, compiled for each instruction set.
+// Vectorized search for the k best (largest or smallest) elements of a row of floats, compiled for each instruction
+// set.
 #pragma once
 
 #include <cstdint>

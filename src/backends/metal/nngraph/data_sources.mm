@@ -1,6 +1,6 @@
 // Classes that adopt Apple's data source protocols. Each kind of source has a class for constant parameters and a
-// subclass that trains, because Apple decides whether an object updates itself by whether it responds to the update
-// selector.
+// subclass for trained parameters, because Apple's layers treat every object that responds to the update selector as
+// one that updates itself.
 //
 // An update decrements the read counts of the states that it receives, because they are temporary and read once.
 #include "backends/metal/nngraph/data_sources.h"

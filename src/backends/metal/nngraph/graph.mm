@@ -1,4 +1,4 @@
-// Construction of an MPSNNGraph from nodes, and encoding of batches.
+// Constructs an MPSNNGraph from nodes, and encodes batches.
 #include "backends/metal/nngraph/graph.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ using mpsgraph::nngraph::ImageNode;
 using mpsgraph::nngraph::ImagePtr;
 using mpsgraph::nngraph::Layer;
 
-// Handle that identifies an input, a label, or an export. MPSNNGraph reports the order of its arguments and results as
-// handles.
+// Handle that identifies an input, a label, or an exported image. MPSNNGraph reports the order of its arguments and
+// results as handles.
 @interface MpsgraphHandle : NSObject <MPSHandle> {
  @package
   size_t number;
@@ -156,7 +156,8 @@ void MetalNodes::make_graph() {
     needed[results.count] = needed_result(graph_, image.get());
     [results addObject:node];
   }
-  // Handles locate results and exports. An input that is also a result keeps its handle.
+  // Handles identify results and exported images in what MPSNNGraph returns. An input that is also a result keeps its
+  // handle.
   size_t number = graph_.source_images().size();
   for (const FilterPtr& filter : graph_.filters()) images_.at(&filter->result()).handle = handle(number++);
   native_ = [MPSNNGraph graphWithDevice:device_.device resultImages:results resultsAreNeeded:needed.get()];
@@ -264,8 +265,7 @@ void MetalNodes::encode(BatchEncoding& encoding, const nngraph::NodeBatch& batch
   }
   failures_.rethrow();
   // MPSNNGraph returns only the first result directly. Other results are returned among the intermediate images, if
-  // they are
-  // needed.
+  // they are needed.
   std::vector<size_t> handles;
   for (id<MPSHandle> each in native_.intermediateImageHandles) {
     const ImageNode* image = &graph_.filters()[number_of(each) - graph_.source_images().size()]->result();

@@ -194,7 +194,8 @@ void MatrixWork::make_room(ArrayUses& uses) {
     if (!entry.copied) continue;
     DeviceRows& place = entry.place;
     const size_t dense = bytes_of_row(place);
-    // If the rows are only slightly padded, keep the padding, because it may be the layout that a layer requires.
+    // Keep the padding between rows if the stride is below twice the row's length plus 64 bytes, because this may be
+    // the layout that a layer requires. Otherwise, copy the rows without padding.
     const auto stride = static_cast<size_t>(entry.array.strides()[0]) * size_of(entry.as);
     place.row_bytes = place.rows > 1 && entry.array.dims().size() == 2 && stride < 2 * dense + 64 ? stride : dense;
     const size_t bytes = static_cast<size_t>(place.rows) * place.row_bytes;

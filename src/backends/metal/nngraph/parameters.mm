@@ -124,8 +124,8 @@ NDArray LayerParameters::copied(BatchEncoding& batch, const Dims& dims, id<MTLBu
   return array;
 }
 
-// Batch normalization requests parameters and statistics separately, in an undocumented order, but the source may only
-// be called once per batch. Its result is therefore kept for the second request.
+// Batch normalization requests parameters and statistics in two calls, in an undocumented order, but the data source's
+// update may only be called once per batch. The result of the update is therefore kept for the second request.
 bool LayerParameters::ask_source(BatchEncoding& batch, const std::vector<Derived>& derived) {
   if (asked_) return result_ != nullptr;
   asked_ = true;

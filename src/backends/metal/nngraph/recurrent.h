@@ -11,8 +11,7 @@
 namespace mpsgraph::metal {
 
 // Create Apple's descriptor of a recurrent layer, whose data sources hold the weights. `directed` is set for a layer
-// that
-// may process a sequence backward.
+// that may process a sequence backward.
 MPSRNNDescriptor* rnn_descriptor(const nngraph::RecurrentDescriptor& descriptor, bool directed);
 
 // Add a sequence's time steps to the work and return their indices in it.

@@ -123,7 +123,7 @@ void each_place(const std::vector<LayerPlaces>& layers, const Function& function
   }
 }
 
-// Indices of a layer's state arrays in the work. The arrays have the dtype of the images.
+// Return the initial states of all layers, with zeros for outputs and memory cells that `start` does not contain.
 RecurrentState completed(MetalDevice& device, const RecurrentState& start,
                          const std::vector<RecurrentDescriptor>& descriptors, int64_t pixels) {
   RecurrentState full = start;
