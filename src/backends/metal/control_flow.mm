@@ -68,7 +68,7 @@ Tensors outputs_of(const Operation& operation) {
   return outputs;
 }
 
-// Unpack the control-flow operation's results, and register the MPSGraph operation that stands for it in control
+// Unpack the results of the control-flow operation, and register the MPSGraph operation that represents it in control
 // dependencies.
 GraphTensors given(Lowering& l, const Border& results, NSArray<MPSGraphTensor*>* packed) {
   l.program.stands_for(l.operation, packed[0].operation);

@@ -44,8 +44,8 @@ MPSGraphTensor* carried(const Lowering& l, DType dtype, DType as, const GraphTen
 // Apply f to the tensors, or separately to the real and imaginary parts of complex tensors, because moving complex
 // numbers is not documented.
 MPSGraphTensor* by_parts(const Lowering& l, const GraphTensors& tensors, const OfTensors& f);
-// Return uint8 for bool, and `dtype` otherwise. According to PyTorch's backend, MPSGraph's padding and slices fail for
-// bool.
+// Return the dtype in which padding and slices move elements: int8 for bool, int16 for uint8, and `dtype` otherwise.
+// According to PyTorch's backend, padding and slices of bool fail.
 DType moved_as(DType dtype);
 // Integers of 8 and 16 bits, float16, and bfloat16 are summed in 32 bits. Integers then wrap to the same values when
 // they are cast back, and floats are rounded only once.

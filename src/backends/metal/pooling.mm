@@ -116,8 +116,9 @@ GraphTensors lower_max_pooling(Lowering& l) {
   return {made};
 }
 
-// With two stages, the second stage picks the first row whose maximum equals that of the window, and the first stage
-// picks the first maximum in that row. The gradient therefore still goes to the first maximum of the window.
+// If the maximum is computed in two stages, first within rows and then over rows, the second stage picks the first row
+// whose maximum equals that of the window, and the first stage picks the first maximum in that row. The gradient
+// therefore still goes to the first maximum of the window.
 GraphTensors lower_d_maximum(Lowering& l) {
   const auto stages = pooling_stages(ops::Pooling(l.attributes()), l.dims(1));
   GraphTensors sources{l.input(1)};

@@ -115,10 +115,10 @@ bool adds_halves(const Operation& operation) {
       "max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices", "resize_bilinear",
       "resize_bilinear_gradient", "resize_nearest_gradient", "stencil_windows", "stencil_windows_data_gradient",
       "stencil_windows_weights_gradient", "tile_gradient", "pad_gradient",
-      // On Macs, these operations abort the process unless their results are float32.
+      // On Macs, gradients of convolution weights abort the process unless the results are float32.
       "convolution2d_weights_gradient", "depthwise_convolution2d_weights_gradient",
       "depthwise_convolution3d_weights_gradient"};
-  // PyTorch lists these operations among those that fail with bfloat16 on Macs.
+  // PyTorch lists gradients of convolution data among the operations that fail with bfloat16 on Macs.
   static constexpr std::string_view of_bfloat16[] = {
       "convolution2d_data_gradient", "depthwise_convolution2d_data_gradient", "depthwise_convolution3d_data_gradient"};
   const auto is_among = [&](const auto& names) {

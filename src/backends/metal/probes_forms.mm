@@ -207,7 +207,7 @@ std::string tall_kernels(MetalDevice& device) {
              ", under 255: ", convolution(8, 255), ", under 256: ", convolution(8, 256));
 }
 
-// PyTorch's list of failing operations contains these convolutions on M1 with older systems, and in float16.
+// 3-D convolutions. PyTorch's list of failing operations contains them on M1 with older systems, and in float16.
 std::string convolutions_of_three_axes(MetalDevice& device) {
   const auto wrong = [&](bool last, bool half) {
     Trial trial(device);

@@ -52,7 +52,8 @@ std::unique_ptr<Block> d_branch(GradientContext& g, size_t branch) {
   Graph& graph = g.graph();
   const Tensors& results = g.operation.blocks[branch]->results;
   Seeds seeds;
-  // The loop ends at g.incoming_count() and not at results.size(), because saving values may have appended results.
+  // The loop over results ends at g.incoming_count() and not at results.size(), because saving values may have appended
+  // results, which have no incoming gradient.
   for (size_t i = 0; i < g.incoming_count(); ++i) {
     if (g.incoming(i)) seeds.emplace_back(results[i], g.incoming(i));
   }

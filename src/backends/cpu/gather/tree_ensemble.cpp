@@ -76,7 +76,7 @@ struct SortedForest {
 };
 
 // Sort the nodes of each tree breadth first. Return nullopt if node indices are out of range, if nodes form cycles or
-// are deeper than `depth`, or if nodes are shared so often that copying them would take much more memory.
+// are deeper than `depth`, or if copying shared nodes would give more than 2 * nodes + trees nodes.
 template <class T>
 std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, bool or_equal) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -294,7 +294,7 @@ class TreeEnsemble final : public Kernel {
       if (const ConstantWeights taken = lowering.constant(i); taken && taken.packed) taken.packed();
   }
 
-  // Divide the rows into parts and, if there are few rows, the trees as well.
+  // Divide the rows into parts. If the rows alone give too few parts for all threads, divide the trees as well.
   void cut() {
     constexpr int64_t least_walks = 2048;  // minimum walks per work item
     const int64_t rows = x_.dims[0], trees = tables_shape_[1];

@@ -1,5 +1,5 @@
-// Bucket sort for long rows: elements are distributed into buckets by their leading bits, and each bucket is then
-// sorted with vectors while it fits in cache.
+// Bucket sort for long rows: elements are distributed into buckets by their leading bits, and each bucket, which is
+// usually small enough for the cache, is then sorted with vector instructions.
 //
 // Quicksort alone reads a long row from memory once per partition, until its parts fit in cache. Bucket sort reads the
 // row three times. Elements are counted in more bins than there are buckets, and adjacent bins are merged until a

@@ -24,8 +24,8 @@ struct DeviceRows {
 
 MPSMatrix* matrix_of(const DeviceRows& rows);
 
-// Matrices that do not extend beyond their buffers. The padding of the last row counts as part of a matrix. If it would
-// end beyond the buffer, the MPSMatrix starts earlier and its offset points to the data.
+// Matrices that do not extend beyond their buffers. The padding of the last row counts as part of a matrix. If this
+// padding would end beyond the buffer, the MPSMatrix starts earlier, and its offset points to the data.
 struct MovedMatrices {
   NSMutableArray<MPSMatrix*>* const matrices = [NSMutableArray array];
   std::vector<NSUInteger> offsets;  // offset of the data in each matrix, in bytes
