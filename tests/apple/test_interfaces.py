@@ -173,12 +173,12 @@ def test_used_apple_names_are_listed_with_macos_versions(backend, target):
 ROWS = witnesses.rows()
 
 
-def test_each_apple_name_has_one_row_of_known_uses():
+def test_table_of_known_uses_has_at_most_one_row_per_apple_name():
     assert [name for name, count in Counter(row.name for row in ROWS).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name[:60])
-def test_rows_of_known_uses_refer_to_existing_probes_and_sources(row):
+def test_table_of_known_uses_refers_to_existing_probes_and_sources(row):
     assert set(row.probes) <= witnesses.probes()
     if row.kind == "witness":
         for witness in row.witnesses:
@@ -188,7 +188,7 @@ def test_rows_of_known_uses_refer_to_existing_probes_and_sources(row):
         assert row.witnesses == (row.kind,) and len(row.remark.split()) > 3, "the row must state a reason"
 
 
-def test_every_source_of_known_uses_is_referenced():
+def test_table_of_known_uses_refers_to_every_listed_source():
     named = {witness.split()[0] for row in ROWS for witness in row.witnesses}
     assert witnesses.sources().keys() <= named
 

@@ -102,7 +102,7 @@ def test_normalization_with_float32_target_is_not_rounded_to_bfloat16():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_normalization_form_stays_in_bfloat16(form):
+def test_every_fused_normalization_variant_stays_in_bfloat16(form):
     seen = {}
     computed(form, np.float32, (4, 5, 3, 24), 3, mg.CompilationDescriptor(observe=seen.__setitem__), low=True)
     twice = form in (both_sides, twice_used, shared_moments)
@@ -127,7 +127,7 @@ def errors(found, wanted):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_fused_forms_match_float64_reference(form, size):
+def test_fused_normalization_variants_match_float64_reference(form, size):
     """Errors must be within the rounding of bfloat16, or overall no larger than if every operation rounded its result.
 
     A sum that rounds to the other side of 0 flips the ReLU mask, which changes an element of the gradient completely.

@@ -154,7 +154,7 @@ def kinds(text):
     return Counter(re.findall(r" = (\w+)\(", text))
 
 
-def test_channels_last_conversion_transposes_only_network_boundaries():
+def test_channels_last_conversion_transposes_only_network_inputs_and_outputs():
     text, plan = compiled_text(lambda g, x: g.mean(residual(g, x), [2, 3]))
     assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
     assert "oneDNN ref" not in plan

@@ -109,7 +109,7 @@ def test_cross_entropy_with_smoothed_labels_is_not_fused(labels):
     assert "class_cross_entropy" not in kinds(g, feeds, targets)
 
 
-def test_fused_cross_entropy_raises_for_out_of_range_index_on_request():
+def test_fused_cross_entropy_raises_for_out_of_range_index_in_error_mode():
     g = mg.Graph()
     x, numbers = g.placeholder((2, 4)), g.placeholder((2,), mg.int32)
     loss = losses(g, x, numbers, -1, "mean", out_of_range="error")

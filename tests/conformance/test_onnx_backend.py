@@ -86,7 +86,7 @@ def test_packages_of_imported_onnx_cases_give_equal_results(kind: str, tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(DIFFERENT))
-def test_excluded_onnx_case_still_differs(name: str):
+def test_excluded_onnx_case_still_differs_from_reference(name: str):
     assert differences(Case(name)), "the case passes: remove it from exclusions.py"
 
 

@@ -34,7 +34,7 @@ def test_exported_pytorch_gradients_match_eager(name: str):
 
 
 @pytest.mark.parametrize("name", sorted((OUTPUTS | GRADIENTS) & set(NAMES)))
-def test_excluded_torch_case_still_differs(name: str):
+def test_excluded_torch_case_still_differs_from_eager(name: str):
     try:
         found = (output_differences if name in OUTPUTS else gradient_differences)(case(name))
     except mg.Error:  # mpsgraph may also reject a model instead of returning wrong results.

@@ -94,7 +94,7 @@ BOTH = pytest.mark.parametrize("reference", [False, True], ids=["fast", "referen
 
 
 @BOTH
-def test_square_root_with_quotient_is_accurate_to_rounding(reference):
+def test_square_root_fused_with_division_is_accurate_to_rounding(reference):
     """If the expression contains a quotient, as Adam's update does, AVX-512 code approximates the root but not the
     divisor.
     """

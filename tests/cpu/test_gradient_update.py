@@ -105,7 +105,7 @@ def test_unsupported_updates_read_the_whole_gradient(update):
     assert_steps_agree(made, arrays)
 
 
-def test_requested_gradient_is_computed_whole():
+def test_update_by_fetched_gradient_is_not_fused():
     made, arrays = programs(UPDATES["descent"], 32, 784, 512, targets=lambda gradient: [gradient])
     assert TOGETHER not in made[0][1].plan()
     assert_steps_agree(made, arrays)

@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize("activity", example.ACTIVITIES)
-def test_simulated_signals_have_plausible_statistics(activity: str):
+def test_simulated_signals_match_gravity_and_gait_parameters(activity: str):
     rng = np.random.default_rng(4)
     samples = np.stack([example.motion(activity, 3000, rng) for _ in range(5)])
     acceleration, turning = samples[..., :3], samples[..., 3:]

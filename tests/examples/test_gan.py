@@ -50,7 +50,7 @@ def test_each_gan_loss_updates_its_own_network_from_old_values(monkeypatch: pyte
     assert all(same(both[0], moved)) and all(same(both[1], looked))
 
 
-def test_gan_step_is_one_executable_and_images_approach_scans():
+def test_gan_step_compiles_once_and_images_approach_digit_scans():
     model = gan.Gan(16)
     seeds, scans = fed(16)
     mean = scans.mean(axis=0)

@@ -95,7 +95,7 @@ def test_values(operation: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", VALUES)
-def test_exported_operations_match_in_other_dtypes(operation: str):
+def test_exported_operations_match_graph_in_other_dtypes(operation: str):
     assert_values(operation, OTHERS)
 
 

@@ -93,7 +93,7 @@ def test_known_unsupported_nodes_are_reported_as_unsupported():
     assert undefined.status == UNSUPPORTED and "does not document" in undefined.message
 
 
-def test_selftest_first_step_losses_match():
+def test_selftest_first_step_losses_match_the_cpu():
     check = next(c for c in digits.checks(Options("metal", quick=True)) if "losses" in c.name)
     assert perform(check).status == PASSED
 

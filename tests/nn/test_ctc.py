@@ -113,7 +113,7 @@ def test_float16_ctc_loss_matches_float32_accuracy(rng):
     np.testing.assert_allclose(slopes, other, atol=2e-3)
 
 
-def test_loss_named_returns_ctc_loss():
+def test_loss_lookup_by_name_finds_ctc_loss():
     assert mg.nn.losses.loss_named("ctc") is ctc
 
 

@@ -333,7 +333,7 @@ class Residual(nn.Module):
         return x + y * self.scale
 
 
-def test_nested_modules_have_hierarchical_names_and_share_modes(x):
+def test_nested_modules_have_hierarchical_names_and_share_training_mode(x):
     model = nn.Sequential(Residual(5), nn.ReLU(), lambda t: t * 2.0, nn.Linear(2))
     with pytest.raises(mg.GraphError, match="call it"):
         model.parameters()

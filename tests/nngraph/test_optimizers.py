@@ -167,7 +167,7 @@ def test_optimizer_writes_new_values_to_result_state(rule: str):
     np.testing.assert_array_equal(weights, pool(2, 1, 1, 3, seed=1).astype(np.float32))
 
 
-def test_optimizer_updates_matrices_with_flat_moments():
+def test_optimizer_updates_matrices_with_momentum_in_a_vector():
     optimizer = nn.StochasticGradientDescent(0.5, momentum_scale=0.5)
     values, momentum = np.ones((2, 3), np.float32), np.zeros(6, np.float32)
     on = queue()

@@ -320,7 +320,7 @@ def test_invalid_gradient_arguments_raise_and_change_nothing(other, error, says,
     layer.still_works()
 
 
-def test_training_states_allow_one_gradient_of_their_sequence(layer, rng):
+def test_gradient_with_invalid_training_states_raises(layer, rng):
     layer.forward()
     others: list = []
     layer.forward(training_states=others)

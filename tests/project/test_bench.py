@@ -95,7 +95,7 @@ def test_crash_of_benchmark_process_raises_its_message():
         Running(Side("numpy", "", (sys.executable, "-c", "raise SystemExit('no such workload')")))
 
 
-def test_compare_returns_a_row_per_mode_and_ratio_to_best_peer(monkeypatch: pytest.MonkeyPatch):
+def test_benchmark_returns_a_row_per_mode_and_ratio_to_best_peer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(comparing, "peer", lambda name, workload, modes: [served(name, mode) for mode in modes])
     workload = Workload("W", "a test", 0.5, trains=False, peers={"A": ("one", "two"), "B": ("one",)})
     rows = compare(workload, [served(OURS, "mode")], QUICK)
@@ -113,14 +113,14 @@ def test_benchmark_rejects_workload_that_does_not_train(last: str):
         compare(Workload("W", "a test", 0.5), [served(OURS, "mode", "[1.0]", last)], QUICK)
 
 
-def test_only_modes_close_to_the_best_are_measured_further():
+def test_benchmark_continues_only_modes_close_to_the_fastest():
     beaten: list[Contender] = []
     slow, near, best = (contender("A", mode, time) for mode, time in (("slow", 9), ("near", 1.05), ("best", 1.0)))
     assert first_places([slow, near, best], beaten) == [best, near]
     assert beaten == [slow] and slow.running.closed and not best.running.closed
 
 
-def test_ratio_compares_measurements_of_the_same_round():
+def test_benchmark_ratio_compares_times_of_the_same_round():
     """The machine becomes twice as slow after the first round, for both sides."""
     ours, peer = contender(OURS, "", 1.0, 2.0), contender("A", "", 2.0, 4.0)
     peer.beside = ours.turns
@@ -128,7 +128,7 @@ def test_ratio_compares_measurements_of_the_same_round():
     assert row.ratio.q1 == row.ratio.q3 == 0.5
 
 
-def test_disturbed_measurements_are_ignored_if_others_suffice():
+def test_disturbed_measurement_is_ignored_if_enough_others_remain():
     one = contender("A", "", 1.0, 1.0, 1.0)
     one.turns.append(Turn([100.0], disturbed=0.5))
     assert max(one.seconds()) == 1.0
@@ -324,7 +324,7 @@ def test_every_measured_row_has_a_version(monkeypatch: pytest.MonkeyPatch):
         assert {r.version for r in rows} <= {np.__version__, mg.__version__} and all(r.version for r in rows)
 
 
-def test_reported_version_includes_the_allocator():
+def test_benchmark_version_includes_the_memory_allocator():
     assert version("numpy") == np.__version__  # tcmalloc is not loaded in this process.
     assert version("mpsgraph", "numpy") == f"{mg.__version__}, numpy {np.__version__}"
     tcmalloc = find_library("tcmalloc_minimal")
@@ -415,7 +415,7 @@ def test_processor_name_includes_instruction_sets():
     ]
 
 
-def test_growth_measures_deviation_from_linear_scaling():
+def test_deviation_of_step_times_from_best_fitting_line_is_measured():
     assert growth.off_line((1, 2, 4), [3.0, 5.0, 9.0]) < 1e-9
     assert growth.off_line((1, 2, 4), [3.0, 7.0, 9.0]) > 0.1
 

@@ -53,7 +53,7 @@ def test_expected_selftest_report_needs_no_changes(capsys):
     assert "Nothing to do." in out and "##" not in out
 
 
-def test_reported_failures_become_entries_with_reasons():
+def test_reported_failures_become_known_failure_entries_with_reasons():
     found = found_in("with_failures")
     assert found.failures["operations: cumulative_sum-reverse-float16"] == (
         f"wrong numbers on Apple M4, macOS 26.1 ({LINK}): 5.0 instead of 6.0 at [1, 0]"
@@ -118,7 +118,7 @@ def test_probe_answers_about_the_same_row_are_merged():
     assert all(answer in row for answer in answers.values()) and len(found.contradictions) == 2
 
 
-def test_failures_are_added_to_and_removed_from_the_list(tmp_path):
+def test_known_failures_are_added_to_and_removed_from_the_list(tmp_path):
     path = tmp_path / "mac_failures.py"
     path.write_text('"""What it is."""\n\nFAILURES: dict[str, str] = {}\n')
     found = found_in("with_failures")

@@ -25,7 +25,7 @@ def outcomes() -> dict[str, tuple[str, str]]:
     return {name: (kind, why) for name, kind, why in map(json.loads, text.getvalue().splitlines())}
 
 
-def test_operator_samples_match_or_are_rejected_with_a_reason(outcomes):
+def test_operator_samples_match_pytorch_or_are_rejected_with_a_reason(outcomes):
     assert {name: why for name, (kind, why) in outcomes.items() if kind == "wrong"} == {}
     kinds = [kind for kind, _ in outcomes.values()]
     # A refused sample without a listed reason counts as wrong; few samples are refused.

@@ -291,7 +291,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), g.run({x: np.ones(1, n
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="requires fork")
-def test_fork_while_other_threads_release_arrays():
+def test_fork_while_other_threads_release_arrays_does_not_deadlock():
     """A lock held by another thread at the time of the fork is never released in the child."""
     out = python("""
 import os, numpy as np, mpsgraph as mg

@@ -85,7 +85,7 @@ def test_files_not_written_by_mpsgraph_raise(path):
             mg.checkpoint.load(path)
 
 
-def test_newer_checkpoint_version_raises(path, monkeypatch):
+def test_checkpoint_of_newer_format_version_raises(path, monkeypatch):
     monkeypatch.setattr(mg.checkpoint, "FORMAT_VERSION", "2")
     mg.checkpoint.save(path, {})
     monkeypatch.undo()

@@ -213,7 +213,7 @@ def test_trainer_remains_usable_after_errors(dataset):
         mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
 
 
-def test_trainer_accepts_lists_and_rejects_invalid_counts(dataset):
+def test_trainer_rejects_lists_as_data_and_invalid_epoch_counts(dataset):
     x, y = dataset[0][:8], dataset[1][:8]
     trainer = make()
     for call in (trainer.train_step, lambda x, y: trainer.evaluate([(x, y)]), lambda x, y: trainer.predict(x)):
@@ -406,7 +406,7 @@ def test_missing_extra_error_names_the_package_to_install(monkeypatch):
         require("mpsgraph_no_such_module", "demo", "the digits")
 
 
-def test_demo_reports_invalid_data_and_output_before_training(tmp_path, capsys):
+def test_demo_rejects_invalid_data_and_output_paths_before_training(tmp_path, capsys):
     from mpsgraph.cli import main
 
     for part, count in (("train", 50), ("t10k", 10)):

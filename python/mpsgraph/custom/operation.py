@@ -123,7 +123,7 @@ class CustomOperation:
 
 
 def _type_of(tensor: Tensor) -> TensorType:
-    """Return the type that the operation receives, which is float32 under autocast."""
+    """Return the type of a tensor as a custom operation receives it: under autocast, half precision becomes float32."""
     dtype, shape = tensor.type
     is_half = dtype.is_float and dtype.itemsize == 2
     return TensorType(_core.float32 if is_half and autocast_dtype() is not None else dtype, shape)

@@ -48,9 +48,10 @@ class ByMPI:
 
 
 def sum_of_halves(dtype: DType, count: int, length: int) -> Executable:
-    """Compile a sum of `count` half-precision arrays, passed as one array (count, length), in float32.
+    """Compile a function that sums `count` half-precision arrays element by element, accumulating in float32.
 
-    The result has shape (length,) and is rounded to half precision once.
+    The arrays are the rows of one array (count, length). The result has shape (length,) and is rounded to half
+    precision once.
     """
     g = Graph()
     parts = g.placeholder((count, length), dtype)

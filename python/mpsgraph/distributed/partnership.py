@@ -1,4 +1,4 @@
-"""The state that a trainer keeps for distributed training: options, consistency checks, exchange slots, and
+"""State that a trainer keeps for distributed training: options, consistency checks, the groups of tensors to sum, and
 checkpoints.
 
 The communication within a step is defined in `weighing.py`; the thread that sums gradients is in `reducer.py`.
@@ -127,8 +127,9 @@ class Partnership:
         return self.processes.rank == 0
 
     def slot(self, name: str, types: Types) -> Slot:
-        """Return the slot with this name and these types. A step that is rebuilt for other batch sizes reuses its
-        slots.
+        """Return the group of tensors with this name and these types, creating it if necessary.
+
+        A step that is rebuilt for other batch sizes reuses its groups.
         """
         key = name, tuple(types)
         if key not in self._slots:
@@ -196,9 +197,7 @@ class Partnership:
                     )
 
     def _broadcast(self, graph: Graph, device: Any, variables: Sequence[Tensor], states: Sequence[Tensor]) -> None:
-        """Copy the variables of the first process to all others, and make the random states a separate stream in each
-        process.
-        """
+        """Copy the variables of the first process to all others, and give each process its own random stream."""
         own = set(states)
         for variable in variables:
             value = graph.variable_value(variable, device=device)
@@ -305,8 +304,8 @@ class Partnership:
     def states(self, described: Mapping[str, Any], names: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return this process's random states from a checkpoint.
 
-        If the number of processes has changed since the checkpoint was written, the states are new streams of the first
-        process's states.
+        If the number of processes has changed since the checkpoint was written, the states start new random streams,
+        derived from the first process's states.
 
         Args:
             described: Result of `description` when the checkpoint was written.

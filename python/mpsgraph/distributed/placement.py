@@ -50,9 +50,9 @@ def places(processors: Iterable[int]) -> list[int]:
 
 
 def own_places(processors: Iterable[int], number: int, processes: int, threads: int) -> list[int]:
-    """Return the processors for process `number` of `processes`, each with this many threads.
+    """Return the processors for the process with index `number` of `processes` processes with `threads` threads each.
 
-    Return all processors if there are too few for all processes.
+    Return all processors if there are fewer than processes * threads.
     """
     available = places(processors)
     if processes * threads > len(available):

@@ -74,12 +74,14 @@ class Processes:
             raise
 
     def until(self, done: Callable[[float], bool], what: str, waiting: Callable[[], bool] = lambda: True) -> None:
-        """Wait until something is done; raise DeviceError if a process that it depends on has ended.
+        """Call `done` until it returns True. Raise DeviceError if another process has ended before.
 
         Args:
-            done: Function that waits for at most the given number of seconds and returns whether it is done.
+            done: Function that waits for an operation, at most the given number of seconds, and returns whether the
+                operation has finished.
             what: Name of the operation, for the error message.
-            waiting: Function that returns whether a thread is currently waiting for the result.
+            waiting: Function that returns whether a thread currently waits for the operation's result. While it returns
+                False, ended processes are ignored. Defaults to True.
         """
         gone: tuple[int, float] | None = None
         while not done(_LOOK):

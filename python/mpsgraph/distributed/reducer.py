@@ -1,9 +1,9 @@
 """The communication thread, which sums gradients over all processes while the step continues to compute.
 
-The thread receives data from the step through an Exchange of the core. Slots are processed in the order in which steps
-fill them; this order is equal in all processes because all processes run the same program. Processes on one machine sum
-in shared memory; then the first process of each machine sums with those of other machines using MPI. Without shared
-memory, all processes use MPI.
+The thread receives data from the step through an Exchange of the core. Arrays that are summed together form a slot.
+Slots are summed in the order in which steps fill them; this order is equal in all processes because all processes run
+the same program. Processes on one machine sum in shared memory; then the first process of each machine adds the sums of
+all machines with MPI. Without shared memory, all processes use MPI.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _WHAT = "the reduction of gradients"
 class Routes:
     """How sums are exchanged, for reports.
 
-    The dicts hold the bytes of each slot, by slot number, that are summed in shared memory or sent with MPI. `reasons`
-    lists why shared memory was not used.
+    A slot is a group of arrays that are summed together. `shared` and `sent` map slot numbers to the number of bytes
+    that are summed in shared memory or sent with MPI. `reasons` lists why shared memory was not used.
     """
 
     machines: int = 1
@@ -42,7 +42,8 @@ class Routes:
 class Reducer:
     """Sums gradients over all processes in a separate communication thread.
 
-    A training step passes data to a slot of the exchange, and gets the sums from it, with `call` operations.
+    A slot is a group of arrays that are summed together. `call` operations of the training step pass arrays to a slot
+    and return the sums.
     """
 
     def __init__(self, processes: Processes, share: bool = True) -> None:
@@ -96,9 +97,10 @@ class _Work:
             self.exchange.fail(f"summation over processes failed: {error}")
 
     def next(self) -> int | None:
-        """Wait until the step fills a slot and return its number, or None if the exchange has failed or been closed.
+        """Wait until the step has passed arrays to sum, and return their slot number.
 
-        Raise DeviceError if a process on which a run depends has ended.
+        Return None if the exchange has failed or been closed. Raise DeviceError if a process has ended while a run
+        waits for sums.
         """
         exchange = self.exchange
         slot: int | None = None
@@ -112,9 +114,11 @@ class _Work:
         return slot
 
     def begin(self, slot: int) -> SharedSum | None:
-        """Prepare a slot at its first use: move its data to shared memory and return the sum object.
+        """Prepare the first sum of a slot (a group of arrays): move its data to shared memory and return the sum
+        object.
 
-        Return None if shared memory is unavailable. All processes must call this for the same slot.
+        Return None if there is only one process, or shared memory is disabled or unavailable. All processes must call
+        this for the same slot.
         """
         memory = self.exchange.memory(slot)
         made, reason = self.memory(memory)
@@ -142,9 +146,10 @@ class _Work:
         return self.machine.sum(given.dtype, given.size)
 
     def sum(self, shared: SharedSum) -> None:
-        """Add up this process's share of a slot's elements. With several machines, also exchange the sums between them.
+        """Sum this process's share of a slot's elements over the processes of this machine.
 
-        The other processes add up the other elements. Operations that read the slot wait until all elements are summed.
+        The other processes sum the remaining elements. With several machines, the first process of each machine then
+        adds the sums of all machines. Operations that read the slot wait until all elements are summed.
         """
         assert self.machine is not None
         mark, until = SharedSum.Mark, self.processes.until
@@ -163,7 +168,10 @@ class _Work:
         until(lambda seconds: shared.wait_for(0, mark.spread, seconds), _WHAT)
 
     def add_halves(self, shared: SharedSum) -> None:
-        """Sum this process's share of the elements of a half-precision slot in float32, and round the result once."""
+        """Sum half-precision arrays of all processes of this machine element by element.
+
+        Only this process's share of the elements is summed. Sums are accumulated in float32 and rounded once.
+        """
         assert self.machine is not None
         total = shared.own_part()
         if not total.size:
@@ -176,7 +184,7 @@ class _Work:
 
 
 def _sum_of_parts(dtype: DType, count: int, length: int) -> Executable:
-    """Compile a sum of `count` arrays of shape (length,), added in order in float32."""
+    """Compile a sum of `count` arrays of shape (length,), added in order in float32 and rounded to `dtype` once."""
     g = Graph()
     parts = [g.placeholder((length,), dtype) for _ in range(count)]
     total = g.cast(parts[0], float32)

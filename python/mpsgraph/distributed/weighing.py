@@ -35,8 +35,8 @@ class Slot(Protocol):
 class Weighing:
     """Operations with which one optimizer communicates in a step.
 
-    The first slot contains the results of the forward pass: the weight w of the batch, the reported results times w,
-    and the modified buffers times w. Gradients follow in buckets.
+    The first group of tensors to be summed consists of the weight w of the batch, the reported results times w, and the
+    modified buffers times w. Gradients follow in buckets.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Weighing:
         """Return 1 / (sum of the weights w of all processes), and replace reported results and buffers with their
         means.
 
-        The operations wait until the first slot has been summed.
+        The operations wait until the weights, results, and buffers have been summed over all processes.
         """
         if self._factor is None:
             g = self.graph

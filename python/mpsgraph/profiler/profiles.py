@@ -73,7 +73,7 @@ class Profile:
             raise GraphError(f"save_chrome_trace: cannot write {shown(str(path))}: {error.strerror}") from None
 
     def plot(self, axes: Any = None, begin: float = 0.0, end: float | None = None) -> Any:
-        """Plot the timeline, with one lane per thread.
+        """Plot the timeline, with a separate track for each thread.
 
         Kernels are colored by kind and drawn below the intervals that contain them.
 

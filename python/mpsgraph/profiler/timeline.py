@@ -1,4 +1,4 @@
-"""Plot of a profile over time, with one lane per thread. Nested intervals are drawn below those that contain them."""
+"""Plot of a profile over time, with one track per thread. Nested intervals are drawn below those that contain them."""
 
 from __future__ import annotations
 

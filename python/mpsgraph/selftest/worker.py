@@ -2,8 +2,8 @@
 
 It runs a part's checks starting at number FIRST, except those of the comma-separated GROUPS. It writes a line of JSON
 to standard output before and after each check, so the supervisor knows in which check the worker crashed or hung.
-Output of libraries goes to standard error. OPTIONS is a JSON object. When its time limit has passed, the remaining
-checks are skipped, and the last line reports the number of skipped checks.
+Output of libraries goes to standard error. OPTIONS is a JSON object that may limit the part's run time in seconds.
+When this time has passed, the remaining checks are skipped, and the last line reports the number of skipped checks.
 """
 
 from __future__ import annotations

@@ -170,12 +170,13 @@ def _whole_batch(data: tuple[Any, ...]) -> Batch:
 def with_class_weights(batch: Batch, class_weights: Mapping[int, float] | np.ndarray) -> Batch:
     """Multiply each sample's weight by that of its class.
 
-    Labels are class indices (batch,) or (batch, 1), or one number for each class (batch, classes).
+    Labels are class indices (batch,) or (batch, 1), or scores (batch, classes), such as one-hot labels, where the
+    largest score determines the class. Classes missing in a dict of weights have weight 1.
 
     Raises:
         GraphError: If labels is not a single array.
-        ShapeError: If there is not one class per sample, or a class has no weight.
-        DTypeError: If class_weights is not numeric.
+        ShapeError: If there is not one class per sample, or an array of weights has no entry for a class.
+        DTypeError: If class_weights is an array that is not numeric.
     """
     if not isinstance(batch.labels, ARRAYS):
         raise GraphError("Trainer.fit: class_weight needs labels in a single array: pass sample_weight instead")
@@ -205,7 +206,7 @@ def with_class_weights(batch: Batch, class_weights: Mapping[int, float] | np.nda
 
 
 def split_off(data: Any, labels: Any, weights: Any, share: float) -> tuple[Batch, Batch]:
-    """Split the last share of whole arrays off for validation, like Keras's validation_split.
+    """Split off the last samples of whole arrays, a fraction `share`, for validation, like Keras's validation_split.
 
     Raises:
         GraphError: If data is not whole arrays, or one of the parts would be empty.

@@ -1,7 +1,7 @@
 """Contents of a trainer's checkpoint, and how a trainer continues from it.
 
-Variables are stored under names that do not depend on what else is in the graph, so that a second trainer that shares
-its graph with a first one can be resumed by a process that only creates the second.
+Variables are stored under names that do not depend on other contents of the graph. If two trainers share a graph, a
+checkpoint of the second one can therefore be loaded in a process that creates only the second one.
 """
 
 from __future__ import annotations

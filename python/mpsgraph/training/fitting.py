@@ -149,7 +149,7 @@ class Fit:
                 metric.update(output.numpy(), labels_of(part, arrays))
 
     def _begin_epoch(self) -> None:
-        """Start an epoch, with the sums and metrics of a checkpoint if that was saved in the middle of the epoch."""
+        """Start an epoch. If the loaded checkpoint was saved within this epoch, continue with its sums and metrics."""
         trainer, epoch = self.trainer, self.trainer._resumed.pop("epoch", None)
         self.sums, self.steps, self.given = {}, 0, False
         if epoch is not None:

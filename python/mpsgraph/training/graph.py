@@ -33,7 +33,7 @@ from .variables import variables_of
 
 
 class TrainingGraph:
-    """The graph of a trainer, with the forms (structure and types) of its batches and the operations built for them."""
+    """The graph of a trainer, with the structure and types of its batches and the operations built for them."""
 
     graph: Graph
     network: Network
@@ -275,16 +275,18 @@ class TrainingGraph:
         return self._scalings[id(optimizer)]
 
     def _restored(self, scaling: LossScaling, gradients: Mapping[Tensor, Tensor]) -> list[Operation]:
-        """Return operations that set buffers back to their values before the step if gradients overflow.
+        """Return operations that restore the buffers' values from before the step if gradients overflow.
 
-        They are used for batches whose gradients are only added to the sums.
+        They run in steps that only accumulate gradients.
         """
         g = self.graph
         finite = g.equal(scaling.not_finite(gradients), 0.0)
         return [g.assign(buffer, g.select(finite, g.read(buffer), old)) for buffer, old in self._before.items()]
 
     def _rate_for(self, optimizer: Optimizer) -> Tensor:
-        """Return the placeholder of an optimizer's rates: a scalar, or a vector with one rate per parameter group."""
+        """Return the placeholder of an optimizer's learning rates: a scalar, or a vector with one rate per parameter
+        group.
+        """
         if id(optimizer) not in self._rate_of:
             count = len(optimizer.rates())
             name = "learning_rate"
@@ -317,11 +319,10 @@ class TrainingGraph:
             adopt(self.model, self.graph)
 
     def _take(self, batch: Batch) -> bool:
-        """Generalize the recorded forms so that they include a batch.
+        """Extend the recorded structures, dtypes, and shapes of batches so that they include a batch.
 
-        Return whether an existing form was widened, so that all operations must be rebuilt. If the batch does not fit,
-        raise
-        an error and leave the forms unchanged.
+        Return True if a recorded axis size became variable, so that all operations must be rebuilt. Raise an error if
+        the batch does not fit; the records are then unchanged.
         """
         require_dtype(batch.inputs, self.dtype)
         widened = False
@@ -346,9 +347,8 @@ class TrainingGraph:
     def _prediction_inputs_for(self, inputs: Any) -> Any:
         """Return placeholders for the inputs of predictions.
 
-        With a custom step, the model's inputs may differ from those of the batches, so they have a separate form. The
-        errors
-        are those of _inputs_for.
+        With a custom step, the model's inputs may differ from those of the batches, so their structure and types are
+        recorded separately. Raises the same errors as _inputs_for.
         """
         if not self._has_own_step:
             self._prediction_inputs = self._inputs_for(inputs)
@@ -368,7 +368,7 @@ class TrainingGraph:
 
     @contextmanager
     def _undone_by_errors(self) -> Iterator[None]:
-        """Within a `with` block, restore the earlier forms and built operations if an error occurs."""
+        """Within a `with` block, restore the recorded batch structures and the built operations if an error occurs."""
         shapes = {name: form.shapes for name, form in self._forms.items()}
         before = self._inputs, self._prediction, self._last_step, dict(self._builts), list(self._specs)
         predicted = self._prediction_of, self._prediction_inputs
@@ -383,7 +383,9 @@ class TrainingGraph:
             raise
 
     def _forget(self) -> None:
-        """Discard the built operations because a form was widened. They are built again with the same variables."""
+        """Discard the built operations because an axis size became variable. They are built again with the same
+        variables.
+        """
         self._inputs = self._prediction = self._prediction_inputs = self._last_step = None
         self._builts = {}
 
@@ -399,7 +401,7 @@ class TrainingGraph:
         return self._builts[key]
 
     def _build(self, batch: Batch) -> Built:
-        """Build the training step and its inference form over the same variables.
+        """Build the training step and, unless it is custom, its evaluation, which uses the same variables.
 
         In distributed training, check that all processes build the same step.
         """

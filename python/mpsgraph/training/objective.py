@@ -229,7 +229,11 @@ def _weights_of(part: Part, place: int, by_name: Mapping[str, Tensor], several: 
 
 
 def _loss(part: Part, weights: Tensor | None, counted: Tensor | None) -> Tensor:
-    """Return the mean loss. With sample weights, weighted losses are divided by their number, as in Keras."""
+    """Return the mean loss.
+
+    With sample weights, the sum of the weighted losses is divided by the number of losses, as in Keras, not by the sum
+    of the weights. Ignored labels are not counted.
+    """
     name = f"{part.name}_loss" if part.name else "loss"
     if weights is None:
         return _rank_zero(name, part.loss(part.output, part.labels))

@@ -28,7 +28,7 @@ from .trainer import Trainer
 from .variables import variables_of
 
 UPDATES = 100_000
-"""Default number of updates for which the rates of a schedule without an end are stored."""
+"""Default number of updates for which the learning rates of a schedule without an end are stored."""
 _NEVER = np.iinfo(np.int32).max
 _OURS = ("train_step", "fit", "evaluate", "predict", "wait")
 
@@ -136,11 +136,10 @@ def _built_of(trainer: Trainer) -> Built:
 
 
 def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
-    """Raise UnsupportedError if a package cannot contain something that the trainer uses.
+    """Raise UnsupportedError if the trainer uses something that a package cannot contain.
 
-    Examples are overridden methods and accumulated metrics, which run in Python. Metrics and options named in
-    `leave_out`
-    are omitted from the package instead of raising the error.
+    Examples are overridden methods and accumulated metrics, which run in Python. Metrics and options in `leave_out` are
+    omitted from the package instead of raising the error.
     """
     if trainer._partnership is not None:
         raise UnsupportedError(
@@ -232,9 +231,9 @@ def _evaluation(
 ) -> dict[str, str]:
     """Add the function "evaluate" to the package.
 
-    Return, for each result that is not a mean over all samples, the name of the output that counts its labels. A
-    trainer
-    with a custom training step has no such function until it has evaluated, because its loss is unknown before.
+    Return, for each result that is not a mean over all samples, the name of the output that counts its labels. For a
+    trainer with a custom training step, the function is missing until the trainer has evaluated, because its loss is
+    unknown before.
     """
     if not built.evaluation:
         return {}

@@ -22,7 +22,9 @@ from .structure import leaves, mapped, named_leaves
 
 @dataclass
 class Minimized:
-    """One optimizer's share of a step: the placeholder of its rates, and the operations that update or accumulate."""
+    """One optimizer's share of a step: the placeholder of its learning rates, and the operations that update or
+    accumulate.
+    """
 
     optimizer: Optimizer
     rate: Tensor
@@ -108,7 +110,7 @@ class Form:
         return widened
 
     def placeholders(self, g: Graph) -> Any:
-        """Create placeholders for the form, in its structure."""
+        """Create placeholders with the form's structure, dtypes, and shapes."""
         names = [f"{self.what}.{path}" if path else self.what for path, _ in named_leaves(self.structure)]
         made = iter([g.placeholder(s, d, n) for s, d, n in zip(self.shapes, self.dtypes, names, strict=True)])
         return mapped(lambda _: next(made), self.structure)

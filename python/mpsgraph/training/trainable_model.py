@@ -128,7 +128,7 @@ class TrainableModel(Model):
 
     @property
     def learning_rate(self) -> float:
-        """Rate of the next step. Setting it replaces the rates of all further steps.
+        """Learning rate of the next step. Setting it replaces the rates of all further steps.
 
         Raises:
             OutOfRangeError: If the package has no rate for the next step.

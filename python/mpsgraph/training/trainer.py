@@ -168,7 +168,7 @@ class Trainer(TrainingGraph):
         self._resumed: dict[str, Any] = {}  # State of the fit in a loaded checkpoint, until the next fit starts.
 
     def _join(self, device: Device | str | None) -> None:
-        """Connect this trainer with those of the other processes, if distributed training uses several."""
+        """Connect this trainer with those of the other processes, if distributed training uses several processes."""
         if not isinstance(self.distributed, DataParallel) or everyone().size == 1:
             return
         if self.engine is not None:
@@ -195,7 +195,7 @@ class Trainer(TrainingGraph):
 
     @property
     def learning_rate(self) -> float:
-        """Rate of the next step, according to the optimizer's schedule. Setting it affects all further steps.
+        """Learning rate of the next step, according to the optimizer's schedule. Setting it affects all further steps.
 
         Schedules count updates: with gradient accumulation, several batches make one update.
         """
@@ -258,9 +258,8 @@ class Trainer(TrainingGraph):
     def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
         """Return the executable of a step for the shapes of a batch, and the operations that it runs.
 
-        If the shapes equal those of the last step, its executable is reused directly; otherwise the graph may have a
-        cached
-        one.
+        If the shapes equal those of the last step, its executable is reused directly; otherwise the graph's cache is
+        searched for one.
         """
         applying = (self.step + 1) % self.accumulation == 0
         key = shapes, self.device, applying
@@ -366,7 +365,8 @@ class Trainer(TrainingGraph):
             batch_size: Number of samples per batch, for arrays. Defaults to 64.
             sample_weight: Factors of the losses, (samples,), or a structure with weights for each output, if data are
                 arrays. Defaults to none.
-            class_weight: Factor of each class, as a dict keyed by class index or as an array. Defaults to none.
+            class_weight: Factor of each class, as a dict keyed by class index, which may omit classes with factor 1, or
+                as an array. Defaults to none.
             callbacks: Callbacks of mpsgraph.training.callbacks.
             progress: Whether to show a progress bar, which needs tqdm. Defaults to True.
             copy: Whether each step gets copies of its arrays, because the data may overwrite them while the step runs,

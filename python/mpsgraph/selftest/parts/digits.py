@@ -26,7 +26,7 @@ def checks(options: Options) -> list[Check]:
 
 
 def training(options: Options) -> Result:
-    """Run the demo's training, which must reach the demo's accuracy."""
+    """Train the demo's network, and fail if its accuracy on the test set is too low."""
     from mpsgraph.demo import digits
 
     try:

@@ -77,8 +77,9 @@ def _check(case: Any, dtype: str, options: Options) -> Any:
 
 
 def compare(found: np.ndarray, wanted: np.ndarray, what: str, tolerance: float = TOLERANCE) -> None:
-    """Raise Mismatch unless the arrays agree within the tolerance, both relative and as a fraction of the largest
-    value.
+    """Raise Mismatch if an element differs by more than tolerance * (|expected element| + scale).
+
+    scale is the largest absolute value that is expected, but at least 1.
     """
     scale = max(1.0, float(np.abs(wanted).max(initial=0)))
     try:

@@ -123,7 +123,11 @@ def learns(device: str) -> Result:
     )
     numbers = {"losses": losses.tolist(), "accuracy": right}
     if not (np.isfinite(losses).all() and losses[-1] < 0.5 * losses[0] and right >= 0.75):
-        raise Mismatch(f"{message}; expected the last loss below half of the first loss, and at least 75%", numbers)
+        raise Mismatch(
+            f"{message}; expected the last loss below half of the first loss, and at least 75% of the images to be "
+            "classified correctly",
+            numbers,
+        )
     return Result(message=message, numbers=numbers)
 
 

@@ -226,7 +226,7 @@ def run_async_returns_before_it_runs(on: On) -> None:
 
 
 def double_buffering_keeps_two_in_flight(on: On) -> None:
-    """Check that a semaphore of two, which completion handlers signal, keeps a third run waiting for the first two."""
+    """Check that a semaphore with value 2, signaled by completion handlers, limits the runs in flight to two."""
     semaphore, gate = mg.Semaphore(2), mg.SharedEvent()
     held = on.waiting_for(gate)
     held.completed_handler = lambda results, error: semaphore.signal()
@@ -301,10 +301,10 @@ def a_failed_signal_fails_its_waiters(on: On) -> None:
 
 def an_exception_in_a_handler_reaches_the_waiter(on: On) -> None:
     def completed(results: Any, error: Any) -> None:
-        raise KeyError("mine")
+        raise KeyError("raised by the completion handler")
 
     execution = on.start(1, descriptor=mg.ExecutionDescriptor(completed_handler=completed))
-    with raises(KeyError, "mine"):
+    with raises(KeyError, "raised by the completion handler"):
         execution.wait(on.seconds)
 
 

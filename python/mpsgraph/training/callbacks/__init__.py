@@ -1,4 +1,5 @@
-"""Callbacks, which are notified of the epochs and steps of a fit and can stop it, save the trainer, or change rates.
+"""Callbacks, which are notified of the epochs and steps of a fit and can stop it, save the trainer, or change learning
+rates.
 
 The protocol is the five methods of `Callback`. Steps run asynchronously, so a callback is notified of a step when its
 values are available, up to two steps after it started.
