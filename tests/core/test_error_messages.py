@@ -277,7 +277,7 @@ def test_passing_class_instead_of_instance_raises():
 
 
 # --- annotations ------------------------------------------------------------------------------------------------------
-def test_fast_annotation_checks_match_resolved_types():
+def test_fast_annotation_checks_agree_with_resolved_types():
     """The fast argument check parses annotations as text; for every public function it must agree with the resolved
     types.
     """

@@ -140,7 +140,7 @@ for rows, columns, steps in SIZES:
         (1, [((1024, 1024, 300), 1)]),
     ],
 )
-def test_large_matmuls_are_split_so_that_onednn_packs(threads, cuts):
+def test_large_matmuls_are_split_so_that_onednn_packs_operands(threads, cuts):
     program = CUTS.replace("SIZES", repr([sizes for sizes, _ in cuts]))
     done = run_program(program, OMP_NUM_THREADS=str(threads), ONEDNN_MAX_CPU_ISA="AVX2")
     assert done.returncode == 0, done.stderr

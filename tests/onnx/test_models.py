@@ -254,7 +254,7 @@ def test_error_lists_all_unsupported_operators():
         assert part in str(error.value)
 
 
-def test_operators_of_a_newer_opset_are_unsupported():
+def test_model_of_a_newer_opset_raises():
     with pytest.raises(mg.UnsupportedError, match="opset 99"):
         mg.onnx.load(model([node("Abs", ["x"], ["y"])], [value("x")], [value("y")], opset=99))
 

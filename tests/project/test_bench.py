@@ -222,7 +222,7 @@ def test_partial_measurement_keeps_other_results(tmp_path: Path):
     assert {r.machine for r in latest(rows + of("new", "2026-01-02", "v"))} == {"new"}
 
 
-def test_workload_without_performance_target_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_slower_workload_without_performance_target_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """It appears in the tables and in the list of slower workloads. Only our best mode is a headline."""
     ratio = Spread.of([1.25])
     rows = [
@@ -240,7 +240,7 @@ def test_workload_without_performance_target_is_listed(tmp_path: Path, capsys: p
     assert "  1.25 times the best peer\n" in capsys.readouterr().out
 
 
-def test_slower_workloads_are_listed_for_each_machine(tmp_path: Path):
+def test_workloads_slower_than_a_peer_are_listed_for_each_machine(tmp_path: Path):
     def compared(workload: str, ratio: float, machine: str, day: str, target: float | None = 0.5) -> list[Row]:
         common = {"ratio": Spread.of([ratio]), "machine": machine, "measured": day}
         return [row(workload, OURS, ratio, target=target, **common), row(workload, "A", 1.0, **common)]
@@ -268,7 +268,7 @@ def test_slower_workloads_are_listed_for_each_machine(tmp_path: Path):
     assert "- Over the limit: title 355.2 ms (limit 300.0 ms)." in of_old and "well" not in text
 
 
-def test_slow_operations_are_listed_for_older_machines(tmp_path: Path):
+def test_operations_slower_than_a_peer_are_listed_for_older_machines(tmp_path: Path):
     """The table of operations itself only shows the last machine."""
 
     def operation(ratio: float, machine: str, day: str) -> list[Row]:

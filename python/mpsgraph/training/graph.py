@@ -83,9 +83,9 @@ class TrainingGraph:
     def training_step(self, inputs: Any, labels: Any, weights: Any = None) -> Mapping[str, Tensor]:
         """Build a training step in the graph. Override it for custom steps.
 
-        It is called once for each form of batches, not for each step, and adds operations to `self.graph`: losses
-        computed from `self.forward` or from parts of `self.model`, and a call of `self.minimize` for each optimizer. A
-        variable read after `minimize` has its updated value.
+        It is called when the step is built for the structure and types of a batch, not for each batch. It adds
+        operations to `self.graph`: losses computed from `self.forward` or from parts of `self.model`, and a call of
+        `self.minimize` for each optimizer. A variable read after `minimize` has its updated value.
 
         Args:
             inputs: Placeholders in the structure of the batches' inputs.

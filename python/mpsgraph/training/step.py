@@ -36,7 +36,7 @@ class Minimized:
 
 @dataclass
 class Built:
-    """The operations built for batches of one form."""
+    """Operations built for batches with one structure, dtypes, and ranks."""
 
     inputs: Any
     labels: Any
@@ -77,7 +77,7 @@ class Form:
         self.structure = mapped(lambda _: 0, structure)
 
     def widen(self, structure: Any) -> bool:
-        """Generalize the form so that it includes another batch; return whether an axis lost its fixed size.
+        """Extend this description so that it includes another batch; return whether an axis lost its fixed size.
 
         Raises:
             GraphError: If the structure differs.
@@ -110,13 +110,13 @@ class Form:
         return widened
 
     def placeholders(self, g: Graph) -> Any:
-        """Create placeholders with the form's structure, dtypes, and shapes."""
+        """Create placeholders with the structure, dtypes, and shapes of the batches."""
         names = [f"{self.what}.{path}" if path else self.what for path, _ in named_leaves(self.structure)]
         made = iter([g.placeholder(s, d, n) for s, d, n in zip(self.shapes, self.dtypes, names, strict=True)])
         return mapped(lambda _: next(made), self.structure)
 
     def described(self) -> dict[str, Any]:
-        """Return a description of the form for checkpoints."""
+        """Return the structure, dtypes, and shapes as JSON types, for checkpoints."""
         return {
             "structure": as_json(self.structure),
             "dtypes": [str(dtype) for dtype in self.dtypes],
@@ -125,9 +125,10 @@ class Form:
 
 
 def example_of(described: dict[str, Any] | None) -> Any:
-    """Return arrays without samples that have the dtypes and shapes in a description of a form.
+    """Return arrays without samples that have the dtypes and shapes stored by `described`.
 
-    A trainer that loads a checkpoint infers its forms from them. Axes without a fixed size have size 1.
+    A trainer that loads a checkpoint infers the structure and types of its batches from them. Axes without a fixed size
+    have size 1.
     """
     if described is None:
         return None
