@@ -49,8 +49,7 @@ struct Level {
 }  // namespace
 
 // Maps places (n, 3) and tables (levels, rows, 2) to (n, 2 * levels). Threads process blocks of positions level by
-// level,
-// so that the table of one level stays in the processor's cache.
+// level, so that the table of one level stays in the processor's cache.
 void hash_encoding(mpsgraph::custom::Call& call) {
   const auto places = call.operand<float>(0), tables = call.operand<float>(1);
   const auto resolutions = call.integers("resolutions");
@@ -73,8 +72,7 @@ void hash_encoding(mpsgraph::custom::Call& call) {
 }
 
 // Computes the gradient of tables from incoming (n, 2 * levels), places, and tables. Each level belongs to one thread,
-// so
-// no two threads add to the same row, and the order of additions is always the same.
+// so no two threads add to the same row, and the order of additions is always the same.
 void hash_encoding_gradient(mpsgraph::custom::Call& call) {
   const auto incoming = call.operand<float>(0), places = call.operand<float>(1);
   const auto resolutions = call.integers("resolutions");

@@ -1,6 +1,6 @@
 // The C interface of mpsgraph (C99): devices, arrays, graphs, executables, queues, and training.
 //
-// Status: every function that can fail returns a status. Results are stored through the last argument, which is
+// Status: every function that can fail returns a status. Results are stored through pointer arguments, which are
 // unchanged on failure. mpsgraph_error_message() describes the last failure of the calling thread.
 //
 // Ownership: handles refer to reference-counted objects. A function that creates an object gives the caller one

@@ -80,8 +80,7 @@ void retain(void* handle) {
 void release(void* handle) {
   if (!handle) return;
   // Declared before the lock, so that the object is destroyed after the lock is released: its destructor may remove
-  // other
-  // handles from the registry, which takes the lock again.
+  // other handles from the registry, which takes the lock again.
   std::shared_ptr<Object> last;
   Registry& all = registry();
   const std::unique_lock lock(all.mutex);

@@ -52,8 +52,7 @@ struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   std::vector<std::pair<Block*, size_t>> begun;
   std::vector<std::unique_ptr<Block>> ended;     // finished blocks that no operation has used yet
   // Index in `ended` of the first block that was finished after the innermost block under construction began. That
-  // block and
-  // the following ones are nested in the innermost block.
+  // block and the following ones are nested in the innermost block.
   size_t first_ended() const { return begun.empty() ? 0 : begun.back().second; }
 
  private:

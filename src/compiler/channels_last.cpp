@@ -144,8 +144,7 @@ bool is_along_rows(const Operation& operation) {
 }
 
 // Whether the operation is a transpose from channels last to channels first. If so, its operand can be used directly
-// where
-// channels last are needed.
+// where channels last are needed.
 bool is_back_to_second(const Operation& operation) {
   return operation.is("transpose") && is_image_or_volume(operation.output()) &&
          operation.attributes.integers("permutation") == to_second(operation.output()->shape().dims().size());
@@ -277,8 +276,7 @@ class ChannelsLast {
   }
 
   // The constant from which an operation computes the convolution's weights. One-dimensional weights get a second
-  // spatial
-  // axis of length 1.
+  // spatial axis of length 1.
   static ConstantPtr constant_behind(Rewriter& r, const Operation& maker) {
     if (const ConstantPtr* value = constant_of(r.now(maker.output()))) return *value;
     if (!maker.is("expand_dims") || !maker.output()->type.shape.known()) return nullptr;
@@ -386,8 +384,7 @@ class ChannelsLast {
   }
 
   // Transposes the constant immediately instead of leaving it to pass fold, because passes that run before fold look
-  // for
-  // constants.
+  // for constants.
   static ConstantPtr turned_constant(const ConstantPtr& value, const Dims& dims) {
     return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last(dims.size())}});
   }

@@ -59,8 +59,7 @@ class Finite {
 
  private:
   // Whether an operation can introduce a NaN or an infinity. Control flow cannot, because it only passes on values that
-  // its
-  // blocks produce. Values that a loop saves were checked when they were computed.
+  // its blocks produce. Values that a loop saves were checked when they were computed.
   bool is_to_blame(const Operation& operation) const {
     return operation.blocks.empty() && !operation.is("constant") && !operation.is("variable") &&
            !operation.is("undefined") && !operation.kind().starts_with("history_") &&

@@ -166,8 +166,7 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
     if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
   }
   // Operations on tensors without elements are folded whatever the size of the result, because not every device
-  // supports
-  // such tensors.
+  // supports such tensors.
   const bool of_nothing = std::any_of(values.begin(), values.end(), [](const auto& v) { return v->elements() == 0; });
   const bool large = result_elements > std::max(max_result_elements, operand_elements);
   if ((large && !of_nothing) || operand_elements > max_operand_elements) return {};

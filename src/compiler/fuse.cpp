@@ -102,9 +102,8 @@ class Fuser {
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
     while (const Operation* user = users_.only(fusion.tail->output())) {
       // The epilogue ends before a user in another block, which may run a different number of times. It also ends
-      // before an
-      // operation that already belongs to the epilogue of another matmul or convolution, such as the sum of two of
-      // them.
+      // before an operation that already belongs to the epilogue of another matmul or convolution, such as the sum of
+      // two of them.
       if (user->parent != root.parent || taken_.count(user)) break;
       if (user->is("relu")) {
         fusion.relu = true;

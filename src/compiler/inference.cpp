@@ -37,8 +37,7 @@ bool are_constants_from(size_t first, const Rewriter& r, const Operation& operat
 }
 
 // Like rewrite(), but also removes operations that only have effects, such as assigns and prints, because inference
-// needs
-// only the outputs.
+// needs only the outputs.
 void rewrite_needed(Program& program, const Rewriter::Visit& visit) {
   std::vector<const Operation*> roots;
   for (const auto* tensors : {&program.feeds, &program.targets, &program.variables})

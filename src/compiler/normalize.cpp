@@ -35,8 +35,7 @@ namespace mpsgraph::compiler {
 namespace {
 
 // The channel axis of a batch normalization, whose statistics are reduced over all other axes. nullopt if the axis that
-// is
-// not reduced is neither the last nor the second one.
+// is not reduced is neither the last nor the second one.
 std::optional<int64_t> channel_axis(const Operation& reduction, const Tensor* source) {
   const Shape& shape = source->type.shape;
   const int rank = shape.rank();
@@ -300,8 +299,7 @@ class Normalizer {
   }
 
   // Attributes of the fused gradient operations: epsilon, and whether gamma and beta are operands. beta is only needed
-  // if
-  // the normalization is recomputed.
+  // if the normalization is recomputed.
   static Attributes parameters(const Backward& fusion) {
     return {{"axis", fusion.axis},
             {"epsilon", fusion.root->attributes.real("epsilon")},

@@ -50,8 +50,7 @@ ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& oper
                      const Attributes& attributes = {});
 
 // Folds an operation whose inputs are now constants and returns the constants that replace it; nullopt if the operation
-// is
-// kept.
+// is kept.
 Rewriter::Replacement folded(Rewriter&, const Operation& source);
 // a constant with the same elements and other dimensions
 ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims);

@@ -185,10 +185,8 @@ bool has_effect(const Operation& operation) { return is_effect(operation); }
 bool speaks(const Operation& operation) { return operation.is("print") || operation.is("check"); }
 
 // Marks the operations on the stack, and all operations on which these depend, in `reached`. Inside the blocks of a
-// marked
-// operation, the operations in `within` are marked too. If `effects` is given, control dependencies are followed only
-// to
-// operations with effects.
+// marked operation, the operations in `within` are marked too. If `effects` is given, control dependencies are followed
+// only to operations with effects.
 void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, const std::vector<bool>& within,
            const std::vector<bool>* effects) {
   auto push = [&](const Operation* operation) {

@@ -156,8 +156,7 @@ Tensor* cast_of_sum(Site& s) {
 
 // If an operand is a broadcast, or a constant with equal elements, the operation uses the operand as it was before the
 // broadcast, because it broadcasts by itself. If all operands are broadcast along the same axes, the operation is
-// computed
-// before the broadcast, once per element.
+// computed before the broadcast, once per element.
 Tensor* narrow_operands(Site& s) {
   std::vector<Tensor*> narrow = s.in;
   bool changed = false;
@@ -190,8 +189,7 @@ bool states(const Tensor* shape, const Dims& dims) {
 }
 
 // In a reshape of a reshape, or a broadcast of a broadcast, only the last shape matters. The rule also replaces that
-// shape
-// with an int64 constant without -1.
+// shape with an int64 constant without -1.
 Tensor* last_shape_counts(Site& s) {
   Tensor* before = operand_of(s.in[0], s.source.kind());
   if (!before && states(s.in[1], s.dims())) return nullptr;
@@ -326,8 +324,7 @@ Tensor* tiled_once(Site& s) { return all_equal(s.attributes().integers("multipli
 // ---- reductions and products ----
 
 // Removes axes of size 1 from a reduction, which does not need them, and lists the other axes in ascending order,
-// counted
-// from the front.
+// counted from the front.
 Tensor* needed_axes(Site& s) {
   if (s.in[0]->type == s.type()) return s.in[0];
   const Ints& stated = s.attributes().integers("axes");

@@ -130,8 +130,7 @@ class Schedule {
   }
 
   // Runs everything that the operation needs and then the operation. An early operation runs at its original position,
-  // or
-  // right before its first user if that comes sooner.
+  // or right before its first user if that comes sooner.
   void run_with_needs(int i) {
     std::vector<int> needs, look{i};
     while (!look.empty()) {

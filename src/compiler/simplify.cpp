@@ -161,8 +161,7 @@ class Round {
 
   bool changed_ = false, of_source_ = true;
   // Operations kept for comparison, keyed by hash. They belong to the source graph or, once something has been copied,
-  // to
-  // the new graph.
+  // to the new graph.
   std::unordered_multimap<size_t, const Operation*> made_;
   std::unordered_map<const Tensor*, Value> values_;         // known values of variables, as tensors of the source
 };

@@ -196,8 +196,7 @@ class Widener {
   }
 
   // For a broadcast that is cast to half precision: arithmetic uses the float32 tensor that was broadcast, and other
-  // users
-  // keep the cast.
+  // users keep the cast.
   Rewriter::Replacement spread(Rewriter& r, const Operation& cast) {
     Tensor* now = r.clone(cast)->output();
     spread_[now] = {r.now(cast.input(0)), size_of_all(cast.input(0)->operation->input(0))};

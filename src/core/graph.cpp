@@ -140,8 +140,7 @@ Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Att
   attributes = complete_attributes(definition, std::move(attributes), where);
   settle_tensor_attributes(definition, inputs, attributes, where);
   // A variable operand has the type of its value. Inference can therefore run first, and if it throws, the graph has
-  // not
-  // been changed, not even by a read of the variable.
+  // not been changed, not even by a read of the variable.
   std::vector<TensorType> types = definition.infer(InferContext(definition, inputs, attributes, blocks, where));
   for (const TensorType& type : types) check_type(type, kind, where);
   std::unordered_map<Tensor*, Tensor*> reads;

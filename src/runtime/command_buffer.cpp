@@ -175,8 +175,7 @@ void CommandBuffer::run_command(Command& command, OnDevice* device) {
     device->waits.push_back({event, command.value, fence});
   } else {
     // The device continues after a failed wait. The event is therefore signaled by the host, and only after all waits
-    // so far
-    // have succeeded.
+    // so far have succeeded.
     auto fence = device->commands->encode_signal([event, value = command.value, waits = device->waits_so_far()] {
       when_settled(waits, [event, value](std::exception_ptr failure) {
         if (!failure) event->signal(value);

@@ -26,8 +26,7 @@ class DeviceFence {
   // fence must query the outcome. `then` is called once, as soon as the outcome is known.
   void when_settled(std::function<void(Outcome)> then);
   // Report the outcome of the work before the fence. Called by the command buffer that signals the fence; only the
-  // first
-  // call has an effect.
+  // first call has an effect.
   void settle(Outcome outcome);
 
  private:

@@ -133,8 +133,7 @@ void Executable::build() {
 }
 
 // Compiles a program. A program with a rest compiles that rest during a run, so everything to which the compile
-// function
-// refers must live as long as the executable.
+// function refers must live as long as the executable.
 std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, compiler::Options options) const {
   ProfileScope scope(label_, "compile");
   const auto begin = Profiler::Clock::now();
@@ -152,8 +151,7 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, 
     return compile(std::move(next), later);
   };
   // Branches can be chosen by fed flags, except if the passes are observed or the reference kernels are tested: these
-  // cases
-  // need the branches.
+  // cases need the branches.
   if (state_->device.backend().sees_feeds() && !options.observe && !options.reference_kernels)
     if (auto rest = compiler::rest_of_flags(program))
       return std::make_unique<StagedProgram>(nullptr, 0, std::move(rest), compile_later);
@@ -249,8 +247,7 @@ void check_type(std::string_view what, const Tensor& tensor, const NDArray& arra
 }
 
 // Whether a result shares memory with a feed or with another result, found in one pass over all arrays by address.
-// Feeds
-// may share memory with each other. All arrays must be contiguous.
+// Feeds may share memory with each other. All arrays must be contiguous.
 bool results_overlap(std::span<const NDArray> inputs, std::span<const NDArray> results) {
   struct Extent {
     const std::byte *begin, *end;

@@ -223,9 +223,7 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
                                 sourceStates:(NSArray<MPSStateBatch*>*)states
                           intermediateImages:(NSMutableArray<MPSImageBatch*>*)intermediate
                            destinationStates:(NSMutableArray<MPSStateBatch*>*)destination {
-  return [self encodeTo:buffer
-                    who:@"encodeBatchToCommandBuffer"
-              arguments:{images, states, intermediate, destination}];
+  return [self encodeTo:buffer who:@"encodeBatchToCommandBuffer" arguments:{images, states, intermediate, destination}];
 }
 - (MPSImageBatch*)encodeBatchToCommandBuffer:(id<MTLCommandBuffer>)buffer
                                 sourceImages:(NSArray<MPSImageBatch*>*)images
