@@ -128,7 +128,7 @@ void take_over(py::handle object) {
 }  // namespace
 
 std::string shown(py::handle object) {
-  return py::cast<std::string>(py::module_::import("mpsgraph._shown").attr("shown")(object));
+  return py::cast<std::string>(py::module_::import("mpsgraph._display").attr("shown")(object));
 }
 
 void reword_refusals(py::module_& module) {

@@ -173,17 +173,17 @@ void RecurrentInferenceLayer::encode_bidirectional_sequence(runtime::CommandBuff
             "descriptors to backward before creating the layer"));
   const bool separate = combine_mode == BidirectionalCombineMode::none;
   if (separate == backward_steps.empty())
-    throw GraphError(cat("[", what, "] ",
-                         separate
-                             ? "combine mode none returns separate results: pass backward destinations, too"
-                             : "combine modes add and concatenate return one result: pass no backward destinations"));
+    throw GraphError(
+        cat("[", what, "] ",
+            separate ? "combine mode 'none' returns separate results: pass backward destinations, too"
+                     : "combine modes 'add' and 'concatenate' return one result: pass no backward destinations"));
   const int64_t ahead_channels = descriptors_[ahead.back()].outputs, back_channels = descriptors_[back.back()].outputs;
   const bool adds = combine_mode == BidirectionalCombineMode::add;
   if (adds && ahead_channels != back_channels)
     throw ShapeError(cat("[", what,
                          "] results can only be added if both directions have the same number of feature "
                          "channels, got ",
-                         ahead_channels, " and ", back_channels, "; use combine mode concatenate"));
+                         ahead_channels, " and ", back_channels, "; use combine mode 'concatenate'"));
   const StepSequence sources("sources", std::move(source_steps), descriptors_[ahead.front()].inputs, nullptr);
   if (sources.last_rows() != sources.rows())
     throw UnsupportedError(cat("[", what,

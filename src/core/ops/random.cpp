@@ -26,8 +26,7 @@ void require_one_of(const InferContext& c, std::string_view attribute,
 void require_bounds(const InferContext& c) {
   const double lower = c.attributes.real("lower"), upper = c.attributes.real("upper");
   const std::string bounds = cat("[", lower, ", ", upper, "] standard deviations");
-  if (lower >= upper)
-    c.graph_error(cat("lower must be less than upper, got the empty range ", bounds, " from the mean"));
+  if (lower >= upper) c.graph_error(cat("lower must be less than upper, got ", bounds, " (relative to the mean)"));
   const double near = std::min(std::abs(lower), std::abs(upper)), far = std::max(std::abs(lower), std::abs(upper));
   const auto beyond = [](double z) { return 0.5 * std::erfc(z * std::sqrt(0.5)); };
   const double within = lower < 0 && upper > 0 ? 1 - beyond(near) - beyond(far) : beyond(near) - beyond(far);
