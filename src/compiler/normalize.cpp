@@ -89,7 +89,8 @@ struct Backward {
   int64_t axis;
   const Operation* tail;  // `root`, or the cast of its result if that is absorbed
   const Operation* relu = nullptr;  // the relu_gradient; null if none can be absorbed
-  // The normalization that is recomputed to find where relu was positive; null if relu's result is an operand instead.
+  // The normalization that is recomputed to find where relu was positive; null if the fused gradient reads relu's
+  // result instead.
   const Operation* normalized = nullptr;
   const Operation* sum = nullptr;  // the addition before the relu_gradient, absorbed if the mask is given
 };
@@ -250,7 +251,7 @@ class Normalizer {
       fusion.normalized = n;
       return;
     }
-    // The sums for gamma and beta replace the gradient of relu.
+    // The fused sums take the position of relu's gradient, so their operands must be available there.
     for (const Tensor* operand : std::initializer_list<const Tensor*>{x, root.input(2), root.input(3)})
       if (!can_be_made_before(relu, operand)) return;
     fusion.relu = &relu;

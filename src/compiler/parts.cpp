@@ -35,8 +35,9 @@ class Cutter {
   }
 
  private:
-  // Divides the operations into consecutive groups (runs), each of which becomes a part. The last run is always a
-  // program; it also returns the targets that no other part computes.
+  // Divides the operations of the root block into consecutive groups, the entries of runs_, each of which becomes a
+  // part. An operation that must run by itself forms its own group. The last group always becomes a program, even if it
+  // is empty, and also returns the targets that no other part computes.
   void divide() {
     runs_.emplace_back();
     for (const auto& operation : whole_.graph->root().operations) {
@@ -51,8 +52,9 @@ class Cutter {
     }
   }
 
-  // Assigns a value number to each target: the value of the part that computes the target, or a copy made by the last
-  // part. The last part copies feeds, constants, variables, and repeated targets.
+  // Assigns a value number to each target. If a part computes the target, this is the number of the part's result.
+  // Targets that are feeds, constants, or variables, and repeated targets, get the number of a copy that the last part
+  // makes.
   void choose_targets() {
     std::unordered_set<const Tensor*> taken;
     for (const Tensor* target : whole_.targets) {
@@ -84,7 +86,7 @@ class Cutter {
     parts_.parts.push_back(std::move(part));
   }
 
-  // The results of this run that are targets or that later runs use.
+  // The results of the operations in runs_[run] that are targets or that operations of later groups use.
   std::vector<const Tensor*> passed_on(size_t run) const {
     std::unordered_set<const Tensor*> used;
     for (size_t later = run + 1; later < runs_.size(); ++later)
@@ -111,7 +113,8 @@ class Cutter {
       const Operation& operation = *tensor->operation;
       const auto home = home_.find(&operation);
       if (home != home_.end() && home->second == run) return;
-      // The tensor is an argument of a block. Only results of operations of the root block are passed between runs.
+      // A tensor that is defined inside a block is used only there. Only results of operations of the root block are
+      // passed between parts.
       if (operation.parent != &whole_.graph->root()) return;
       if (operation.is("constant") || operation.is("variable")) {
         if (rewriter.has(operation)) return;

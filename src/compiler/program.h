@@ -93,7 +93,8 @@ std::vector<TensorType> target_types(const Program& program);
 MPSGRAPH_API Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
                                 const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
 
-// Specializes the rest of a program, given the types of its feeds and the values of the deciding feeds, both in order.
+// Specializes the rest of a program, given the types of its feeds and the values of the feeds in Rest::deciding, both
+// in order.
 Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding);
 
 // Moves a whole program into a rest that depends on fed flags, scalar bools that alone determine the branches of its

@@ -1,7 +1,7 @@
 // Determines which reductions can end a fused element-wise kernel, and how they traverse memory.
 //
-// A region is traversed in row-major order. A reduction of the region's values is cheap if it reduces all elements,
-// whole rows, or whole columns.
+// A fused kernel computes its elements in row-major order. A reduction of these elements is cheap if it reduces all
+// elements, whole rows, or whole columns.
 #pragma once
 
 #include <optional>
@@ -28,8 +28,9 @@ inline std::vector<bool> reduced_axes(const Operation& reduction) {
   return reduced;
 }
 
-// The form of a reduction, ignoring axes of size 1: all if every axis is reduced, rows if the kept axes come before the
-// reduced axes, and columns if the reduced axes come first. nullopt if kept and reduced axes alternate more than once.
+// Which axes a reduction covers, ignoring axes of size 1: `all` if every axis is reduced, `rows` if the kept axes come
+// before the reduced axes, and `columns` if the reduced axes come first. nullopt if every axis is kept, or if kept and
+// reduced axes alternate more than once.
 inline std::optional<ReductionShape> reduction_shape(const Dims& dims, const std::vector<bool>& reduced) {
   std::vector<bool> runs;
   for (size_t i = 0; i < dims.size(); i++)
@@ -39,8 +40,9 @@ inline std::optional<ReductionShape> reduction_shape(const Dims& dims, const std
   return std::nullopt;
 }
 
-// Whether a reduction can end a region. The dtype must be float32, in which partial results are kept. There must be few
-// enough columns for the partial sums to stay in cache, and enough rows to keep all threads busy.
+// Whether a reduction can end a fused element-wise kernel. The dtype must be float32, which is the dtype of the partial
+// results. There must be few enough columns for the partial sums to stay in cache, and enough rows to keep all threads
+// busy.
 inline bool can_end_region(const Operation& reduction) {
   if (!is_reduction(reduction) || reduction.output()->type.dtype != DType::float32) return false;
   const Dims& dims = reduction.input(0)->type.shape.dims();

@@ -285,7 +285,7 @@ class Specializer {
     }
   }
 
-  // Computes band_part with bounds that are data: keeps x[i, j] where i - j <= lower and j - i <= upper. A negative
+  // Computes band_part with bounds that are tensors: keeps x[i, j] where i - j <= lower and j - i <= upper. A negative
   // bound keeps its whole triangle.
   Tensor* band_of_data(const std::vector<Tensor*>& inputs) {
     Builder b(rewriter_.graph());
@@ -344,7 +344,8 @@ class Specializer {
     return later.create(op, "dynamic_slice_update_data", {source, update, begin, count}, steps)->output();
   }
 
-  // Ends the program at an operation that needs the values of its integer operands from operand `first` on.
+  // Ends the program at an operation that needs the run-time values of operand `first` and all later operands, which
+  // are integers.
   [[noreturn]] void wait_for_values(const Operation& op, const std::vector<Tensor*>& inputs, size_t first) {
     DataDependent data_dependent{&op, {}};
     bool reachable = true;

@@ -149,8 +149,8 @@ class Widener {
     return i == 0 ? r.create(source, "cast", {value}, to)->output() : r.graph().add("cast", {value}, to);
   }
 
-  // Records the float32 form of a result. A result smaller than its operands is a statistic. The float32 form of any
-  // other result is recorded only if it has a single user.
+  // Records the float32 tensor of which a result is a rounded copy. A result with fewer elements than its operands is a
+  // statistic. For any other result, the float32 tensor is recorded only if the result has a single user.
   Tensor* known(const Operation& source, size_t i, Tensor* now, Tensor* value, int64_t size, bool is_statistic) {
     if (is_statistic)
       statistics_[now] = {value, size};

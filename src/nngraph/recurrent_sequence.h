@@ -82,7 +82,8 @@ class SequenceGraph {
   std::vector<Tensor*> targets_;
 };
 
-// A cache of executables, keyed by form, that evicts the least recently used executable.
+// A cache of executables, keyed by the form of a sequence (its sizes, dtypes, and layouts, and the requested results).
+// It evicts the least recently used executable.
 class MPSGRAPH_API SequenceForms {
  public:
   using Build = std::function<std::shared_ptr<runtime::Executable>()>;

@@ -1,5 +1,5 @@
 // The forward pass and the gradient pass of the training layer. Each validates its arguments, builds a graph for the
-// form of the sequence, and runs that graph.
+// sizes, dtypes, and layouts of the sequence, and runs that graph.
 #include "nngraph/recurrent_training.h"
 
 #include <algorithm>

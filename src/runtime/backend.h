@@ -100,8 +100,9 @@ class Backend {
   // Statistics of the memory that allocate() returns, if that memory is not on the process's own heap.
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
-  // Text that identifies the build and processor for which this backend derives forms of constants (preparation.h). A
-  // package's form can be used only if it was stored with an equal text. Empty if the backend derives no forms.
+  // Text that identifies the build and processor for which this backend rearranges constants for its kernels
+  // (preparation.h). Rearranged constants in a package can be used only if they were stored with an equal text. Empty
+  // if the backend does not rearrange constants.
   virtual std::string takes_forms() const { return {}; }
   virtual std::vector<DeviceForm> forms() const { return {}; }  // the forms currently kept, for any graph
   virtual DeviceLimits measure_limits() { return {}; }  // measures the limits, which takes a while

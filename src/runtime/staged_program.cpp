@@ -1,5 +1,5 @@
-// Staged programs: runs a program and then its rest, and looks up the rest that was compiled for the current deciding
-// values.
+// Staged programs: runs a program and then its rest, and looks up the rest that was compiled for the current values of
+// the feeds that determine its shapes or branches.
 #include "runtime/staged_program.h"
 
 #include <algorithm>

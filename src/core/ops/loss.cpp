@@ -1,6 +1,6 @@
 // Softmax cross-entropy: -Σ labels log(softmax(source)) along an axis, and its gradient operation.
 //
-// reduction "none" keeps the axis with size 1; "sum" and "mean" return a scalar, where the mean divides by the number
+// Reduction "none" keeps the axis with size 1; "sum" and "mean" return a scalar, where the mean divides by the number
 // of losses. Labels need not sum to one: with S = Σ labels the gradient is softmax(source) S - labels.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"

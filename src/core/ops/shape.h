@@ -1,4 +1,5 @@
-// Element-wise semantics of shape operations, shared by inference and kernels.
+// Which input elements the elements of a slice, a padded tensor, or another result of a shape operation are copied
+// from; shared by inference and kernels.
 //
 // The header defines slices, padding, and shape operands once; nothing in it moves data.
 #pragma once

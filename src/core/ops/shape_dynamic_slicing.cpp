@@ -1,4 +1,4 @@
-// Operation family shape, fifth part: slices with static sizes whose starts are data.
+// Operation family shape, fifth part: slices whose sizes are static and whose starts are tensors.
 //
 //   dynamic_slice(x, starts) {sizes=[n, m]}          x[a : a + n, b : b + m] where starts = [a, b]
 //   dynamic_slice_update_data(data, update, starts)  data with that part replaced with `update`; sizes, if given, are

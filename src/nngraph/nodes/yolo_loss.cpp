@@ -119,7 +119,8 @@ class Yolo {
 
   Part size() const {
     Tensor* ratio = b_.div(channels(labels_, 2, 2), anchors());
-    // Where a cell has no object, the true box has size 0, whose logarithm is infinite. 1 is used instead.
+    // Where a cell has no object, the true box has size 0, whose logarithm is infinite, so the logarithm is taken of 1
+    // instead.
     Tensor* there = b_.binary("greater_than", ratio, b_.scalar_like(ratio, 0));
     Tensor* target = b_.unary("logarithm", b_.select(there, ratio, b_.scalar_like(ratio, 1)));
     const Losses losses = losses_of(terms("wh"), b_, channels(predicted_, 2, 2), target);

@@ -2,8 +2,8 @@
 // values.
 //
 // Types were checked when the program was compiled. The callee has separate arrays and a separate frame. A callable
-// that owns memory lends it to the calling program, which computes the operands there. Results also stay there, unless
-// something overwrites the memory while they are in use.
+// that owns memory lends it to the calling program, which computes the operands there. Results also stay in that memory
+// if no later call overwrites it.
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"
 #include "mpsgraph/compiler/threaded_callable.h"
@@ -18,7 +18,7 @@ std::shared_ptr<compiler::ThreadedCallable> threaded_callable(const compiler::Pr
       program.callables.find(operation.attributes.string("symbol"))->second);
 }
 
-// Count the `call` operations in a block, including nested blocks, whose callable provides this memory.
+// Count the `call` operations in a block, including nested blocks, whose callable lends `memory` to the caller.
 int uses_of_memory(const compiler::Program& program, const Block& block, const void* memory) {
   int uses = 0;
   for (const auto& operation : block.operations) {
@@ -29,8 +29,8 @@ int uses_of_memory(const compiler::Program& program, const Block& block, const v
   return uses;
 }
 
-// Return whether `taking` is the last call in the program whose callable provides this memory, and at most one such
-// call precedes it.
+// Return whether `taking` is the last call in the program whose callable lends `memory` to the caller, and at most one
+// such call precedes it. Then no later call overwrites the results that stay in that memory.
 bool uses_memory_last(const compiler::Program& program, const Operation& taking, const void* memory) {
   const Block& root = program.graph->root();
   if (!memory || uses_of_memory(program, root, memory) > 2) return false;

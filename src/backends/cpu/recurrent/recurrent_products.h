@@ -18,8 +18,8 @@ class RecurrentProducts {
   static constexpr int W = P::W;
 
   static constexpr int max_rows = 12;
-  // Return the number of rows multiplied together: as many as there are registers for their sums, in addition to the
-  // registers for the weights and one factor.
+  // Return the number of rows that multiply() should process at once. Each row needs `vectors` registers for its sums;
+  // another `vectors` registers hold the weights, and one holds a factor.
   static constexpr int rows_for(int vectors) { return std::min((P::registers - 1 - vectors) / vectors, max_rows); }
 
   [[gnu::always_inline]] static V load(const S* p, int64_t n) { return n >= W ? P::load(p) : P::load_part(p, n); }

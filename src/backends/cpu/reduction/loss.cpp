@@ -5,8 +5,8 @@
 //   gradient = (softmax(x) S - labels) incoming
 //
 // A label of 0 contributes 0 even if z is infinite. Losses are summed in a fixed order, in double. If the labels are
-// one-hot encodings, the pass 'fuse' replaces them with class numbers. This gives the same result in float32 without a
-// label tensor.
+// one-hot encodings, the pass 'fuse' replaces the labels with class indices. This gives the same result in float32
+// without a label tensor.
 
 #include <cmath>
 
@@ -16,7 +16,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Applies the attribute `reduction` to the losses of all groups, where a group is one softmax.
+// Applies the attribute `reduction` to the losses. A group is the logits over which one softmax is computed, so there
+// is one loss per group.
 struct Losses {
   AxisSplit split;
   bool reduced, mean;
@@ -123,9 +124,10 @@ std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
   });
 }
 
-// ---- labels as class numbers, one per group, in float32 ----
+// ---- labels as class indices, one per group, in float32 ----
 
-// Return the class number of a group, or -1 if it is not below the number of classes.
+// Return the class index that is the label of group g of the unit (a group is the logits of one softmax), or -1 if the
+// index is negative or not below the number of classes.
 int64_t class_at(const std::byte* numbers, DType dtype, const SoftmaxUnit& u, int64_t g) {
   const int64_t i = integer_at(numbers, dtype, u.first_group + g);
   return i >= 0 && i < u.n ? i : -1;
@@ -150,7 +152,7 @@ std::unique_ptr<Kernel> lower_class_cross_entropy(Lowering& lowering) {
   });
 }
 
-// Inputs of the operation: incoming gradient, source, class numbers.
+// Inputs of the operation: incoming gradient, source, class indices.
 std::unique_ptr<Kernel> lower_class_cross_entropy_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), x = lowering.input(1), classes = lowering.input(2);
   const Losses l(lowering, x.dims);

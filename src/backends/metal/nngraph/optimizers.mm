@@ -44,8 +44,10 @@ void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizer
   encode_step(commands, descent_kernel(device, descriptor, 0, false), step);
 }
 
-// A moving average is computed as a gradient descent step with a negative learning rate and L2 regularization of the
-// values.
+// Settings of a plain gradient descent step, values -= rate * (gradient + scale * values), where `scale` is the L2
+// regularization. encode_moving_average() passes the new statistics (`now`) as the gradient, rate = keep - 1, and scale
+// = -1, so the step computes values += (1 - keep) * (now - values). encode_sum() passes the values to add as the
+// gradient, with rate = -1 and scale = 0.
 MPSNNOptimizerDescriptor* plain(double rate, double scale) {
   return [MPSNNOptimizerDescriptor
       optimizerDescriptorWithLearningRate:static_cast<float>(rate)
