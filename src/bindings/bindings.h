@@ -127,8 +127,7 @@ class WithoutGil {
 };
 
 // Calls wait(seconds) without the GIL, in short intervals, until it returns true. Returns false when the timeout is
-// over.
-// Raises KeyboardInterrupt on Ctrl-C.
+// over. Raises KeyboardInterrupt on Ctrl-C.
 bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait);
 runtime::Timeout to_timeout(std::optional<double> seconds);  // Throws DeviceError for NaN.
 

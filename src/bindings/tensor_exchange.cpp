@@ -55,9 +55,10 @@ bool says(py::handle tensor, PyObject* question) {
 
 class TensorExchange {
  public:
-  // `types` are the tensor types that the functions support. `questions` are names of methods; if one of them returns
-  // True, the tensor's memory does not hold its plain values. `prepare` converts a tensor that cannot be shared to an
-  // array. `team` holds the addresses of the functions that LentTeam needs.
+  // `types` are the tensor types that the functions support. `questions` are names of tensor methods without arguments;
+  // a tensor for which one of them returns True cannot be shared, because its memory does not hold its plain values.
+  // `prepare` converts a tensor that cannot be shared, for this or another reason, to an array. `team` holds the
+  // addresses of the functions that LentTeam needs.
   TensorExchange(py::tuple types, const std::vector<std::string>& questions, py::function prepare,
                  std::optional<std::pair<uintptr_t, uintptr_t>> team)
       : types_(std::move(types)), prepare_(std::move(prepare)), team_(team) {

@@ -50,7 +50,8 @@ struct Object {
   const Kind kind;
 };
 
-// of_graph: the handle lives until the graph that owns the object forgets it
+// A counted handle lives until release() has been called once for give() and once for each retain(). A handle with
+// ownership `of_graph` lives until the graph that owns its object calls forget().
 enum class Ownership { counted, of_graph };
 void* give(std::shared_ptr<Object> object, Ownership ownership = Ownership::counted);
 std::shared_ptr<Object> find(void* handle, Kind kind);  // throws Failure if the handle is invalid or of another kind

@@ -42,8 +42,7 @@ struct TrainerObject : Object {
 };
 
 // Sorts the input arrays into the order of the tensors in `wanted`. `names` contains the tensor name of each input
-// array;
-// if it is NULL, the arrays are already in this order.
+// array. If `names` is NULL, the arrays are already in this order.
 std::vector<NDArray> arrays_for(const NamedTensors& wanted, const char* const* names, const mpsgraph_array* inputs,
                                 size_t count) {
   if (count != wanted.size()) {

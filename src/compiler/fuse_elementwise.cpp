@@ -32,7 +32,9 @@ constexpr int max_operations = 96;  // limits the register use and the size of a
 constexpr int max_inputs = 48;
 constexpr int most_siblings = 16;  // maximum number of candidates for merging that read the same tensor
 
-// The levels and regions of the operations of one block. Operations are identified by their positions in the block.
+// The levels and regions of one block's operations: a region is a set of operations that become one fused kernel, and
+// only operations of the same level can be merged into a region. Operations are identified by their positions in the
+// block.
 class BlockPlan {
  public:
   explicit BlockPlan(Block& block) : block_(block), dependencies_(block), users_(dependencies_.users()) {
@@ -44,8 +46,8 @@ class BlockPlan {
     }
     stays_.assign(n, false);
     place_all();
-    // Regions that reached their maximum size moved their users to later levels. Operations that start a region should
-    // move to the levels of these users, so the levels of all operations are assigned again.
+    // When a region reaches its maximum size, the users of its results move to later levels. Operations that start a
+    // region should move to the levels of their users, so all levels are assigned a second time.
     for (int i = 0; i < n; i++) stays_[i] = joins_[i] && region_[find(i)].refused;
     place_all();
   }
@@ -312,8 +314,8 @@ struct ElementwiseFuser {
         int place = -1;
         if (!member.count(in->operation)) {
           Tensor* value = rewriter.now(in);
-          // The cache uses the tensor of the source program as its key, because one splat constant may have users of
-          // several shapes.
+          // The key is the tensor of the source program, because a constant whose elements are all equal may have users
+          // of several shapes.
           const auto [found, fresh] = operand_of.try_emplace(in, operands.size());
           if (fresh) operands.push_back(as_scalar(rewriter, value, *operation));
           place = static_cast<int>(found->second);

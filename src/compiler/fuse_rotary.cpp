@@ -44,7 +44,8 @@ struct View {
 
 enum class Half { none, first, second };
 
-// The half of the last axis that a slice selects. A slice that selects only a part of another axis has no such half.
+// Returns which half of the last axis a slice selects. Returns Half::none if the slice selects anything else, or only a
+// part of another axis.
 Half half_of(const Attributes& slice, const Dims& dims) {
   Half half = Half::none;
   for (size_t axis = 0; axis < dims.size(); ++axis) {

@@ -258,7 +258,8 @@ void drop_unused_variables(Program& program) {
 }
 
 // Converts convolution weights from channels first to channels last, the order in which devices read them. A package
-// then stores them in this order, so data that devices derive from the weights belongs to the package's own constants.
+// then stores the weights in this order, so what devices derive ahead of time from the weights is derived from a
+// constant of the package, not from a reordered copy.
 void turn_weights(Program& program) {
   const Block* root = &program.graph->root();
   const auto has_channels_first = [&](const Operation& operation) {

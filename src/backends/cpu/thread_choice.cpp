@@ -13,14 +13,16 @@ constexpr double longest = 20'000;      // microseconds: longer runs always prof
 constexpr double shortest = 30;  // microseconds: shorter runs do not repay waking a helper
 // switch modes if the other mode takes less than this fraction of the current mode's time
 constexpr double worth_changing = 0.97;
-// The trial ends early if one mode is slower by these factors: not_better if it is the mode on trial, far_worse if it
-// is the current mode, which has already proven better.
+// The trial ends early if the mode on trial takes more than not_better times as long as the current mode, or if the
+// current mode takes more than far_worse times as long as the mode on trial. The second factor is larger, because the
+// current mode has won an earlier trial.
 constexpr double not_better = 1.1, far_worse = 1.5;
 constexpr int64_t few_trials = 3;
 constexpr double unusual = 1.25;  // run time ratio that suggests the machine's load has changed
 constexpr int few_runs = 16;
-// Minimum number of runs before another trial after a change in load: the larger of least_pause and pause_ /
-// share_of_pause.
+// Minimum number of runs between a trial and the next one if the next one starts early because the machine's load has
+// changed: the larger of least_pause and pause_ / share_of_pause, where pause_ is the number of runs without such a
+// change.
 constexpr int64_t least_pause = 64, share_of_pause = 8;
 // A helper that is descheduled during a trial can cost as much time as hundreds of runs, so the next trial waits in
 // proportion to the lost time.

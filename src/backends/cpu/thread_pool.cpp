@@ -62,9 +62,10 @@ constexpr double for_items = 100;  // microseconds; longer than it takes to wake
 
 // ---- balance of gains and costs
 
-// The balance, and the pauses in which loops run without helpers, in microseconds. The balance starts at first_balance,
-// also after each pause. This covers the time to wake the helpers and a few late arrivals, because the first loop is
-// not representative.
+// In microseconds: the initial and the maximum balance between the time that helpers save and the time that callers
+// wait for them, and the shortest and longest pause in which loops run without helpers. The balance is reset to
+// first_balance after each pause, so that the time to wake the helpers and a few late arrivals do not cause another
+// pause.
 constexpr double first_balance = 500, most_balance = 5000, first_pause = 20'000, longest_pause = 500'000;
 
 struct Place {

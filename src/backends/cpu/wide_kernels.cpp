@@ -1,5 +1,5 @@
-// Kernels that convert their operands, compute in a wider type, and convert the results back. The tile functions for
-// casts perform the conversions. Constants are converted once and shared by all kernels that need the wide type.
+// Kernels that convert their operands, compute in a wider type, and convert the results back. The conversions use the
+// vectorized casts of tile_functions.h. Constants are converted once and shared by all kernels that need the wide type.
 #include "backends/cpu/wide_kernels.h"
 
 #include <utility>

@@ -16,8 +16,8 @@ namespace {
 
 enum class Part : uint8_t { result, data, weights };  // the tensor that is computed from the other two
 
-// The source, weights, and incoming gradient of a convolution, in the layouts of `c`. `part` names the one to be
-// computed, which is nil here.
+// The source, weights, and incoming gradient of a convolution. The tensor that the operation computes is nil, and the
+// incoming gradient is nil in the forward operation.
 struct Operands {
   Dims source_dims, weights_dims;
   MPSGraphTensor *source, *weights, *incoming;

@@ -70,8 +70,8 @@ class PendingUses {
     bool writes;
     bool tracked;  // whether Metal orders this use: a pooled buffer, used by the device
   };
-  // Mark the uses as pending as long as the returned token lives. All uses of a run are added together, so that no two
-  // runs wait for each other.
+  // Mark the uses as pending as long as the returned token lives. All uses of a run are added in one call, because two
+  // runs that each added a part of their uses could wait for each other forever.
   std::shared_ptr<const void> add(const std::vector<Use>& uses);      // waits for conflicting uses, then adds these
   // returns null and adds nothing if there are conflicts
   std::shared_ptr<const void> try_add(const std::vector<Use>& uses);

@@ -1,8 +1,9 @@
 // Fourier transforms, which require macOS 14.
 //
-// MPSGraph transforms only the last four axes; other axes are moved to the end and back. The axes are in ascending
-// order, so the last listed axis is also the last of these in the tensor. For the transform to real tensors, Apple does
-// not document whether the scale counts the input points or the output points, so that scale is applied here.
+// MPSGraph transforms only the last four axes; other axes are moved to the end and back. The attribute lists the axes
+// in ascending order, so its last entry is the transformed axis that comes last in the tensor. For transforms to real
+// tensors, Apple does not document whether the scale depends on the number of input points or output points, so the
+// scale is applied here.
 #include <algorithm>
 
 #include "backends/metal/complex.h"

@@ -52,8 +52,8 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   const int64_t inner = element_count(Dims(dims.begin() + axis + 1, dims.end()));
   const int64_t n = dims[axis], count = element_count(Dims(indices.begin() + batch, indices.end()));
   const Picks p = flat_picks(l, l.input(1), l.dtype(1), batches, count, {n}, constant_value(l.operation.inputs[1]));
-  // The gradient sums over one axis, so the batch axes are merged with the gathered axis. Any other axes between the
-  // two are moved behind the gathered axis first.
+  // The gradient scatters along one axis, so the batch axes are merged with the gathered axis. Other axes between the
+  // batch axes and the gathered axis are first moved after the gathered axis.
   const bool between = batches > 1 && outer > 1;
   const Lanes lanes(batches > 1 ? Dims{1, batches * n, outer * inner} : Dims{outer, n, inner}, 1);
   const DType as = summing_type(l.dtype());

@@ -20,8 +20,8 @@ class Histories {
  public:
   explicit Histories(const compiler::Program& program);
 
-  // Return the capacity of a history and of the histories nested in it; empty for other tensors. Throws
-  // UnsupportedError if the iterations of a loop cannot be counted.
+  // Return the capacities of a history and of the histories nested in it, outermost first. Returns an empty list for
+  // other tensors. Throws UnsupportedError if the iterations of a loop cannot be counted.
   Dims rooms(const Tensor* tensor) const;
 
  private:

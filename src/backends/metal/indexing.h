@@ -32,8 +32,8 @@ Picks picks(const Lowering& l, MPSGraphTensor* indices, DType dtype, int64_t siz
 MPSGraphTensor* along_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype);
 // Convert indices of any integer type to int32 or int64. Indices that were out of range remain out of range.
 MPSGraphTensor* signed_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype);
-// Convert index vectors [..., depth] to positions in the flattened axes `sizes`, counted across batches; the result has
-// rank 1.
+// Convert index vectors [..., depth] to positions along one axis that combines all batches and the indexed axes, whose
+// sizes are `sizes`. The result has rank 1.
 Picks flat_picks(const Lowering& l, MPSGraphTensor* indices, DType dtype, int64_t batches, int64_t vectors,
                  const Dims& sizes, const std::optional<Ints>& known);
 

@@ -63,8 +63,8 @@ class Lowering {
   MPSGraphTensor* reshape(MPSGraphTensor* tensor, const Dims& dims) const;
   MPSGraphTensor* cast(MPSGraphTensor* tensor, DType dtype) const;
 
-  // Return a loop bound without dimensions, because all known users of MPSGraph's loops pass bounds in this form. All
-  // other tensors here have at least one dimension.
+  // Return a loop bound as a tensor of rank 0, because all known users of MPSGraph's loops pass bounds in this form.
+  // All other scalars in this backend have shape (1).
   MPSGraphTensor* bound(MPSGraphTensor* tensor) const;
   MPSGraphTensor* bound_of(int64_t value) const;
 

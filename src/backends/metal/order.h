@@ -9,13 +9,14 @@
 
 namespace mpsgraph::metal {
 
-// Keys are int32, or int64 for 64-bit integers. They have the order of x and are equal where x is equal. NaN is above
-// or below all numbers.
+// Keys are int32, or int64 for 64-bit integers. Keys compare like the elements of x, and equal elements have equal
+// keys. The key of NaN is above the keys of all numbers, or below them if `nan_above` is false.
 DType order_key_type(DType dtype);
 MPSGraphTensor* order_key(const Lowering& l, MPSGraphTensor* x, DType dtype, bool nan_above = true);
 // Convert a key back to the number that it represents.
 MPSGraphTensor* number_of_key(const Lowering& l, MPSGraphTensor* key, DType dtype);
-// Return the key of the largest (`above`) or smallest value of the dtype; infinity for floats.
+// Return the key of the largest value of the dtype if `above` is set, otherwise of the smallest value. For floats,
+// these values are infinity and minus infinity.
 int64_t last_key(DType dtype, bool above);
 
 // Return, as int32, the permutation that sorts the keys along the last axis in ascending order. The sort is stable.

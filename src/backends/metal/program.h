@@ -49,7 +49,8 @@ class MetalProgram final : public runtime::CompiledProgram {
   std::vector<std::string> kernel_names() const override { return names_; }
   std::string plan() const override;
   const compiler::Program& program() const { return program_; }
-  // Encode this program as part of another program. Before the first part, work encoded earlier is submitted.
+  // Encode this program as one part of a program with custom operations (parted_program.h). If `is_first` is set,
+  // previously encoded work is submitted first.
   void encode_part(MetalCommands& commands, std::span<const runtime::NDArray> feeds,
                    std::span<runtime::NDArray> results, bool is_first);
   bool reports() const { return !reports_.empty(); }  // whether the host inspects results after completion
@@ -62,8 +63,8 @@ class MetalProgram final : public runtime::CompiledProgram {
   // Check the feeds that hold indices after waiting for pending writes to them. Throws an error if an index is out of
   // range.
   void check_feeds(MetalCommands& commands, std::span<const runtime::NDArray> feeds);
-  // Allocate the arrays into which the device writes reports (such as failed checks and printed values). After
-  // completion, the host reads them in order until one of them fails the run.
+  // Allocate the arrays for the results that only the host inspects, such as failed checks and printed values. After
+  // completion, the host reads these arrays in order until one of them fails the run.
   std::vector<runtime::NDArray> read_reports(MetalCommands& commands);
 
   MetalDevice& device_;
@@ -73,8 +74,8 @@ class MetalProgram final : public runtime::CompiledProgram {
   std::shared_ptr<MetalVariables> home_;  // null if the program has no variables
   std::shared_ptr<const int> generation_;
   MPSGraph* graph_ = nil;
-  // Tensors of the feeds and targets; nil for unused feeds and constant targets. The last targets are the results of
-  // reports.
+  // Tensors of the feeds and targets; nil for unused feeds and constant targets. The last targets are additional
+  // results that the host inspects after completion (reports_).
   GraphTensors feeds_, targets_;
   std::vector<ProgramLowering::Report> reports_;
   NSArray<MPSGraphOperation*>* target_operations_ = nil;

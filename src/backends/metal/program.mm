@@ -19,7 +19,8 @@ using runtime::NDArray;
 
 namespace {
 
-// Return the position in `ours` of each tensor in `theirs`, the executable's feeds or targets.
+// For each tensor in `theirs`, the feeds or targets in the executable's order, return its position in `ours`, the same
+// tensors in the requested order.
 std::vector<size_t> places(NSArray<MPSGraphTensor*>* theirs, const GraphTensors& ours, const char* what) {
   std::vector<size_t> order;
   for (MPSGraphTensor* tensor in theirs) {

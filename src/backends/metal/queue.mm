@@ -167,9 +167,9 @@ std::shared_ptr<runtime::DeviceFence> MetalCommands::encode_signal(std::function
   }
   if (copies_back) finish();  // waiters for the signal read results that the host has yet to copy
   return guarded([&]() -> std::shared_ptr<runtime::DeviceFence> {
-    // The device continues after a failed part, and that part's handler may run later than the signal. The signal is
-    // therefore forwarded only once all earlier parts are known to have succeeded. In any case, the caller of commit()
-    // signals at the end.
+    // If a part of the work fails, the device continues and reaches the signal, possibly before the handler of the
+    // failed part has run. `reached` is therefore called here only if all earlier parts are known to have succeeded.
+    // The caller of commit() signals again after the last part in any case.
     watch();
     auto reached_rightly = [progress = progress_, before = parts_ - 1, reached] {
       {

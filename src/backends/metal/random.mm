@@ -259,8 +259,8 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   if (least < 1e-37)
     m.l.unsupported("lower and upper must be closer to the mean, because their probabilities underflow in float32; use "
                     "device=\"cpu\"");
-  // u is the midpoint of a grid interval, which float32 represents exactly whether measured from 0 (u) or from 1 (1 -
-  // u).
+  // u is the midpoint of one of the 2^23 intervals of [0, 1], because float32 represents both u and 1 - u exactly
+  // there.
   MPSGraphTensor *u = m.add(uniform(m, count), m.real(0x1p-24)), *rest = m.sub(m.real(1), u);
   MPSGraphTensor* p = m.add(m.mul(u, m.real(length)), m.real(begin));
   MPSGraphTensor* q = m.add(m.mul(rest, m.real(length)), m.real(end));

@@ -116,8 +116,9 @@ Terms written_out(int64_t steps, bool from_end, const Terms& sequences, Terms ca
   return all;
 }
 
-// Run the steps in a loop, with the same results as written_out(). `widths` are the widths of the results. In each
-// iteration, a result is written at the position whose time equals that of the step.
+// Run the steps in a loop, instead of unrolling them as written_out() does; the results are the same. `widths` holds
+// the size of each result's last axis. Each iteration writes its results at the index of its time step, and keeps all
+// other positions.
 Terms in_a_loop(const Lowering& l, int64_t steps, bool from_end, const Terms& sequences, const Terms& carried,
                 const Ints& widths, const Step& step) {
   const Term like = carried[0];

@@ -61,8 +61,9 @@ class Resize {
     return tensor;
   }
 
-  // Apply the transpose: each result element is added to the elements from which it was computed. Floats use one matrix
-  // per axis, because scattering adds in an undefined order; for integers the order is irrelevant.
+  // Apply the transpose of the resize: each element of `tensor` is multiplied by its weight and added to the image
+  // elements from which the resize computes it. Floats use one matrix per axis, because scattering adds in an undefined
+  // order; for integers the order is irrelevant.
   MPSGraphTensor* backward(MPSGraphTensor* tensor, DType dtype) const {
     Dims now = result_;
     for (size_t k = axes_.size(); k-- > 0;) {

@@ -9,8 +9,8 @@
 namespace mpsgraph::metal {
 namespace {
 
-// The operand reshaped to [rows, n], with the sorted axis last, and the positions of the first `count` elements in
-// sorted order.
+// The operand, reshaped to [rows, n] with the sorted axis last, and for each row the positions of the `count` elements
+// that come first in sorted order.
 struct Ordered {
   Ordered(const Lowering& l, bool descending, int64_t count) : lanes(l.dims(), l.axis()) {
     const Steps s(l);

@@ -1,7 +1,8 @@
 // Stencils without boundary handling, which is a separate pad or slice before the stencil, and their gradients.
 //
 // MPSGraph reduces windows by sum, minimum, and maximum. It does not document what ArgumentMin and ArgumentMax return,
-// and it has no gradients of stencils. These are composed of slices, one per kernel element.
+// and it has no gradients of stencils. Stencils with these two modes, and all gradients, are therefore composed of
+// slices, one per kernel element.
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 #include "backends/metal/windows.h"

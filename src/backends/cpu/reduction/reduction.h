@@ -22,8 +22,8 @@ struct ReducePlan {
   // Return the size in bytes of the partial totals, which exist if the reduction is split into chunks.
   size_t scratch_bytes(size_t total) const { return chunks > 1 ? static_cast<size_t>(chunks * outputs) * total : 0; }
 
-  // kept_offset returns the position in the input of a row of outputs. reduced_offset returns the offset that an index
-  // over the reduced axes, without the innermost run, adds to that position.
+  // kept_offset returns the input position of the first item that contributes to a row of outputs. reduced_offset
+  // returns the distance from that item to the one at the given flattened index over the outer reduced axes.
   int64_t kept_offset(int64_t row) const;
   int64_t reduced_offset(int64_t index) const;
 

@@ -197,8 +197,9 @@ void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x,
   scale_groups(u, sum, y);
 }
 
-// Build a kernel for all float types. make_run(type) returns a function run(array of const V* inputs, V* output, V*
-// scratch) for V = float or double. The scratch memory has room for `extra` elements.
+// Build a kernel for all float types. make_run is called with a value of type V, either float or double, and returns
+// the function that computes the kernel: run(array of const V* inputs, V* output, V* scratch). `scratch` has room for
+// `extra` elements.
 template <size_t inputs, class MakeRun>
 std::unique_ptr<Kernel> float_kernel(Lowering& lowering, int64_t extra, const MakeRun& make_run) {
   std::array<Operand, inputs> in;

@@ -130,8 +130,8 @@ class RowWalk {
   }
 
  private:
-  // Recompute the offset that results from all axes except the last, which is the only one that advances from row to
-  // row.
+  // Recompute the part of the source offset that depends on all outer axes except the last one. The last outer axis is
+  // added per row, because its index changes with every row.
   void find_base() {
     base_ = 0, negated_ = false;
     for (size_t i = 0; i + 1 < plan_.outer.size(); ++i) {

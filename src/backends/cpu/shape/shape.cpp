@@ -130,8 +130,8 @@ struct Stretches {
              return p.bytes >= shortest && p.bytes <= longest;
            });
   }
-  // Call copy(part, offset in the part, offset in the result) for all parts of all stretches. With `past`, `copy` uses
-  // streaming stores, and a fence follows.
+  // Call copy(part, offset in the part, offset in the result) for all parts of all stretches. Set `past` if `copy` uses
+  // streaming stores; a fence is then issued afterwards.
   template <class Copy>
   void run(const Copy& copy, bool past = false) const {
     parallel_for(count, grain_for(2 * bytes), [&](int64_t begin, int64_t end) {

@@ -1,4 +1,4 @@
-// BatchEncoding holds the state of one batch of nodes while the batch is encoded.
+// BatchEncoding holds the state of one batch while an MPSNNGraph encodes the batch.
 #pragma once
 
 #include <exception>

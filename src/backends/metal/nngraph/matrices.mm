@@ -128,8 +128,8 @@ struct MatrixWork::Span {
   bool reads, writes, writable;
   std::vector<size_t> entries;
 
-  // Return the span's bytes as an array. It is a view of one of the matrices' buffers that covers the span, preferably
-  // a device buffer; if there is none, it is a buffer over all of the matrices.
+  // Return the span's bytes as an array. If the buffer of one of the matrices covers the whole span, the array is a
+  // view of that buffer; device buffers are preferred. Otherwise, the array borrows the memory of the span.
   NDArray array(const std::vector<Entry>& all) const {
     const std::shared_ptr<runtime::Buffer>* found = nullptr;
     std::vector<std::shared_ptr<runtime::Buffer>> held;

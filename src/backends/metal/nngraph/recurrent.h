@@ -28,7 +28,7 @@ MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns);
 class BeginStates {
  public:
   ~BeginStates();
-  // States are keyed by their number of rows, which is irrelevant for images.
+  // Return a free state with this number of rows, or a new one from make(). For states of images, `rows` is always 0.
   id take(int64_t rows, const std::function<id()>& make);
   void give_back(int64_t rows, id state);
 

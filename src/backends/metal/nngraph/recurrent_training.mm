@@ -224,7 +224,8 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
     MatrixWork::encode(work, buffer, "encode_copy_weights",
                        [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
                          const std::lock_guard lock(native->encoding);
-                         // Apple does not document the effect of an offset, so a view of the matrix is passed instead.
+                         // Apple does not document the effect of matrixOffset, so the offset is 0 and the matrix is a
+                         // view that starts at the right position.
                          [native->layer encodeCopyWeightsToCommandBuffer:commands
                                                                  weights:matrices_of(work, places)
                                                                 matrixId:static_cast<MPSRNNMatrixId>(number)
