@@ -27,8 +27,8 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::string plan() const override;
 
  private:
-  // The frame of one run at a time: concurrent runs on several queues need one frame each. The frame's slots point into
-  // the arena of its most recent run.
+  // A frame, used by one run at a time; concurrent runs on several queues each take a separate frame. The slots of a
+  // frame point into the arena of the last run that used the frame.
   struct OwnedFrame {
     Frame frame;
     std::shared_ptr<runtime::Buffer> arena;  // memory of the slots, held only during a run

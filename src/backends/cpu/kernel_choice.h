@@ -6,8 +6,8 @@
 
 namespace mpsgraph::cpu {
 
-// Register a kernel for a composite operation, like define_kernel. The composite is expanded if `suits` rejects the
-// operands, and always when tests request plain loops.
+// Register a kernel for a composite operation, like define_kernel. The composite operation is expanded into simpler
+// operations if suits(operation) returns false, and always if tests request plain loops.
 void define_composite(std::string_view kind, Lower lower, bool (*suits)(const Operation&));
 
 // Return whether the CPU has a kernel for this operation and its operands.

@@ -117,7 +117,7 @@ void ProgramLowering::begin_loop() { loop_touches_.emplace_back(); }
 void ProgramLowering::end_loop() {
   std::vector<Slot> touched = std::move(loop_touches_.back());
   loop_touches_.pop_back();
-  // Remove duplicate slots. touch() also records a slot for the enclosing loop, so the number of duplicates would
+  // Remove duplicate slots. The loop below records each slot for the enclosing loop as well, so duplicates would
   // multiply with the nesting depth.
   std::ranges::sort(touched);
   const auto duplicates = std::ranges::unique(touched);

@@ -12,7 +12,7 @@
 namespace mpsgraph::cpu {
 
 // Where the memory of a slot comes from. `entered` means that the kernel that computes the value allocates the memory
-// at run time.
+// at run time and stores the pointer in the frame.
 enum class Home : uint8_t { arena, feed, result, variable, constant, entered };
 
 struct SlotInfo {

@@ -17,8 +17,8 @@ namespace mpsgraph::cpu {
 inline int thread_count() { return runtime::most_threads(); }
 inline int64_t thread_number() { return ThreadPool::member(); }  // number of the calling thread, below thread_count()
 
-// The items of one phase that one member of the thread team takes: `for (int64_t item : items)` takes items one by one
-// until none are left.
+// The items of one phase that one thread processes: `for (int64_t item : items)` takes items one by one until none are
+// left. `member` is the number of the thread, below thread_count().
 class Items {
  public:
   Items(Shares& shares, int64_t member) : shares_(shares), member_(member) {}

@@ -117,8 +117,8 @@ PackedPtr prepacked(const ConstantWeights& weights, const std::string& layout, s
   std::erase_if(all.held, [](const auto& item) { return item.second.bytes.expired(); });
   const std::shared_ptr<std::byte> place = allocate(all, bytes);
   pack(weights.elements().get(), place.get());
-  // The holder, which shares ownership with every user of the packed copy, keeps the constant alive. The table is keyed
-  // by the constant's address, which no other constant may reuse meanwhile.
+  // The table is keyed by the constant's address, which no other constant may reuse while the packed copy is in use.
+  // The Holder, owned by all users of the packed copy, therefore keeps the constant alive.
   struct Holder {
     std::shared_ptr<std::byte> place;
     ConstantPtr constant;

@@ -193,8 +193,8 @@ class ProgramLowering::ControlFlow {
     for (Slot slot : slots) walk_.touch(slot);
   }
 
-  // Let the kernel that computes a result overwrite the carried value. This requires that the kernel allows it and that
-  // the old value is no longer needed.
+  // Let the kernel that computes a result overwrite the carried value, if the kernel allows that and the old value is
+  // no longer needed. Return whether it does.
   bool compute_in_place(const Block& block, size_t result, Slot carried) {
     const Slot value = walk_.slot_of(block.results[result]);
     SlotInfo &made = walk_.out_.slots[value], &old = walk_.out_.slots[carried];

@@ -11,7 +11,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// An array of pointers for one run. A short array is stored in the object itself, without a heap allocation.
+// An array of the pointers that one run passes to the kernel. A short array is stored in the object itself, without a
+// heap allocation.
 template <class T>
 class Pointers {
  public:

@@ -25,11 +25,11 @@ namespace {
 
 constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
-// For images with few rows, each row is split into pieces. Pieces per thread, and minimum pixels per piece.
+// Number of pieces per thread, and minimum pixels per piece. Rows are split into pieces if the images have few rows.
 constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;
 
-// Return the input gradient, for strides of 1, as a convolution of the incoming gradient with the taps in reverse
-// order.
+// Return the plan of the input gradient for strides of 1, which is a convolution of the incoming gradient with the taps
+// in reverse order.
 ConvolutionPlan turned(ConvolutionPlan p) {
   std::swap(p.x, p.y);
   for (int axis = 0; axis < 3; ++axis) {

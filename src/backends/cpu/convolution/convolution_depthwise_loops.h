@@ -30,7 +30,8 @@ struct DepthwiseStrip {
   int64_t to_step;
   bool past;  // use streaming stores; requires whole vectors of channels, an aligned `to`, and a fence afterwards
   const float* next;  // source row to prefetch for the next result rows; null if there is none
-  // number of result rows; distance in elements between rows of `to` and of `next`
+  // number of result rows computed together (1 or 2), and distances in elements between rows of `to` and between rows
+  // of `next`
   int64_t results = 1, to_row = 0, next_row = 0;
 };
 

@@ -30,14 +30,15 @@ struct IntegerEpilogue {
   bool has_residual = false, residual_is_signed = false, relu = false;
   int32_t zero_point = 0;
   IntegerResult result = IntegerResult::uint8;
-  // terms indexed by tile row and by column; null if absent
+  // for int32 results, row_terms[r] * column_terms[c] is added to the sum in row r and column c; null if unused
   const int32_t *row_terms = nullptr, *column_terms = nullptr;
 };
 
 struct IntegerTiles : TileRows {
   static constexpr int most_rows = 32, columns = 32, group = 4;
-  // Multiply `count` rows by a panel and store the first `width` columns of the product. `turn` means that the rows are
-  // signed, so their sign bits must be flipped.
+  // Multiply `count` rows by a panel and store the first `width` columns of the product. The micro-kernel multiplies
+  // unsigned rows; `turn` means that the rows are signed, and makes it flip their sign bits, which adds 128 to each
+  // element.
   void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
   // Pack `quads` groups of four matrix rows, `stride` bytes apart, into a full panel. Each byte is XORed with

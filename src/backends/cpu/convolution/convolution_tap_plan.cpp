@@ -13,8 +13,8 @@ using Taps = std::vector<std::pair<int64_t, int64_t>>;  // (tap index, offset of
 int64_t rounded_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }  // a / b rounded up, for b > 0
 
 // Identifies the taps that lie inside the image along one axis at one position: taps [low, high) or, with strides, only
-// those taps whose position modulo the stride is `rest`. Positions with equal keys see the same taps with the same
-// spacing.
+// those taps whose position modulo the stride is `rest`. Positions with equal Visible objects see the same taps with
+// the same spacing.
 struct Visible {
   int64_t low, high, rest;
   auto operator<=>(const Visible&) const = default;
@@ -24,8 +24,9 @@ struct Visible {
 // all positions of a long signal belong to the same class, so tap lists are built once per class.
 class Axis {
  public:
-  // `visible_from(position)` returns the key of a position. `seen_from(position)` lists its taps in the order in which
-  // pixels use them, with increasing offsets. `reads(position, tap)` returns the offset that a tap reads.
+  // `visible_from(position)` returns the Visible object of a position. `seen_from(position)` lists the taps of a
+  // position in the order in which pixels use them, with increasing offsets. `reads(position, tap)` returns the source
+  // offset that the tap reads at this position.
   template <class VisibleFrom, class Seen, class Reads>
   Axis(int64_t size, const VisibleFrom& visible_from, const Seen& seen_from, const Reads& reads) {
     std::map<Visible, size_t> known;

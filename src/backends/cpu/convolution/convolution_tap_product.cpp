@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t cached_panels = 1 << 20;  // bytes of packed panels that fit in L2 next to source rows
 constexpr int64_t products_of_read = 8;  // cost of reading a weight from an outer cache, in multiply-adds
 constexpr int64_t least_steps = 1 << 14;  // minimum rows * steps per piece of work, a few microseconds
-// Up to this many rows, reading constant weights from an outer cache limits the speed of a matmul.
+// With at most this many rows, the speed of a matmul is limited by reading constant weights from an outer cache.
 constexpr int64_t waiting_rows = 16;
 // Minimum input channels for which processing taps one by one pays off, although the sums must be stored and reloaded
 // between taps.
@@ -188,7 +188,8 @@ class TapProduct final : public Kernel {
       multiply_tap_by_tap(frame, member, first, last, panels);
   }
 
-  // Multiply all rows by panels [first, last), tap by tap, accumulating in the sums of thread `member`.
+  // Multiply all rows by panels [first, last), tap by tap. The sums are accumulated in the scratch memory of the thread
+  // with number `member`.
   void multiply_tap_by_tap(Frame& frame, int64_t member, int64_t first, int64_t last, const F* panels) const {
     const F* source = source_.factors(frame);
     S* result = frame.at<S>(result_);

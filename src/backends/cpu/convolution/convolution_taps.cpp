@@ -88,7 +88,8 @@ bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {
 
 namespace {
 
-// number of source channels below which a panel for one tap of the input gradient would be mostly empty
+// with fewer source channels, the input gradient does not use one matmul per tap, because the panel of a tap would be
+// mostly empty
 constexpr int64_t few_channels = 8;
 
 // Return the fallback for convolutions that do not run as one matmul per tap: oneDNN's kernel or im2col.

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t gradient_block_elements = 1 << 18;  // transformed elements per block, next to the sums
 constexpr int64_t cached_sums = 1 << 18;  // sums that fit in L2 next to a block
-// Minimum and maximum tiles per block. Blocks have the maximum if the sums do not fit in L2.
+// Minimum and maximum number of tiles per block. If the sums do not fit in L2, blocks have the maximum, so that the
+// sums are read and written less often.
 constexpr int64_t least_block = 12, most_block = 128;
 constexpr int64_t parts_per_thread = 4;
 constexpr int64_t least_part = 24;  // minimum tiles per part

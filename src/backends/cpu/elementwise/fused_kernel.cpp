@@ -343,8 +343,8 @@ bool FusedElementwiseKernel::take_blocks(Slot operand) {
       !std::all_of(p.inputs.begin(), p.inputs.end(), plain) ||
       std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) != 1)
     return false;
-  // Run the code without prefetches. Blocks are short, so prefetches would mostly fetch the operands of another block
-  // and evict data that the hardware prefetcher has loaded.
+  // Regenerate the code without prefetches. Each call of run_block() processes few elements, so prefetches would mostly
+  // fetch the operands of another block and evict data that the hardware prefetcher has loaded.
   if (const auto generate = std::exchange(p.generate_for_blocks, nullptr)) generate(p);
   return true;
 }

@@ -71,9 +71,10 @@ struct TileProgram {
   ReductionShape reduction_shape = ReductionShape::none;
   int64_t chunks = 1;  // number of parts of the work with separate partial results; depends only on sizes
   std::vector<TileInput> inputs;
-  // aligned_code is a version of `code` with streaming stores. If both are null, the program runs `instructions`.
+  // Generated machine code; aligned_code is a version of `code` with streaming stores. If both are null, the program
+  // runs `instructions` instead.
   std::shared_ptr<const jit::CodeMemory> code, aligned_code;
-  // regenerates code and aligned_code without prefetches; null if not needed
+  // regenerates code and aligned_code without prefetches; null if they contain none
   std::function<void(TileProgram&)> generate_for_blocks;
   std::vector<TileInstruction> instructions;
   int64_t cost = 1;  // operations per element
@@ -103,8 +104,9 @@ class FusedElementwiseKernel final : public Kernel {
   // Absorb another kernel, which must not depend on this one. Both kernels must satisfy can_merge().
   void merge(FusedElementwiseKernel& other);
   bool can_merge() const;  // false for reductions with partial results, which must not share a kernel
-  // Prepare to read the given operand block by block. On success, call run_block() instead of run(). Return false if
-  // this is not supported, for example if the kernel has several parts or is not processed in flat tiles.
+  // Prepare to read the given operand block by block. On success, return true; the caller must then call run_block()
+  // instead of run(). Return false if this is not supported, for example if the kernel has several parts or is not
+  // processed in flat tiles.
   bool take_blocks(Slot operand);
   void run_block(Frame& frame, int64_t begin, int64_t end, Slot operand, std::byte* block) const;
   std::vector<Slot> reads() const;

@@ -291,7 +291,7 @@ struct RegionBuilder {
       const auto code = jit::CodeMemory::make(jit::generate(recorder.code({}, ahead)));
       const auto aligned =
           streamed.empty() ? nullptr : jit::CodeMemory::make(jit::generate(recorder.code(streamed, ahead)));
-      // the operating system does not allow executable memory
+      // make() returns null if the operating system does not allow executable memory
       if (!code || (!streamed.empty() && !aligned)) return false;
       of.code = code;
       of.aligned_code = aligned;

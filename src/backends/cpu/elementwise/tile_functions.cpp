@@ -180,7 +180,7 @@ T integer_power(T base, T exponent) {
 // integers.
 template <class T>
 TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
-  // at least 32 bits, because promotion to int could overflow
+  // Compute in at least 32 bits. C++ would promote shorter unsigned types to int, and products of int could overflow.
   using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });

@@ -36,7 +36,8 @@ namespace {
 
 constexpr size_t behind_sources = 3;  // number of last inputs of the gradient: incoming gradient, result, statistics
 constexpr int64_t enough_items = 32;  // minimum work items of the gradient; with fewer, the keys are split
-// maximum elements of a query or value row; tiles of longer rows do not fit in cache
+// maximum number of elements of a query or value row; with longer rows, the tiled kernels are not used, because tiles
+// do not fit in cache
 constexpr int64_t longest_row = 512;
 constexpr int64_t fewest_queries = 16;
 
@@ -268,7 +269,7 @@ class ForwardKernel final : public AttentionKernel {
       }
     });
     parallel_items(geometry_.count() * blocks, [&](int64_t item, int64_t member) {
-      // start with the last block, which sees the most keys under a causal mask
+      // start with the last block, which sees the most keys under a causal mask and therefore takes longest
       const int64_t batch = item / blocks, block = blocks - 1 - item % blocks;
       AttentionMatrices m = matrices(f, batch);
       m.packed_keys = packed + key_of_[static_cast<size_t>(batch)] * matrix_;

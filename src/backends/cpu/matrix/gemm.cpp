@@ -13,7 +13,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// maximum inner dimension of a chunk: 24 KB of doubles in a panel, 12 KB in a tile's rows
+// maximum inner dimension of a chunk, so that a panel has at most 24 KB of doubles, and the rows of a tile have at most
+// 12 KB
 constexpr int64_t most_steps = 192;
 constexpr int64_t block_rows = 96;  // rows of a left block: 144 KB of doubles; a multiple of every tile height
 constexpr int64_t block_columns = 256;  // columns of a right block: 384 KB of doubles; a multiple of every tile width

@@ -122,7 +122,8 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   if (!fused && vector && a.dtype == DType::float32 && !flag(lowering, "transpose_a"))
     return rows_times_vector(a, b, result);
   const Epilogue epilogue(lowering.operation());
-  // Size of the inner dimension, if this is a single row times a transposed matrix; the conditions below check that.
+  // For a single row times a transposed matrix, k is the size of the inner dimension. The conditions below check
+  // whether the operands have these shapes.
   const int64_t k = result.elements() > 0 ? b.elements() / result.elements() : 0;
   if (fused && a.dtype == DType::float32 && flag(lowering, "transpose_b") && !flag(lowering, "transpose_a") &&
       !epilogue.has_residual && a.elements() == k && b.dims.back() == k && b.elements() == k * result.elements())

@@ -303,8 +303,8 @@ class OnednnProduct final : public Kernel {
     }
     return at;
   }
-  // Return whether a cut divides this operand. Cutting rows does not divide the right operand, cutting columns does not
-  // divide the left operand, and broadcast axes are never divided.
+  // Return whether dividing the result along the axis of `cut` also divides this operand. Cutting rows does not divide
+  // the right operand, cutting columns does not divide the left operand, and broadcast axes are never divided.
   static bool cuts_through(const Part& part, const Cut& cut, size_t rank) {
     if (part.argument == DNNL_ARG_SRC && cut.axis == rank - 1) return false;
     if (part.argument == DNNL_ARG_WEIGHTS && cut.axis == rank - 2) return false;

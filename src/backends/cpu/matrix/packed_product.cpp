@@ -18,7 +18,7 @@ namespace {
 
 using Tiles = ConvolutionTiles<float, float>;
 
-// maximum inner dimension of a chunk, for which a panel and a tile's rows fit in L1
+// maximum inner dimension of a chunk, so that a panel and the rows of a tile fit in L1
 constexpr int64_t most_steps = 256;
 constexpr int64_t tiles_of_block = 16;  // row tiles per block, whose part of a chunk stays in L2
 constexpr int64_t panels_of_block = 32;  // panels that are multiplied by packed rows before these are packed again

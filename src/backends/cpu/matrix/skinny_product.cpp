@@ -15,7 +15,7 @@ using Tiles = ConvolutionTiles<float, float>;
 
 constexpr int64_t fewest_rows = 8, most_few_rows = 32;
 constexpr int64_t least_side = 256;  // minimum side length of the matrix, in elements
-// Minimum and maximum number of matrix elements; larger matrices do not stay in L2.
+// Minimum and maximum number of matrix elements. The threads' parts of larger matrices do not stay in L2.
 constexpr int64_t least_weights = 1 << 18, most_weights = 1 << 20;
 constexpr int64_t least_steps = 128;  // minimum matrix rows per part
 constexpr int most_parts = 8;
@@ -126,7 +126,8 @@ class SkinnyProductTransposed final : public Kernel {
   }
 
  private:
-  // Rows per block; inner indices (steps) and columns (lanes) of the pieces that are transposed at a time.
+  // Blocks have about rows_of_block matrix rows at most, and begin at multiples of `lanes` rows. The other operand is
+  // transposed in pieces of steps_of_chunk inner indices.
   static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;
 
   int64_t border(int64_t block) const {

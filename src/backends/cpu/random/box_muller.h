@@ -1,5 +1,5 @@
-// Box-Muller transform: turns two uniform numbers in [0, 1) into two standard normals. The first is computed with the
-// sine, the second with the cosine.
+// Box-Muller transform: turns two uniform numbers in [0, 1) into two standard normals. The first standard normal is
+// computed with the sine, the second with the cosine.
 //
 // For float32, the results match TensorFlow's bit for bit on every system. TensorFlow takes the logarithm, sine, and
 // cosine from the C library, usually glibc. This file reimplements these functions with polynomials in double that are

@@ -35,8 +35,8 @@ constexpr int64_t unpacked_rows = 192;  // minimum rows over all steps for which
 constexpr int64_t rows_of_piece = 10;  // rows in a piece of work, about as many as are multiplied together
 constexpr int64_t pieces_of_units = 4;  // pieces of hidden units per thread
 constexpr int64_t pieces_of_rows = 3;  // maximum number of pieces of rows per thread
-// maximum number of links (groups of consecutive time steps) per piece of rows; with several links, threads finish at
-// about the same time
+// maximum number of links (groups of consecutive time steps) per piece of rows. A thread takes one link at a time, so
+// with several links per piece, all threads finish at about the same time.
 constexpr int64_t links_of_piece = 10;
 // number of multiplications from which on the cost of a barrier is negligible
 constexpr int64_t work_between_waits = 1 << 17;
@@ -52,7 +52,7 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   const int threads = thread_count();
   const int64_t rows = j.batch * j.directions, work = j.batch * j.gates * j.hidden * j.hidden;
   const bool share_rows =
-      // otherwise, the hidden units are divided, so that each thread reads only its part of the weights
+      // if this is false, threads divide the hidden units, so that each thread reads only its part of the weights
       rows >= 2 * threads && (j.panels || !j.input_weight);
   if (threads == 1 || share_rows || work < work_between_waits) {
     const bool small = threads == 1 || work * j.directions * j.steps < work_between_waits;

@@ -365,7 +365,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   }
 
   // Multiply the gradients of gates [first, end), counted in the order of the weights, by the weights of these gates,
-  // to get the gradients of the previous states. If `inner` is not null, it holds the gradients of the last gate.
+  // to get the gradients of the previous states. If `inner` is not null, it holds the gradients of the last gate, which
+  // are also multiplied and added.
   template <class Then>
   static void products(const Job& j, const RecurrentRange& range, int64_t first, int64_t end, const S* inner,
                        const Then& then) {
@@ -425,7 +426,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
            load(j.at(j.d_state, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
   }
 
-  // Record the state after this step as the state before the next step.
+  // If the weight gradient needs the state before each step, store this state as that of the next step. At the first
+  // step, also store the initial state.
   [[gnu::always_inline]] static void hand_on(const Job& j, const Place& p, V state) {
     if (!j.state_before) return;
     if (p.step == 0)

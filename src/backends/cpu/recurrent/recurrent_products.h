@@ -32,8 +32,8 @@ class RecurrentProducts {
   // hardware prefetcher does not cross pages.
   static constexpr int64_t ahead = 24, ahead_of_row = 8;
 
-  // The values to which a product is added. `of` points to the values of each vector in the first row, or is null if
-  // there are none, and row_stride is the distance between rows.
+  // The values to which a product is added. of[v] points to the values for vector v of the first row, or is null if
+  // these values are zero. row_stride is the distance between rows.
   struct Summand {
     const S* of[4] = {};
     int64_t row_stride = 0, lanes = W;

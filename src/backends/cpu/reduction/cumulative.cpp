@@ -113,7 +113,8 @@ struct ArgExtremum {
 };
 
 constexpr int64_t tile_columns = 64, tile_rows = 8;
-// below this row length, the processor overlaps the dependency chains of consecutive rows anyway
+// rows of up to this length are scanned one by one, because the processor overlaps the dependency chains of consecutive
+// short rows anyway
 constexpr int64_t short_row_of_scan = 16;
 
 // Call f(first element, number of columns) for groups of columns of [outer, n, inner].

@@ -1,4 +1,5 @@
-// softmax_cross_entropy and its gradient with respect to the input x, each in one pass over a unit of the tensor.
+// softmax_cross_entropy and its gradient with respect to the input x, each in one pass over the tensor. A group is one
+// softmax, and a unit is a block of adjacent groups that a thread processes together (softmax.h).
 //
 // With z = x - max x and S = Σ labels:
 //   loss = S log Σ e^z - Σ labels z
@@ -52,7 +53,8 @@ void store_losses(const SoftmaxUnit& u, const V* sum, const Labelled<V>& labelle
     losses[u.first_group + g] = u.n == 0 ? V(0) : labelled.sum[g] * std::log(sum[g]) - labelled.dot[g];
 }
 
-// Compute the losses of a unit. The callback label(unit, x, shift, labelled) must fill `labelled` with the label sums.
+// Compute the losses of a unit. label(unit, x, shift, labelled) must set `labelled` to the sums over the labels of each
+// group, where shift[g] is the maximum of x in group g.
 template <class V, class Label>
 void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const Label& label, V* losses) {
   V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
