@@ -15,7 +15,7 @@ constexpr double shortest = 30;  // microseconds: shorter runs do not repay waki
 constexpr double worth_changing = 0.97;
 // The trial ends early if the mode on trial takes more than not_better times as long as the current mode, or if the
 // current mode takes more than far_worse times as long as the mode on trial. The second factor is larger, because the
-// current mode has won an earlier trial.
+// current mode usually won an earlier trial.
 constexpr double not_better = 1.1, far_worse = 1.5;
 constexpr int64_t few_trials = 3;
 constexpr double unusual = 1.25;  // run time ratio that suggests the machine's load has changed

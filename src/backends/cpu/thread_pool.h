@@ -33,8 +33,8 @@ class ThreadPool {
     // Take items until none are left; return how many were taken. Must not throw.
     int64_t (*work)(void* context, int64_t phase, int64_t member);
   };
-  // Run a loop on the calling thread, which is member 0, and on helpers, whose member numbers are permanent, from 1 to
-  // threads - 1.
+  // Run a loop on at most `threads` threads: the calling thread and helpers. Within the loop, the calling thread has
+  // member number 0, and each helper always has the same number between 1 and threads - 1.
   void run(int threads, int64_t phases, const Loop& loop);
 
   // Run f() with the threads of a lent team, instead of the pool's, as helpers for the loops in f. The team is joined

@@ -1,5 +1,5 @@
-// Replaces check_indices inside blocks with find_outside. Its result is passed out of branches and around loops, and
-// reported afterwards.
+// Replaces check_indices inside blocks with find_outside. The result of find_outside is passed out of branches and
+// around loops, and reported afterwards.
 //
 //   if(%p) { check_indices(%i); ... }   ->   %found = if(%p) { %f = find_outside(%i); ...; yield %f } { yield 0 }
 //                                            report_outside(%found)

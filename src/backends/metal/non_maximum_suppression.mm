@@ -2,7 +2,8 @@
 //
 // MPSGraph's nonMaximumSuppression requires macOS 14, and Apple does not document its results. Here, a loop visits the
 // candidates in descending order of score; each candidate that has not been removed removes the later candidates that
-// it overlaps. The loop has one iteration per (box, class) pair of an image, which processes all images and pairs at
+// it overlaps. The candidates are the (box, class) pairs of an image. The loop has one iteration per candidate; each
+// iteration processes all images at once, and compares the current candidate of an image with all its later ones at
 // once.
 #include "backends/metal/formula.h"
 #include "backends/metal/indexing.h"

@@ -1,10 +1,11 @@
 // The shared core of softmax, log-softmax, and softmax cross-entropy along any axis, in float or double.
 //
 // The tensor is treated as [outer, n, inner], and softmax runs over n. The tensor is divided into units that fit in
-// cache: blocks of whole rows if the axis is the last one, otherwise blocks of adjacent columns. The "groups" of a unit
-// are its individual softmaxes. If there are few columns, several positions along the axis form additional groups,
-// which are combined at the end of each sum. Half precision is first converted to float. Rows of floats use the widest
-// available vectors (softmax_float.h).
+// cache: blocks of whole rows if the axis is the last one, otherwise blocks of adjacent columns. The elements of a unit
+// form groups that are reduced together, usually one group per softmax. If there are few columns, the elements of each
+// softmax are distributed over several groups, so that vectors are filled, and the results of these groups are combined
+// at the end of each reduction. Half precision is first converted to float. Rows of floats use the widest available
+// vectors (softmax_float.h).
 #pragma once
 
 #include <array>
@@ -22,9 +23,9 @@ struct SoftmaxUnit {
   int64_t first, groups, n;
   int64_t group_stride, item_stride;
   int64_t first_group;  // index in the tensor of the unit's first softmax
-  // Set only if there are few columns, so that several positions along the axis form groups: `columns` is the number of
-  // columns, and the groups belong to columns 0, 1, ..., repeated in order. `rest` is the number of elements after the
-  // last position that fills all groups.
+  // Set only if there are few columns, so that the elements of a column are distributed over several groups: `columns`
+  // is the number of columns, and the groups belong to columns 0, 1, ..., repeated in order. `rest` is the number of
+  // elements after the last position that fills all groups.
   int64_t columns = 0, rest = 0;
 
   bool rows() const { return item_stride == 1; }

@@ -28,7 +28,7 @@ struct PointTaps {
 };
 
 struct SamplePlan {
-  // height and width of the source, rows and columns of the result
+  // `height` and `width` are sizes of the source, `rows` and `columns` those of the result
   int64_t batch, channels, height, width, rows, columns;
   int64_t channel, pixel;  // strides of channels and pixels in the source
   bool planar, nearest;

@@ -229,7 +229,7 @@ void add_runs(const PadPlan& plan, const T* incoming, bool row_negated, V* to) {
 }
 
 // Compute the gradient with respect to the source of the padding. If sums are accumulated in a different type than the
-// result's, `sums` holds one row for each part.
+// result's, `sums` holds one row of sums for each of the parts that are processed in parallel.
 template <class V, class T>
 void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
   const int64_t parts = std::clamp<int64_t>(plan.source_rows / grain_for(plan.row * 8), 1, thread_count());

@@ -111,7 +111,8 @@ class BucketSorter {
     in_parts(n_, f);
   }
 
-  // Choose leading bits of the keys' distance from the lowest key as the bin index. Return false if all keys are equal.
+  // Choose which leading bits of a key's distance from the lowest key are its bin index. Return false if all keys are
+  // equal.
   template <class Load>
   bool find_keys(const Load& load) {
     in_parts([&](int64_t part, int64_t begin, int64_t end) {
