@@ -61,7 +61,8 @@ bool is_sum_of_products(const Tensor* tensor, const Users& users) {
   return outputs_axis(*maker) >= 0;
 }
 
-// Whether the sum is used in integer arithmetic. If not, its residual is better left unquantized.
+// Whether the sum, possibly after a relu, is the source of a convolution or matmul that can become an integer
+// operation. Otherwise nothing reads the sum as integers, so its residual is not quantized.
 bool becomes_bytes(const Tensor* sum, const Users& users) {
   const Operation* user = users.only(sum);
   const Tensor* value = user && user->is("relu") ? user->output() : sum;

@@ -219,7 +219,7 @@ Tensor* transpose_of_transpose(Site& s) {
 }
 
 // The attributes of a slice after axis i has been moved to index place_of(i). `counts` receives the number of elements
-// along each axis. Returns nullopt if the slice is empty.
+// that the slice selects along each axis. Returns nullopt if the slice is empty.
 template <class Place>
 std::optional<Attributes> moved_slice(const Attributes& slice, const Dims& dims, const Place& place_of, Dims& counts) {
   const size_t rank = dims.size();
@@ -283,7 +283,7 @@ Tensor* concat_of_fewer(Site& s) {
 
 Tensor* split_in_one(Site& s) { return s.source.outputs.size() == 1 ? s.in[0] : nullptr; }
 
-// Removes a slice that selects all elements in order. The type of the result then equals that of the operand. The rule
+// Removes a slice that selects all elements in order. The rule applies only if the result has the operand's type. It
 // also applies to the gradient of such a slice.
 Tensor* whole_slice(Site& s) {
   if (s.in[0]->type != s.type() || s.attributes().integer("squeeze_mask") != 0) return nullptr;

@@ -23,8 +23,8 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Minimum number of multiplications saved per moved element. With fewer, moving an element takes as long as
-// multiplying.
+// Minimum number of multiplications that a rule must save for each element that it moves. If fewer are saved, moving
+// the element takes as long as the saved multiplications.
 constexpr int64_t worth_moving = 32;
 
 bool picks_rows(const Attributes& a) { return a.integer("axis") == 0 && a.integer("batch_dimensions") == 0; }

@@ -80,8 +80,8 @@ class Schedule {
     int left = 0;  // number of operations that use the memory and have not run yet
     int64_t sum = 0;  // sum of the positions of these operations; if one is left, this is its position
   };
-  // What an operation still waits for: the number and sum of the positions of operations that must run before it. Early
-  // operations do not count.
+  // The operations that must still run before an operation, without early operations (early_): how many there are, and
+  // the sum of their positions.
   struct Waiting {
     int count = 0;
     int64_t sum = 0;
@@ -176,7 +176,8 @@ class Schedule {
     return gain >= worthwhile;
   }
 
-  // Whether a value's only use is an assign that can run immediately. The value then needs no memory of its own.
+  // Whether the only remaining use of a value is an assign that can run immediately. The value then needs no memory of
+  // its own.
   bool goes_into_variable(const Tensor& value) const {
     const Memory& memory = memories_[memory_.at(&value)];
     if (memory.left != 1) return false;

@@ -85,7 +85,7 @@ const AttributeSpec& spec_of(const OperationDefinition& definition, std::string_
 }
 
 // Wraps an inference function so that it also works if attributes are passed as integer tensors. Known values of these
-// tensors are converted to attributes. While the values are unknown, `unvalued` is called instead of `infer`.
+// tensors are converted to attributes. If the values are unknown, the function calls `unvalued` instead of `infer`.
 Infer with_tensor_attributes(Infer infer, Infer unvalued) {
   return [infer = std::move(infer), unvalued = std::move(unvalued)](const InferContext& context) {
     std::vector<Tensor*> inputs = context.inputs;

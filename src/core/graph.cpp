@@ -359,8 +359,7 @@ void Graph::end_substitution() noexcept { substitutions_.pop_back(); }
 
 Tensor* Graph::resolve(Tensor* tensor) const {
   // Inside derivatives of nested branches, the substitute may again belong to a block that the current block cannot
-  // access.
-  // Such a substitute is replaced in turn, until the tensor is accessible.
+  // access. Such a substitute is replaced in turn, until the tensor is accessible.
   while (!substitutions_.empty() && !tensor->operation->parent->encloses(current_)) {
     const auto found = std::find_if(substitutions_.begin(), substitutions_.end(),
                                     [&](const auto& s) { return s.first == tensor->operation->parent; });

@@ -23,7 +23,8 @@ using Element = std::optional<int64_t>;
 using Operands = std::vector<const KnownValues*>;
 using Rule = std::function<KnownValues(const Operation&, int result, const Operands&)>;
 
-// Result of a rule that cannot determine any element. It stands for the right number of unknown elements.
+// Result of a rule that cannot determine any element. The caller replaces it with as many unknown elements as the
+// tensor has.
 const KnownValues unknown;
 
 Element wrap(DType dtype, Element x) {

@@ -8,8 +8,8 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// Return how much larger the result is than the source because of padding, before striding and in units of (kernel size
-// - 1): -1 for valid, 0 for same, 1 for full.
+// Return the difference between the sizes of result and source at stride 1, divided by (kernel size - 1): -1 for valid,
+// 0 for same, and 1 for full padding.
 int64_t style(PaddingSize size) { return static_cast<int64_t>(size) - 1; }
 
 // If the total padding of an axis is odd, return whether the larger part is placed before the image.

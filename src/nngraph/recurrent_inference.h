@@ -29,7 +29,8 @@ class MPSGRAPH_API RecurrentInferenceLayer {
   std::vector<RecurrentState> encode_sequence(runtime::CommandBuffer& buffer, Steps sources, Steps destinations,
                                               const std::optional<RecurrentState>& input_state, bool gives_states);
   // Run the forward layers from the first step to the last, and the backward layers from the last to the first. The two
-  // stacks are independent, and their results are combined. `backward` is empty unless the results remain separate.
+  // stacks are independent. With combine mode 'none', their results are written to `forward` and `backward`. With 'add'
+  // and 'concatenate', the combined result is written to `forward`, and `backward` must be empty.
   void encode_bidirectional_sequence(runtime::CommandBuffer& buffer, Steps sources, Steps forward, Steps backward);
 
  private:

@@ -130,8 +130,8 @@ void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& s
   if (failure_) throw DeviceError(cat("[exchange] ", *failure_));
 }
 
-// Waits until all other members of the shared sum have added their parts. Then no member reads this member's
-// contribution any more.
+// Waits until the other processes that share the sum have added up their ranges of the elements. After that, no process
+// reads this process's contribution any more.
 void Exchange::wait_for_others(Slot& slot) {
   if (!slot.others_read) return;
   constexpr double look = 0.05;  // interval in seconds between checks for cancellation and failure
@@ -179,8 +179,9 @@ void Exchange::give(Slot& slot, size_t number, const std::vector<std::byte*>& op
   given_.notify_one();
 }
 
-// Memory to which an operation can write an operand of the next give() directly. Null while a member may still read the
-// previous contents, and for slots that are summed in place, whose memory other operations of the run may read.
+// Memory to which an operation can write an operand of the next give() directly. Null while another process may still
+// read the previous contents, and for slots that are summed in place, because other operations of the run may read
+// their memory.
 std::byte* Exchange::free_place(Slot& slot, size_t operand) {
   std::lock_guard lock(mutex_);
   if (failure_ || !slot.shared || slot.state != State::idle) return nullptr;

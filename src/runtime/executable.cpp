@@ -27,8 +27,8 @@ bool has_effect(const Block& block) {
   });
 }
 
-// Whether the run time is unbounded, because loops iterate as often as values require and the duration of a call is
-// unknown.
+// Whether the run time is unbounded because the program contains a loop, whose number of iterations depends on values,
+// or a call, whose duration is unknown.
 bool open_ended(const Block& block) {
   return std::ranges::any_of(block.operations, [](auto& operation) {
     return operation->is("while") || operation->is("for") || operation->is("call") ||
@@ -150,8 +150,8 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, 
   const CompileProgram compile_later = [this, later](compiler::Program next) {
     return compile(std::move(next), later);
   };
-  // Branches can be chosen by fed flags, except if the passes are observed or the reference kernels are tested: these
-  // cases need the branches.
+  // Let fed flags choose the branches of `if`s before the run, unless the passes are observed or the reference kernels
+  // are tested, because both need the program with all branches.
   if (state_->device.backend().sees_feeds() && !options.observe && !options.reference_kernels)
     if (auto rest = compiler::rest_of_flags(program))
       return std::make_unique<StagedProgram>(nullptr, 0, std::move(rest), compile_later);
@@ -321,8 +321,8 @@ void Executable::execute(Run& run, DeviceCommands* device) {
   const void* owner = device ? device->queue() : nullptr;
   Gate::Pass pass = device ? gate.try_enter(excludes_, owner) : gate.enter(excludes_);
   if (!pass) {
-    // Finishes the encoded commands first: they may be inside another graph's gate, and the run inside this gate may be
-    // waiting to enter that gate.
+    // Finishes the encoded commands first to avoid a deadlock: the commands may hold another graph's gate, and the run
+    // that holds this gate may be waiting for that other gate.
     device->finish();
     pass = gate.enter(excludes_, owner);
   }

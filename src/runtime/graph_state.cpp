@@ -42,8 +42,7 @@ void GraphState::refresh() {
       if (auto executable = weak.lock()) live.push_back(std::move(executable));
   }
   // Recompiling one executable may move a variable that another executable uses, so this is repeated. Memory layouts
-  // settle
-  // after one or two rounds; if not, the next run detects the remaining stale executables.
+  // stop changing after one or two rounds; if not, the next run detects the remaining stale executables.
   for (int round = 0; round < 3; ++round) {
     bool built = false;
     for (auto& executable : live) {

@@ -1,5 +1,5 @@
-// Sums in shared memory. The memory contains one counter per member and progress mark; on Linux, waiting for a counter
-// uses a futex.
+// Sums in shared memory. The memory contains one counter for each pair of a member (a participating process) and a mark
+// (SharedSum::Mark). On Linux, waiting for a counter uses a futex.
 #include "mpsgraph/runtime/shared_sum.h"
 
 #include <sys/mman.h>
@@ -27,11 +27,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Contributions begin at multiples of this many bytes, even on processors with larger pages.
+// The members' contributions begin at multiples of this many bytes, even on processors with larger pages.
 constexpr size_t boundary = 4096;
 constexpr int marks = 3;
-// Each member sums a part of the elements. The size of a part is a multiple of this number of elements, so that no two
-// members write to the same cache line.
+// Each member (process) sums one range of the elements. The length of a range is a multiple of this number, so that no
+// two members write to the same cache line.
 constexpr int64_t together = 32;
 // Number of elements that are summed at a time, so that their total stays in the L1 cache while contributions are
 // added.

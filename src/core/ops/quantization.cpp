@@ -98,7 +98,7 @@ Tensor* blockwise(Builder& b, const Inputs& in, const Attributes& attributes, DT
   return whole ? result : b.reshape(result, x);
 }
 
-// ---- sum_of_groups, and its adjoint repeat_groups: the building blocks of the derivatives ----
+// ---- sum_of_groups and its adjoint repeat_groups, from which the derivatives are built ----
 
 std::vector<TensorType> infer_sum_of_groups(const InferContext& c) { return {{c.dtype(0), shape_operand(c, 1)}}; }
 
