@@ -84,8 +84,8 @@ struct Lookup {
   }
 };
 
-// The product of the table and the weights, or their transpose; null if it would take more memory than the constants it
-// replaces.
+// The product of the table and the weights, which are transposed first if `transposed` is set. Null if the product
+// would take more memory than the table and the weights.
 ConstantPtr projected(const Lookup& lookup, const Tensor* weights, bool transposed) {
   const ConstantPtr* value = constant_of(weights);
   if (!value || (*value)->dims().size() != 2) return nullptr;

@@ -123,7 +123,7 @@ double flops_of(const Operation& operation) {
   if (operation.is("scaled_dot_product_attention")) return attention_flops(operation);
   if (operation.is("recurrent_sequence") || operation.is("recurrent_sequence_gradient"))
     return recurrent_flops(operation);
-  // Per element: the subtraction of the mean, a multiplication, and the additions of two sums.
+  // Per element of the source: a subtraction of the mean, a multiplication, and one addition to each of two sums.
   if (kind.starts_with("fused_batch_")) return 4 * elements_of(operation.input(0));
   if (family == "fourier_transform") return fourier_flops(operation);
   if (family == "reduction" || family == "pooling" || family == "cumulative" || is_reduction(operation))
@@ -132,7 +132,8 @@ double flops_of(const Operation& operation) {
   return 0;
 }
 
-// Operations that read only the elements of an operand that they move, so their result determines how much they read.
+// Operations that may read only a part of an operand, namely the elements that they move to the result. The size of the
+// result therefore determines how much they read.
 bool moves_elements(const Operation& operation) {
   const std::string_view family = operation.definition->family;
   return family == "shape" || family == "gather" || family == "memory";

@@ -36,8 +36,8 @@ void fuse_elementwise(Program&);  // merges each region of element-wise operatio
 // Runs operations that free more memory than they allocate, such as variable updates, as early as possible.
 void schedule(Program&);
 
-// Adds a check_indices for a condition. If an element of the condition is false, the run ends with a CheckError that
-// has this message.
+// Adds a check_indices operation for `condition`, a bool tensor. If one of its elements is false, the run ends with a
+// CheckError that has this message.
 Operation* check_condition(Graph& graph, Tensor* condition, std::string_view of, std::string message);
 
 // Computes an operation whose inputs are constants. Returns no results if the operation cannot be computed. A backend

@@ -78,8 +78,8 @@ Operation* Rewriter::append(const Operation& source, std::vector<Tensor*> inputs
                                free_name(source.name), std::move(types), std::move(blocks));
   copy->location = source.location;
   for (const Operation* before : source.control_dependencies) {
-    // If a dependency was replaced with a tensor that already existed, it is dropped: operations with effects keep
-    // their order in any case.
+    // A control dependency on an operation that was replaced with an existing tensor is dropped. This is safe because
+    // operations with effects keep their order in any case.
     if (operations_[before->id]) copy->control_dependencies.push_back(operations_[before->id]);
   }
   stand_for(source, copy);

@@ -155,8 +155,8 @@ Tensor* cast_of_sum(Site& s) {
 }
 
 // If an operand is a broadcast, or a constant with equal elements, the operation uses the operand as it was before the
-// broadcast, because it broadcasts by itself. If all operands are broadcast along the same axes, the operation is
-// computed before the broadcast, once per element.
+// broadcast, because element-wise operations broadcast their operands anyway. If all operands are broadcast along the
+// same axes, the operation is computed before the broadcast, once per element.
 Tensor* narrow_operands(Site& s) {
   std::vector<Tensor*> narrow = s.in;
   bool changed = false;
@@ -198,7 +198,8 @@ Tensor* last_shape_counts(Site& s) {
 
 Tensor* transpose_in_place(Site& s) {
   const Ints permutation = permutation_of(s.source);
-  // Axes of size 1 can move freely, so only the order of the other axes must be preserved.
+  // A transpose that moves only axes of size 1 relative to the other axes is a reshape, because the elements keep their
+  // order.
   int64_t last = -1;
   bool ordered = true;
   for (int64_t axis : permutation) {

@@ -36,7 +36,8 @@ bool looks_up(const Tensor* x) {
          gather.input(1)->shape().known() && picks_rows(gather.attributes);
 }
 
-// Whether the operation keeps all rows intact, where rows have more than one element.
+// Whether an operation that maps the shape `before` to the shape `after` keeps all rows (elements along the last axis)
+// intact. Only rows of more than one element count.
 bool keeps_rows(const Shape& before, const Shape& after) {
   if (!before.known() || !after.known() || before.rank() < 2 || after.rank() < 1) return false;
   const int64_t width = before[before.rank() - 1];

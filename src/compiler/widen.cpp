@@ -26,7 +26,7 @@ bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
   return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
 }
 
-// Whether an operation is arithmetic that is computed in float32 if an operand is a statistic.
+// Whether an operation is arithmetic that is computed in float32 if an operand is a statistic, such as a mean or a sum.
 bool goes_on(const Operation& operation) {
   static constexpr std::string_view kinds[] = {"addition",
                                                "subtraction",
@@ -195,8 +195,8 @@ class Widener {
     return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, before.size, true)};
   }
 
-  // For a broadcast that is cast to half precision: arithmetic uses the float32 tensor that was broadcast, and other
-  // users keep the cast.
+  // Handles a cast to half precision whose source is a broadcast: arithmetic that uses the cast is computed from the
+  // float32 tensor instead, and all other users keep the cast.
   Rewriter::Replacement spread(Rewriter& r, const Operation& cast) {
     Tensor* now = r.clone(cast)->output();
     spread_[now] = {r.now(cast.input(0)), size_of_all(cast.input(0)->operation->input(0))};

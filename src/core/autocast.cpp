@@ -182,8 +182,8 @@ Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, 
                             std::string_view name, std::vector<std::unique_ptr<Block>> blocks) {
   const OperationDefinition& definition = definition_of(kind);
   const AutocastRule rule = autocast_rule(definition);
-  // float64 and complex operands were chosen explicitly, so operations with such operands are left unchanged. The graph
-  // reports all other errors.
+  // float64 and complex operands were chosen explicitly, so operations with such operands are left unchanged. So are
+  // calls with missing or foreign operands, which graph_.create() rejects.
   const bool plain =
       blocks.empty() && inputs.size() >= static_cast<size_t>(definition.min_inputs) &&
       std::all_of(inputs.begin(), inputs.end(), [&](const Tensor* input) {

@@ -266,7 +266,8 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
     if (!result[i]) {
       result[i] = builder.zeros_like(wanted);
     } else if (result[i]->shape() != wanted->shape()) {
-      // The gradient has the shape of the tensor at run time. reshape_like gives it the same static type, too.
+      // At run time, the gradient already has the shape of the tensor. reshape_like() also gives it the tensor's static
+      // shape.
       result[i] = builder.reshape_like(result[i], wanted);
     }
   }

@@ -74,8 +74,8 @@ struct NodeDefinition {
   std::string_view undoes = {};  // kind of filter whose state, if given, determines the result's size
   // Names of the entries of Lowering::state that a graph can export, e.g. a dropout's "mask".
   std::vector<std::string_view> left = {};
-  // Whether a graph can export a state of this filter: the entries listed in `left`, or the gradients of its
-  // parameters.
+  // Whether a graph can export a state of this filter. The state contains the entries listed in `left`, or the
+  // gradients of the filter's parameters.
   bool leaves_state() const { return parameters || !left.empty(); }
   bool result_is_gradient = false;  // true for a loss, whose result is the gradient at which training_graph() starts
   bool windows = false;  // whether the filter has windows, and therefore a padding policy

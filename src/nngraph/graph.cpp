@@ -184,7 +184,8 @@ void NNGraph::read_data_sources(bool by_device) {
   }
 }
 
-// A training graph whose results are all unused must at least train a layer.
+// Throws GraphError if a batch would have no effect: no result is needed, nothing is exported, no loss is measured, and
+// no layer is trained.
 void NNGraph::require_purpose() const {
   const bool read =
       std::find(needed_.begin(), needed_.end(), true) != needed_.end() || !exports_.empty() || !state_exports_.empty();

@@ -38,7 +38,7 @@ class MPSGRAPH_API Optimizer {
   // caller feeds with step_rate().
   Tensor* lower(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments, Tensor* rate) const;
 
-  // Return the rate of the next step: the learning rate, with Adam's bias correction.
+  // Return the rate of the next step: the learning rate, for Adam multiplied by the bias correction.
   virtual double step_rate() const { return descriptor.learning_rate; }
   virtual void advance() {}                   // called after a step has been encoded
   virtual int64_t time_step() const { return 0; }

@@ -71,7 +71,7 @@ StepSequence::StepSequence(std::string what, Steps steps, int64_t channels, cons
 }
 
 // Find out whether the steps together form one dense array in memory: every byte of that array must belong to one of
-// them.
+// the steps.
 void StepSequence::find_array() {
   if (last_rows() != rows()) return;
   const auto item = static_cast<int64_t>(size_of(dtype()));

@@ -52,8 +52,8 @@ class CompiledProgram {
   // Runs the program. `feeds` must be contiguous and have the types for which it was compiled. Each result is an array
   // that is contiguous, writable, and of the result's type, or an invalid array, which run() replaces with a new one.
   virtual void run(std::span<const NDArray> feeds, std::span<NDArray> results) = 0;
-  // Encodes a run as part of `commands`, which keep the memory that they need alive. Returns false if the device cannot
-  // encode the run; the caller then calls run().
+  // Encodes a run as part of `commands`. The commands keep all memory alive that the run needs. Returns false if the
+  // device cannot encode the run; the caller then calls run().
   virtual bool encode(DeviceCommands& commands, std::span<const NDArray> feeds, std::span<NDArray> results) {
     (void)commands, (void)feeds, (void)results;
     return false;

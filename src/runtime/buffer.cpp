@@ -46,7 +46,8 @@ struct SizeClass {
   size_t index;
 };
 
-// Rounds a size up to its three leading bits: 64, 128, 192, 256, 320, ... Large classes are whole pages.
+// Rounds a size up to a number in which only the three leading bits can be nonzero: 64, 128, 192, 256, 320, ... Large
+// classes are whole pages.
 SizeClass size_class(size_t bytes) {
   bytes = (std::max(bytes, cache_line) + cache_line - 1) / cache_line * cache_line;
   const int width = std::bit_width(bytes - 1);

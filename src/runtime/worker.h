@@ -40,8 +40,8 @@ WorkerThreadState*& this_worker();  // null on threads that do not belong to the
 enum class WaitResult : int { ready, timed_out, cancelled };
 
 // Waits on `condition` until ready() returns true. The caller holds `lock`, which is held again on return. On a thread
-// of the runtime, the wait also ends when the thread's waits are cancelled. It polls a flag for this purpose, so that
-// waiting threads need not be registered.
+// of the runtime, the wait also ends when the thread's waits are cancelled. The wait polls the flag that cancels it, so
+// that waiting threads need not be registered.
 template <class Ready>
 WaitResult wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition, Timeout timeout,
                       Ready ready) {

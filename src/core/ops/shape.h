@@ -1,7 +1,7 @@
-// Which input elements the elements of a slice, a padded tensor, or another result of a shape operation are copied
-// from; shared by inference and kernels.
+// How slices, padding, and shape operands determine the shape and the elements of a result. Shared by inference and
+// kernels.
 //
-// The header defines slices, padding, and shape operands once; nothing in it moves data.
+// The functions only compute shapes and indices; they move no data.
 #pragma once
 
 #include <cstdint>
