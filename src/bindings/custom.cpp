@@ -80,15 +80,16 @@ void call_kernel(const Held& function, const CustomSite& site, const std::byte* 
     for (const TensorType& type : site.results) dtypes.append(to_numpy_dtype(type.dtype));
     const py::list given = py::handle(function.get())(arrays, to_dict(site.attributes), dtypes, site.where);
     if (py::len(given) != site.results.size())
-      throw GraphError(cat("[", site.name, "] the kernel function of ", site.where, " must return ",
-                           site.results.size(), " arrays, got ", py::len(given)));
+      throw GraphError(cat("[", site.name, "] the kernel function must return ", site.results.size(), " arrays, got ",
+                           py::len(given), ": ", site.where));
     for (size_t i = 0; i < site.results.size(); ++i) {
       const auto array = py::array::ensure(given[i], py::array::c_style);
       if (!array) throw py::error_already_set();
       const Dims dims(array.shape(), array.shape() + array.ndim());
       if (Shape(dims) != site.results[i].shape)
-        throw ShapeError(cat("[", site.name, "] the kernel function of ", site.where, " must return result ", i,
-                             " with the inferred shape ", site.results[i].shape, ", got ", to_string(dims)));
+        throw ShapeError(cat("[", site.name, "] the kernel function must return result ", i,
+                             " with the inferred shape ", site.results[i].shape, ", got ", to_string(dims), ": ",
+                             site.where));
       if (array.nbytes() > 0) std::memcpy(results[i], array.data(), static_cast<size_t>(array.nbytes()));
     }
   });

@@ -88,9 +88,9 @@ def test_exception_in_python_function_propagates(sorted_rows):
 @pytest.mark.parametrize(
     ("function", "error", "words"),
     [
-        (lambda x: x[:1], mg.ShapeError, r"\[wrong\] .*result 0 .*must have the inferred shape \(2\), got \(1\)"),
+        (lambda x: x[:1], mg.ShapeError, r"\[wrong\] .*result 0 with the inferred shape \(2\), got \(1\): 'wrong'"),
         (lambda x: x.astype(np.float64), mg.DTypeError, r"\[wrong\] .*to have the inferred dtype float32, got float64"),
-        (lambda x: [x, x], mg.GraphError, r"\[wrong\] expected 1 arrays, got 2, from the function"),
+        (lambda x: [x, x], mg.GraphError, r"\[wrong\] the kernel function must return 1 arrays, got 2: 'wrong'"),
     ],
 )
 def test_python_function_returning_wrong_types_raises(function, error, words):
