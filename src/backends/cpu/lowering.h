@@ -121,8 +121,8 @@ class ProgramLowering {
   std::unordered_map<Slot, std::vector<int>> variable_uses_;
   std::vector<int> slot_depth_;
   std::vector<std::vector<Slot>> loop_touches_;
-  // All uses of constants, each given by the constant's slot and the position of the kernel that uses it, and those
-  // uses for which the kernel took a packed copy instead.
+  // A ConstantUse is the slot of a constant and the position of a kernel that uses it. `used_` holds all uses, and
+  // `packed_` those for which the kernel took a packed copy instead.
   using ConstantUse = std::pair<Slot, int>;
   static constexpr int after_all = -1;
   int use_ = 0;

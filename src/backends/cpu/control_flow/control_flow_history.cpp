@@ -61,8 +61,8 @@ std::unique_ptr<Kernel> lower_empty(Lowering& lowering) {
   return kernel([result = lowering.output().slot](Frame& f) { *f.at<History>(result) = nullptr; });
 }
 
-// Add two histories value by value, starting with the last values. If one history is longer, the result shares its
-// remaining nodes.
+// Add two histories value by value, starting with the last values. If one history is longer, its remaining values are
+// not copied: the result shares their nodes.
 template <class T>
 History sum(HistoryMemory& memory, History a, History b, const Value& value) {
   History result = nullptr;

@@ -199,7 +199,7 @@ class IntegerProduct final : public Kernel {
     }
   }
 
-  // Divide the rows into `shares` equal shares, and multiply share number `share` by panels [first, last).
+  // Divide the rows into `shares` equal parts, and multiply part number `share` by panels [first, last).
   void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last) const {
     const auto* source = frame.at<const uint8_t>(source_);
     auto* result = frame.at<std::byte>(result_);

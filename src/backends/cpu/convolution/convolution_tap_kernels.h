@@ -82,7 +82,8 @@ int threads_for(int64_t products);
 // Return a description of the plan for listings, such as "one matmul per tap, 9 taps, 9 classes of pixels".
 std::string text_of(const TapPlan& plan);
 
-// The source operand of the micro-kernels: the source itself, or a copy that the threads widen to float.
+// The source operand of the micro-kernels: the source itself if elements (S) are multiplied in their own type, or a
+// copy that the threads widen to float (F).
 template <class S, class F>
 class TapSource {
  public:

@@ -66,7 +66,8 @@ class TilesInUse {
   void (*end_)();
 };
 
-// S is the element type in memory; F is the type of the factors, either S or float.
+// S is the element type in memory. F is the type of the factors, that is, the type in which elements are multiplied,
+// either S or float.
 template <class S, class F>
 struct ConvolutionTiles : TileRows {
   static constexpr int most_rows = 32;

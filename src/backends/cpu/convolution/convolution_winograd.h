@@ -3,9 +3,9 @@
 // For each pair of channels, a tile of m x m results takes t x t multiplications, where t = m + r - 1, instead of the
 // m² r² of a direct r x r filter: 49 instead of 225 for 3 x 3 results with 5 x 5 taps. With a stride of s, the source
 // is split into s² images of every s-th pixel, called phases, and the weights into as many filters; phases act like
-// additional channels. For the gradient with respect to the input, the result is split into phases instead. Parts of
-// tiles beyond the image are computed and discarded. In 3-D, each slice of the result is an image, and the source
-// slices that it reads through the taps of the first axis also act like additional channels.
+// additional channels. For the gradient with respect to the input, the result is split into phases instead. Results of
+// a tile that lie outside the image are computed and discarded. In 3-D, each slice of the result is an image, and the
+// source slices that it reads through the taps of the first axis also act like additional channels.
 //
 // The transforms round, so errors are up to four times larger than those of per-tap matmuls, and an infinity turns its
 // entire tile into NaN.
@@ -62,8 +62,8 @@ struct WinogradPlan {
   int64_t outputs() const { return result.all_phases() * result.channels; }
   int64_t points_of_weights() const { return transforms->all_points() * inputs() * outputs(); }
   int64_t products() const { return all_tiles() * points_of_weights(); }  // multiply-adds of the pointwise products
-  // Return the number, in the order of TapPlan, of the tap at (i, j) of the filter that leads from a source phase to a
-  // result phase. Within each slice, either the source or the result has only one phase.
+  // A small filter leads from each source phase to each result phase. Return the number, in the order of TapPlan, of
+  // the tap at (i, j) of this filter. Within each slice, either the source or the result has only one phase.
   int64_t tap(int64_t of_source, int64_t of_result, int i, int j) const {
     const int64_t phases = std::max(source.phases, result.phases);
     const int64_t phase = source.phases > 1 ? of_source % source.phases_of_slice() : of_result;

@@ -504,8 +504,8 @@ struct RegionBuilder {
     for (const Tensor* value : op.inputs) release(value);
   }
 
-  // Append the instruction that computes a value. Its target is the output memory if it can be written directly,
-  // otherwise scratch memory.
+  // Append the instruction that computes a value. The instruction writes directly to the memory of an output if
+  // possible, otherwise to scratch memory.
   void finish_value(const Operation& op, TileFunction function, std::array<int, 3> in) {
     const Tensor* value = op.output();
     const auto stored = stores.find(value);

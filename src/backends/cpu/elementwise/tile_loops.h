@@ -32,8 +32,8 @@ void single(void* out, const void* const* in, int64_t n) {
   fill_up(out, bytes, n);
 }
 
-// Call `loop` piece by piece, with a scalar first operand expanded into a buffer. `Steps` holds the distance in bytes
-// between elements of each operand, which is 0 for operands of which the loop takes a single element.
+// Call `loop` piece by piece, after expanding the first operand, a single element, into a buffer. `Steps` holds the
+// distance in bytes between elements of each operand, or 0 for the other operands that are single elements.
 struct Steps {
   size_t first, second, third, result;
 };

@@ -127,8 +127,8 @@ struct FourierFunctions {
   void (*rows_to_lanes)(const T* rows, int64_t pitch, T* data, int64_t n, bool exchanged);
   void (*lanes_to_rows)(const T* data, T* rows, int64_t pitch, int64_t n, bool exchanged, T scale_re, T scale_im);
   // Convert in place between the transform z of the even and odd points as one complex signal and the transform x of
-  // the real signal. For each k <= half, x[k] = z[k] + conj z[half - k] - i w[k] (z[k] - conj z[half - k]), where real
-  // and imaginary parts of z are scaled first.
+  // the real signal. For each k <= half, x[k] = z[k] + conj z[half - k] - i w[k] (z[k] - conj z[half - k]), where the
+  // real and imaginary parts of z are first multiplied by scale_re and scale_im.
   void (*pairs)(const HalfPlan<T>& plan, T* re, T* im, T scale_re, T scale_im);
   void (*pairs_of_lanes)(const HalfPlan<T>& plan, T* data, T scale_re, T scale_im);
 };

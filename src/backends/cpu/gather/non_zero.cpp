@@ -16,7 +16,8 @@ bool is_non_zero(const T& x) {
 }
 
 // Functions that depend on the element type: count() counts the nonzeros among n elements, and find() lists their
-// indices in order. `found` needs room for one more index than there are nonzeros.
+// indices in order. The array `found`, to which find() writes the indices, needs room for one more index than there are
+// nonzeros.
 struct NonZeros {
   int64_t (*count)(const std::byte* from, int64_t n);
   int64_t (*find)(const std::byte* from, int64_t n, int32_t* found);

@@ -71,9 +71,9 @@ struct Set {
 };
 
 // Finds where updates are applied. find() returns positions in [0, n) for `count` updates of a row, starting at `pick`
-// and `column`; updates with positions outside this range are skipped. The updates are consecutive picks or, if every
-// element has its own position, consecutive columns. find() is virtual, because compiling every way to find positions
-// for every mode and element type would produce thousands of loops.
+// and `column`; updates with positions outside this range are skipped. The updates are consecutive picks (entries of
+// the index tensor) or, if every element has its own position, consecutive columns. find() is virtual, because
+// compiling every way to find positions for every mode and element type would produce thousands of loops.
 class Positions {
  public:
   virtual ~Positions() = default;

@@ -1,7 +1,8 @@
 // Compiles VectorCode to machine code: hoists invariants out of the loop, allocates registers in a linear scan that
 // evicts the value whose next use is farthest away (Belady), and emits the code in the same scan. The generated
 // function uses the System V calling convention, with `streams` in rdi, `whole` in rsi, `tail` in rdx, and
-// `accumulators` in rcx; rax counts elements. The loop body is emitted for entire vectors, and masked for the tail.
+// `accumulators` in rcx; rax counts elements. The loop body is emitted twice: for entire vectors, and with masks for
+// the tail.
 #include <algorithm>
 #include <array>
 #include <bit>

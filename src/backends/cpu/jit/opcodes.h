@@ -144,7 +144,7 @@ inline Binary binary(const LaneOpcodes& lane, Kind kind) {
     case Kind::subtract: return {lane.subtract, false};
     case Kind::multiply: return {lane.multiply, true};
     case Kind::divide: return {lane.divide, false};
-    // not commutative, because NaN is treated differently in each operand
+    // minimum and maximum are not commutative, because they return the second operand if either is NaN
     case Kind::least: return {lane.least, false};
     case Kind::greatest: return {lane.greatest, false};
     case Kind::bitwise_and: return {lane.bitwise_and, true};

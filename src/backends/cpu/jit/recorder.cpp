@@ -100,8 +100,8 @@ struct Steps {
 
  private:
   static I bits_of(int64_t x) { return jit::bits(x); }
-  // Return whether a is a non-negative constant and b is a negated square or magnitude, so that b cannot exceed a. One
-  // of the two bounds of exp's clamp is then redundant, as in Gaussians and sigmoids.
+  // Return whether a is a non-negative constant and b is a negated square or magnitude, so that b cannot exceed a. The
+  // upper bound of exp's clamp is then redundant, as in Gaussians and in functions of e^-|x|.
   static bool above(V a, V b) {
     const auto node = [](int i) { return recording->nodes[i]; };
     const auto is_constant = [&](int i, auto holds) { return node(i).kind == Kind::constant && holds(node(i).bits); };

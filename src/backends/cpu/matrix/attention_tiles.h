@@ -55,8 +55,8 @@ struct AttentionTiles {
   int64_t forward_rows = 0, forward_keys = 0, backward_keys = 0;  // rows and keys per tile
   int64_t (*forward_scratch)(const AttentionSizes&) = nullptr;  // scratch floats per thread
   int64_t (*backward_scratch)(const AttentionSizes&) = nullptr;
-  // Pack one tile of `forward_keys` keys for forward(). `packed_keys` holds entire tiles, in which each key takes
-  // features / elements_per_factor floats.
+  // Pack one tile of `forward_keys` keys for forward(). `packed_keys` holds whole tiles, also for the last keys, and
+  // each key takes features / elements_per_factor floats.
   void (*pack_keys)(const AttentionSizes&, const void* key, int64_t tile, float* packed_keys) = nullptr;
   // Compute the result for queries [first, first + count), where count <= forward_rows.
   void (*forward)(const AttentionSizes&, const AttentionMatrices&, const AttentionDraw&, int64_t first, int64_t count,

@@ -154,8 +154,8 @@ class ByteProduct final : public Kernel {
     std::memcpy(bytes + steps_ * tile_columns * quad, sums, sizeof sums);
   }
 
-  // Compute the initial value of the sums in each column, and each column's factor in the product of row and column
-  // factors that is added to the sums.
+  // Compute two numbers per column, with which zero points are taken into account: the initial value of the column's
+  // sums, and the column factor, whose product with a row factor is added to each sum.
   void prepare_columns(const Frame& frame, const std::byte* panels) const {
     if (starts_ >= 0) {
       const auto factor = 0U - static_cast<uint32_t>(left_zero_.at(frame, 0) + turned_by());

@@ -8,8 +8,8 @@ namespace {
 // source, the sum is 0.
 enum class Mean { yes, no };
 
-// Return the factor by which the window sums of a row of positions are multiplied, except for the contribution of the
-// last windowed axis (axis 3).
+// The factor by which the sum of a window is multiplied is a product of contributions of the windowed axes. Return the
+// product for all axes but the last (axis 3), which is the same for a row of positions.
 double row_factor(const PoolingPlan& p, Mean mean, const RowPosition& row) {
   if (mean == Mean::no) return 1;
   double divisor = 1;

@@ -82,8 +82,9 @@ class Decoder {
       start_[a] = p_.windows[a].at(i, p_.global ? p_.inside[a][static_cast<size_t>(i)].first : 0);
       base_ += start_[a] * p_.source_step[a];
     }
-    // A global index determines the coordinates along the axes that it flattens. Along the other axes, all taps of a
-    // window must have the same coordinate, which is taken from the window's first tap.
+    // A global index counts elements over the last axes, and therefore determines only the coordinates along these
+    // axes. Along the other axes, all taps of a window must have the same coordinate, which is taken from the window's
+    // first tap.
     if (p_.global) base_ -= base_ % p_.period;
   }
 
@@ -118,7 +119,8 @@ void for_indices(const IndexPlan& p, int64_t plane, const std::byte* indices, DT
   const int64_t first = plane * p.result;
   const auto* narrow = reinterpret_cast<const int32_t*>(indices) + first;
   int64_t i = 0;
-  // subtracting the offset of the plane from the index gives the element number
+  // if an index counts over at least a whole plane, subtracting the offset of the plane from the index gives the
+  // element number
   if (p.global && p.period >= p.source && type == DType::int32) {
     for (; i < p.result; ++i)
       if (const int64_t element = decoder.element(narrow[i], 0); element >= 0) f(element, i);

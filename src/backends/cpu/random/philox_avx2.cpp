@@ -12,7 +12,7 @@ void philox_eight_blocks(uint32_t* words, uint64_t key, uint64_t counter_low, ui
   const auto s = static_cast<int64_t>(step);
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53), multiplier1 = _mm256_set1_epi64x(0xCD9E8D57);
   for (int half = 0; half < 2; ++half, words += 16, counter_low += 4 * step) {
-    // The upper 32 bits of a lane never affect its low 32 bits.
+    // The upper 32 bits of a lane need not be cleared, because they never affect its low 32 bits.
     __m256i c0 =
         _mm256_add_epi64(_mm256_set1_epi64x(static_cast<int64_t>(counter_low)), _mm256_set_epi64x(3 * s, 2 * s, s, 0));
     __m256i c1 = _mm256_srli_epi64(c0, 32);

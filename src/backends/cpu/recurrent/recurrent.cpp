@@ -38,7 +38,8 @@ constexpr int64_t pieces_of_rows = 3;  // maximum number of pieces of rows per t
 // maximum number of links (groups of consecutive time steps) per piece of rows. A thread takes one link at a time, so
 // with several links per piece, all threads finish at about the same time.
 constexpr int64_t links_of_piece = 10;
-// number of multiplications from which on the cost of a barrier is negligible
+// Minimum number of multiplications for which the cost of a barrier is negligible. If a step has fewer, threads do not
+// divide the hidden units; if all steps together have fewer, one thread runs them.
 constexpr int64_t work_between_waits = 1 << 17;
 
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }

@@ -127,8 +127,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
         const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.depth() * W);
         Factors factors{{}, {states, row_stride, j.hidden}};
         if (j.input_weight) factors.first = {j.source + (t * j.batch + n) * j.inputs, j.inputs, j.inputs};
-        // The bitwise result of a row must not depend on how rows are partitioned, so only a batch of one uses partial
-        // sums.
+        // multiply_row() rounds differently, because it uses several partial sums. The result of a row must not depend
+        // on how the rows of a batch are partitioned, so only a batch of one uses multiply_row().
         const auto multiply = [&](const Summand& summand, S* to) {
           if (j.batch == 1) return Products::template multiply_row<at_once>(factors, panel, summand, to);
           Products::template multiply_some<at_once>(count, factors, panel, summand, to, vectors * W);

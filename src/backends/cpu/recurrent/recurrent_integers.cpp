@@ -143,7 +143,8 @@ class QuantizedLstmSequence final : public Kernel {
  private:
   static constexpr int64_t line = 64;
   static constexpr int64_t block_columns = block_roles * block_units;
-  // number of 8-bit multiplications from which on the cost of a barrier is negligible
+  // Minimum number of 8-bit multiplications for which the cost of a barrier is negligible. If a step has fewer, threads
+  // do not divide the hidden units; if all steps together have fewer, one thread runs them.
   static constexpr int64_t work_between_waits = 1 << 19;
   static constexpr int64_t pieces_of_units = 2;  // pieces of hidden units per thread
   static constexpr int64_t steps_of_piece = 16;

@@ -45,7 +45,8 @@ struct RecurrentJob {
   S *carried_state = nullptr, *carried_cell = nullptr;
   // [batch, directions * hidden]: gradient of the product of states and candidate weights, if a GRU resets this product
   S* inner = nullptr;
-  // The state before each step, which the weight gradient needs. Not set for GRU layers; may be null.
+  // Receives the state before each step, which the weight gradient needs. Null if the weight gradient is not computed;
+  // not used for GRU layers.
   S* state_before = nullptr;
   S* sums = nullptr;  // [pieces, directions, gates * hidden]: sum of d_source over the rows of each piece; may be null
 
@@ -79,7 +80,8 @@ struct RecurrentRange {
   int64_t piece;
 };
 
-// The implementation for one instruction set. `own` is memory private to a thread, of own_rows * hidden elements.
+// The implementation of recurrent steps for one instruction set. `own` is private scratch memory of the calling thread,
+// with own_rows * hidden elements.
 template <class S>
 struct RecurrentEngine {
   int64_t lanes, columns, own_rows;
