@@ -21,7 +21,7 @@ namespace mpsgraph::cpu {
 // a constant or is a splat.
 ConstantPtr constant_operand(const Operation& operation, size_t i);
 
-// A constant operand, and the dtype in which the kernel computes, which may be wider than the constant's.
+// A constant operand, and the dtype in which the kernel computes, which may be wider than the dtype of the constant.
 struct ConstantWeights {
   ConstantPtr value;
   DType dtype = DType::float32;

@@ -1,4 +1,5 @@
-// Loop histories: push appends a copy of a value, and pop returns the last value in place.
+// Loop histories, the lists of values that a loop saves for its gradient, one per iteration (history_memory.h): push
+// appends a copy of a value, and pop returns the last value in place.
 //
 // The slot of a history holds the address of its last node.
 #include <cstring>

@@ -1,4 +1,5 @@
-// Memory for loop histories: one value per iteration, where the number of iterations is known only at run time.
+// Memory for loop histories: the lists of values that a loop saves for its gradient, one value per iteration. The
+// number of iterations is known only at run time.
 //
 // A history is a chain of nodes from the last value to the first; an empty history is null. Nodes are immutable, so
 // several histories may share their first values, and a popped value is read in place. Nodes are allocated in blocks

@@ -216,7 +216,8 @@ class DepthwiseConvolution final : public Kernel {
   ProductEpilogue extras_;
   Slot source_, result_;
   WeightsByTaps weights_;
-  // Number of single output rows before the first pair of rows in a plane, and number of pairs.
+  // Number of rows of a plane before the first pair, which are computed one by one, and number of pairs of rows that
+  // are computed together; 0 if rows are not paired.
   int64_t before_pairs_ = 0, pairs_ = 0;
 };
 

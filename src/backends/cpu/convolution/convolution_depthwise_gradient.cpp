@@ -48,11 +48,11 @@ class DepthwiseWeightsGradient final : public Kernel {
   std::string description() const override { return cat("depthwise, pixels in ", parts_, " parts"); }
 
  private:
-  // Compute the position at which a layout stores each weight: convert an array of the weights' indices to the layout,
-  // and read where each index is stored.
+  // Find the position at which a layout stores each weight. To do so, number the weights, convert the array of these
+  // numbers to the layout, and find where each number is stored.
   void find_places(const Layout& layout) {
     const size_t count = static_cast<size_t>(p_.taps() * p_.groups);
-    // the indices are exact in float, because the filters computed here have fewer than 2^24 weights
+    // the numbers are exact in float, because the filters computed here have fewer than 2^24 weights
     std::vector<float> numbers(count), laid(count);
     std::iota(numbers.begin(), numbers.end(), 0.f);
     layout.from_row_major(numbers.data(), laid.data());

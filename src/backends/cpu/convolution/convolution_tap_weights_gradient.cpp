@@ -41,7 +41,8 @@ class TapWeightsGradient final : public Kernel {
         pieces_.push_back({panel, cut(slice, slices), cut(slice + 1, slices)});
     longest_ = 0;
     for (const Piece& piece : pieces_) longest_ = std::max(longest_, piece.end - piece.begin);
-    // With a single part, the sums of a piece are stored right away, so one buffer per thread is enough.
+    // If the images form a single part, a thread stores the sums of each piece right away, so one buffer per thread is
+    // enough. Otherwise, the sums of all pieces and parts are kept until they are added.
     const int64_t sums = parts_ > 1 ? static_cast<int64_t>(pieces_.size()) * parts_ : threads_;
     sums_ = lowering.scratch(static_cast<size_t>(sums * longest_ * tiles_.columns) * sizeof(float));
     blocks_ = lowering.scratch(static_cast<size_t>(threads_ * block_rows * tiles_.columns * group) * sizeof(F));

@@ -39,9 +39,9 @@ struct Axis {
 
   int64_t phases() const { return window.stride; }
   int64_t taps() const { return window.kernel / window.stride; }
-  // Index of the first result. Pixel u of phase q of the source is source pixel u * stride + q - begin, and result o
-  // reads it through tap u - o of that phase. Tiles of the input gradient run over u, so all phases have the same
-  // number of pixels.
+  // Index of the first result or, in the input gradient, of the first pixel u of a phase. Pixel u of phase q of the
+  // source is source pixel u * stride + q - begin, and result o reads it through tap u - o of that phase. Tiles of the
+  // input gradient run over u, so all phases have the same number of pixels.
   int64_t first() const { return of_data_gradient ? window.begin / window.stride : 0; }
   int64_t last() const {
     return of_data_gradient ? (window.input - 1 + window.begin) / window.stride : window.output - 1;

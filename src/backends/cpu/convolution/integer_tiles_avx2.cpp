@@ -74,7 +74,8 @@ constexpr int64_t steps_of_chunk = 256;  // steps whose widened rows fit in L1
 // Elements of a widened row. The size is not a multiple of a page, so that rows do not share cache sets.
 constexpr int64_t wide_row = steps_of_chunk * group + 32;
 
-// A batch of wide steps, collected from several runs. Their row elements are stored consecutively after widening.
+// A batch of wide steps, collected from several runs of steps. The row elements of all these steps are widened and
+// stored consecutively.
 struct Chunk {
   static constexpr int most_parts = 32;
   struct Part {

@@ -19,8 +19,8 @@ constexpr int64_t row_threshold = 512;       // shorter rows are processed flat,
 constexpr int64_t repeated_threshold = 2048; // row_threshold if inputs only repeat their rows
 constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in L2 anyway and are not prefetched
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers per thread, a third of a small L1
-// Maximum number of sums that generated code keeps in registers during a tile. Further sums are computed after each
-// tile.
+// Maximum number of sums that generated code accumulates in registers. Further sums are computed by separate loops
+// after each tile.
 constexpr int max_accumulators = 8;
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
@@ -251,7 +251,8 @@ struct RegionBuilder {
       if (!value) return false;
       values[op->output()] = *value;
     }
-    // Stores come last, so a result may share the memory of any input that is traversed in the same order.
+    // Generated code stores the results of a vector after all loads, so a result may share the memory of any input that
+    // is traversed in the same order.
     std::vector<TileOutput> outputs;
     std::vector<TileReduction> reductions;
     std::vector<int> streamed, reduced_temporaries;

@@ -362,8 +362,8 @@ STORED(complex128, std::complex<double>)
 
 constexpr bool is_half_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// Return the intermediate type of a cast, or `to` if the cast is direct. Casts involving half precision go through
-// float32 and round at the end.
+// Return the intermediate type of a cast, or `to` if the cast is direct. Casts from or to half precision convert to
+// float32 first, and from there to the type of the result.
 constexpr DType way(DType from, DType to) {
   return from != to && (is_half_dtype(from) || is_half_dtype(to)) ? DType::float32 : to;
 }

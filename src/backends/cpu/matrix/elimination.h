@@ -7,9 +7,10 @@ namespace mpsgraph::cpu {
 
 constexpr int64_t eliminated_columns = 16;  // maximum columns per block
 
-// Eliminate columns [first, first + count), with partial pivoting, on these columns alone. `columns` holds n rows of
-// `eliminated_columns` elements, which are zero beyond `count`. exchanged[k] is set to the row that was exchanged with
-// row k. On return, `columns` holds the combined effect of these eliminations on the full matrix.
+// Eliminate columns [first, first + count) of a matrix, with partial pivoting. Only these columns are read and written.
+// `columns` holds n rows of `eliminated_columns` elements, which are zero beyond `count`. exchanged[k] is set to the
+// row that was exchanged with row k. On return, `columns` holds the combined effect of these eliminations on the full
+// matrix.
 template <class T>
 using Eliminate = void (*)(T* columns, int64_t n, int64_t first, int64_t count, int64_t* exchanged);
 

@@ -16,7 +16,7 @@ namespace mpsgraph::cpu {
 bool computes_in_blocks(const Operation& product);
 
 // Build the fused kernel of a gradient and its update. `gradient` is the slot of the matmul's result, to which nothing
-// is written; `source` and `incoming` are the slots of the matmul's operands. If the update cannot read its operands in
+// is written; `source` and `incoming` are the slots of the matmul's operands. If the update cannot read the gradient in
 // blocks, return null and leave `update` unchanged.
 std::unique_ptr<Kernel> gradient_update(Lowering& lowering, const Operation& product, Slot source, Slot incoming,
                                         Slot gradient, std::unique_ptr<Kernel>& update);

@@ -23,7 +23,7 @@ PoolingPlan::PoolingPlan(const Lowering& lowering, const ops::Pooling& pooling, 
   std::vector<ops::Window> windowed(axes.begin() + static_cast<int64_t>(first),
                                     axes.begin() + static_cast<int64_t>(last));
   for (size_t i = windowed.size(); i-- > 1;) {
-    // Merge an axis with the axis before it, if every window covers it completely.
+    // Merge axis i with axis i - 1, if every window covers all of axis i.
     const ops::Window whole = windowed[i];
     ops::Window& w = windowed[i - 1];
     if (whole.kernel != whole.input || whole.output != 1 || whole.begin != 0 || whole.end != 0) continue;

@@ -173,7 +173,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     });
   }
 
-  // Expand vectors that hold two gates each into one vector per gate, and add the summand `begin` to each.
+  // Expand two vectors, each of which holds two of the four gates, into one vector per gate, and add the summand
+  // `begin`.
   static void spread_halves(const Summand& begin, int row, S* products) {
     V gates[4];
     for (int v = 0; v < 4; ++v) gates[v] = P::load_part(products + v * W / 2, W / 2) + begin.at(row, v);

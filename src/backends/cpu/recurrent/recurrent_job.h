@@ -73,8 +73,8 @@ struct RecurrentJob {
 struct RecurrentRange {
   int64_t direction, step;
   int64_t first_row, last_row;  // range of batch rows
-  // range of hidden units, counted in blocks of `lanes` units; in phases that multiply gradients, in blocks of
-  // `columns` times as many units
+  // Range of hidden units, counted in blocks of `lanes` units. Phases that multiply gradients count in blocks of
+  // `columns` * `lanes` units.
   int64_t first_unit, last_unit;
   // index of the piece of rows that is processed through all steps; 0 if hidden units are partitioned instead
   int64_t piece;

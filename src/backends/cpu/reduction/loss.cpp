@@ -41,7 +41,7 @@ struct Losses {
   }
 };
 
-// The sum of the labels of each group, and the sum of labels times z.
+// For each group, the sum of its labels, and the dot product of its labels and z.
 template <class V>
 struct Labelled {
   V sum[SoftmaxUnit::max_groups], dot[SoftmaxUnit::max_groups];
