@@ -70,8 +70,8 @@ const Tensor* stored(const Tensor* value) {
   return is_cast(cast, DType::bfloat16, DType::float32) ? cast.input(0) : value;
 }
 
-// A normalization by its source's own mean and variance, with the range of operations that it absorbs: from `root`, the
-// normalization, to `tail`, the last one.
+// A normalization by its source's own mean and variance, and the operations after it that are fused with it: from
+// `root`, the normalization, to `tail`, the last of these operations.
 struct Forward {
   const Operation* root;
   const Tensor* source;
@@ -81,8 +81,8 @@ struct Forward {
   const Operation* tail = nullptr;
 };
 
-// The gradients of a normalization: `root` for the source, for_gamma, and for_beta. If `relu` is set, the mask of that
-// relu is applied to the incoming gradient first.
+// The operations that compute the gradients of a normalization: `root` the source's, for_gamma and for_beta the
+// parameters'. If `relu` is set, the mask of that relu is applied to the incoming gradient first.
 struct Backward {
   const Operation *root, *for_gamma, *for_beta;
   const Tensor *gradient, *source;  // `gradient` is the incoming gradient after the relu's mask is applied
@@ -225,8 +225,8 @@ class Normalizer {
     return r.now(operand);
   }
 
-  // Whether the operation is the sum for gamma or beta (`kind`) over the same axes and with the same operands as the
-  // source's gradient.
+  // Whether the operation is of the given kind, which computes the gradient of gamma or beta, and has the same axes and
+  // operands as `root`, the source's gradient.
   bool is_sum(const Operation& operation, std::string_view kind, const Operation& root, size_t shared) const {
     if (!operation.is(kind) || operation.parent != root.parent || sums_.contains(&operation)) return false;
     for (size_t i = 0; i < shared; ++i)
@@ -367,7 +367,8 @@ class Normalizer {
   std::unordered_map<const Operation*, Backward> backward_;  // keyed by the last absorbed operation
   // keyed by the operation that is replaced with the sums
   std::unordered_map<const Operation*, const Backward*> sums_;
-  // the fused moments, keyed by the mean operation, and the fused sums, keyed by the source's gradient
+  // the fused operations created so far: moments keyed by the operation `mean`, and sums keyed by the operation that
+  // computes the source's gradient
   std::unordered_map<const Operation*, Operation*> made_;
 };
 

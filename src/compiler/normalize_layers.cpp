@@ -165,7 +165,8 @@ class LayerNormalizer {
     return nullptr;
   }
 
-  // Absorbs an addition after the gradient, if the added tensor is available before the sums.
+  // Absorbs an addition of another tensor to the source's gradient, if that tensor is available before the sums for
+  // gamma and beta.
   void take_residual(LayerBackward& fusion) const {
     const Operation* sum = users_.only(fusion.tail->output());
     if (!sum || !sum->is("addition") || sum->parent != fusion.root->parent || backward_.contains(sum)) return;
@@ -184,7 +185,7 @@ class LayerNormalizer {
     Attributes attributes = root.attributes;
     attributes.set("axis", fusion.axis);
     Operation* made = r.create(*fusion.tail, "fused_layer_normalization", inputs, attributes);
-    // Operations after the normalization use the mean and variance of the fused operation.
+    // Let operations after the normalization read the mean and variance from the fused operation.
     for (size_t i : {1, 2}) r.stand_for(*root.input(i), made->output(i));
     return Tensors{made->output(0)};
   }

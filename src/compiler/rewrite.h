@@ -30,8 +30,8 @@ class Rewriter {
   std::unique_ptr<Graph> take_graph() { return catch_up(), std::move(graph_); }
   bool is_untouched() const { return untouched_; }  // whether nothing has been replaced so far
 
-  // The replacement of a source tensor, for inspection only. While nothing has been copied, this is the source tensor
-  // itself.
+  // The replacement of a source tensor, which may only be inspected. Until an operation has been copied, this is the
+  // source tensor itself.
   const Tensor* seen(const Tensor* source) const;
 
   // The tensor or operation of the new graph that currently replaces one of the source graph. An operation is replaced

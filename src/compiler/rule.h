@@ -12,12 +12,12 @@
 
 namespace mpsgraph::compiler {
 
-// Thrown by Site when a rule starts to create operations while nothing has been copied, to report that the rule
-// applies.
+// Thrown by Site when a rule starts to create operations before the Rewriter has copied anything. It reports that the
+// rule applies, so the program has to be copied.
 struct Applies {};
 
-// The operation that a rule inspects: its operands in the new graph, and helpers to create its replacement. While
-// nothing has been copied, the operands are the tensors of the source graph, for inspection only.
+// The operation that a rule inspects: its operands in the new graph, and helpers to create its replacement. Until the
+// Rewriter has copied an operation, the operands are tensors of the source graph and may only be inspected.
 class Site {
  public:
   Rewriter& rewriter;

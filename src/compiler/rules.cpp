@@ -138,8 +138,8 @@ Tensor* select_decided(Site& s) {
 
 Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
 
-// A half-precision value is unchanged by a cast to a wider dtype and back. Two consecutive casts to wider dtypes are
-// replaced with one.
+// A cast of a half-precision value to float32 or float64 loses nothing. If the result is cast again, a single cast of
+// the original value replaces both, or none if the second cast returns to the original dtype.
 Tensor* cast_of_wider(Site& s) {
   Tensor* before = operand_of(s.in[0], "cast");
   if (!before || !is_half(before->dtype())) return nullptr;
@@ -188,8 +188,8 @@ bool states(const Tensor* shape, const Dims& dims) {
   return op.is("constant") && shape->dtype() == DType::int64 && op.attributes.data("value")->integers() == dims;
 }
 
-// In a reshape of a reshape, or a broadcast of a broadcast, only the last shape matters. The rule also replaces that
-// shape with an int64 constant without -1.
+// A reshape of a reshape becomes a single reshape, and a broadcast of a broadcast a single broadcast. The rule also
+// replaces the operand `shape` with an int64 constant that contains no -1.
 Tensor* last_shape_counts(Site& s) {
   Tensor* before = operand_of(s.in[0], s.source.kind());
   if (!before && states(s.in[1], s.dims())) return nullptr;

@@ -160,7 +160,7 @@ class Schedule {
       if (--waiting.count == 0) found.push_back(user);
       if (waiting.count == 1 && operation(user).is("assign")) found.push_back(static_cast<int>(waiting.sum));
     }
-    // New candidates are placed first, so that an assign directly follows the computation of its value.
+    // Place new candidates before all others. An assign then runs directly after the operation that computes its value.
     candidates_.insert(candidates_.begin(), found.begin(), found.end());
   }
 
@@ -200,8 +200,8 @@ class Schedule {
   std::vector<bool> early_;
   // Marks calls without results, which should run as soon as possible, and cheap operations that only such calls need.
   std::vector<bool> hasty_;
-  // For each call that waits for others, and each cheap operation or assign after such a call: the last such call on
-  // which it depends.
+  // For a call that waits for others (waits_for_others()): its own index. For a cheap operation or an assign that
+  // depends on such calls: the index of the last of them.
   std::vector<int> late_;
   std::vector<Waiting> waiting_;
   std::vector<bool> done_;

@@ -92,8 +92,8 @@ class Round {
     return replacement;
   }
 
-  // While nothing has been copied, operations are compared in the source graph. Afterwards they are compared in the new
-  // graph, where operations whose operands were merged have equal operands.
+  // Until the Rewriter has copied an operation, operations are compared in the source graph. Afterwards they are
+  // compared in the new graph, where two operations also have the same operands if their original operands were merged.
   Rewriter::Replacement merged(Rewriter& r, const Operation& source) {
     if (r.is_untouched()) {
       const Operation* same = same_as(source, source.parent);

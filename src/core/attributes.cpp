@@ -285,8 +285,8 @@ Attributes::Items& Attributes::own_items() {
     items_ = std::make_shared<Items>();
   else if (items_.use_count() > 1)
     items_ = std::make_shared<Items>(*items_);
-  // Synchronizes with former owners, which have released their references, so that their accesses happen before the
-  // items are changed.
+  // Synchronizes with former owners, which may be other threads. Their accesses, which ended when they released their
+  // references, must happen before the items are changed.
   std::atomic_thread_fence(std::memory_order_acquire);
   return *items_;
 }

@@ -79,7 +79,8 @@ Tensor* Builder::reduced_count(Tensor* x, const Ints& axes) {
 Tensor* Builder::shape_of(Tensor* x) {
   const Shape& shape = x->shape();
   constexpr int64_t limit = std::numeric_limits<int32_t>::max();
-  // The shape is an int32 constant, because shape_of returns int32, unless a dimension does not fit.
+  // A known shape becomes an int32 constant, because shape_of returns int32. If a dimension does not fit into int32,
+  // the constant is int64.
   if (!shape.known()) return graph_.add("shape_of", {x});
   const Dims& dims = shape.dims();
   if (std::any_of(dims.begin(), dims.end(), [](int64_t d) { return d > limit; })) return ints(dims);

@@ -128,7 +128,8 @@ struct OperationDefinition {
   // so passes and kernels only see attributes.
   std::vector<std::string_view> tensor_attributes = {};
   Infer infer = {};
-  // Inference function used while the values of the tensor attributes are unknown; if empty, the result is unranked.
+  // Inference function used if an attribute is given as a tensor whose value is unknown. If there is no such function,
+  // the result is unranked.
   Infer infer_unvalued = {};
   // Derivative rule; empty if the operation is differentiated through its decomposition or is not differentiable.
   Gradient gradient = {};

@@ -14,7 +14,8 @@ namespace {
 template <class T>
 Attribute exact_real_of(DType dtype, T value) {
   const auto rounded = static_cast<double>(value);
-  // If rounding reached the power of two just above the type's range, converting back would be undefined behavior.
+  // Rounding to double may reach the power of two just above the range of T. Converting that double back to T would be
+  // undefined behavior, so check it first.
   const bool inside = rounded < std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (inside && static_cast<T>(rounded) == value) return rounded;
   return ConstantData::copy(dtype, {}, &value);

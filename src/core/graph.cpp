@@ -51,7 +51,8 @@ void check_arity(const OperationDefinition& definition, size_t inputs, size_t bl
   }
 }
 
-// Keeps the blocks passed to a failing create() alive as abandoned blocks, because callers hold pointers into them.
+// Stores the blocks passed to create() as abandoned blocks of the graph if create() fails, because callers hold
+// pointers into them.
 class BlockGuard {
  public:
   BlockGuard(Graph& graph, std::vector<std::unique_ptr<Block>>& blocks) : graph_(graph), blocks_(blocks) {}

@@ -179,8 +179,8 @@ uint16_t float_to_half(float value) {
   // NaN becomes a quiet NaN
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
   if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // numbers of 65536 and above overflow to infinity
-  // The result is a normal float16 number. If rounding carries into the exponent, it is still correct, even if it
-  // becomes infinity.
+  // The number is in the range of normal float16 numbers, or just above it. If rounding carries into the exponent, the
+  // result is still correct, even if the carry turns it into infinity.
   if (magnitude >= 0x38800000u) {
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);

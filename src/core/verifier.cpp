@@ -56,7 +56,8 @@ class Verifier {
     for (const auto& held : block.operations) visible_.erase(held.get());
   }
 
-  // Text that states why an operation cannot be used at this point of the graph; empty if it can be used.
+  // The reason why an operation cannot be used at this point of the graph, as text for an error message; empty if it
+  // can be used.
   std::string problem_with(const Operation* used) const {
     if (!used) return "is missing";
     if (visible_.contains(used)) return {};

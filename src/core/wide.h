@@ -22,7 +22,7 @@ bool is_of_halves(const Operation& operation);
 // Whether the operation computes its value in float32 if its operands are half precision.
 bool computes_wide(const Operation& operation);
 // Whether the operation's derivative is computed as the derivative of the same operation in float32. The derivative
-// rules of other operations take a single step or cast explicitly.
+// rules of all other operations either round only once or cast to float32 explicitly.
 bool differentiates_wide(const Operation& operation);
 
 // Returns the operands, with those in half precision cast to float32.

@@ -74,8 +74,8 @@ class MPSGRAPH_API DataSource {
   // float32; optional arrays may be absent.
   virtual std::vector<NamedArray> arrays() = 0;
 
-  // If this returns true, a graph that does not train loads the source for each batch, just before the filter that uses
-  // it, and purges it afterwards.
+  // Whether a graph that does not train should load the source anew for each batch, just before the filter that uses
+  // it, and purge it afterwards.
   virtual bool on_demand() const { return false; }
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }

@@ -58,7 +58,8 @@ class MPSGRAPH_API NNGraph {
   // source images in the argument order of encode_batch()
   const std::vector<ImagePtr>& source_images() const { return inputs_; }
   std::vector<std::string> source_image_handles() const;
-  // Handles of the states that each batch takes, such as labels, in the argument order of encode_batch().
+  // Handles of the states that the caller passes with each batch, such as labels, in the order in which encode_batch()
+  // expects them.
   std::vector<std::string> source_state_handles() const;
   std::vector<std::string> result_state_handles() const;  // handles of state_exports()
   const std::vector<ImagePtr>& intermediate_images() const { return exports_; }

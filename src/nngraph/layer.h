@@ -24,7 +24,7 @@ enum class Home { variables, fed, on_demand, device };
 struct Slot {
   std::string name;
   TensorType type;                // dtype and shape in the source's layout
-  // With Home::fed, the array that the next batch reads. With Home::device, the same if the layer trains.
+  // The array that the next batch reads. Used with Home::fed, and with Home::device if the layer trains.
   runtime::NDArray value;
   Tensor* variable = nullptr;  // with Home::variables, the variable of the parameter; its optimizer moments follow
   std::vector<Tensor*> moments;
@@ -67,8 +67,8 @@ class Layer {
   // source cannot be read, no layer has changed.
   std::vector<NamedArray> reloaded();
   void take(runtime::DeviceGraph& on_device, const std::vector<NamedArray>& arrays);
-  // Pass the values trained by an optimizer to the source. `on_device` holds the variables; null if a native device
-  // holds the values.
+  // Pass the parameter values that an optimizer has trained to the source. `on_device` holds them as variables of the
+  // core graph; it is null if a native device holds them.
   void store(runtime::DeviceGraph* on_device);
 
  private:

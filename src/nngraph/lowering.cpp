@@ -273,8 +273,8 @@ class Lowerer {
     return forward.image;
   }
 
-  // Round the weights to the kernel's dtype. The gradient with respect to the rounded weights updates the unrounded
-  // weights.
+  // Round the weights to the dtype of the kernel's weights. The cast back to float32 passes the gradient through, so
+  // the stored, unrounded weights are updated with the gradient of the rounded ones.
   Tensor* as_computed(const Layer& layer, std::string_view name, Tensor* parameter) {
     const DType dtype = layer.convolution.kernel_weights;
     return name == "weights" ? b_.cast(b_.cast(parameter, dtype), DType::float32) : parameter;
@@ -426,7 +426,7 @@ class Lowerer {
     result_.executable = state_.on_device->compile(feeds_, targets, operations_);
   }
 
-  // Move the states of random filters behind all other feeds.
+  // Move the random states, which are the only int32 feeds, behind all other feeds.
   void order_feeds() {
     std::stable_partition(feeds_.begin(), feeds_.end(),
                           [](const Feed& feed) { return feed.second.dtype != DType::int32; });

@@ -57,7 +57,7 @@ RecurrentCell cell_of(MatrixId id) {
   return id <= MatrixId::lstm_output_gate_bias_terms ? RecurrentCell::lstm : RecurrentCell::gru;
 }
 
-// Shape of one gate's weights of this kind. Each row holds the weights of one output.
+// Shape of one gate's array of weights of the given kind. Each row holds the weights of one output.
 Dims size_of_weights(const RecurrentDescriptor& d, WeightKind kind) {
   switch (kind) {
     case WeightKind::input: return {d.outputs, d.inputs};

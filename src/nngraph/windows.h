@@ -9,7 +9,8 @@ struct Window {
   int64_t height, width, stride_y, stride_x, dilation_y = 1, dilation_x = 1;
 };
 
-// A source image and the windows over it. If no window reaches the first pixels of an axis, the source is cropped.
+// A source image and the windows over it. If no window covers the first pixels of an axis, `source` is the image
+// without these pixels.
 struct Windowed {
   Tensor* source;
   Dims size;  // size of the result: (height, width)

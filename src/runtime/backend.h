@@ -32,7 +32,8 @@ class VariableStorage {
   virtual void write(const NDArray& value) = 0;  // `value` must have the variable's type; it may have any strides
 };
 
-// Position of each feed and each target in the serialized form; nullopt for a feed or target that is not part of it.
+// Position of each feed and each target in the serialized program; nullopt for a feed or target that the serialized
+// program does not contain.
 struct SerializedOrder {
   std::vector<std::optional<size_t>> feeds, targets;
 };

@@ -155,8 +155,8 @@ class Cache {
     peak_by_use_[i] = std::max(peak_by_use_[i], live_by_use_[i]);
   }
 
-  // In a forked child, the mutex may stay locked forever, because a thread of the parent held it at the time of the
-  // fork.
+  // Whether the cache can be used. In a forked child it cannot, because a thread of the parent may have held the mutex
+  // at the time of the fork, and the mutex then stays locked forever.
   bool usable() const { return !guard_.forked(); }
 
   std::string statistics_text() const { return cat(live_.load(), " bytes are in use, "); }

@@ -121,7 +121,7 @@ void CommandBuffer::commit(bool waiting) {
 
 // ---- execution ----
 
-// A point in a queue's work: the moment at which an event reaches a value.
+// The point in a queue's work at which an event reaches a value.
 struct EventPoint {
   std::shared_ptr<SharedEvent> event;
   uint64_t value;

@@ -163,8 +163,8 @@ class CommandQueue::Thread final : public Worker {
   }
 
   void completed() {
-    // Notify with the lock held, because this object may be destroyed as soon as the loop sees that nothing is in
-    // flight.
+    // Notify with the lock held. As soon as the notified loop sees that no work is in flight, it may end and this
+    // object may be destroyed.
     std::lock_guard done(mutex_);
     --in_flight_;
     condition_.notify_all();

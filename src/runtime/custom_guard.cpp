@@ -1,4 +1,5 @@
-// Guarded runs of user-provided kernels: margins around tensors, and copies of operands, are checked after every run.
+// Guarded runs of user-provided kernels: the kernel works on copies of its operands. After every run, these copies and
+// the margins around all tensors must be unchanged.
 //
 // This detects writes close to a tensor, such as those of loops that run too far. It does not detect reads out of
 // bounds, or writes far away from a tensor.

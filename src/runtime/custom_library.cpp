@@ -232,7 +232,7 @@ std::vector<std::pair<std::string, std::string>> load_custom_library(const std::
   using Describe = const mpsgraph_custom_library* (*)();
   const auto describe = reinterpret_cast<Describe>(dlsym(handle, "mpsgraph_custom_operations"));
   const auto refuse = [&](const auto&... words) {
-    // The message must be complete before dlclose(), because its parts may be texts inside the library.
+    // Build the message before dlclose(), because parts of it may be texts in the library's memory.
     const std::string message = cat("[custom] ", shown, " ", words...);
     dlclose(handle);
     throw GraphError(message);

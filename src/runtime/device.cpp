@@ -144,8 +144,8 @@ const DeviceLimits& Device::limits() {
 }
 
 void Device::check_usable() const {
-  // This check for a fork comes first and is cheap, because every run calls this function. The message is only built on
-  // failure.
+  // Every run calls this function, so it first makes a cheap check for a fork and builds the error message only if that
+  // check fails.
   if (guard_.forked()) guard_.check(cat("device ", name_));
 }
 

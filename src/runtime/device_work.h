@@ -22,8 +22,8 @@ class DeviceFence {
   using Outcome = std::exception_ptr;  // the error of the work; null on success
   virtual ~DeviceFence() = default;
   virtual void release() = 0;  // called by the host if the work before the fence failed
-  // The device continues after a fence regardless of the outcome of the work before it, so threads that wait for the
-  // fence must query the outcome. `then` is called once, as soon as the outcome is known.
+  // Calls `then` once, as soon as the outcome of the work before the fence is known. Reaching the fence does not mean
+  // that this work succeeded, because the device continues after failed work.
   void when_settled(std::function<void(Outcome)> then);
   // Report the outcome of the work before the fence. Called by the command buffer that signals the fence; only the
   // first call has an effect.
@@ -39,7 +39,7 @@ class DeviceFence {
 // The work of one command buffer. Not thread-safe: used by one thread at a time.
 class DeviceCommands {
  public:
-  // `queue` identifies the queue that runs the commands, in order with all other commands of that queue.
+  // `queue` identifies the queue that runs the commands. All commands of a queue run in order.
   explicit DeviceCommands(const void* queue) : queue_(queue) {}
   virtual ~DeviceCommands() = default;
   DeviceCommands(const DeviceCommands&) = delete;

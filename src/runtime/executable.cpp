@@ -213,8 +213,8 @@ std::string Executable::plan() const {
 
 // ---- running ----
 
-// One run, from its encoding until its completion. Its results are shared with the caller, because the run allocates
-// some of the arrays.
+// One run, from its encoding until its completion. The list of results is shared with the caller, because the run adds
+// the arrays that it allocates.
 struct Executable::Run {
   Run(std::shared_ptr<Executable> executable, std::vector<NDArray> inputs, std::vector<NDArray> results)
       : executable(std::move(executable)),

@@ -1,8 +1,9 @@
 // ExecutableCache: the executables of one graph, looked up by the requested types and targets, with limits on their
 // number and total size.
 //
-// The least recently used executable is evicted first; the newest is always kept. If executables share arenas, only the
-// largest arena counts. An evicted executable remains usable for its holders.
+// The least recently used executable is evicted first; the newest is always kept. Executables may share arenas; of this
+// shared memory, the total size includes only the largest amount that a single executable uses. An evicted executable
+// remains usable for its holders.
 #pragma once
 
 #include <list>

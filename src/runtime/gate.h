@@ -17,7 +17,8 @@ namespace mpsgraph::runtime {
 
 class Gate : public std::enable_shared_from_this<Gate> {
  public:
-  // Permission to be inside the gate; released when it is destroyed.
+  // A run's permission to access the variables that the gate controls. The permission ends when this object is
+  // destroyed.
   class Pass {
    public:
     Pass() = default;

@@ -32,13 +32,13 @@ class GraphState {
 
   void check_variable(const Tensor* variable) const;  // throws GraphError unless the tensor is a variable of this graph
   // The storage of one of the graph's variables, created from its initial value at first use. The gate must be held
-  // exclusively, because the storage may be placed next to the storage of variables that runs use.
+  // exclusively, because the backend may place it in memory that also holds variables that current runs use.
   std::shared_ptr<VariableStorage> storage(Tensor* variable);
   // Whether the variable has been given storage. If not, no compiled executable reads it, and it has its initial value.
   bool has_storage(Tensor* variable);
   void add(const std::shared_ptr<Executable>& executable);
-  // Must be called with the gate held exclusively after any operation that may have moved a variable. Stale programs
-  // are recompiled before their next run, or immediately if they have runs in flight.
+  // Must be called, with the gate held exclusively, after anything that may have moved a variable to another memory
+  // layout. Stale programs are recompiled before their next run, or immediately if they have runs in flight.
   void refresh();
   // Registers that executables of this graph will call executables of `other` while holding this graph's gate. Returns
   // false and changes nothing if that would create a cycle of gates, which could deadlock runs.

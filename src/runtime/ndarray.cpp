@@ -102,8 +102,8 @@ NDArray::NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims st
 
 NDArray NDArray::borrow(void* first, DType dtype, Dims dims, Dims strides, std::function<void()> release,
                         bool writable) {
-  // The buffer covers the extent of the view. If strides are negative, this extent begins before the view's first
-  // element.
+  // The buffer covers the memory between the view's lowest and highest elements. With negative strides, the lowest
+  // element lies before the view's first element.
   int64_t offset = 0, bytes = 0;
   try {
     if (dims.size() > max_rank || dims.size() != strides.size())

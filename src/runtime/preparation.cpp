@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t forms_version = 1;
 constexpr std::string_view folder_name = "prepared", forms_format = "mpsgraph prepared weights";
-// `largest_forms` is the size limit of a file of forms in bytes. `form_alignment`, a cache line, is the alignment of
-// each form.
+// `largest_forms` is the largest permitted size, in bytes, of a file with forms (rearranged copies of constants).
+// `form_alignment`, a cache line, is the alignment of each form.
 constexpr size_t largest_forms = size_t{1} << 48, form_alignment = 64;
 constexpr size_t piece = size_t{8} << 20;  // The file of forms has one checksum per piece of this many bytes.
 
@@ -68,7 +68,7 @@ struct Gathered {
   ConstantForm bytes;
 };
 
-// Collects the forms that the device currently keeps for constants of this package.
+// Collects the forms (rearranged copies) that the device currently keeps for constants of this package.
 std::vector<Gathered> gather(const Backend& backend, const PackageWeights& weights) {
   std::map<const std::byte*, std::string> names;
   for (const auto& [name, constant] : weights.by_name) names.emplace(constant->bytes(), name);

@@ -1,4 +1,5 @@
-// Prepared packages: the forms of constants that a device has derived for its kernels, stored in the package.
+// Prepared packages: packages that also store forms of constants, which are copies that a device has rearranged for its
+// kernels.
 //
 //   NAME.mpsgraph/prepared/
 //     cpu-0123456789abcdef.json          which build and processor the forms are for, which constants they belong to,

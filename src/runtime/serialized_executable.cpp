@@ -44,8 +44,8 @@ std::vector<SerializedTensor> from_json(const Json& list) {
   return tensors;
 }
 
-// Returns the indices of the tensors in the order in which the serialized form stores them, without those that it does
-// not contain. Throws PackageError unless their positions are unique and contiguous.
+// Returns the indices of the tensors in the order in which the serialized program stores them, without the tensors that
+// it does not contain. Throws PackageError unless their positions are unique and contiguous.
 std::vector<size_t> written_order(const std::vector<SerializedTensor>& tensors) {
   std::vector<std::optional<size_t>> places(tensors.size());
   size_t count = 0;

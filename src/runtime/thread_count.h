@@ -6,7 +6,7 @@
 
 namespace mpsgraph::runtime {
 
-// Largest number of threads that can be set: the value of thread_count() when this function is first called.
+// Largest number of threads that a user can set: the value of thread_count() at the first call of this function.
 int most_threads();
 
 }  // namespace mpsgraph::runtime

@@ -25,7 +25,8 @@ void require_one_bool(const InferContext& c, const TensorType& type, std::string
     c.shape_error(cat(what, " must be a single bool, got ", type, "; reduce it first"));
 }
 
-// Checks that each loop-carried value in `given` has a type that the block argument in `taken` accepts.
+// Checks that `given`, the types of loop-carried values, match the block arguments in `taken` in number, and that each
+// argument accepts the type of its value.
 void require_same_types(const InferContext& c, const std::vector<TensorType>& given, const std::vector<Tensor*>& taken,
                         std::string_view from, std::string_view to) {
   if (given.size() != taken.size()) {

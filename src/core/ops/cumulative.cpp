@@ -34,7 +34,7 @@ std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
   return {c.type(0)};
 }
 
-// Attributes of another scan along the same axis as the operation's, in the opposite direction if `turned`.
+// Attributes for a scan along the axis of the differentiated operation, in the opposite direction if `turned` is set.
 Attributes direction(const GradientContext& g, bool turned, std::optional<bool> exclusive = {}) {
   Attributes attributes{{"axis", g.attributes().integer("axis")},
                         {"reverse", g.attributes().boolean("reverse") != turned}};

@@ -37,7 +37,8 @@ const Family debugging_family("debugging", [] {
   OperationDefinition check = primitive("check", 1, {required("message", AttributeKind::string)}, infer_check, nullptr);
   check.has_effect = true;
   define(std::move(check));
-  // Passes to the host what the operation's blocks have printed, for devices that cannot print during a run.
+  // The internal operation report_prints passes texts that `print` operations in blocks have produced to the host, for
+  // devices that cannot print during a run.
   OperationDefinition report = primitive("report_prints", {1, any_number}, {}, infer_report, nullptr);
   report.has_effect = true;
   report.internal = true;

@@ -51,7 +51,7 @@ struct Loss {
   int64_t axis() const { return attributes.integer("axis"); }
   bool is(std::string_view reduction) const { return attributes.string("reduction") == reduction; }
 
-  // Divides per-element values of the source by the number of losses if the loss is a mean.
+  // Returns x, divided by the number of losses if the reduction is "mean".
   Tensor* scaled(Tensor* x) const {
     if (!is("mean")) return x;
     if (!source->shape().ranked())

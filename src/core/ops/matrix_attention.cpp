@@ -19,8 +19,8 @@ DType type_of_scores(DType dtype) { return size_of(dtype) == 2 ? DType::float32 
 
 bool drops_weights(const Attributes& a) { return a.real("dropout") > 0; }
 
-// The number of operands among query, key, value, and mask that are present: all operands except the random state of
-// the dropout and, in a gradient operation, the last `behind` operands.
+// The number of leading operands: query, key, value, and the mask if present. They are followed by the random state if
+// there is dropout and, in a gradient operation, by `behind` more operands.
 size_t count_of_sources(const Attributes& a, size_t operands, size_t behind = 0) {
   return operands - behind - (drops_weights(a) ? 1 : 0);
 }
@@ -158,7 +158,7 @@ Tensor* whole_mask(Builder& b, const Tensors& in, size_t sources, const Attribut
 
 // The decomposition of attention. Half-precision operands are computed in float32 throughout, because rounding the many
 // scores and weights would cost more than the casts. A query whose mask excludes all keys gets zeros as its result.
-// Such queries are detected in the mask, which is smaller than the scores. They get the attention weights of an
+// Such queries are found in the mask, because it is smaller than the scores. They get the attention weights of an
 // unmasked query, so that no NaN appears in the gradient, and their results are then replaced with zeros, which have
 // zero gradient.
 struct Composition {

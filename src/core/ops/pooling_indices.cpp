@@ -1,7 +1,7 @@
 // Operation family pooling: maxima with their indices, and the gradient that follows the indices.
 //
-// The gradient is linear in the incoming gradient. Its adjoint, max_pooling_at_indices, reads the values at the
-// indices. Out-of-range indices read zero, and their gradient is dropped.
+// The gradient is linear in the incoming gradient. Its adjoint, max_pooling_at_indices, reads the elements of a tensor
+// at the indices. Out-of-range indices read zero, and their gradient is dropped.
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"

@@ -24,7 +24,8 @@ using Inputs = std::vector<Tensor*>;
 // ---- scales and the elements they apply to ----
 
 // Checks the shape of a parameter (scale or zero point) against x. A scalar applies to all elements, and a vector has
-// one element per index of `axis`. With `grouped`, each element applies to a block of x.
+// one element per index of `axis`. If the attribute `grouped` is set, the parameter has the rank of x, and each of its
+// elements applies to a block of x.
 void require_parameter(const InferContext& c, size_t i, const Shape& x, std::string_view role) {
   const Shape& shape = c.shape(i);
   if (!shape.ranked() || shape.rank() == 0 || !x.ranked()) return;

@@ -66,8 +66,8 @@ class Parts {
   int64_t wide() const { return directions * hidden; }
   bool backward(int64_t direction) const { return cell.reverse != (direction == 1); }
 
-  // The initial state or cell with this name; zeros if that operand is not given. `steps` is any tensor [T, N, ...],
-  // from which zeros get the batch size.
+  // The initial state or cell with this name; zeros if that operand is not given. The batch size of the zeros is taken
+  // from `steps`, any tensor of shape [T, N, ...].
   Tensor* initial(std::string_view name, Tensor* steps) {
     if (Tensor* tensor = given[name]) return tensor;
     if (const Shape& shape = steps->shape(); shape.ranked() && shape[1] >= 0)

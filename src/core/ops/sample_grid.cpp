@@ -109,8 +109,8 @@ std::vector<TensorType> infer_coordinate_gradient(const InferContext& context) {
 
 // ---- the decomposition ----
 
-// Decomposes grid sampling of NHWC tensors into simpler operations. A sampling position lies between elements; each of
-// these is a tap, stored as its index along an axis (a float) and its interpolation weight.
+// Decomposes grid sampling of NHWC tensors into simpler operations. A sampling position lies between elements of the
+// source. Each of these elements is a tap: its index along an axis (as a float) and its interpolation weight.
 class GridComposition {
  public:
   struct Tap {

@@ -208,7 +208,7 @@ Tensor* lower_forward_loss(Lowering& l) {
 Tensor* d_forward_loss(Lowering& l, Tensor* incoming, size_t i) {
   const LossTerms terms = loss_terms(l.attributes());
   Tensor* g = incoming;
-  // The incoming gradient of a loss reduced over the whole batch is stored in the first image.
+  // The loss of the whole batch is stored in the first image, so its incoming gradient is taken from there.
   if (terms.reduction != "none" && terms.reduce_across_batch)
     g = l.add("slice", {g}, {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1, 1, 1}}});
   if (i == 0) return l.b.mul(l.state["slope"], g);
