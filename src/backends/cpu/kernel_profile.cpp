@@ -46,7 +46,7 @@ runtime::KernelDescription describe(const Kernel& kernel) {
   return description;
 }
 
-// Records the time in the destructor, so that a profile also shows a kernel that throws.
+// Times one kernel. The destructor records the time, so that a profile also shows a kernel that throws.
 struct Timed {
   const runtime::Profiler::Session session;
   const std::shared_ptr<const KernelDescriptions>& descriptions;

@@ -208,8 +208,8 @@ void ProgramLowering::find_updates(Block& block) {
   for (auto& operation : block.operations) {
     if (!computes_in_blocks(*operation)) continue;
     const auto& by = users[operation->output()];
-    // A `read` operation may alias the variable's memory, which the update would overwrite while the gradient is still
-    // being computed.
+    // Do not defer a gradient whose operand is the result of a `read` operation. This result may alias the memory of a
+    // variable, which the update would overwrite while the gradient is still being computed.
     const bool of_variables = std::any_of(operation->inputs.begin(), operation->inputs.end(), [](const Tensor* in) {
       while (is_alias(*in->operation)) in = in->operation->input(0);
       return in->operation->is("read");

@@ -1,4 +1,4 @@
-// Measures the machine's peak rates. Each is the best of a few short measurements.
+// Measures the machine's peak rates. Each rate is the highest of a few short measurements.
 #include "backends/cpu/machine_limits.h"
 
 #include <algorithm>

@@ -33,8 +33,8 @@ struct TapPlan {
   int64_t steps() const { return static_cast<int64_t>(taps.size()) * inputs; }
   int64_t rows() const;  // number of result pixels in all images
   int64_t products() const;  // number of multiply-adds
-  // Return the plan reorganized by tap, where each tap lists the pixels that see it. Row numbers count the pixels class
-  // by class and, within a class, image by image.
+  // Return the plan reorganized by tap, where each tap lists the pixels that see it. A row number identifies one pixel
+  // of one image: rows are numbered class by class and, within a class, image by image.
   std::vector<Tap> by_tap() const;
 };
 

@@ -41,7 +41,8 @@ class TapProduct final : public Kernel {
     const bool few = plan_.rows() < classes * tiles_.rows && plan_.inputs >= least_inputs;
     if (classes > 1 && few && panels_ >= threads_) take_tap_by_tap(lowering);
     const ConstantWeights constant = lowering.constant(1);
-    // Panels just packed by another core are slow to read, so sharing them pays off only for many rows.
+    // Panels just packed by another core are slow to read. Unless the weights are constant, sharing panels among
+    // threads therefore pays off only for many rows.
     const bool cached = panels_ * panel_ * bytes <= cached_panels,
                worth_it = constant.value || plan_.rows() > plan_.outputs * static_cast<int64_t>(plan_.taps.size());
     together_ = by_tap_.empty() && ((cached && worth_it) || panels_ < 2 * threads_);

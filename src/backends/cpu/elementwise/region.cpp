@@ -148,7 +148,8 @@ struct RegionBuilder {
       dims.push_back(1);
       for (auto& s : collapsed) s.push_back(0);
     }
-    // A reduction needs complete rows, no matter how the dimensions of the inputs were merged.
+    // If a reduction runs over rows or columns, rows consist of all trailing axes that are reduced, or of all that are
+    // not, no matter how the dimensions of the inputs were merged.
     program.dims = dims;
     program.total = element_count(space);
     program.inner = dims.back();

@@ -250,8 +250,8 @@ class PlainTransform {
   std::vector<std::complex<double>> roots_;
 };
 
-// The axes of an operation in the order in which they are transformed. All transforms except the first or the last one
-// are complex and in place.
+// The axes of an operation in the order in which they are transformed. Only the first step (real_to_hermitean) or the
+// last step (hermitean_to_real) may transform real signals. The steps in between are complex and in place.
 struct Program {
   struct Step {
     Axis axis;

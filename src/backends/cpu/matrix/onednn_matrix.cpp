@@ -88,7 +88,7 @@ std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand&
   const int64_t apart = transposed ? rows : columns, others = transposed ? columns : rows;
   const bool has_avx512 = onednn_multiplies_bfloat16(), one_set = apart % (2 * far) == 0;
   if (has_avx512 ? !one_set || apart < 4 * far : apart % far != 0) return nullptr;
-  // minimum of the other dimension for which packing pays off
+  // minimum size, for which packing pays off, of the result dimension that is not the distance between rows
   const int64_t least = has_avx512 ? 256 : !one_set ? 64 : transposed ? 48 : 8;
   if (others < least || (has_avx512 && others >= 2 * far)) return nullptr;
   return packed_product(lowering, a, b, transposed, extras);

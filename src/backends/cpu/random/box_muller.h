@@ -85,7 +85,7 @@ inline void box_muller(uint32_t x0, uint32_t x1, float* out) {
   const auto [sine, cosine] = normals_direction(x1);
   out[0] = sine * radius, out[1] = cosine * radius;
 }
-// For float64, computed with the logarithm, sine, and cosine of the C library.
+// The Box-Muller transform for float64, computed with the logarithm, sine, and cosine of the C library.
 inline void box_muller(const uint32_t* x, double* out) {
   const double u = std::max(uniform_double(x[0], x[1]), 1e-7),
                angle = 2 * 3.14159265358979323846 * uniform_double(x[2], x[3]);

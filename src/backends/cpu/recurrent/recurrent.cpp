@@ -45,7 +45,8 @@ constexpr int64_t work_between_waits = 1 << 17;
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }
 
 // Call step(range, phase, member) for all steps of all directions. Ranges of hidden units are counted in blocks of as
-// many units as a vector has lanes. In the later phases of the backward pass, blocks are `columns` times as large.
+// many units as a vector has lanes. In the later phases of the backward pass, a block consists of `columns` vectors
+// instead of one.
 template <class T, class Step>
 void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3>& blocks, bool from_the_end,
                const Step& step) {
