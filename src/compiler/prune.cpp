@@ -17,9 +17,9 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Determines which tensors are needed, separately for each result of an operation, whereas the liveness of rewrite.h is
-// per operation. All tensors that represent one carried value of a loop are needed together: the initial operand, the
-// arguments and results of blocks, and the loop's result.
+// Determines which tensors are needed. Each result of an operation is considered separately, whereas live_operations()
+// in rewrite.h considers whole operations. All tensors that represent one carried value of a loop are needed together:
+// the initial operand, the arguments and results of blocks, and the loop's result.
 class Needs {
  public:
   explicit Needs(const Program& program) {

@@ -184,9 +184,9 @@ bool has_effect(const Operation& operation) { return is_effect(operation); }
 // Operations that run whenever their block runs, although no result needs them.
 bool speaks(const Operation& operation) { return operation.is("print") || operation.is("check"); }
 
-// Marks the operations on the stack, and all operations on which these depend, in `reached`. Inside the blocks of a
-// marked operation, the operations in `within` are marked too. If `effects` is given, control dependencies are followed
-// only to operations with effects.
+// Marks the operations in `stack`, and all operations on which these depend, in `reached`. If a marked operation has
+// blocks, the operations inside them that are marked in `within` are also marked in `reached`. If `effects` is given,
+// control dependencies are followed only to operations with effects.
 void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, const std::vector<bool>& within,
            const std::vector<bool>* effects) {
   auto push = [&](const Operation* operation) {

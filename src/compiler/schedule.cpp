@@ -200,8 +200,8 @@ class Schedule {
   std::vector<bool> early_;
   // Marks calls without results, which should run as soon as possible, and cheap operations that only such calls need.
   std::vector<bool> hasty_;
-  // For a call that waits for others (waits_for_others()): its own index. For a cheap operation or an assign that
-  // depends on such calls: the index of the last of them.
+  // For a call that has results but no operands, which may wait for other processes: its own index. For a cheap
+  // operation or an assign that depends on such calls: the index of the last of them. For all other operations: -1.
   std::vector<int> late_;
   std::vector<Waiting> waiting_;
   std::vector<bool> done_;

@@ -33,7 +33,8 @@ constexpr int64_t max_folded_elements = 64;  // enough elements for shapes and f
 struct DataDependent {
   const Operation* operation;
   std::vector<const Tensor*> deciding;
-  // For a slice, its start and size as tensors of the program. The rest is specialized when the size is available.
+  // Set if the operation is a slice: its start and size, as tensors of the program. The rest is specialized as soon as
+  // the size is available.
   std::optional<ops::SlicePlaces> places = {};
 };
 
@@ -308,8 +309,8 @@ class Specializer {
   }
 
   // Ends the program at a slice whose starts and ends are only known at run time. The rest is specialized once the
-  // number of elements of the slice is known. Slices with unknown strides, and slices within blocks, need all their
-  // values instead.
+  // number of elements of the slice is known. For slices with unknown strides, and slices within blocks, the rest is
+  // specialized only when the starts, ends, and strides themselves are known.
   void wait_for_count(const Operation& op, const std::vector<Tensor*>& inputs) {
     const size_t first = static_cast<size_t>(op.definition->min_inputs);
     const std::optional<Ints> strides = constant_value(inputs[first + 2]);

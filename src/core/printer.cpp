@@ -166,8 +166,8 @@ class Printer {
     out_ += ')';
   }
 
-  // NaN is written as its bit pattern. All other numbers are written in the shortest form that is parsed to the same
-  // number.
+  // NaN is written as its bit pattern. All other numbers are written with the fewest digits from which the parser
+  // restores the same number.
   void attribute(double value) {
     if (std::isnan(value)) {
       out_ += "nan:";

@@ -331,7 +331,8 @@ std::vector<Layer*> NNGraph::layers() const {
   return result;
 }
 
-// Encode the parts in sequence as one piece of work. Each part loads its data source and purges it afterwards.
+// Encode the parts of the graph as one piece of work that runs them in order. Each part loads the data sources of its
+// layers and purges them afterwards.
 std::vector<NDArray> NNGraph::encode_parts(const std::shared_ptr<Lowered>& lowered, CommandBuffer& buffer,
                                            std::vector<NDArray> inputs) const {
   std::vector<NDArray> results;

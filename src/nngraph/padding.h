@@ -25,11 +25,13 @@ struct MPSGRAPH_API PaddingPolicy {
   PaddingSize size = PaddingSize::same;
   PaddingAlignment alignment = PaddingAlignment::centered;
   Remainder remainder = Remainder::top_left;
-  // If set, explicit padding [top, bottom, left, right] from a user-defined policy replaces the settings above.
+  // Whether a user-defined policy has set `padding`, the explicit padding [top, bottom, left, right], which replaces
+  // the settings above.
   bool custom = false;
   std::array<int64_t, 4> padding{};
 
-  // Windows of a filter along an axis (0 is y, 1 is x). `kernel` is the size including dilation.
+  // The windows of a filter along an axis (0 is y, 1 is x). `kernel` is the size of a window, including the gaps of a
+  // dilated kernel.
   WindowAxis forward(int axis, int64_t source, int64_t kernel, int64_t stride) const;
   // For a transposed convolution: the result's size, and the padding of the convolution that it reverses.
   WindowAxis reverse(int axis, int64_t source, int64_t kernel, int64_t stride) const;

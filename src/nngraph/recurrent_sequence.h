@@ -28,7 +28,8 @@ MPSGRAPH_API Steps steps_of_images(const std::string& what, const std::vector<ru
 class StepSequence {
  public:
   StepSequence() = default;
-  // `like` is a sequence whose steps have the same numbers of rows, or null. Error messages start with `what`.
+  // If `like` is not null, each step must have as many rows as the same step of `like`. Error messages start with
+  // `what`.
   StepSequence(std::string what, Steps steps, int64_t channels, const StepSequence* like);
 
   bool given() const { return !steps_.empty(); }

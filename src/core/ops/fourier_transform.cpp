@@ -105,8 +105,9 @@ void d_hermitean_to_real(GradientContext& c) {
   c.set(0, c.add_alike("hermitean_to_real_fft_gradient", {c.incoming()}, c.attributes()));
 }
 
-// Weights of the points of a Hermitean tensor: `others` for points that also represent their mirror images; 1 for the
-// first point and, if the real signal has even length, for the last point.
+// Weights of the points of a Hermitean tensor along its halved axis. The first point and, if the real signal has even
+// length, the last point have weight 1. All other points also represent their mirror images, which are not stored, and
+// have weight `others`.
 Tensor* point_weights(Builder& b, const Attributes& attributes, const Dims& full, DType dtype, float others) {
   const int axis = fourier_axes(attributes, static_cast<int>(full.size())).back();
   const int64_t n = full[axis], points = n / 2 + 1;

@@ -15,8 +15,9 @@ namespace mpsgraph::ops {
 void require_countable(const InferContext& context, const Shape& shape, int axis);
 // Throws DTypeError unless the operand has an integer dtype.
 void require_indices(const InferContext& context, size_t input);
-// The shape of the result of gather_nd from a tensor of shape `updates`; unranked or with unknown sizes if an operand's
-// shape is. Throws ShapeError if the indices do not match `updates`. Reads the attribute batch_dimensions.
+// The shape of the result of gather_nd from a tensor of shape `updates`; the shape is unranked if an operand is
+// unranked, and sizes are unknown where the operands' sizes are. Throws ShapeError if the indices do not match
+// `updates`. Reads the attribute batch_dimensions.
 Shape gathered_nd(const InferContext& context, const Shape& updates, size_t indices);
 // The shape of the result of gather_along_axis; `axis` is nullopt if it is unknown.
 Shape gathered_along_axis(const InferContext& context, const Shape& updates, size_t indices,

@@ -239,8 +239,8 @@ std::vector<TensorType> infer_lookup(const InferContext& c) {
   return {{c.dtype(1), looked_up(c, c.shape(0), c.shape(1))}};
 }
 
-// For each element of x, the row of its entry when the tables of all groups are stacked vertically; -1 if the index is
-// out of range.
+// For each element of x, the position of its table entry if the tables of all groups are concatenated along the axis of
+// entries; -1 if the element, which is the index of the entry, is out of range.
 Tensor* table_rows(Builder& b, Tensor* x, const Table& table) {
   const Dims& dims = x->shape().dims();
   const ParameterBlocks cut(dims, table.groups);

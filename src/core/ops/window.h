@@ -64,7 +64,8 @@ inline std::optional<Window> make_window(int64_t input, int64_t kernel, int64_t 
   if (room < 0 && input > 0) return std::nullopt;
   if (room < 0) return w;
   w.output = room / stride + 1;
-  // With ceil_mode, a last position that is only partly covered counts if it starts before the end padding.
+  // With ceil_mode, a last window that extends beyond the padded input is kept if it starts before the padding at the
+  // end.
   if (ceil_mode && room % stride != 0 && w.output * stride < input + w.begin) ++w.output;
   w.overhang = std::max<int64_t>((w.output - 1) * stride - room, 0);
   return w;

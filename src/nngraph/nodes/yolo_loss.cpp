@@ -21,7 +21,8 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-// Loss of some of the channels, multiplied by its weight, and the gradient with respect to these channels.
+// The weighted loss of one group of channels (such as positions, sizes, confidences, or classes), and its gradient with
+// respect to these channels.
 struct Part {
   Tensor *loss, *gradient;
 };
