@@ -16,8 +16,8 @@ namespace {
 using Feeds = py::typing::Dict<Tensor, py::object>;
 using Arrays = py::typing::List<NDArray>;
 using QueuePointer = std::shared_ptr<CommandQueue>;
-// An argument that may be None. A pointer could express this as well, but pybind11 then searches other modules for
-// None's type, which creates and discards an exception in each call.
+// An argument that may be None. A pointer could express this as well, but for a pointer, pybind11 would search other
+// modules for None's type, which would create and discard an exception in each call.
 template <class T>
 using Maybe = std::optional<T>;
 

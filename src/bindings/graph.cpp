@@ -96,8 +96,8 @@ BlockObject finish_block(const GraphObject& self, const BlockObject& block, cons
   return block;
 }
 
-// An optional object instead of a pointer: if the argument is None, pybind11 would convert all arguments twice for a
-// pointer, and search other modules for the type.
+// An optional object is used instead of a pointer. For a pointer, pybind11 would convert all arguments twice if the
+// argument is None, and search other modules for the type.
 using GivenAutocast = std::optional<Object<Autocast>>;
 
 Autocast* autocast_of(const GraphObject& self, const GivenAutocast& given) {

@@ -17,8 +17,8 @@ using LayerStates = std::vector<std::pair<py::object, py::object>>;  // The outp
 
 NDArray shared_array(py::handle object, const std::string& what) { return to_ndarray(object, false, {}, false, what); }
 
-// Returns the memory of an array as a buffer. An array that covers a whole buffer, possibly on the device, returns that
-// buffer. Any other array returns a new buffer that borrows its memory.
+// Returns the memory of an array as a buffer. If the array covers a whole buffer, possibly on the device, the result is
+// that buffer. Otherwise, the result is a new buffer that borrows the array's memory.
 std::shared_ptr<runtime::Buffer> buffer_of(py::handle object, const std::string& what) {
   const NDArray array = to_ndarray(object, false, {}, true, what);
   if (array.data() == array.buffer()->data() && array.bytes() == array.buffer()->bytes()) return array.buffer();

@@ -57,8 +57,8 @@ class TensorExchange {
  public:
   // `types` are the tensor types that the functions support. `questions` are names of tensor methods without arguments;
   // a tensor for which one of them returns True cannot be shared, because its memory does not hold its plain values.
-  // `prepare` converts a tensor that cannot be shared, for this or another reason, to an array. `team` holds the
-  // addresses of the functions that LentTeam needs.
+  // `prepare` converts every tensor that cannot be shared, for whatever reason, to an array. `team` holds the addresses
+  // of the functions that LentTeam needs.
   TensorExchange(py::tuple types, const std::vector<std::string>& questions, py::function prepare,
                  std::optional<std::pair<uintptr_t, uintptr_t>> team)
       : types_(std::move(types)), prepare_(std::move(prepare)), team_(team) {
@@ -77,8 +77,8 @@ class TensorExchange {
     if (team_ && !guard_.forked())
       lent.emplace(reinterpret_cast<runtime::LentTeam::Fork>(team_->first),
                    reinterpret_cast<runtime::LentTeam::Size>(team_->second));
-    // Keeps the memory that the run reads alive. It is released by this call, which holds the GIL, or at the end of the
-    // run if this call was interrupted before.
+    // Keeps the memory that the run reads alive. The memory is released when this call returns, while it holds the GIL.
+    // If the call is interrupted before the run is over, the memory is released at the end of the run.
     const std::shared_ptr<PyObject> held = keep(py::list());
     std::vector<NDArray> inputs = to_inputs(*executable, tensors, places, held);
     return to_tensors(run_and_wait(executable, std::move(inputs), {}, nullptr));

@@ -186,8 +186,8 @@ class Absorber {
     if (const auto member = members_.find(&operation); member != members_.end()) {
       Tensor* result = r.now(member->second);
       // An operation between two absorbed casts has another dtype than the result, e.g. float32 instead of bfloat16.
-      // The result is therefore cast before it replaces the operation's result. Only operations that are absorbed
-      // themselves use this cast.
+      // The result of the chain is therefore cast before it replaces the operation's result. The cast is only used by
+      // operations that are also absorbed.
       const DType dtype = operation.output()->dtype();
       return std::vector<Tensor*>{dtype == result->dtype() ? result : Builder(r.graph()).cast(result, dtype)};
     }

@@ -82,8 +82,9 @@ bool is_image_convolution(const Operation& operation) {
   return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16;
 }
 
-// Volumes with so few channels that a library's channels-first kernels are faster: slightly for the convolution itself,
-// by a factor of three for the weights gradient, but not for the data gradient.
+// Whether the operation is a convolution of volumes, or its weights gradient, with so few channels that channels-first
+// kernels are faster: slightly for the convolution, and by a factor of three for the weights gradient. For the data
+// gradient, they are not faster.
 bool is_thin(const Operation& operation) {
   constexpr int64_t few = 2;
   const bool of_weights = operation.is("convolution3d_weights_gradient");
@@ -108,8 +109,9 @@ bool is_image_resize(const Operation& operation) {
   return operation.definition->family == "resize" && operation.attributes.string("layout") == "NCHW";
 }
 
-// Max pooling for which two additional transposes are worthwhile. Its kernels vectorize over channels, so there must be
-// enough channels to fill a vector. For average pooling the transposes are not worthwhile.
+// Max pooling for which two additional transposes are worthwhile. The kernels of channels-last max pooling vectorize
+// over channels, so there must be enough channels to fill a vector. For average pooling, the transposes are not
+// worthwhile.
 bool is_wide_pooling(const Operation& operation) {
   constexpr int64_t enough = 8;
   if (!is_image_pooling(operation) || !operation.kind().starts_with("max") || !is_image(operation.output()))
@@ -393,10 +395,10 @@ class ChannelsLast {
   std::map<std::tuple<const Tensor*, int, const Block*>, Tensor*> turned_;  // keyed by tensor, rank, and block
 };
 
-// Reverts the conversion of a depthwise convolution that ended up alone between two transposes. There are also kernels
-// that vectorize along image rows, and two transposes of an image take longer than a convolution with a few filter
-// taps. Convolutions with strides or dilations are not reverted, because the kernels that vectorize along rows do not
-// support them.
+// Reverts the conversion of a depthwise convolution if the conversion left no other operation between its two
+// transposes. Channels-first depthwise convolutions have kernels that vectorize along image rows, and two transposes of
+// an image take longer than a convolution with a few filter taps. Convolutions with strides or dilations are not
+// reverted, because the kernels that vectorize along rows do not support them.
 class LoneDepthwise {
  public:
   explicit LoneDepthwise(const Program& program) : users_(program) {}

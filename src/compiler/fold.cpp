@@ -79,8 +79,8 @@ class Remembered {
  private:
   struct Made {
     std::string kind;
-    // Weak references reveal that an operand has been freed. A comparison of addresses would not, because another
-    // object may get the address.
+    // Weak references reveal that an operand has been freed. A comparison of addresses would not reveal this, because a
+    // new object may have the address of the freed one.
     std::vector<std::weak_ptr<const ConstantData>> operands;
     Attributes attributes;
     std::weak_ptr<const ConstantData> result;

@@ -209,7 +209,8 @@ void settle(Program& program) {
   }
 }
 
-// Replaces variables to which no assign remains with constants. All other variables start with their current values.
+// If no remaining operation assigns a variable, replaces the variable with a constant. All other variables start with
+// their current values.
 void freeze(Program& program, const KnownValues& known) {
   std::unordered_set<const Tensor*> assigned;
   any_operation(program, [&](const Operation& operation) {
@@ -258,8 +259,8 @@ void drop_unused_variables(Program& program) {
 }
 
 // Converts convolution weights from channels first to channels last, the order in which devices read them. A package
-// then stores the weights in this order, so what devices derive ahead of time from the weights is derived from a
-// constant of the package, not from a reordered copy.
+// then stores the weights in this order, so devices prepare the constants of the package ahead of time, instead of
+// reordered copies of these constants.
 void turn_weights(Program& program) {
   const Block* root = &program.graph->root();
   const auto has_channels_first = [&](const Operation& operation) {

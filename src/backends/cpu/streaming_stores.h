@@ -1,5 +1,5 @@
-// Streaming (non-temporal) stores, for results that do not fit in the cache until they are read. These stores avoid
-// reading the target cache lines from memory and do not evict other data.
+// Streaming (non-temporal) stores, for results that are too large to stay in the cache until they are read. These
+// stores avoid reading the target cache lines from memory and do not evict other data.
 #pragma once
 
 #include <cstddef>

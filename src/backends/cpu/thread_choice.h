@@ -1,9 +1,10 @@
 // Decides by trial whether a program runs faster with helper threads or on the calling thread alone.
 //
 // In a small network, each kernel takes so little time that moving half of its data to another core can cost more than
-// the second core saves. This depends on the machine and on what else is running, so no fixed threshold works. The
-// first runs of a program are therefore timed both ways, and the trial is repeated from time to time. Results do not
-// depend on the choice, because kernels partition their work identically in both modes.
+// the second core saves. This depends on the machine and on what else is running, so no fixed limit on the size of a
+// network would separate the two cases. The first runs of a program are therefore timed both ways, and the trial is
+// repeated from time to time. Results do not depend on the choice, because kernels partition their work identically in
+// both modes.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // print passes its operand through and adds a result to the run, whose text the host prints after completion.
 //
-// Values printed inside a control-flow block are first passed out of the block (block_prints.mm). If a check of the
-// program fails that was created before the print, the run ends and nothing is printed.
+// Values printed inside a control-flow block are first passed out of the block (block_prints.mm). If a check that was
+// created before the print fails, the run ends and nothing is printed.
 #include <algorithm>
 #include <cstring>
 

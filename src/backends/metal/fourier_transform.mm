@@ -1,9 +1,9 @@
 // Fourier transforms, which require macOS 14.
 //
-// MPSGraph transforms only the last four axes; other axes are moved to the end and back. The attribute lists the axes
-// in ascending order, so its last entry is the transformed axis that comes last in the tensor. For transforms to real
-// tensors, Apple does not document whether the scale depends on the number of input points or output points, so the
-// scale is applied here.
+// MPSGraph transforms only the last four axes; other axes are moved to the end and back. The attribute `axes` lists the
+// axes in ascending order, so its last entry is the last of the tensor's axes that are transformed. For transforms to
+// real tensors, Apple does not document whether the scale depends on the number of input points or output points, so
+// the scale is applied here.
 #include <algorithm>
 
 #include "backends/metal/complex.h"

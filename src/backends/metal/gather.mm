@@ -1,8 +1,8 @@
 // Gathers, their gradient, and one-hot encoding.
 //
 // MPSGraph documents the result of an out-of-range index only for gatherAlongAxis, where it is zero, as required here.
-// For the other gathers, such indices are replaced and the gathered values are masked, unless all indices are known to
-// be valid.
+// For the other gathers, out-of-range indices are replaced with valid ones and the values gathered for them are set to
+// zero, unless all indices are known to be valid.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"

@@ -16,7 +16,8 @@ struct Lanes {
   int64_t outer = 1, n = 1, inner = 1;
   Dims dims() const { return {outer, n, inner}; }
   Dims dims(int64_t length) const { return {outer, length, inner}; }
-  // Omit a trailing axis of size 1, for which gathers and scatters along an axis may abort the process.
+  // Return the dims without a trailing axis of size 1, because gathers and scatters along an axis may abort the process
+  // if there is such an axis.
   Dims short_dims() const { return inner == 1 ? Dims{outer, n} : dims(); }
 };
 

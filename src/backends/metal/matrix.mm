@@ -162,8 +162,8 @@ Term turned(const Term& x) {
   return x.with([x.graph() transposeTensor:x.tensor() permutation:numbers(permutation) name:nil]);
 }
 
-// A query whose mask excludes all keys must return zeros, but a softmax over no keys is NaN. opened() therefore changes
-// the mask so that such a query attends to all keys, and found() replaces the query's result with zeros.
+// A query whose mask excludes all keys must return zeros, but a softmax over no keys is NaN. Therefore, opened()
+// changes the mask so that such a query attends to all keys, and found() replaces the result of that query with zeros.
 struct Mask {
   Mask(const Lowering& l, size_t rank) : added(operand(l, 3, rank)), blind(blind_rows(added, rank)) {}
 

@@ -1,9 +1,9 @@
 // Mean, variance, normalization, and its gradients.
 //
 // MPSGraph's operations are used if the operands have the form that Apple documents: moments as reductions return them,
-// and gamma and beta with as many axes as the source. The gradient of the source is composed in two cases: if the
-// gradients of gamma and beta are not given, because Apple's operation needs these sums, and if gamma varies along the
-// normalized axes, because Apple documents only a constant gamma.
+// and gamma and beta with as many axes as the source. In two cases, the gradient of the source is composed instead: if
+// the gradients of gamma and beta, which Apple's operation needs, are not given; and if gamma varies along the
+// normalized axes, because Apple documents only a gamma that is constant along these axes.
 #include "backends/metal/complex.h"
 
 namespace mpsgraph::metal {

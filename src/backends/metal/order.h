@@ -1,8 +1,8 @@
 // Integer keys with the order of the numbers they represent, for sorts and running extrema.
 //
 // Apple does not document how its kernels compare NaN and infinities, or in which order they return equal elements.
-// Integers avoid these cases: a float's bits, read as an integer, have the order of the floats once the bits of
-// negative numbers except the sign are inverted. Keys exist for each dtype.
+// Integers avoid these cases. A float's bits are read as an integer; for a negative number, all bits but the sign are
+// inverted. These integers have the same order as the floats. Keys exist for each dtype.
 #pragma once
 
 #include "backends/metal/lowering.h"

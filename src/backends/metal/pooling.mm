@@ -5,9 +5,9 @@
 // divisor if it matches. Otherwise an average over whole windows is multiplied by constants, because zero padding
 // counts in the required divisor but the overhang of ceil_mode does not.
 //
-// MPSGraph does not document NaN, or which of several equal maxima receives the gradient. This library promises that
-// NaN is the maximum and that the first maximum receives the gradient. MPSGraph's poolings are used anyway, because
-// composing poolings of slices would be several times slower.
+// MPSGraph documents neither how its poolings treat NaN nor which of several equal maxima receives the gradient. This
+// library promises that NaN is the maximum and that the first maximum receives the gradient. MPSGraph's poolings are
+// used anyway, because composing poolings of slices would be several times slower.
 #include "backends/metal/pooling.h"
 
 #include <algorithm>

@@ -106,8 +106,8 @@ void remove_nothing(compiler::Program& program) {
 }
 
 // Whether the operation sums several float16 or bfloat16 elements, a case for which Apple does not document the
-// precision. These are windowed operations, and operations that add several elements at one position. Reductions and
-// moments are already in float32 after the widen pass; scatters and scans convert themselves.
+// precision. Such sums occur in windowed operations, and in operations that add several elements at one position.
+// Reductions and moments are already in float32 after the widen pass; scatters and scans convert themselves.
 bool adds_halves(const Operation& operation) {
   static constexpr std::string_view kinds[] = {
       "avg_pooling2d", "avg_pooling2d_gradient", "avg_pooling4d", "avg_pooling4d_gradient", "sum_pooling4d",

@@ -35,8 +35,8 @@ struct RunData {
 
 class MetalProgram final : public runtime::CompiledProgram {
  public:
-  // `makes_room`: whether the variables may move to another MPSGraph. Set it to false if other programs refer to the
-  // current MPSGraph.
+  // `makes_room`: whether the variables may move to another MPSGraph. Must be false if other programs refer to the
+  // MPSGraph that holds the variables now.
   MetalProgram(MetalDevice& device, compiler::Program program,
                std::vector<std::shared_ptr<runtime::VariableStorage>> storages, bool makes_room = true);
 

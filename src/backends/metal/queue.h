@@ -37,7 +37,8 @@ class MetalCommands final : public runtime::DeviceCommands {
  private:
   struct Progress;
   void open();
-  // Observe the completion of the current MTLCommandBuffer. `completed` is called after the last part.
+  // Observe the completion of the current MTLCommandBuffer, which is one part of the work. `completed` is called after
+  // the last part.
   void watch(std::function<void(std::exception_ptr)> completed = nullptr);
 
   MetalDevice& device_;

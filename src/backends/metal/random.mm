@@ -22,7 +22,8 @@ class Arithmetic {
  public:
   explicit Arithmetic(Lowering& l) : l(l), graph(l.graph()) {}
 
-  // The word is passed as bytes, because no known caller passes an unsigned number above 2^31 to MPSGraph as a double.
+  // The word is passed as bytes, because it is unknown whether MPSGraph converts a double above 2^31 to uint32
+  // correctly: no other project is known to pass one.
   MPSGraphTensor* word(uint32_t value) const {
     const NSData* bytes = [NSData dataWithBytes:&value length:sizeof value];
     return [graph constantWithData:const_cast<NSData*>(bytes) shape:@[ @1 ] dataType:MPSDataTypeUInt32];
@@ -259,8 +260,8 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   if (least < 1e-37)
     m.l.unsupported("lower and upper must be closer to the mean, because their probabilities underflow in float32; use "
                     "device=\"cpu\"");
-  // u is the midpoint of one of the 2^23 intervals of [0, 1], because float32 represents both u and 1 - u exactly
-  // there.
+  // u is the midpoint of one of 2^23 equal intervals of [0, 1], because float32 represents both u and 1 - u exactly for
+  // these midpoints.
   MPSGraphTensor *u = m.add(uniform(m, count), m.real(0x1p-24)), *rest = m.sub(m.real(1), u);
   MPSGraphTensor* p = m.add(m.mul(u, m.real(length)), m.real(begin));
   MPSGraphTensor* q = m.add(m.mul(rest, m.real(length)), m.real(end));

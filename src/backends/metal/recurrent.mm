@@ -445,7 +445,8 @@ class Backward : public Sequence {
     const Term sums = sum(is_half(l.dtype()) ? gradient.cast(DType::float32) : gradient, {0, 1}).cast(l.dtype());
     return sums.reshape({all}).tensor();
   }
-  // Names of the sequences whose slices a time step receives, in the same order, for the direction being processed.
+  // Names of the sequences whose slices a time step receives, for the direction being processed, in the order of these
+  // slices.
   std::vector<std::string_view> names_;
 
   static Dims dims_of_states(const Lowering& l) {

@@ -171,7 +171,8 @@ class Resize {
       case ops::Rounding::round_to_even: return rint(place);
       case ops::Rounding::round_to_odd: break;
     }
-    // rint rounds halfway points to even numbers. Subtracting an odd number first makes it round them to odd numbers.
+    // rint rounds halfway points to even numbers. If 1 is subtracted before rint and added again afterwards, halfway
+    // points are rounded to odd numbers.
     return s_.add(rint(s_.subtract(place, one)), one);
   }
 

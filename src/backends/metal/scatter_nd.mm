@@ -38,8 +38,8 @@ MPSGraphTensor* neutral(const Lowering& l, MPSGraphScatterMode mode, DType dtype
 }
 
 // Describes a scatter operation of any kind. `scatter` writes updates into data (nil means zeros of shape `places`) at
-// the indices. `gather` selects updates by number, starting at 0; for number -1, it may return any value. `number`
-// holds the number of each update, starting at 1.
+// the indices. `gather` selects updates by their index, which starts at 0; for index -1, it may return any value.
+// `number` holds the index of each update plus 1.
 struct Form {
   Dims data, updates, places;  // `places` is the shape of the update numbers, broadcastable to data
   int64_t count;  // maximum number of updates at one position

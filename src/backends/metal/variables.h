@@ -26,8 +26,8 @@ class MetalVariables final : public runtime::VariableHome, public std::enable_sh
   // A token that each program in the current MPSGraph holds; replaced after each move.
   std::shared_ptr<const int> generation() const { return generation_; }
   // Locked while a program of the MPSGraph is encoded, because Apple does not document that several threads may encode
-  // programs of one MPSGraph. The host's reads and writes of variables need no lock, because nothing else runs at that
-  // time.
+  // programs of one MPSGraph. The host's reads and writes of variables need no lock, because no program is encoded or
+  // runs during a read or write.
   std::mutex encoding;
   // Move the variables to a new MPSGraph if necessary. Call this before lowering another program, while no program
   // runs.

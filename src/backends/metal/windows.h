@@ -11,8 +11,8 @@
 
 namespace mpsgraph::metal {
 
-// Return the windows along an axis of `input` elements. behind() returns the padding after that axis, including the
-// overhang of the last window in ceil_mode.
+// Return the windows along an axis of `input` elements. behind() returns the padding after the last element of that
+// axis, including the overhang of the last window in ceil_mode.
 ops::Window window_of(const ops::Windows& windows, int i, int64_t input, int64_t kernel);
 inline int64_t behind(const ops::Window& window) { return window.end + window.overhang; }
 

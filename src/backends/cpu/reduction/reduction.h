@@ -46,8 +46,8 @@ struct ReduceLoops {
   // Reduce up to `most_rows` rows of `width` items each, `stride` items apart: each column into a separate total.
   // `width` must be at most plan.tile.
   void (*rows)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* totals);
-  // Like rows(), but write the results directly. The rows must contain all items of the columns. Null if totals and
-  // results have different types or values.
+  // Like rows(), but write results instead of totals. The rows must contain all items of the columns. Null unless the
+  // loop is vectorized, or totals have the same types and values as results.
   void (*whole)(const std::byte* in, int64_t stride, int64_t rows, int64_t width, std::byte* out);
   void (*merge)(std::byte* totals, const std::byte* more, int64_t n);
   void (*store)(const std::byte* totals, int64_t n, std::byte* out);  // converts totals to results

@@ -75,8 +75,8 @@ class BucketSorter {
   static constexpr int most_bits = 14;  // maximum number of bits of a bin index
   // more buckets would write to more cache lines at once than fit in cache
   static constexpr int64_t most_buckets = 1 << 13;
-  // Minimum number of elements in a bucket. With this minimum, most buckets are small enough for a single sorting
-  // network.
+  // Bins are merged until a bucket has at least this many elements. Most buckets are then still small enough for a
+  // single sorting network.
   static constexpr int64_t of_bucket = 192;
   static constexpr int64_t pieces_of_part = 32;
   struct Range {

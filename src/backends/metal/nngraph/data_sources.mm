@@ -2,7 +2,8 @@
 // subclass for trained parameters, because Apple's layers treat every object that responds to the update selector as
 // one that updates itself.
 //
-// An update decrements the read counts of the states that it receives, because they are temporary and read once.
+// An update decrements the read counts of the states that it receives, because these states are temporary and each is
+// read only once.
 #include "backends/metal/nngraph/data_sources.h"
 
 #include "backends/metal/guarded.h"
@@ -202,7 +203,8 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
 
 namespace {
 
-// There is one state per image; the parameters' gradient is the sum over all of them.
+// Each image has a state with the gradients of this image. The gradient of a parameter is the sum over the states of
+// all images.
 template <class State>
 std::vector<Derived> summed(BatchEncoding& batch, NSArray<State*>* states, int64_t channels) {
   const auto sum = [&](id<MTLBuffer> (*gradient)(State*)) -> id<MTLBuffer> {

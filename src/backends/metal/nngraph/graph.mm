@@ -399,7 +399,7 @@ void encode_step(MetalDevice& device, MPSNNOptimizer* kernel, runtime::CommandBu
 void encode_step(MetalDevice& device, const nngraph::Optimizer& optimizer, runtime::CommandBuffer& buffer,
                  const nngraph::OptimizerStep& step) {
   guarded([&] {
-    // the kernel is created when the step is encoded, so that it uses the time step of this moment
+    // the kernel is created when the step is encoded, so that it uses the optimizer's time step at that moment
     MPSNNOptimizer* kernel = optimizer_kernel(device.device, optimizer);
     if (BatchEncoding* batch = BatchEncoding::current(); batch && &batch->buffer == &buffer)
       return encode_step(batch->commands, kernel, vectors_of(batch->uses, step));

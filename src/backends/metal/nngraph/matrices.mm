@@ -1,4 +1,5 @@
-// Maps memory that several matrices share once. Copies by the host wait for preceding work.
+// Maps matrices to device memory. Memory that several matrices share is mapped only once. Copies by the host wait for
+// preceding work.
 #include "backends/metal/nngraph/matrices.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// MPSNNGraph nodes of family convolution. The neuron of a data source's descriptor is fused if the layer does not
-// train. If the layer trains, Apple requires a separate neuron node.
+// MPSNNGraph nodes of family convolution. If the layer does not train, the neuron in the data source's descriptor
+// becomes part of the convolution node. If the layer trains, Apple requires a separate neuron node.
 #include "backends/metal/nngraph/data_sources.h"
 #include "backends/metal/nngraph/make_node.h"
 #include "backends/metal/nngraph/neurons.h"
