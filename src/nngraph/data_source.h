@@ -74,7 +74,7 @@ class MPSGRAPH_API DataSource {
   // float32; optional arrays may be absent.
   virtual std::vector<NamedArray> arrays() = 0;
 
-  // Whether a graph that does not train should load the source anew for each batch, just before the filter that uses
+  // Whether a graph that does not train should load the source again for each batch, just before the filter that uses
   // it, and purge it afterwards.
   virtual bool on_demand() const { return false; }
 
@@ -151,7 +151,8 @@ MPSGRAPH_API std::vector<NamedArray> checked_arrays(DataSource& source, const st
 
 // --- built-in data sources, which never call back into Python during a step ------------------------------------------
 
-// A convolution source that holds its parameters and trains with `optimizer`, or not at all if that is null.
+// A convolution source that holds its parameters itself. They are trained with `optimizer`, or stay unchanged if it is
+// null.
 class MPSGRAPH_API TrainableConvolution : public ConvolutionSource {
  public:
   // Throws ShapeError if the arrays do not match the descriptor. An invalid `biases` means no biases.
