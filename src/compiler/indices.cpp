@@ -3,12 +3,12 @@
 //   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
 // Kernels then only need the default behavior. Starts of dynamic slices are converted to count from the front, and are
-// then checked in the same way. For select(equal(%l, c), k, %l), where c marks missing labels, %l is checked except for
-// the value c. An index tensor is checked once per axis length. It is not checked if its dtype, its value, or a clamp
-// of the starts shows that all indices are in range. A failing check ends the run. In a program with effects, checks
-// and the operations they need are therefore moved to the front, so that a run that fails leaves variables unchanged.
-// This is impossible for indices computed from values that the run assigns, and in loops, where each iteration checks
-// its own indices. Prints before a check move to the front together with the check.
+// then checked like indices. If the indices are select(equal(%l, c), k, %l), where c marks missing labels, then the
+// check applies to %l and accepts the value c. An index tensor is checked once per axis length. It is not checked if
+// its dtype, its value, or a clamp of the starts shows that all indices are in range. A failing check ends the run. In
+// a program with effects, checks and the operations they need are therefore moved to the front, so that a run that
+// fails leaves variables unchanged. This is impossible for indices computed from values that the run assigns, and in
+// loops, where each iteration checks its own indices. Prints before a check move to the front together with the check.
 //   check(%c) {message="m"}  ->  check_indices(cast(not(%c))) {lengths=[1], message="[check] m"}
 // A condition is checked as an index into an axis of length 1: the index is 0 if the condition holds, and 1, which is
 // out of range, if it does not.

@@ -2,8 +2,9 @@
 //
 // The host checks indices that are fed, before anything is encoded (program.mm). Computed indices are checked on the
 // device: the first out-of-range position and the index at that position become an additional result, which the host
-// reads after completion. Assignments after a failed check keep the variable's old value. Checks inside control-flow
-// blocks pass what they find out of the blocks as results (block_checks.mm).
+// reads after completion. Assignments after a failed check keep the variable's old value. A check inside a control-flow
+// block cannot end the run; the out-of-range index that it finds becomes a result of the block and is reported after
+// the block (block_checks.mm).
 #include <algorithm>
 #include <cstring>
 #include <map>

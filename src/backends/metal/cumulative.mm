@@ -1,8 +1,8 @@
 // Cumulative sums, products, and extrema, and the operations that their derivatives need.
 //
-// Apple's scans support only the last four axes, ignore NaN, and start extrema from the largest finite number. Extrema
-// are therefore computed on integer keys (order.h), and the axis is moved to the end. MPSGraph has no scan for
-// recurrences and complex products, so elements at distances of 1, 2, 4, ... are combined repeatedly instead.
+// Apple's scans support only the last four axes, ignore NaN, and start extrema from the largest finite number. The
+// scanned axis is therefore moved to the end, and extrema are computed on integer keys (order.h). MPSGraph has no scan
+// for recurrences and complex products, so elements at distances of 1, 2, 4, ... are combined repeatedly instead.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"

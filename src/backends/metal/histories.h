@@ -2,9 +2,9 @@
 // values that a loop's iterations push for its derivative. MPSGraph's tensors have fixed shapes, so a history is a
 // tensor with room for all of these values.
 //
-// Histories between which values flow, such as from a push to its result or around a loop, have the same capacity: the
-// total number of values that all their pushes add. This number is bounded only if the number of loop iterations is
-// known.
+// If values flow from one history to another, such as from the operand of a push to its result or around a loop, both
+// have the same capacity: the total number of values that the pushes to all connected histories add. This number is
+// bounded only if the number of loop iterations is known.
 #pragma once
 
 #include <map>

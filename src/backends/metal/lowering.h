@@ -119,9 +119,9 @@ class ProgramLowering {
   void bind(const Tensor* tensor, MPSGraphTensor* lowered) { tensors_[tensor] = lowered; }
   // Type of the tensor in MPSGraph: histories have additional leading dimensions for their values.
   TensorType lowered_type(const Tensor* tensor);
-  // Lower the operations of a control-flow block and return the block's results, nil for those without elements.
-  // Operations with effects run before the results are available. For this purpose, a block without results returns an
-  // unused number.
+  // Lower the operations of a control-flow block and return the block's results, nil for those without elements. The
+  // results depend on the block's operations with effects, so these operations run whenever the block runs. If no
+  // result has elements, an unused number with this dependency is returned in addition.
   GraphTensors lower_block(const Block& block, const GraphTensors& arguments);
   // Record which MPSGraph operation represents `operation` in control dependencies. The MPSGraph operation cannot be
   // derived from the results, which may all be nil.

@@ -3,9 +3,9 @@
 //
 // MPSGraph's single-gate RNN and LSTM return states and cells; one matmul computes the gates from the previous states.
 // All forms that Apple does not document unambiguously are composed step by step: GRU, because two of Apple's comments
-// on flipZ contradict each other; masks and other dtypes, whose shape and precision are not documented; and the
-// gradients, whose training state is internal to MPSGraph. The order of the results of `reverse` is not documented, so
-// sequences are reversed here.
+// on flipZ contradict each other; layers with masks, whose shape is not documented; dtypes other than float32, whose
+// precision is not documented; and the gradients, whose training state is internal to MPSGraph. The order of the
+// results of `reverse` is not documented, so sequences are reversed here.
 #include "core/ops/recurrent.h"
 
 #include <functional>

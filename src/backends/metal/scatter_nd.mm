@@ -2,10 +2,10 @@
 //
 // Cases that Apple leaves open but this library defines are composed. The update at an out-of-range index is replaced
 // with a neutral update at a valid index; only scatterAlongAxis skips such updates itself. NaN in minimum and maximum
-// modes is scattered separately. In set mode, the last update of a position wins: the numbers of the updates are
-// scattered by their maximum, and each position gathers the update with the resulting number. All values are scattered
-// as float32, because MPSGraph converts integers to float32 in any case and has no integer extrema before macOS 15
-// (indexing.h; pytorch/pytorch#141948).
+// modes is scattered separately. In set mode, the last update of a position wins: the updates are numbered, their
+// numbers are scattered in maximum mode, and each position gathers the update with the resulting number. All values are
+// scattered as float32, because MPSGraph converts integers to float32 in any case and has no integer extrema before
+// macOS 15 (indexing.h; pytorch/pytorch#141948).
 #include <cmath>
 #include <limits>
 
