@@ -1,6 +1,6 @@
-// Choice of branches by fed flags. If the predicates of all `if`s of a program depend only on fed scalar bools (flags),
-// the program is replaced with an empty program whose continuation (Rest) is the original one. The continuation is
-// specialized once for each combination of flag values, as soon as these values are known.
+// Choice of branches by fed flags. If the predicates of some `if`s of a program depend only on fed scalar bools
+// (flags), the program is replaced with an empty program whose continuation (Rest) is the original one. The
+// continuation is specialized once for each combination of flag values, as soon as these values are known.
 //
 //   %flag = placeholder; %y = if(%flag) {a} {b}     ->     flag true: %y = a;  flag false: %y = b
 // An `if` on a flag such as `is_training` therefore costs nothing, and fusion and memory planning see straight-line

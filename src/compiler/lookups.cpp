@@ -17,8 +17,8 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// A lookup of rows in a constant table that leads to a matmul, and the operations in between, which keep each row
-// intact.
+// A lookup of rows in a constant table whose result reaches a matmul, and the operations between the lookup and the
+// matmul, which keep each row intact.
 struct Lookup {
   const Operation* gather;
   ConstantPtr table;  // table of shape [rows, width]

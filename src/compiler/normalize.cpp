@@ -164,7 +164,8 @@ class Normalizer {
     return user;
   }
 
-  // Mean and variance are computed together, so a mean or variance may only be part of one pair.
+  // Mean and variance are computed together, so each mean and each variance can belong to at most one pair. Returns
+  // false if either already belongs to another pair.
   bool one_pair(const Operation& mean, const Operation& variance) {
     const auto pair = std::make_pair(&mean, &variance);
     for (const Operation* one : {&mean, &variance})
@@ -200,8 +201,8 @@ class Normalizer {
     if (fusion.relu && !fusion.normalized) sums_[fusion.relu] = kept;
   }
 
-  // The operation that the fused sums for gamma and beta replace. It is the first operation of the fusion, so all
-  // operands of the sums must be available there.
+  // The operation in whose place the fused sums for gamma and beta are created: relu's gradient if the fused sums
+  // compute it too, otherwise the earlier one of the two sums. All operands of the fused sums must be available there.
   static const Operation& first_part(const Backward& fusion) {
     const Operation* first = fusion.for_gamma->id < fusion.for_beta->id ? fusion.for_gamma : fusion.for_beta;
     return mask_is_given(fusion) ? *fusion.relu : *first;

@@ -75,8 +75,8 @@ double attention_flops(const Operation& operation) {
   return 2 * elements_of(operation.output()) * keys + 2 * elements_of(operation.input(0)) / size * keys * size;
 }
 
-// Flops of the matmuls between each step's state and the recurrent weights, and between its input and the input weights
-// if they are given. The gradient operation has the same number of flops.
+// Flops of the matmuls of all time steps: between a step's state and the recurrent weights and, if input weights are
+// given, between the step's input and the input weights. The gradient operation has the same number of flops.
 double recurrent_flops(const Operation& operation) {
   const bool gradient = operation.is("recurrent_sequence_gradient");
   const Dims& weights = dims_of(operation.input(gradient ? 0 : 1));  // shape: [directions, gates * hidden, hidden]

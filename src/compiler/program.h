@@ -97,9 +97,10 @@ MPSGRAPH_API Program specialize(const Graph& graph, const std::vector<std::pair<
 // in order.
 Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding);
 
-// Moves a whole program into a rest whose deciding feeds are flags: fed scalar bools that alone determine the branches
-// of its `if`s. The rest is then specialized for the values of the flags and needs no such `if`. Returns null and
-// leaves the program unchanged if there are no flags or too many of them.
+// Makes the whole program a rest (struct Rest) whose deciding feeds are its flags. A flag is a fed scalar bool on which
+// the predicate of an `if` depends, if that predicate depends on no values except flags and constants. The rest is then
+// specialized for the values of the flags, so these `if`s are replaced by the branches taken. Returns null and leaves
+// the program unchanged if there are no flags or too many of them.
 std::shared_ptr<const Rest> rest_of_flags(Program& program);
 
 struct Pass {

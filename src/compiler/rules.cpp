@@ -154,9 +154,10 @@ Tensor* cast_of_sum(Site& s) {
   return s.make("reduction_sum", {s.b().cast(before, DType::float32)}, s.in[0]->operation->attributes);
 }
 
-// If an operand is a broadcast, or a constant with equal elements, the operation uses the operand as it was before the
-// broadcast, because element-wise operations broadcast their operands anyway. If all operands are broadcast along the
-// same axes, the operation is computed before the broadcast, once per element.
+// Removes broadcasts of operands, because element-wise operations broadcast their operands anyway. An operand that was
+// broadcast is replaced with the tensor before the broadcast, and a constant whose elements are all equal with a
+// scalar. If the operands now broadcast to a smaller shape than before, the operation computes only that shape, and its
+// result is broadcast.
 Tensor* narrow_operands(Site& s) {
   std::vector<Tensor*> narrow = s.in;
   bool changed = false;
@@ -324,8 +325,8 @@ Tensor* tiled_once(Site& s) { return all_equal(s.attributes().integers("multipli
 
 // ---- reductions and products ----
 
-// Removes axes of size 1 from a reduction, which does not need them, and lists the other axes in ascending order,
-// counted from the front.
+// Removes axes of size 1 from the axes of a reduction, because reducing them changes nothing, and lists the other axes
+// in ascending order, counted from the front.
 Tensor* needed_axes(Site& s) {
   if (s.in[0]->type == s.type()) return s.in[0];
   const Ints& stated = s.attributes().integers("axes");
@@ -451,7 +452,8 @@ static Tensor* applied(const std::vector<Rule>* of_kind, Site site) {
   return site.source.definition->elementwise ? narrow_operands(site) : nullptr;
 }
 
-// Whether a rule applies. Usually none does, which is detected before anything is copied.
+// Whether a rule applies to the operation. For most operations none does; this function detects that before anything is
+// copied.
 static bool applies(const std::vector<Rule>* of_kind, const Site& site) {
   try {
     return applied(of_kind, site) != nullptr;

@@ -37,7 +37,7 @@ bool looks_up(const Tensor* x) {
 }
 
 // Whether an operation that maps the shape `before` to the shape `after` keeps all rows (elements along the last axis)
-// intact. Only rows of more than one element count.
+// intact. False for rows of a single element.
 bool keeps_rows(const Shape& before, const Shape& after) {
   if (!before.known() || !after.known() || before.rank() < 2 || after.rank() < 1) return false;
   const int64_t width = before[before.rank() - 1];
@@ -90,7 +90,7 @@ Tensor* by_rows(Site& s, Tensor* incoming, Tensor* indices, int64_t rows) {
   return s.b().graph().add("gather_gradient", {incoming, indices, s.b().ints({rows, width})}, {{"axis", int64_t{0}}});
 }
 
-// The tensor x, which has one row per row of the table, with zeros in the rows that `indices` do not select.
+// The tensor x with zeros in the rows that `indices` do not select. x has one row for each row of the table.
 Tensor* of_used_rows(Site& s, Tensor* x, Tensor* indices) {
   const TensorType one{x->dtype(), Shape{indices->shape().elements(), 1}};
   Tensor* count = by_rows(s, s.b().filled(one, 1), indices, x->shape()[0]);

@@ -25,7 +25,8 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// In bytes. For a smaller value, an additional kernel launch costs more than reusing the memory saves.
+// The smallest amount of memory, in bytes, that is worth freeing early. For less, an additional kernel launch costs
+// more than reusing the memory saves.
 constexpr int64_t worthwhile = int64_t{256} << 10;
 constexpr int64_t negligible = 1024;
 
@@ -80,8 +81,8 @@ class Schedule {
     int left = 0;  // number of operations that use the memory and have not run yet
     int64_t sum = 0;  // sum of the positions of these operations; if one is left, this is its position
   };
-  // The operations that must still run before an operation, without early operations (early_): how many there are, and
-  // the sum of their positions.
+  // For an operation: the number of operations that must still run before it, and the sum of their positions. Early
+  // operations (early_) are not counted.
   struct Waiting {
     int count = 0;
     int64_t sum = 0;

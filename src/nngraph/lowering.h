@@ -18,7 +18,7 @@ struct FedParameter {
 };
 
 // A graph that loads parameters on demand is divided into parts, each with its own executable. A new part starts before
-// each filter that loads its parameters.
+// each filter whose parameters are loaded on demand.
 struct Part {
   std::shared_ptr<runtime::Executable> executable;
   std::vector<size_t> inputs, outputs;  // indices of the values that enter and leave this part

@@ -14,8 +14,8 @@ using runtime::NDArray;
 
 namespace {
 
-// Limit of a matrix's rows, columns, or matrices. The length of a row in bytes then fits into int64; larger products
-// are checked for overflow.
+// Upper limit for each of the three sizes of a matrix object: rows, columns, and number of matrices. The length of a
+// row in bytes then fits into int64; larger products are checked for overflow.
 constexpr int64_t most = int64_t{1} << 40;
 
 void require_size(std::string_view what, std::string_view size, int64_t value, int64_t least) {

@@ -61,7 +61,8 @@ enum class MatrixId : uint8_t {
 };
 
 enum class RecurrentCell : uint8_t { single_gate, lstm, gru };
-// Kind of weights: W, U, V, or b of the formulas above. `memory` is V: the peepholes of an LSTM, or V of a GRU.
+// Kinds of weights, in the formulas above W (`input`), U (`recurrent`), V (`memory`), and b (`bias`). In an LSTM, V
+// holds the peephole weights; in a GRU, only the output gate has V.
 enum class WeightKind : uint8_t { input, recurrent, memory, bias };
 inline constexpr int weight_kinds = 4;
 

@@ -30,7 +30,8 @@ class CellGraph {
   CellGraph(Builder& b, const RecurrentDescriptor& descriptor, const WeightLayout& layout,
             std::vector<Tensor*> weights);
 
-  // Whether the cell is a single operation, which has a training state.
+  // Whether a single core operation computes the cell over the whole sequence. In training, that operation also returns
+  // values for its gradient.
   static bool is_operation(const RecurrentDescriptor& descriptor);
 
   CellSequence forward(Tensor* source, const CellStart& start, bool training, bool reverse = false);

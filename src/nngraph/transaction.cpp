@@ -1,4 +1,5 @@
-// Defines EncodeTransaction. Each thread has one current transaction.
+// Defines EncodeTransaction. The current transaction of a thread is the last one that the thread has created and not
+// yet destroyed.
 #include "nngraph/transaction.h"
 
 namespace mpsgraph::nngraph {

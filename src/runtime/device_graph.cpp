@@ -35,7 +35,8 @@ void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vecto
     key.insert(key.end(), pass.begin(), pass.end());
   }
   key.push_back(options.callables.size());
-  // The key holds the address of a callable, which stays valid because an executable keeps its callables alive.
+  // The key holds the address of each callable. The address stays valid, because an executable keeps its callables
+  // alive.
   for (auto& [symbol, callable] : options.callables) {
     append(key, callable.get());
     key.push_back(symbol.size());

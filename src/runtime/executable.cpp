@@ -346,10 +346,11 @@ void Executable::execute(Run& run, DeviceCommands* device) {
 
 // Whether a run is short enough to be executed on the calling thread, where Ctrl-C, for example, cannot interrupt it.
 //
-// On a busy machine a run may take several times as long as the previous one, so an executable that was fast once
-// counts as short. Otherwise runs would alternate between two threads, which keeps two thread teams awake and slows
-// down both. The limit is higher for a caller that lends its thread team: such callers are used to uninterruptible
-// loops, and the team would interfere with a run on another thread.
+// On a busy machine a run may take several times as long as the previous one. The runs of an executable therefore count
+// as short once one of them was fast, unless the last one exceeded a much higher limit. Otherwise runs would alternate
+// between two threads, which keeps two thread teams awake and slows down both. The limits are higher for a caller that
+// lends its thread team: such callers are used to uninterruptible loops, and the team would interfere with a run on
+// another thread.
 bool Executable::brief() const {
   const int64_t once = LentTeam::lent() ? 200'000'000 : 20'000'000, always = 5 * once;
   return !open_ended_ && fastest_ < once && nanoseconds_ < always;

@@ -5,7 +5,8 @@
 //   for    a `for` with the same number of iterations, in reverse order: it maps the gradients of the values after an
 //          iteration to the gradients of the values before it, and accumulates the gradients of the outside tensors
 //          that the body used
-//   while  a `while` that counts down: its `before` is the derivative of `before`, and its `after` that of `after`
+//   while  a `while` that counts down: its `before` computes the derivative of the original `before`, and its `after`
+//          the derivative of the original `after`
 //
 // Intermediate values that the derivative of an iteration needs come from histories, which differentiation adds to the
 // original loop.

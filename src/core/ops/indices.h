@@ -11,7 +11,8 @@
 
 namespace mpsgraph::ops {
 
-// Throws ShapeError if the axis is too long for int32 indices, which operations use for positions along an axis.
+// Throws ShapeError if the axis is too long for int32 indices. Operations that return positions along an axis return
+// them as int32.
 void require_countable(const InferContext& context, const Shape& shape, int axis);
 // Throws DTypeError unless the operand has an integer dtype.
 void require_indices(const InferContext& context, size_t input);

@@ -21,8 +21,8 @@ void require_one_of(const InferContext& c, std::string_view attribute,
   c.graph_error(cat(attribute, " must be one of ", list, ", got \"", value, "\""));
 }
 
-// Checks the bounds of a truncated normal distribution, in standard deviations from the mean. Rejection sampling is
-// only practical if enough samples lie within the bounds.
+// Checks the bounds of a truncated normal distribution, in standard deviations from the mean. The method box_muller
+// draws samples outside the bounds again, which is only practical if enough samples lie within the bounds.
 void require_bounds(const InferContext& c) {
   const double lower = c.attributes.real("lower"), upper = c.attributes.real("upper");
   const std::string bounds = cat("[", lower, ", ", upper, "] standard deviations");

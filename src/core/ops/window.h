@@ -93,7 +93,7 @@ struct Windows {
   }
 };
 
-// The size of an axis, which is a negative number counted from the end; -1 if the shape is unranked.
+// The size of the axis `axis`, which is given as a negative number counted from the end; -1 if the shape is unranked.
 inline int64_t size_at(const Dims& dims, int axis) { return dims[dims.size() - static_cast<size_t>(-axis)]; }
 inline int64_t size_at(const Shape& shape, int axis) { return shape.ranked() ? size_at(shape.dims(), axis) : -1; }
 

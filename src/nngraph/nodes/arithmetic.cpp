@@ -56,7 +56,7 @@ Tensor* lower_arithmetic(Lowering& l, std::string_view operation) {
 
 Tensor* d_arithmetic(Lowering& l, Tensor* incoming, size_t i) {
   if (l.sources[0] != l.sources[1]) return gradients(l.state["unclamped"], {l.sources[i]}, incoming)[0];
-  // If both sources are the same image, the gradient of each one treats the other as a constant.
+  // If both sources are the same image, the gradient with respect to each source treats the other source as a constant.
   Lowering side(l.b, l.node);
   side.sources = {l.b.unary("identity", l.sources[0]), l.b.unary("identity", l.sources[1])};
   lower_arithmetic(side, l.node.kind());
