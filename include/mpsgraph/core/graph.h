@@ -6,7 +6,8 @@
 // assignments created after it. Operations own blocks for control flow (if, while, for) and for fused element-wise
 // kernels. Operations in a block may use any tensor of an enclosing block.
 //
-// Only one thread at a time may build a graph. A graph that is no longer modified may be read by several threads.
+// Two threads must not add to the same graph at the same time. Several threads may read a graph that is no longer
+// modified, and may build different graphs.
 #pragma once
 
 #include <functional>
