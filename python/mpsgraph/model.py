@@ -272,7 +272,7 @@ class Model:
         return model_of(contents, graph.seed)
 
     def _batches(self, calibration: Iterable[Any]) -> Iterator[dict[Tensor, Any]]:
-        """Yield feeds from calibration data in any of the accepted forms."""
+        """Yield the feeds of each calibration batch. The data is one array, or an iterable of arrays or dicts."""
         if not isinstance(calibration, Iterable):
             raise GraphError(f"calibration must be an array or an iterable of batches, got {shown(calibration)}")
         for batch in [calibration] if isinstance(calibration, np.ndarray) else calibration:

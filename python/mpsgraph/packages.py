@@ -98,7 +98,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
     """Load a model from a package; the package of a trainer becomes a `TrainableModel`, which can resume training.
 
     Weights are memory-mapped, so that pages are read from the file when they are used. Variables that a program changes
-    are read into memory when it is compiled.
+    are read into memory when that program is compiled.
 
     Args:
         path: Directory of the package.

@@ -31,8 +31,8 @@ def _is_operand(value: Any) -> bool:
     """Return whether an operator should handle `value`, either by applying or by raising an error.
 
     Otherwise the operator returns NotImplemented. That is done only for values of third-party classes, which may define
-    the
-    operator themselves. Lists, strings, and arrays are rejected later, in the code that converts numbers to constants.
+    the operator themselves. Lists, strings, and arrays are rejected later, in the code that converts numbers to
+    constants.
     """
     kind = type(value)
     return isinstance(value, (Tensor, *Number, np.ndarray)) or kind.__module__ in ("builtins", "types")

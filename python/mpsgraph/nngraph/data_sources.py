@@ -3,7 +3,7 @@
 A data source is a user-defined object with the members of `ConvolutionDataSource` or `NormalizationDataSource`; it does
 not have to derive from them. Weights have Apple's layout (out, height, width, in). A graph calls `load` when it needs
 the parameters and `purge` once it has copied them. A source with an `update` method trains its own parameters; the
-graph calls it while a batch is encoded. The built-in sources train without calling Python during a step.
+graph calls this method while a batch is encoded. The built-in sources train without calling Python during a step.
 """
 
 from __future__ import annotations

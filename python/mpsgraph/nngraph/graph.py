@@ -122,8 +122,8 @@ class NNGraph:
     ) -> ImageBatch | None:
         """Encode a batch, which runs when the command buffer runs.
 
-        Data sources with an `update` method are called during this call. If it raises, nothing is encoded and no
-        parameters are updated.
+        The `update` methods of data sources are called during this call. If one of them raises an exception, nothing is
+        encoded and no parameters are updated.
 
         Args:
             command_buffer: Command buffer of the graph's device.

@@ -352,7 +352,7 @@ def _together(images: Sequence[Image]) -> np.ndarray:
 
 
 def dense(array: np.ndarray) -> np.ndarray:
-    """Return the array if it is C-contiguous, otherwise a copy, which is counted."""
+    """Return the array if it is C-contiguous, otherwise a copy, which mpsgraph.copy_count counts."""
     if array.flags.c_contiguous:
         return array
     _core.nn_count_copy()

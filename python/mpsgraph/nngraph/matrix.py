@@ -223,5 +223,5 @@ def device_of(device: _core.Device | str | None) -> _core.Device:
 
 
 def _memory(first: Any) -> Any:
-    """Return the memory to use: an existing buffer, or a device that will allocate it."""
+    """Return a constructor's first argument: a buffer unchanged, or the Device that will allocate the memory."""
     return device_of(first) if first is None or isinstance(first, (str, _core.Device)) else first

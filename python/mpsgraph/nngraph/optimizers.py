@@ -131,7 +131,7 @@ class _Encodes:
 
 
 def _shaped(array: NDArray, like: NDArray, name: str) -> NDArray:
-    """Return the array in the shape of the parameter, over the same memory; moments may be flat vectors."""
+    """Return an array, such as a moment, in the parameter's shape. For a flat vector, this is a view of the vector."""
     if array.shape == like.shape:
         return array
     view = np.from_dlpack(array)

@@ -15,8 +15,8 @@ Layers = list[tuple[Any, Any]]
 class RNNRecurrentMatrixState:
     """State of a stack of recurrent layers: the output of each layer and, for an LSTM, its cell.
 
-    Layers create states; the constructor is for custom initial states. Each row belongs to one sequence of the batch.
-    The matrices contain values once the command buffer has completed.
+    Layers create states; the constructor is for custom initial states. Each row of their matrices belongs to one
+    sequence of the batch. The matrices contain values once the command buffer has completed.
 
     Args:
         layers: (output, cell) of each layer. Each is a Matrix of shape (rows, H), or None for zeros.

@@ -162,8 +162,8 @@ def _digest(graph: GraphProto, weights: Container[str]) -> str:
 
 
 def description_of(model: ModelProto) -> dict[str, Any] | None:
-    """Return the description stored in a model file, or None if there is none or the file's nodes have been changed
-    since.
+    """Return the description stored in a model file, or None if there is none or the file's nodes were changed after
+    the export.
     """
     stated = next((entry.value for entry in model.metadata_props if entry.key == KEY), None)
     if stated is None or model.producer_name != "mpsgraph":

@@ -67,7 +67,7 @@ def split(path: Path) -> tuple[bytes, Elements]:
 def _pieces(
     contents: memoryview, at: int, end: int, kind: str, prefix: bytes, places: Places, depth: int = 0
 ) -> Iterator[bytes | memoryview]:
-    """Yield a message between two offsets in pieces, with large tensors replaced by tokens.
+    """Yield, in pieces, the message between two offsets, with large tensors replaced by tokens.
 
     Raises ValueError if the bytes are not a valid message.
     """

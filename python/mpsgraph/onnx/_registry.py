@@ -136,13 +136,13 @@ class Import(Protocol):
         """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
 
     def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor as it would be if an axis of the tensor `source` had the given size.
+        """Evaluate a tensor under the assumption that an axis of the tensor `source` has the given size.
 
-        Returns None if the tensor also depends on other unknown values.
+        Returns None if the tensor also depends on other values that are unknown.
         """
 
     def assume_one(self) -> bool | None:
-        """Return what to assume about an axis that a node removes only if its size is 1.
+        """Return whether to assume that an axis has size 1, for a node that removes the axis only in that case.
 
         True assumes size 1, False assumes another size, and None leaves the decision to run time.
         """

@@ -99,7 +99,7 @@ def _is_large(node: NodeProto) -> bool:
 
 
 def _read_inside(node: NodeProto) -> list[str]:
-    """Return the names that nodes in a node's subgraphs read. Names defined inside the subgraphs are included."""
+    """Return the names that the subgraphs of a node read, including names that are defined inside the subgraphs."""
     read = []
     for attribute in node.attribute[:]:
         number = attribute.type

@@ -262,11 +262,10 @@ class Importer:
         return self._known.data_dependent_shape(tensor)
 
     def assume_one(self) -> bool | None:
-        """Return what to assume about an axis that a node removes only if its size is 1.
+        """Return whether to assume that an axis has size 1, for a node that removes the axis only in that case.
 
         True assumes size 1, False assumes another size, and None leaves the decision to run time. If an axis that was
-        assumed
-        to have size 1 has another size in a run, squeezing it raises an error that names the node.
+        assumed to have size 1 has another size in a run, squeezing it raises an error that names the node.
         """
         self.assumed += 1
         return self._assumptions(self.assumed - 1)
@@ -410,7 +409,7 @@ class Importer:
 
 
 def build(importer: Importer) -> Importer:
-    """Run an import, unwrapping errors that already name their node."""
+    """Run an import. If an error is wrapped in an InNode exception, raise the error itself."""
     try:
         with sense("the model"):
             importer.run()
@@ -422,12 +421,13 @@ def build(importer: Importer) -> Importer:
 
 
 def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
-    """Run an import with as many assumptions as are safe that conditionally squeezed axes have size 1.
+    """Run an import that assumes, if this is safe, that all conditionally squeezed axes have size 1.
 
     An exported torch `squeeze` tests at run time whether an axis has size 1, so the rank of everything after it depends
-    on that test. Usually only one of the two ranks is compatible with the nodes that follow. To find out, the import is
-    tried with all assumptions, and once without each of them. `importer` creates an Importer for a function that maps
-    the index of an assumption, in node order, to its choice.
+    on that test. Usually only one of the two ranks is compatible with the nodes that follow. To find out, the model is
+    first imported with all assumptions, and then once more for each assumption, with only this one reversed. The
+    assumptions are kept if each of these further imports fails with a shape error; otherwise none is made. `importer`
+    creates an Importer for a function that maps the index of an assumption, in node order, to its choice.
 
     Raises DataDependent if the model is also valid when such an axis is kept, and the errors of individual nodes.
     """

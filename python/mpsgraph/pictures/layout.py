@@ -84,7 +84,7 @@ class Layout:
         return x
 
     def _apart(self, row: Sequence[int], wanted: Sequence[float]) -> list[float]:
-        """Return positions for the nodes of a row that do not overlap and are close to the positions wanted.
+        """Return positions for the nodes of a row that do not overlap and are close to the desired positions.
 
         The result is the mean of two solutions: one pushes overlapping nodes to the right, the other to the left.
         """

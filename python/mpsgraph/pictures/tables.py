@@ -37,7 +37,7 @@ def _types(tensors: Iterable[Tensor]) -> list[tuple[str, str, str]]:
 
 
 def _section(title: str, rows: list[tuple[str, str, str]]) -> str:
-    """Return a heading and its rows; of a long table, only the first rows and the number of omitted rows."""
+    """Return a heading and its rows as HTML. Rows after the first MOST are only counted."""
     if not rows:
         return ""
     left = ' style="text-align: left"'

@@ -1,6 +1,6 @@
 """Selection of the element types in which a model computes.
 
-mixed_precision.py has the autocast scopes and the global policy, which operations and layers consult while a graph is
-built, so that module does not depend on operations or layers. layer_precision.py measures layers and selects a
+mixed_precision.py has the autocast scopes and the global policy. Operations and layers consult these while a graph is
+built, so mixed_precision.py does not depend on operations or layers. layer_precision.py measures layers and selects a
 precision for each; it depends on layers and is therefore imported separately.
 """

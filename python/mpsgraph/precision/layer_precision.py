@@ -1,9 +1,9 @@
 """Select the precision of each layer by measuring layers with weights in float32 and bfloat16.
 
-The model is copied into a separate graph and run once in float32 on the first batch. The inputs of each layer in this
-run, and the gradient with respect to its result, are then run through that layer alone in both precisions. bfloat16 is
-selected if it is faster by a margin and within the given error bound of float32. The trainer's own graph is not
-affected.
+The model is copied into a separate graph and run once in float32 on the first batch. Each layer is then run alone in
+both precisions: forward on its inputs from this run, and backward from the gradient with respect to its result.
+bfloat16 is selected if it is faster by a margin and within the given error bound of float32. The trainer's own graph is
+not affected.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class autocast(ContextDecorator):
 
 
 def autocast_dtype() -> DType | None:
-    """Return the dtype in which autocast makes matrix products compute that are built now.
+    """Return the dtype in which a matrix product that is built now computes under autocast.
 
     Returns:
         The dtype of the innermost autocast scope, or None outside autocast and where it is disabled.
@@ -147,7 +147,7 @@ def layer_scope(precision: str | None) -> AbstractContextManager[Any]:
 
 
 def is_mixed() -> bool:
-    """Return whether operations or layers that are built now use mixed precision.
+    """Return whether operations that are built now, or layers that are called now, use mixed precision.
 
     Returns:
         True inside an autocast scope with a lower precision, or if the global policy is a mixed one.

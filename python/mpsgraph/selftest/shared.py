@@ -33,9 +33,9 @@ def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> 
 
 
 def of_node(case: Any, device: str, gradient: bool) -> tuple[str, str]:
-    """Return two reasons for a case of nodes, each "" if there is none.
+    """Return two reasons that are listed for a test case of the legacy nodes, each "" if there is none.
 
-    The first is why the device rejects the case, the second is what Apple leaves undocumented about it.
+    The first says why the device rejects the case, and the second what Apple leaves undocumented about the case.
     """
     if device != "metal":
         return "", ""

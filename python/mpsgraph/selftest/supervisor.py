@@ -101,7 +101,7 @@ class _Worker:
             self._errors.close()
 
     def _read(self, lines: queue.Queue[bytes | None]) -> None:
-        """Put each line of the process's standard output into the queue, then None."""
+        """Put each line of the process's standard output into the queue, and None at the end of the output."""
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:

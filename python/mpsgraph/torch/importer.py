@@ -39,10 +39,8 @@ def build(
     """Add the operations of a PyTorch graph to an mpsgraph Graph.
 
     `given` maps the names of PyTorch's placeholders and attributes to tensors of the Graph. Returns the outputs, and a
-    dict
-    of all values, keyed by the name of the PyTorch node. Raises UnsupportedError with the name of an operation that is
-    not
-    supported.
+    dict of all values, keyed by the name of the PyTorch node. Raises UnsupportedError with the name of an operation
+    that is not supported.
     """
     values: dict[str, Any] = {}
 

@@ -146,7 +146,11 @@ class _Again:
         return [user for user in node.users if user not in self.inside and user is not self.output]
 
     def is_free(self, node: torch.fx.Node, far: int = 0) -> bool:
-        """Return whether repeating a node in the backward graph saves no additional tensors or memory."""
+        """Return whether a node can and should be repeated in the backward graph.
+
+        The node must be computable from tensors that the backward graph has in any case, and repeating it must save
+        memory.
+        """
         name = _name_of(node)
         if name in _VIEWS and far == 0:
             return self.is_there(_seen(node), self.FAR) or _seen(node).op != "placeholder"

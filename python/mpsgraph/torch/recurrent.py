@@ -247,7 +247,7 @@ _IN_LAYERS: dict[Any, Callable[..., tuple[Any, ...]]] = {
 
 
 def in_layers(module: torch.fx.GraphModule) -> None:
-    """Replace recurrent calls in a graph from Dynamo with mpsgraph's layer operations, where these support them."""
+    """Replace recurrent calls in a graph from Dynamo with mpsgraph's layer operations if these support the calls."""
     changed = False
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in _IN_LAYERS and _is_plain(node):
@@ -261,8 +261,7 @@ def _is_plain(node: torch.fx.Node) -> bool:
     """Return whether a recurrent call can be replaced with mpsgraph's layer operations.
 
     It must have a batch axis, tensors on the CPU, no projection and no packed sequence. A call with a packed sequence
-    is
-    recognized by its second operand, the batch sizes.
+    is recognized by its second operand, the batch sizes.
     """
     if len(node.args) != 9 or node.kwargs or not isinstance(node.args[3], bool):
         return False

@@ -1,7 +1,7 @@
 """Exchange of tensors with PyTorch. Contiguous memory is shared instead of copied.
 
 If PyTorch provides DLPack functions in C, one call exchanges all tensors of a run through them. Short runs borrow
-PyTorch's OpenMP threads: between parallel loops these threads spin, which would otherwise keep the cores busy that
+PyTorch's OpenMP threads. These threads spin between parallel loops, so they would otherwise occupy the cores that
 mpsgraph needs.
 """
 

@@ -61,10 +61,8 @@ def _argument(graph: Graph, name: str, like: Any, placeholders: dict[str, Tensor
     """Create placeholders for one argument of a module's method, and return the argument.
 
     `like` describes the argument: a shape, a tensor, a KeyValueCache, or a sequence of these. The argument is
-    accordingly a
-    placeholder, a tuple of placeholders, or a KeyValueCache whose position is a placeholder. The placeholders are also
-    added
-    to the dict `placeholders`, keyed by name.
+    accordingly a placeholder, a tuple of placeholders, or a KeyValueCache whose position is a placeholder. The
+    placeholders are also added to the dict `placeholders`, keyed by name.
     """
     if isinstance(like, KeyValueCache):
         placeholders["position"] = position = graph.placeholder((1,), int32, "position")

@@ -229,8 +229,7 @@ class Writer:
         """Concatenate sizes into an int64 vector.
 
         Each part is an int, or a (tensor, axis) pair that represents the tensor's size along this axis. Dynamic sizes
-        are read
-        at run time.
+        are read at run time.
         """
         known = [part if isinstance(part, int) else required_shape(part[0])[part[1]] for part in parts]
         if min(known, default=0) >= 0 or all(isinstance(part, int) for part in parts):

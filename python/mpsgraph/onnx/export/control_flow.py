@@ -131,7 +131,9 @@ def call(w: Writer, op: Operation) -> list[str]:
 
 @writes("assign")
 def assign(w: Writer, op: Operation) -> list[str]:
-    """Export an assignment: later reads of the variable get the assigned value, and the last one becomes an output."""
+    """Export an assignment: later reads of the variable get the assigned value, and the last assigned value becomes an
+    output.
+    """
     variable, value = op.inputs
     if value.operation.kind == "random":
         # ONNX runtimes manage the state of their random number generator themselves, so the state is not exported.

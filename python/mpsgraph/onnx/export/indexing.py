@@ -1,9 +1,8 @@
 """Export of gather, scatter, one-hot, and non-zero operations to ONNX.
 
 In ONNX, negative indices count from the end, and out-of-range indices are errors. In mpsgraph, each operation has a
-rule
-for out-of-range indices. To implement the rule, the exporter clamps the indices to the valid range. The elements at
-clamped indices are then masked (rules "zeros" and "drop") or kept (rule "clip").
+rule for out-of-range indices. To implement the rule, the exporter clamps the indices to the valid range. The elements
+at clamped indices are then masked (rules "zeros" and "drop") or kept (rule "clip").
 """
 
 from __future__ import annotations
@@ -137,8 +136,8 @@ def _vectors_inside(w: Writer, op: Operation, indices: Tensor, batch: int) -> tu
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> str:
-    """Export one-hot encoding as a comparison of the indices with all class numbers, which are equal for one class at
-    most.
+    """Export one-hot encoding as a comparison of the indices with all class numbers, at most one of which equals the
+    index.
 
     ONNX's OneHot is not used, because it would count negative indices from the end.
     """

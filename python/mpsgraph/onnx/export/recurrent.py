@@ -157,9 +157,9 @@ def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | 
 
     Returns None if the graph also uses the cell states of other time steps.
 
-    In a bidirectional layer, the last time step of one direction is the first of the other. A slice of a time step
-    contains both directions, but only the half of one direction is its last cell state. Such a slice is mapped to -1,
-    and may be used only by slices of that half.
+    In a bidirectional layer, the last time step of one direction is the first of the other. A slice of such a time step
+    contains the cell states of both directions, but only one of them is the last of its direction. The slice is mapped
+    to -1, and only slices that take the half of this direction may use it.
     """
     cells, found = op.outputs[1], dict[Tensor, int]()
     if cells in w.results:

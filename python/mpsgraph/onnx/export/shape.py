@@ -44,7 +44,7 @@ def transpose(w: Writer, op: Operation) -> str:
 def axes_of_one(w: Writer, op: Operation) -> str:
     """Export the insertion or removal of axes as Unsqueeze or Squeeze.
 
-    Without explicit axes, Squeeze removes all axes of size 1.
+    If the operation lists no axes, neither does the Squeeze node, which then removes all axes of size 1.
     """
     axes = attribute(op, "axes")
     x = w.name(op.inputs[0])

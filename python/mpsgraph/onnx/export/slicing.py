@@ -52,8 +52,7 @@ def _ranges(op: Operation, place: int, rank: int) -> tuple[list[int], list[int],
     """Return the starts, ends, and strides of a slice, which must be constant.
 
     They are attributes of the operation, or its operands from index `place` on. Bounds omitted by a mask extend to the
-    end
-    of the axis.
+    end of the axis.
     """
     starts, ends, strides = (
         [int(v) for v in attribute(op, key, place + i)] for i, key in enumerate(("starts", "ends", "strides"))
@@ -155,7 +154,7 @@ def dynamic_update(w: Writer, op: Operation) -> str:
 
 
 def _partial_axes(op: Operation) -> list[int]:
-    """Return the axes along which the update of a slice may be shorter than the data."""
+    """Return the axes along which a slice's update is shorter than the data, or may be because a size is dynamic."""
     data, update = required_shape(op.inputs[0]), required_shape(op.inputs[1])
     return [axis for axis, (a, b) in enumerate(zip(data, update, strict=True)) if a != b or a < 0]
 

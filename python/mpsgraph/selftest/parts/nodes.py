@@ -1,8 +1,8 @@
 """Part nodes: tests networks, filters, and gradients of the legacy MPSNNGraph API.
 
-A network is trained, and its losses are compared with the same network as a graph on the CPU, which shares no code with
-the nodes, and, on other devices, with the same nodes on the CPU. The filters and gradients are the cases of
-tests/nngraph/test_nodes.py, which compare them with explicit formulas.
+A network is trained, and its losses are compared with those of the same network built from graph operations on the CPU,
+which share no code with the nodes. On other devices, the losses are also compared with those of the same nodes on the
+CPU. The filters and gradients are the cases of tests/nngraph/test_nodes.py, which compare them with explicit formulas.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Part speed: training steps of two small networks on the device, compared with PyTorch on MPS and MLX if installed.
 
 The networks and batches are those of benchmarks W1 (digit network, batch 64) and W6 (perceptron with Adam, batch 32).
-All libraries are measured in turns, so that a change in the machine's speed affects them equally.
+Measurements alternate between the libraries, so that a change in the machine's speed affects all of them equally.
 """
 
 from __future__ import annotations

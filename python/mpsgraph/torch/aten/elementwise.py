@@ -338,7 +338,9 @@ def copysign(call: Call, x: Any, y: Any) -> Tensor:
 
 @aten("nextafter")
 def nextafter(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Compute the next float toward y by incrementing or decrementing the bits of x, which grow with its magnitude."""
+    """Compute the next float toward y by incrementing or decrementing the bits of x as an integer, which grows with the
+    magnitude of x.
+    """
     g = call.g
     if x.dtype.name != "float32":
         call.refuse(f"only float32 is supported, got {x.dtype.name}")

@@ -1,8 +1,7 @@
 """Translations of Fourier transforms.
 
 PyTorch selects the scaling by a number: 0 means none, 1 divides by the square root of the number of points, and 2 by
-the
-number of points.
+the number of points.
 """
 
 from __future__ import annotations

@@ -75,8 +75,7 @@ def scattered(call: Call, x: Tensor, axis: int, indices: Tensor, source: Tensor,
     """Write elements of a source to indexed positions along an axis of x.
 
     The indices may be smaller than x along other axes. In this case, only the part of x that starts at index 0 and has
-    the
-    size of the indices changes.
+    the size of the indices changes.
     """
     g = call.g
     x, indices, source = (as_vector(call, v) for v in (x, indices, source))

@@ -24,9 +24,8 @@ of degree k + 1.
 def _recurrence(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step, done: Tensor | None = None) -> Tensor:
     """Evaluate polynomials of degrees n at x by a recurrence that starts from the polynomial of degree 1.
 
-    Polynomials of negative degree are 0. The mask `done` marks elements that are computed elsewhere. Their degrees do
-    not
-    make the loop longer.
+    Polynomials of negative degree are 0. The mask `done` marks elements that are computed elsewhere. The degrees of
+    these elements do not make the loop longer.
     """
     shape = list((x + n).shape or ())
     x, n, first = (g.broadcast_to(v, shape) for v in (x, n, first))

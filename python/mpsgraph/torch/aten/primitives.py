@@ -98,7 +98,7 @@ def iota(call: Call, length: int, *, start: int, step: int, **_: Any) -> Tensor:
 
 @prims("fmax")
 def fmax(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Translate fmax, which returns the other operand where one is NaN."""
+    """Translate fmax, the larger of two operands. Where only one operand is NaN, the result is the other operand."""
     return _without_nan(call, x, y, elementwise.maximum)
 
 

@@ -33,8 +33,7 @@ def special(*names: str, primitive: str = "") -> Callable[[Formula], Formula]:
     """Return a decorator that registers a formula as the translation of ATen operations.
 
     The formula is called with the graph and the operands. These are converted to the dtype of the result, or to float32
-    if
-    it has 16 bits.
+    if it has 16 bits.
     """
 
     def enter(formula: Formula) -> Formula:
@@ -57,7 +56,8 @@ def full(g: Graph, value: float, like: Tensor) -> Tensor:
 def absent(g: Graph, mask: Tensor, x: Tensor, instead: float) -> Tensor:
     """Replace the elements of x that a mask selects with a harmless number.
 
-    This is done before a formula that would be NaN or infinite there, even though its result is not selected.
+    The mask selects elements for which the formula that follows would be NaN or infinite. The result of the formula is
+    not used for these elements.
     """
     return g.select(mask, full(g, instead, x), x)
 

@@ -53,9 +53,8 @@ def _turned(g: Graph, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 def _swept(g: Graph, initial: list[Tensor], round_: Any, apart: Any, rounds: int, epsilon: float) -> list[Tensor]:
     """Repeat sweeps of Jacobi rotations until they converge.
 
-    They have converged when the measure `apart` is at most epsilon for all matrices of the batch. At most SWEEPS sweeps
-    are
-    made.
+    They have converged when the function `apart`, which measures the remaining error, returns at most epsilon for each
+    matrix of the batch. At most SWEEPS sweeps are made.
     """
     count = g.constant(0, (), "int32")
 
