@@ -57,7 +57,7 @@ class DTypeError(Error, TypeError):
     """
 class DeviceError(Error, RuntimeError):
     """
-    Raised when a run fails because of memory, queues, command buffers, or a fork, or a device does not exist.
+    Raised when a device does not exist, or a run fails because of memory, queues, command buffers, or a fork.
 
     Example:
         >>> try:

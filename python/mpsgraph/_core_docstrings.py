@@ -483,7 +483,7 @@ _explain_error(
 )
 _explain_error(
     "DeviceError",
-    "Raised when a run fails because of memory, queues, command buffers, or a fork, or a device does not exist.",
+    "Raised when a device does not exist, or a run fails because of memory, queues, command buffers, or a fork.",
     'mg.Device("no such device")',
 )
 _explain_error(

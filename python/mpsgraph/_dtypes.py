@@ -1,7 +1,7 @@
 """Conversion of Python values to constants, and of numpy dtypes to DTypes.
 
-numpy has no bfloat16. Such arrays have the bfloat16 dtype of ml_dtypes if that package is installed, otherwise dtype
-uint16 with the same bits.
+numpy has no bfloat16. Arrays of bfloat16 numbers have the bfloat16 dtype of ml_dtypes if that package is installed, and
+otherwise dtype uint16 with the same bits.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         """Raised when a device does not support an operation that is otherwise valid."""
 
     class DeviceError(Error, RuntimeError):
-        """Raised when a run fails because of memory, queues, command buffers, or a fork, or a device does not exist."""
+        """Raised when a device does not exist, or a run fails because of memory, queues, command buffers, or a fork."""
 
     class TimeoutError(DeviceError, builtins.TimeoutError):
         """Raised when an event or a command buffer does not complete in time."""

@@ -707,7 +707,7 @@ def _by_placeholder(feeds: Feeds | None) -> dict[Tensor, Any]:
 
 
 def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | None]:
-    """Return the targets as a list, and the arrays that receive their results in the same order, or None."""
+    """Return the targets as a list, and the arrays for their results in the same order, or None without `results`."""
     if isinstance(targets, Tensor):
         return [targets], None if results is None else [
             results.get(targets) if isinstance(results, Mapping) else results

@@ -1,8 +1,8 @@
 """The importer for Core ML's older neural networks, which translates layers in order and adds operations to one graph.
 
-Networks without exact array mapping represent all inputs as (sequence, batch, channels, height, width). Their outputs
-are reshaped to the declared shape if the number of elements matches, and otherwise lose the sequence and batch axes if
-both have size 1. Everything is computed in float32.
+Networks whose arrayInputShapeMapping is not EXACT_ARRAY_MAPPING represent array inputs as (sequence, batch, channels,
+height, width). Their array outputs are reshaped to the declared shape if the number of elements matches, and otherwise
+lose the sequence and batch axes if both have size 1. All networks are computed in float32.
 """
 
 from __future__ import annotations

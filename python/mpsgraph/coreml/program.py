@@ -293,7 +293,7 @@ def is_state(named: Message) -> bool:
 def _stated(named: Message) -> tuple[DType | None, tuple[int, ...] | None]:
     """Return the declared dtype and shape of a result.
 
-    Both are None for strings and values other than tensors. The dtype is also None if mpsgraph does not have it.
+    Both are None for strings and values other than tensors. The dtype is also None if mpsgraph lacks this dtype.
     """
     kind = named.type
     if kind.which("type") != "tensorType" or kind.tensorType.dataType in ("STRING", "UNUSED_TYPE"):

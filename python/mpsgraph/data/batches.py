@@ -72,7 +72,7 @@ class Batches:
         self.position = 0  # Number of batches of this epoch already returned.
 
     def shard(self, index: int, count: int) -> Batches:
-        """Make each batch `count` times as large and return only one part of it from now on.
+        """Make each batch `count` times as large, and return only part `index` of each batch from now on.
 
         This lets `count` processes share one order, each with batches of the original size. The parts of the last batch
         differ by at most one sample; a last batch with fewer samples than parts is omitted.
@@ -140,7 +140,7 @@ class Batches:
         return tuple(array[picked] for array in self.arrays)
 
     def fits(self, other: Batches) -> bool:
-        """Return whether both iterate over the same order, so that the state of one is valid for the other.
+        """Return whether `other` has the same order of samples, so that the state of either object is valid for both.
 
         Args:
             other: Batches to compare with.
@@ -154,7 +154,9 @@ class Batches:
         return state if self.shards[1] == 1 else state | {"batch_size": self.batch_size}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue where a state was taken. For sharded batches, continue after the same number of samples.
+        """Continue at the position where a state was taken.
+
+        Sharded batches continue after the same number of samples.
 
         Args:
             state: Result of `state_dict`.

@@ -1,8 +1,8 @@
 """Batches of sequences of similar length, which need little padding and few shapes to compile for.
 
-Each sequence is assigned to the bucket of the smallest boundary that holds it. A batch comes from one bucket and is
-padded to its boundary. Order and state are as for `batches`: seed and epoch determine them, and a checkpoint in the
-middle of an epoch continues with the next batch.
+Boundaries are maximum lengths. Each sequence is assigned to the bucket with the smallest boundary that is not exceeded.
+All sequences of a batch come from the same bucket and are padded to its boundary. Order and state are as for `batches`:
+seed and epoch determine the order, and a checkpoint in the middle of an epoch continues with the next batch.
 """
 
 from __future__ import annotations
@@ -132,8 +132,9 @@ class _Column:
         return self.ragged and bool((self.lengths == lengths).all())
 
     def batch(self, picked: np.ndarray, steps: int | None) -> np.ndarray:
-        """Return the picked samples as one array. Sequences are padded to `steps`, or to the longest of them if it is
-        None.
+        """Return the picked samples as one array.
+
+        Sequences are padded to length `steps` or, if `steps` is None, to the length of the longest picked sequence.
         """
         if isinstance(self.items, np.ndarray):
             return np.asarray(self.items[picked])

@@ -1,7 +1,7 @@
 """Scikit-learn's handwritten digits, resized to the size of MNIST, as demo data that needs no download.
 
 1,797 real scans of 8x8 pixels with 17 gray levels (Alpaydin and Kaynak, "Optical recognition of handwritten digits",
-UCI 1998) are resized to 28x28, or another size, by bilinear interpolation. Every fifth one is in the test set.
+UCI 1998) are resized to 28x28, or another size, by bilinear interpolation. Every fifth scan is in the test set.
 """
 
 from __future__ import annotations

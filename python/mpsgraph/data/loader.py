@@ -238,7 +238,7 @@ def loaded(
 ) -> Loader:
     """Divide a dataset of samples into batches, read ahead by workers.
 
-    State and resuming work as for `batches`. An exception in a worker is raised where its batch is due.
+    State and resuming work as for `batches`. An exception in a worker is raised when the worker's batch is due.
 
     Args:
         dataset: Object with `len(dataset)` and `dataset[i]`, whose samples are arrays, numbers, or tuples or dicts of

@@ -109,7 +109,7 @@ def hdf5(path: str | Path, *names: str) -> HDF5:
 
 @checked
 class Columns:
-    """Samples from some columns of a table, in a given order, as returned by `columns`.
+    """Dataset whose samples are the items of given columns in one row of a table, as returned by `columns`.
 
     Args:
         dataset: Object with a length and an index operator that returns each row as a dict keyed by column name.

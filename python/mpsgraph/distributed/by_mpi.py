@@ -16,7 +16,7 @@ from .processes import Processes
 
 
 class ByMPI:
-    """Object that sums arrays over the processes of a communicator. Only one thread may use it."""
+    """Object that sums arrays over the processes of a communicator. All calls must come from the same thread."""
 
     def __init__(self, processes: Processes, channel: Any) -> None:
         self.processes, self.channel = processes, channel

@@ -247,8 +247,9 @@ class Partnership:
             yield
 
     def sum(self, x: Tensor) -> Tensor:
-        """Return the sum of x over all processes. The step waits for it. Its gradient is summed over all processes,
-        too.
+        """Return the sum of x over all processes, for which the step waits.
+
+        In the backward pass, the gradient of the sum is summed over all processes, too.
         """
         g: Graph = x.graph  # type: ignore[assignment]
         types: Types = [(x.dtype, tuple(x.shape or ()))]

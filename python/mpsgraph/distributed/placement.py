@@ -21,7 +21,7 @@ _SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 def siblings(processor: int) -> tuple[int, ...]:
-    """Return the processors that share a core with this one, including itself; only itself if that is unknown."""
+    """Return the processors that share a core with `processor`, and `processor` itself; only `processor` if unknown."""
     with suppress(OSError, ValueError):
         found: list[int] = []
         for part in (_TOPOLOGY / f"cpu{processor}/topology/thread_siblings_list").read_text().split(","):

@@ -1,7 +1,7 @@
 """The processes of a program, which wait for each other and end together.
 
 MPI starts the processes and transmits their messages. Waiting is done by polling with pauses, because MPI's own wait
-functions keep a processor busy that the kernels need. A process that ends notifies the others, and waiting processes
+functions keep busy a processor that the kernels need. A process that ends notifies the others, and waiting processes
 check for such notifications regularly, so no process waits forever. An uncaught exception ends all processes.
 """
 
@@ -74,7 +74,7 @@ class Processes:
             raise
 
     def until(self, done: Callable[[float], bool], what: str, waiting: Callable[[], bool] = lambda: True) -> None:
-        """Call `done` until it returns True. Raise DeviceError if another process has ended before.
+        """Call `done` until it returns True. Raise DeviceError if another process ends before that.
 
         Args:
             done: Function that waits for an operation, at most the given number of seconds, and returns whether the
@@ -151,7 +151,7 @@ class Processes:
 
 @lru_cache(1)
 def everyone() -> Processes:
-    """Return all processes that were started together; only this one if it was not started by mpiexec.
+    """Return all processes that were started together; only this process if it was not started by mpiexec.
 
     Raises:
         ImportError: If mpi4py is not installed.

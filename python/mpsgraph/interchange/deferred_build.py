@@ -122,8 +122,8 @@ class DeferredModel(Model):
         """The inputs that are known so far to determine shapes.
 
         Returns:
-            Two lists of input names: inputs whose values determine shapes, and inputs of which only the shapes
-                determine shapes inside the model.
+            Two lists of input names: inputs whose values determine shapes inside the model, and inputs whose
+                shapes, but not values, do so.
         """
         return sorted(self._by_value), sorted(self._by_shape - self._by_value)
 

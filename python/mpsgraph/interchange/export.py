@@ -31,9 +31,8 @@ class NotExpressible(Exception):
 def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list[Operation]:
     """Return the operations that the outputs and updates depend on, in the order of their creation.
 
-    Dependencies through nested blocks and control dependencies are included. `updates` are operations to keep even
-    though
-    no output depends on them.
+    Dependencies through nested blocks and control dependencies are included. `updates` are operations to keep
+    even though no output depends on them.
     """
     seen: dict[int, Operation] = {}
     todo = [*(tensor.operation for tensor in outputs), *updates]

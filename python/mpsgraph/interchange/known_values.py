@@ -1,4 +1,4 @@
-"""Evaluation of tensors while a graph is being built: their elements, or the inputs that determine them.
+"""Evaluation of tensors while a graph is being built: finds their elements, or the inputs that determine the elements.
 
 Results are cached per operation, so importing a model takes time linear in its number of nodes even when thousands of
 nodes query their operands.

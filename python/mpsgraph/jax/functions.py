@@ -233,7 +233,7 @@ def function(
     and with shardings.
 
     Args:
-        source: A Graph, a Model, or a Trainer, whose step that applies gradients is converted.
+        source: A Graph, a Model, or a Trainer. For a Trainer, the step that applies gradients is converted.
         targets: For a Graph, a tensor or a list or dict of tensors; the function returns the same structure. For a
             Model, defaults to its outputs. Not accepted for a Trainer, whose targets are a dict of its loss and
             metrics, keyed by name.

@@ -21,9 +21,9 @@ _ORDERS = {
 def non_maximum_suppression(w: Writer, op: Operation) -> Var:
     """Export non-maximum suppression.
 
-    MIL returns a list of the boxes it keeps, which is converted to the rank of each (box, class) pair, or -1 for pairs
-    that are not kept. Each pair becomes a separate box, with its score in the column of its class. MIL keeps at least
-    one box per image, so the score threshold is applied afterwards.
+    MIL returns a list of the boxes it keeps. The list is converted to the rank of each (box, class) pair among all kept
+    pairs, or -1 for pairs that are not kept. To MIL, each pair is a separate box, with its score in the column of its
+    class. MIL keeps at least one box per image, whatever its score, so the score threshold is applied to MIL's result.
     """
     mb, a, dtype = w.mb, op.attributes, op.inputs[0].dtype
     images, boxes, classes = required_shape(op.outputs[0])
@@ -94,7 +94,7 @@ def _centers(w: Writer, op: Operation) -> Var:
 def non_zero_indices(w: Writer, op: Operation) -> Var:
     """Export the indices of non-zero elements as MIL's non_zero.
 
-    MIL counts the non-zero elements itself, so the requested number of rows must be this count.
+    MIL counts the non-zero elements itself, so the number of rows that the graph requests must be this count.
     """
     x, shape = op.inputs
     if not _counts(shape, x):
@@ -105,7 +105,7 @@ def non_zero_indices(w: Writer, op: Operation) -> Var:
 
 
 def _counts(shape: Tensor, x: Tensor) -> bool:
-    """Return whether the shape operand of a non-zero indices operation is the one that the graph computes for x."""
+    """Return whether the shape operand of a non-zero indices operation is a count of the non-zero elements of x."""
     at = shape
     for kind in ("concat", "reshape", "reduction_sum", "cast"):
         if at.operation.kind != kind:

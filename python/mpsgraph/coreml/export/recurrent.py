@@ -124,7 +124,7 @@ def _each_way(layer: _Layer, run: Any) -> Var:
 def gru(w: Writer, op: Operation) -> Var:
     """Export a GRU layer as MIL's gru.
 
-    The reset gate is applied before the recurrent matmul or, for targets from iOS18 on, after it.
+    The reset gate is applied before the recurrent matmul or, with reset_after, after it, which needs target iOS18.
     """
     a = op.attributes
     optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]

@@ -15,7 +15,7 @@ _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "cla
 
 @writes("reshape")
 def reshape(w: Writer, op: Operation) -> Var:
-    """Export a reshape. Shapes that contain 0 are rejected, because MIL would interpret 0 as a size to copy."""
+    """Export a reshape. Shapes that contain 0 are rejected, because 0 in MIL copies the size of the operand's axis."""
     shape = w.shape_operand(op.inputs[1])
     if isinstance(shape, np.ndarray) and 0 in shape:
         raise NotExpressible("the result has no elements, but MIL's reshape cannot produce empty tensors")
@@ -26,7 +26,7 @@ def reshape(w: Writer, op: Operation) -> Var:
 def broadcast_to(w: Writer, op: Operation) -> Var:
     """Export a broadcast as MIL's tile if shapes are static.
 
-    If they are dynamic, zeros of the target shape are added, or select is used for bool.
+    If they are dynamic, zeros of the target shape are added to the operand; for bool, select is used instead.
     """
     x, old, new = w[op.inputs[0]], required_shape(op.inputs[0]), required_shape(op.outputs[0])
     wide = [1] * (len(new) - len(old)) + list(old)

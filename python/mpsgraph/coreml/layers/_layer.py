@@ -1,7 +1,7 @@
 """The registry of neural-network layers, and the view of a layer that translation functions receive.
 
 `@layer("innerProduct")` registers a function that computes a layer's results. `Layer.mil` applies a MIL operation to
-tensors, constants, and numbers, so that operations of both formats need only one translation.
+tensors, constants, and numbers, so that an operation that both formats have needs only one translation.
 """
 
 from __future__ import annotations
@@ -113,9 +113,8 @@ class Layer(Sizes):
     def weight(self, proto: Message, shape: Sequence[int], part: str, axis: int = 0) -> Fixed:
         """Return weights of the given shape as floats, dequantized if necessary.
 
-        The file stores weights as float32, as float16, or as integers. Integers are dequantized with a lookup table, or
-        with
-        one scale for all weights or one scale per index of `axis`.
+        The file stores weights as float32, as float16, or as integers. Integers are dequantized with a lookup table,
+        with one scale for all weights, or with one scale per index of `axis`.
         """
         name = f"{self.name}.{part}"
         count = math.prod(shape)

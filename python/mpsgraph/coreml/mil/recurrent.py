@@ -1,7 +1,8 @@
 """Translations of rnn, gru, and lstm to the graph's recurrent operations.
 
 MIL orders gates differently from mpsgraph: input, forget, output, cell in lstm, and reset, output, update in gru. Cell
-clipping is rejected. Peepholes are rejected, too, because Core ML's output gate uses the new cell state.
+clipping is rejected. Peepholes are rejected, too: Core ML's output gate uses the new cell state, and mpsgraph's uses
+the previous one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Translations of resizing, resampling, and cropping along the last two axes.
 
-MIL's sampling modes determine which input position an output element i reads. DEFAULT reads i * size / result.
-UNALIGN_CORNERS aligns the centers of elements, ALIGN_CORNERS aligns the first and last elements, and OFFSET_CORNERS
-reads positions half a sampling step inside the corners.
+MIL's sampling modes determine which input position output element i of an axis reads. DEFAULT reads position
+i * (input size) / (output size). UNALIGN_CORNERS aligns the centers of elements, ALIGN_CORNERS aligns the first and
+last elements, and OFFSET_CORNERS reads positions half a sampling step inside the corners.
 """
 
 from __future__ import annotations

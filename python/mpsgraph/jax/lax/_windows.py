@@ -31,7 +31,7 @@ class Window:
 
     @property
     def padding(self) -> tuple[int, int]:
-        """The padding before and after the axis, including the overhang, so that it contains all windows."""
+        """The padding before the axis, and the padding after it, extended so that the last window fits."""
         return self.begin, self.end + self.overhang
 
 

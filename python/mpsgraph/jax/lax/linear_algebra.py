@@ -10,8 +10,8 @@ from ._table import Step, Value, lowers
 
 @lowers("band_part")
 def band_part(step: Step, x: Value) -> Value:
-    """Zero matrix elements outside a band around the diagonal. A width of -1 keeps everything on its side of the
-    diagonal.
+    """Zero matrix elements outside a band around the diagonal. A width of -1 keeps all elements on that side of
+    the diagonal.
     """
     rows, columns = step.shape[-2:]
     difference = lax.broadcasted_iota(jnp.int32, (rows, columns), 0) - lax.broadcasted_iota(

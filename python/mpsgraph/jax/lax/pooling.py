@@ -247,7 +247,7 @@ def _points_anywhere(step: Step) -> bool:
 def _read_at(step: Step, values: Value, indices: Value) -> Value:
     """Gather values at global indices from max pooling.
 
-    Along axes that the indices do not cover, the position is that of the window.
+    Along axes that the indices do not cover, a value is read at the position of its window.
     """
     axes, rank = int(step["return_indices_mode"][-2]), values.ndim
     counted = range(rank - min(axes, rank), rank)

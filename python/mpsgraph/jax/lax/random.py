@@ -66,9 +66,8 @@ class _Stream:
     def blocks(self, count: int, every: int = 1, behind: Value = 0) -> Value:
         """Return `count` blocks of four random words each, with shape [count, 4].
 
-        Consecutive blocks of the result are `every` blocks apart in the sequence. The first one is `behind` blocks
-        after the
-        position of the state.
+        Consecutive blocks of the result are `every` blocks apart in the sequence. The first block is `behind` blocks
+        after the position of the state.
         """
         high, low = _multiplied(every, lax.iota(np.uint32, count))
         low_behind = low + jnp.asarray(behind, np.uint32)

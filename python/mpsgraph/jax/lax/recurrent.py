@@ -85,7 +85,7 @@ class _Direction:
         return self.weights[:, self.places[role] * self.hidden : (self.places[role] + 1) * self.hidden]
 
     def _joined(self, parts: list[Value]) -> Value:
-        """Concatenate one part per gate, given in a fixed order, in the order in which the weights store the gates."""
+        """Concatenate parts, one per gate in a fixed order, in the order in which the weights store the gates."""
         return jnp.concatenate([parts[self.places.index(place)] for place in range(len(parts))], 1)
 
     def _step(self, carried: tuple[Value, Value], now: Any) -> tuple[tuple[Value, Value], tuple[Value, Value, Value]]:

@@ -1,7 +1,7 @@
 """Lowerings of scatter operations, which drop updates with out-of-range indices.
 
 Updates of the same element are applied in order, so with mode "set" the last update wins. XLA does not guarantee an
-order, so the last update is selected by its number.
+order, so the last update of each element is selected by its index.
 """
 
 from __future__ import annotations

@@ -150,8 +150,7 @@ def reflected(a: Any, pivoting: bool = False) -> Any:
     """Compute a QR factorization by Householder reflections, optionally with column pivoting.
 
     Returns R with the reflection vectors below its diagonal, the scalar factors of the reflections, and the order of
-    the
-    columns.
+    the columns.
     """
     m, n = a.shape
     count = min(m, n)

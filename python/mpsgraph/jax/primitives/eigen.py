@@ -34,7 +34,7 @@ def _rounds(size: int) -> Any:
 
 
 def _rotations(p: Any, q: Any, between: Any) -> Any:
-    """Return the cosine, sine, and phase of the Jacobi rotation for each pair of rows, which makes them orthogonal.
+    """Return the cosine, sine, and phase of the Jacobi rotation that makes each pair of rows orthogonal.
 
     p and q are the squared norms of the rows (or diagonal elements), and `between` their inner products.
     """
@@ -276,8 +276,9 @@ def _triangular_vectors(t: Any) -> Any:
 
 
 def _away(x: Any, smallest: Any) -> Any:
-    """Replace numbers smaller than a threshold with the threshold, so that dividing by a difference of eigenvalues
-    is safe.
+    """Replace numbers whose absolute value is below a threshold with the threshold.
+
+    The numbers are differences of eigenvalues, and division by them must be safe.
     """
     return jnp.where(jnp.abs(x) < smallest, smallest.astype(x.dtype), x)
 

@@ -183,9 +183,7 @@ def gather(
 
 
 def _fill(x: Tensor, value: Any) -> Any:
-    """Return the value that a gather returns for out-of-range indices: the given one, or JAX's default for the
-    dtype.
-    """
+    """Return the value that a gather returns for out-of-range indices: `value`, or JAX's default if it is None."""
     if value is not None:
         return value
     if x.dtype.is_float or x.dtype.is_complex:

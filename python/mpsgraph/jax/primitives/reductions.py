@@ -40,10 +40,9 @@ def halved(equation: Equation, combine: Callable[..., Any], operands: Sequence[T
 
 
 def combination(equation: Equation, jaxpr: Any, consts: Any = ()) -> Callable[..., list[Tensor]]:
-    """Return a function combine(left, right) that applies a scalar jaxpr, such as the body of a reduction, element-
-    wise.
+    """Return a function combine(left, right) that applies a scalar jaxpr element by element.
 
-    `left` and `right` are lists of tensors.
+    The jaxpr is, for example, the body of a reduction. `left` and `right` are lists of tensors.
     """
     closed = jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, tuple(consts))
     function = core.jaxpr_as_fun(closed)

@@ -174,9 +174,8 @@ def _chosen(
 ) -> tuple[list[int], list[tuple[tuple[int, ...], Tensor]]]:
     """Find the element that `select` prefers in each window: the first of equal elements, and NaN before all numbers.
 
-    Returns the number of windows along each axis, and for each position in a window a mask of the windows whose element
-    at
-    this position is selected.
+    Returns the number of windows along each axis and, for each position in a window, a mask of the windows whose
+    element at this position is selected.
     """
     g = equation.g
     largest = "ge" in getattr(select, "name", str(select))
