@@ -174,7 +174,8 @@ inline int64_t integer_at(const std::byte* data, DType dtype, int64_t i) {
     case DType::uint8: return reinterpret_cast<const uint8_t*>(data)[i];
     case DType::uint16: return reinterpret_cast<const uint16_t*>(data)[i];
     case DType::uint32: return reinterpret_cast<const uint32_t*>(data)[i];
-    // values of 2^63 and above become negative, and are out of range as indices either way
+    // values of 2^63 and above become negative, which does not matter, because both the original and the negative value
+    // are out of range as indices
     case DType::uint64: return reinterpret_cast<const int64_t*>(data)[i];
     default: return reinterpret_cast<const int32_t*>(data)[i];
   }

@@ -20,8 +20,8 @@ size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVariable>> variables)
     : lowered_(std::move(lowered)), variables_(std::move(variables)) {
-  // Kernels only read constants. Large constants are therefore used in place, and only small ones are copied into the
-  // program's constant memory.
+  // Kernels read constants and never write to them. Large constants are therefore used in place, and only small ones
+  // are copied into the program's constant memory.
   const auto stays = [](const ConstantPtr& constant) {
     return !constant || (!constant->is_splat() && constant->stored_bytes() >= large_constant);
   };

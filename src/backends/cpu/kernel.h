@@ -105,8 +105,8 @@ using Kernels = Registration<Kernel>;
 // Register a kernel; call this in the function passed to a Kernels object.
 void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);
 
-// The part of a kernel made from a callable that does not depend on the callable's type, so that it is compiled only
-// once.
+// Base class of the kernels that are made from callables. It contains everything that does not depend on the callable's
+// type, so that this code is compiled only once.
 class DescribedKernel : public Kernel {
  public:
   ~DescribedKernel() override;

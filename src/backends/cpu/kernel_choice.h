@@ -12,7 +12,7 @@ void define_composite(std::string_view kind, Lower lower, bool (*suits)(const Op
 
 // Return whether the CPU has a kernel for this operation and its operands.
 bool has_kernel(const Operation& operation);
-// Return whether the CPU has a kernel for this operation if tests request plain loops.
+// Return whether the CPU has a plain-loop kernel for this operation, which is used if tests request plain loops.
 bool has_plain_kernel(const Operation& operation);
 
 }  // namespace mpsgraph::cpu

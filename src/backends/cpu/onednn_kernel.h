@@ -16,9 +16,9 @@ dnnl::stream& onednn_stream();  // the oneDNN stream of the calling thread
 // Return the oneDNN type for convolutions and matmuls, or nullopt if oneDNN does not support dtype on this processor.
 std::optional<dnnl::memory::data_type> onednn_type(DType dtype);
 
-// Sets the number of threads oneDNN uses while the calling thread creates or runs primitives. Convolutions use several
-// threads, which belong to GNU OpenMP and sleep between loops. All other primitives use one thread; where they are part
-// of a parallel loop, our thread pool runs the loop.
+// Sets the number of threads that oneDNN uses while the calling thread creates or runs primitives. Convolutions use
+// several threads, which belong to GNU OpenMP and sleep between loops. All other primitives use one thread; where they
+// are part of a parallel loop, our thread pool runs the loop.
 class OnednnThreads {
  public:
   explicit OnednnThreads(int count);

@@ -2,8 +2,8 @@
 // values.
 //
 // Types were checked when the program was compiled. The callee has separate arrays and a separate frame. A callable
-// that owns memory lends it to the calling program, which computes the operands there. Results also stay in that memory
-// if no later call overwrites it.
+// that owns memory lends it to the calling program, which computes the operands of the call there. The results of the
+// call also stay in that memory, unless a later call overwrites it.
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"
 #include "mpsgraph/compiler/threaded_callable.h"
@@ -30,7 +30,7 @@ int uses_of_memory(const compiler::Program& program, const Block& block, const v
 }
 
 // Return whether `taking` is the last call in the program whose callable lends `memory` to the caller, and at most one
-// such call precedes it. Then no later call overwrites the results that stay in that memory.
+// such call precedes it. If so, the results may stay in that memory, because no later call overwrites them.
 bool uses_memory_last(const compiler::Program& program, const Operation& taking, const void* memory) {
   const Block& root = program.graph->root();
   if (!memory || uses_of_memory(program, root, memory) > 2) return false;

@@ -295,8 +295,9 @@ std::unique_ptr<Kernel> zeros(const Operand& y) {
   return kernel([slot = y.slot, bytes = y.bytes()](Frame& f) { std::memset(f.at<std::byte>(slot), 0, bytes); });
 }
 
-// Shared body of the lowerings of a convolution and its two gradients. In each lowering, two operands and a result take
-// the roles of source, weights, and convolution result in a different order.
+// Shared body of the lowerings of a convolution and its two gradients. The operands are source and weights in the
+// convolution, incoming gradient and weights in the input gradient, and incoming gradient and source in the weight
+// gradient.
 template <class Direct, class Patches>
 std::unique_ptr<Kernel> lower(Lowering& lowering, const ConvolutionPlan& p, const Direct& direct,
                               const Patches& patches) {

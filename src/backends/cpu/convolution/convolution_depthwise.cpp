@@ -25,7 +25,8 @@ namespace {
 
 constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
-// Number of pieces per thread, and minimum pixels per piece. Rows are split into pieces if the images have few rows.
+// If the images have few rows, each row is split into pieces: number of pieces per thread, and minimum number of pixels
+// per piece.
 constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;
 
 // Return the plan of the input gradient for strides of 1, which is a convolution of the incoming gradient with the taps
@@ -198,7 +199,7 @@ class DepthwiseConvolution final : public Kernel {
         if (s.residual) s.residual += s.to_row;
       }
     };
-    // edge pixels are computed one by one, because each sees different taps
+    // edge pixels are computed one by one, because a different set of taps lies inside the image for each of them
     const auto edge = [&](int64_t first, int64_t last) {
       for (int64_t x = first; x < last; ++x) {
         int64_t first_tap = 0, end_tap = wx.kernel;

@@ -37,8 +37,8 @@ struct IntegerEpilogue {
 struct IntegerTiles : TileRows {
   static constexpr int most_rows = 32, columns = 32, group = 4;
   // Multiply `count` rows by a panel and store the first `width` columns of the product. `turn` means that the rows are
-  // signed; the micro-kernel then adds turned_by to each element, which is 0 if the processor multiplies signed rows,
-  // and otherwise 128, by flipping sign bits.
+  // signed. Processors that multiply signed rows multiply them as they are, and turned_by is 0. On other processors,
+  // turned_by is 128, and the micro-kernel adds 128 to each row element by flipping its sign bit.
   void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
   // Pack `quads` groups of four matrix rows, `stride` bytes apart, into a full panel. Each byte is XORed with

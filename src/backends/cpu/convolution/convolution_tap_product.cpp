@@ -18,8 +18,8 @@ constexpr int64_t products_of_read = 8;  // cost of reading a weight from an out
 constexpr int64_t least_steps = 1 << 14;  // minimum rows * steps per piece of work, a few microseconds
 // With at most this many rows, the speed of a matmul is limited by reading constant weights from an outer cache.
 constexpr int64_t waiting_rows = 16;
-// Minimum input channels for which processing taps one by one pays off, although the sums must be stored and reloaded
-// between taps.
+// Minimum number of input channels for which it pays off to process taps one by one. With fewer channels, storing and
+// reloading the sums between taps costs too much.
 constexpr int64_t least_inputs = 32;
 
 template <class S, class F>

@@ -139,8 +139,8 @@ class TapWeightsGradient final : public Kernel {
       for (int64_t row = first_image * pixels, end = last_image * pixels; row < end; row += block_rows) {
         const int64_t count = std::min(block_rows, end - row);
         for_each_row(plan_, c, row, row + count, group, [&](int64_t i, int64_t image, int64_t a, int64_t b) {
-          // Offset of the image in the source. In a copy that interleaves the pixels of two images, a pair begins at
-          // the offset of its first image.
+          // Offset of the image in the source. If the source is a copy that interleaves the pixels of pairs of images,
+          // each pair begins at the offset of its first image.
           const int64_t images = image * plan_.from_image;
           rows[i] = source + images + (a - images) * group;
           gradients[i] = incoming + b + column;

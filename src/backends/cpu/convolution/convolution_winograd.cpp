@@ -144,7 +144,8 @@ class WinogradProduct final : public Kernel {
       of_zeros[i] = found == all ? 0 : results_of_zeros(found);
     });
   }
-  // Return a bit mask of the results of a tile whose taps read only zeros; `found` is the bit mask of nonzero pixels.
+  // Return a bit mask of the tile's results, where a bit is set if all taps of that result read zeros; `found` is the
+  // bit mask of nonzero pixels.
   uint32_t results_of_zeros(uint64_t found) const {
     uint32_t of_zeros = 0;
     const int size = transforms_.results, points = transforms_.points();
@@ -196,8 +197,8 @@ class WinogradProduct final : public Kernel {
   Slot source_, weights_slot_, result_, block_ = -1, of_zeros_ = -1, packed_slot_ = -1, taps_ = -1;
   ProductEpilogue extras_;
   std::vector<float> outside_;  // zeros, read in place of pixels outside the image
-  // Number of input channels, of panels per phase, of panels, and of output channels. All except phase_panels_ are
-  // totals over all phases.
+  // inputs_ and outputs_ count the input and output channels of all phases, and panels_ counts the panels of all
+  // phases. phase_panels_ is the number of panels of one phase.
   int64_t inputs_, phase_panels_, panels_, outputs_;
   uint64_t window_ = 0;  // bit mask of the tile's pixels that the first result reads
   int64_t chunks_, blocks_ = 1, largest_ = 1, weights_stride_ = 0, source_stride_ = 0, sums_stride_ = 0, of_block_ = 0;

@@ -1,13 +1,14 @@
 // 8-bit integer micro-kernels with AVX2. Its multiply instruction adds two adjacent products in 16 bits and saturates,
 // but the results of these micro-kernels are exact int32 sums.
 //
-// A step multiplies four bytes of a row by four weights of each column. If the magnitudes of its adjacent weights sum
-// to at most 128 in pairs, nothing saturates, because 255 * 128 fits in 16 bits. Such steps are called narrow, and runs
-// of narrow steps are marked. Long runs of wide steps are computed with both operands widened to 16 bits: the rows are
-// widened once for all columns, and the weights as they are read. A vector then holds four columns with two sums each,
-// one for the first two products of a step and one for the last two. These sums are combined at the end, so wide steps
-// take as many multiplications as narrow ones. In short runs of wide steps, where widening would not pay off, each byte
-// of a row is split into its highest bit and the remaining seven bits, whose products never saturate.
+// A step multiplies four bytes of a row by four weights of each column. If, in each column, the magnitudes of the first
+// two weights sum to at most 128, and so do those of the last two, nothing saturates, because 255 * 128 fits in 16
+// bits. Such steps are called narrow, and runs of narrow steps are marked. Long runs of wide steps are computed with
+// both operands widened to 16 bits: the rows are widened once for all columns, and the weights as they are read. A
+// vector then holds four columns with two sums each, one for the first two products of a step and one for the last two.
+// These sums are combined at the end, so wide steps take as many multiplications as narrow ones. In short runs of wide
+// steps, where widening would not pay off, each byte of a row is split into its highest bit and the remaining seven
+// bits. The products of both parts with the weights never saturate.
 #include <immintrin.h>
 
 #include <algorithm>

@@ -122,8 +122,8 @@ Slot brought(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have,
   return copy;
 }
 
-// Add a primitive that writes its result in layout `made`. If this differs from layout `wanted`, also add a reorder to
-// `wanted`.
+// Add a primitive that writes its result in layout `made`. If layout `wanted` is different, also add a reorder from
+// `made` to `wanted`.
 void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primitive& primitive,
                      std::vector<OnednnKernel::Argument> arguments, int id, const memory::desc& made,
                      const memory::desc& wanted, Slot result) {

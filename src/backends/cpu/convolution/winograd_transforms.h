@@ -22,8 +22,8 @@ struct WinogradTransforms {
   // sum of zeros only.
   using Collect = void (*)(const float* from, int64_t point_stride, int64_t channels, float* const* to,
                            uint32_t of_zeros, const TileEpilogue<float>& epilogue);
-  // Return a bit mask of the t x t pixels at at[i], where bit i means that pixel i has a nonzero channel. If every
-  // window of r x r pixels contains a nonzero pixel, all bits may be set.
+  // Return a bit mask of the t x t pixels at at[i], where bit i means that pixel i has a nonzero channel. The function
+  // may set all bits without testing all pixels if every window of r x r pixels contains a nonzero pixel.
   using NotZero = uint64_t (*)(const float* const* at, const float* zeros, int64_t channels);
   int results, taps;  // results and filter taps per axis (m and r)
   // transforms of t x t source pixels with B, m x m incoming pixels with A, and r x r taps with G

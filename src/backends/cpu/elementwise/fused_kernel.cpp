@@ -193,8 +193,8 @@ struct Walk {
       if (r.accumulator >= 0) float_functions().reduce(r.kind)(accumulators(r, chunk), sums[r.accumulator], lanes);
   }
 
-  // Process the last elements of a tile on copies, because AVX2 code reads and writes whole vectors of narrow elements
-  // and would access memory past the end of the tile.
+  // Process the last elements of a tile on copies. AVX2 code cannot access part of a vector if elements are narrower
+  // than a lane, and would read and write memory past the end of the tile.
   void narrow_tail(jit::Function code, std::byte** registers, int64_t begin, int64_t rest, uint64_t tail,
                    float* sums) const {
     constexpr size_t narrow_vector = 16;  // bytes; elements are half as wide as a lane

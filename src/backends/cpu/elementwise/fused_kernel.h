@@ -74,7 +74,7 @@ struct TileProgram {
   // Generated machine code; aligned_code is a version of `code` with streaming stores. If both are null, the program
   // runs `instructions` instead.
   std::shared_ptr<const jit::CodeMemory> code, aligned_code;
-  // regenerates code and aligned_code without prefetches; null if they contain none
+  // regenerates code and aligned_code without prefetches; null if the code contains no prefetches
   std::function<void(TileProgram&)> generate_for_blocks;
   std::vector<TileInstruction> instructions;
   int64_t cost = 1;  // operations per element

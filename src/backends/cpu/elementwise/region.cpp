@@ -468,7 +468,7 @@ struct RegionBuilder {
     const Operation& op = *operations[i];
     if (const auto found = reduction_of.find(&op); found != reduction_of.end()) {
       program.reductions[found->second].reg = operand(op.input(0)).first;
-      // the reduction reads this register after the last instruction
+      // keep this register until the end, because the reduction reads it after the last instruction
       pinned.push_back(program.reductions[found->second].reg);
       return;
     }

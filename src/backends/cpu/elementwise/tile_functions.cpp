@@ -373,8 +373,8 @@ constexpr TileFunction cast_of() {
   using T = typename Stored<from>::type;
   constexpr DType middle = way(from, to);
   if constexpr (middle != to && middle != from) return by_way_of<from, middle, to>;
-  // Between integer types, the signedness of the result does not matter, and the signedness of the source matters only
-  // if the cast widens.
+  // In a cast between integer types, signed and unsigned results have the same bits, and the signedness of the source
+  // matters only if the cast widens.
   else if constexpr (std::is_integral_v<R> && std::is_integral_v<T>)
     return cast_loop<std::make_unsigned_t<R>, std::conditional_t<(sizeof(R) > sizeof(T)), T, std::make_unsigned_t<T>>>;
   else if constexpr (std::is_same_v<R, Bool> && std::is_integral_v<T>)

@@ -2,8 +2,8 @@
 // may be a single element. The compiler vectorizes most of the loops.
 //
 // Every loop is compiled for each operation and type, so the number of loops is kept small: commuting operands are
-// swapped instead of getting two loops, slow operations have one loop for all scalar masks, and scalars in rare
-// combinations are expanded into a buffer.
+// swapped instead of getting two loops, slow operations have one loop for all combinations of arrays and single
+// elements, and scalars in rare combinations are expanded into a buffer.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace mpsgraph::cpu {
 
-// ---- building blocks for other masks, independent of type
+// ---- building blocks for the other combinations of arrays and single elements, independent of the element type
 
 // Call `loop` with its first two operands swapped.
 template <TileFunction loop, int operands = 2>

@@ -43,7 +43,7 @@ int64_t power_of_two_from(int64_t n) {
 
 std::complex<double> root_of_unity(int64_t k, int64_t n) {
   k %= n;
-  // the number of quarter turns closest to the angle, at most an eighth of a turn away
+  // round the angle to a whole number of quarter turns; the remaining angle is at most an eighth of a turn
   const int64_t quarter = (8 * k / n + 1) / 2;
   const double angle = 2 * std::numbers::pi * (static_cast<double>(4 * k - quarter * n) / static_cast<double>(4 * n));
   const double c = std::cos(angle), s = std::sin(angle);

@@ -29,8 +29,8 @@ struct NdPicks {
     }
     for (size_t i = static_cast<size_t>(batches); i + 1 < indices.size(); ++i) picks *= indices[i];
   }
-  // Return the flat position in [0, n) that index vector `at`, counted over all batches, selects, or -1 if an index is
-  // out of range.
+  // Return the flat position in [0, n) that index vector number `at` selects, or -1 if an index is out of range. Index
+  // vectors are numbered consecutively over all batches.
   template <class Read>
   int64_t position(const Read& read, const std::byte* indices, int64_t at) const {
     int64_t result = 0;

@@ -43,7 +43,7 @@ struct Candidate {
 
 // Greedily select candidates of one image, and return the number of selected candidates. A candidate's `place`
 // identifies its box and class. `taken` receives the places of the selected candidates in the order of their selection,
-// and order[place] receives the index in `taken` of the candidate with that place.
+// and order[place] receives the index at which that place is stored in `taken`.
 int64_t suppress(const Plan& p, const Box* boxes, const int64_t* class_of, Candidate* candidates, int64_t count,
                  int32_t* taken, int32_t* order) {
   const auto box = [&](int32_t place) { return place / p.classes; };

@@ -322,7 +322,8 @@ std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
   Dims turned = b.dims;
   std::swap(turned[turned.size() - 2], turned[turned.size() - 1]);
   const Products p(a.dims, turned, c.dims);
-  // operands are integers of at most 8 bytes, so the case of other types, uint64_t, is never used
+  // operands are integers of at most 8 bytes; for larger elements, which never occur, T must only compile, so it is
+  // uint64_t
   const auto count = dispatch_size(size_of(a.dtype), [&](auto type) {
     using T =
         std::conditional_t<std::is_integral_v<typename decltype(type)::type>, typename decltype(type)::type, uint64_t>;

@@ -26,8 +26,8 @@ Eliminate<V> elimination() {
     return MPSGRAPH_BY_INSTRUCTION_SET(eliminate_double);
 }
 
-// Applies the elimination of a block of columns to all rows of `a`: adds to each row the sum over p < count of
-// factors[p] * (row first + p of `a`). `pivots` has room for `block` rows.
+// Applies the elimination of a block of columns to all rows of `a`: to each row, adds the sum, over all p < count, of
+// factors[p] times row number first + p of `a`. `pivots` has room for `block` rows.
 template <class V>
 class Application {
  public:

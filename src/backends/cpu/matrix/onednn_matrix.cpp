@@ -78,7 +78,8 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
 
 // Build a packed matmul for operands whose rows are a multiple of 2 KB apart and which oneDNN would read in place. Rows
 // 4 KB apart share a single set of the L1 cache. With AVX-512, the packed kernel is faster only if rows are a multiple
-// of 4 KB and at least 8 KB apart, so that each row is on its own page, and if the other dimension is below 1,024.
+// of 4 KB and at least 8 KB apart, so that each row is on its own page, and if the result has fewer than 1,024 rows
+// (columns, if it is the left operand whose rows are far apart).
 std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
                                               const ProductEpilogue& extras) {
   if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
@@ -88,7 +89,7 @@ std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand&
   const int64_t apart = transposed ? rows : columns, others = transposed ? columns : rows;
   const bool has_avx512 = onednn_multiplies_bfloat16(), one_set = apart % (2 * far) == 0;
   if (has_avx512 ? !one_set || apart < 4 * far : apart % far != 0) return nullptr;
-  // minimum size, for which packing pays off, of the result dimension that is not the distance between rows
+  // minimum value of `others` for which packing pays off
   const int64_t least = has_avx512 ? 256 : !one_set ? 64 : transposed ? 48 : 8;
   if (others < least || (has_avx512 && others >= 2 * far)) return nullptr;
   return packed_product(lowering, a, b, transposed, extras);
@@ -122,8 +123,8 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   if (!fused && vector && a.dtype == DType::float32 && !flag(lowering, "transpose_a"))
     return rows_times_vector(a, b, result);
   const Epilogue epilogue(lowering.operation());
-  // For a single row times a transposed matrix, k is the size of the inner dimension. The conditions below check
-  // whether the operands have these shapes.
+  // Size of the inner dimension if the operands are a single row and a transposed matrix, which the next condition
+  // checks.
   const int64_t k = result.elements() > 0 ? b.elements() / result.elements() : 0;
   if (fused && a.dtype == DType::float32 && flag(lowering, "transpose_b") && !flag(lowering, "transpose_a") &&
       !epilogue.has_residual && a.elements() == k && b.dims.back() == k && b.elements() == k * result.elements())

@@ -281,8 +281,8 @@ class OnednnProduct final : public Kernel {
     take(rank - 2, least.rows, row_unit);
   }
 
-  // Reduce the number of pieces slightly so that the block count is a multiple of the thread count: on two threads,
-  // five blocks take as long as six.
+  // Reduce the number of pieces slightly so that the block count is a multiple of the thread count, because otherwise
+  // some threads are idle at the end: on two threads, five blocks take as long as six.
   int64_t even(int64_t pieces) const {
     const int64_t blocks = count(), threads = thread_count();
     for (int64_t fewer = pieces; 2 * fewer > pieces; --fewer)

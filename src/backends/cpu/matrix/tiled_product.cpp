@@ -161,8 +161,8 @@ class TiledProduct final : public Kernel {
   ProductEpilogue extras_;
   bool transpose_b_, in_place_ = false;
   int64_t rows_, steps_, columns_, panels_;
-  // operand offsets of each matmul of the batch; b_offsets_ holds distinct offsets, and which_b_ the index of each
-  // matmul's offset
+  // operand offsets of each matmul of the batch; several matmuls may share an offset of b, so b_offsets_ lists the
+  // distinct ones, and which_b_ holds, for each matmul, an index into b_offsets_
   std::vector<int64_t> a_offsets_, b_offsets_, which_b_;
   int64_t block_rows_, block_panels_, to_pack_ = 0;
   int threads_ = 1;

@@ -25,8 +25,8 @@ template <class T>
 struct LayerLoops {
   // Compute y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for one row; gamma and beta may be null.
   void (*forward)(const T* x, int64_t n, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* variance);
-  // Compute dx of `count` rows, including their residuals if present. The contributions of these rows to the gradients
-  // of gamma and beta are added to for_gamma and for_beta, which are null if not needed; gamma may be null.
+  // Compute dx of `count` rows, and add the residual of each row that has one. The contributions of these rows to the
+  // gradients of gamma and beta are added to for_gamma and for_beta, which are null if not needed; gamma may be null.
   void (*backward)(const LayerRows<T>& rows, int64_t count, const T* gamma, T* for_gamma, T* for_beta);
 };
 

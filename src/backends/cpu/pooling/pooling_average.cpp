@@ -4,8 +4,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Whether a window's sum is divided by the number of its elements, which makes it a mean. If all taps are outside the
-// source, the sum is 0.
+// Whether the sum of a window is divided by a number of elements, so that the result is a mean (average pooling). If
+// all taps are outside the source, the result is 0.
 enum class Mean { yes, no };
 
 // The factor by which the sum of a window is multiplied is a product of contributions of the windowed axes. Return the

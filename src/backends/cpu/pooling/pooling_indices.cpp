@@ -42,8 +42,8 @@ void max_pool_with_indices(const IndexPlan& p, const T* x, T* y, int32_t* indice
   parallel_for(p.planes * p.rows(), grain_for(row_size * p.taps()), [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t plane = unit / p.rows();
-      // The index of the plane's first element. If the period is longer than a plane, a plane may start in the middle
-      // of a period.
+      // The index of the plane's first element. Indices are modulo `period`. If the period is longer than a plane, this
+      // index may differ from 0.
       const int64_t origin = place == Place::element ? plane * p.source % p.period : 0;
       const bool wraps = place == Place::element ? p.period < p.source : p.period < p.taps();
       for_maxima<place>(p, x + plane * p.source, unit % p.rows(), 0, p.lanes,
@@ -119,8 +119,8 @@ void for_indices(const IndexPlan& p, int64_t plane, const std::byte* indices, DT
   const int64_t first = plane * p.result;
   const auto* narrow = reinterpret_cast<const int32_t*>(indices) + first;
   int64_t i = 0;
-  // if an index counts over at least a whole plane, subtracting the offset of the plane from the index gives the
-  // element number
+  // if the period is at least the size of a plane, subtracting the offset of the plane from an index gives the element
+  // number within the plane
   if (p.global && p.period >= p.source && type == DType::int32) {
     for (; i < p.result; ++i)
       if (const int64_t element = decoder.element(narrow[i], 0); element >= 0) f(element, i);

@@ -54,7 +54,8 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   const int threads = thread_count();
   const int64_t rows = j.batch * j.directions, work = j.batch * j.gates * j.hidden * j.hidden;
   const bool share_rows =
-      // if this is false, threads divide the hidden units, so that each thread reads only its part of the weights
+      // if this is false and steps are large, threads divide the hidden units instead of the rows, so that each thread
+      // reads only its part of the weights
       rows >= 2 * threads && (j.panels || !j.input_weight);
   if (threads == 1 || share_rows || work < work_between_waits) {
     const bool small = threads == 1 || work * j.directions * j.steps < work_between_waits;

@@ -173,8 +173,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     });
   }
 
-  // Expand two vectors, each of which holds two of the four gates, into one vector per gate, and add the summand
-  // `begin`.
+  // Expand two vectors, each of which holds two of the four gates, into one vector per gate. Then add the values of
+  // `begin` for this row.
   static void spread_halves(const Summand& begin, int row, S* products) {
     V gates[4];
     for (int v = 0; v < 4; ++v) gates[v] = P::load_part(products + v * W / 2, W / 2) + begin.at(row, v);

@@ -41,7 +41,8 @@ struct RecurrentJob {
   // operands of the backward pass
   const S *candidate = nullptr, *d_state = nullptr, *d_cell = nullptr, *d_training = nullptr;
   S* d_source = nullptr;
-  // gradients passed between steps; after the last step, the gradients of the initial values
+  // gradients that each step of the backward pass hands to the next; after its last step, the gradients of the initial
+  // values
   S *carried_state = nullptr, *carried_cell = nullptr;
   // [batch, directions * hidden]: gradient of the product of states and candidate weights, if a GRU resets this product
   S* inner = nullptr;

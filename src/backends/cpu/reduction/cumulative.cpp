@@ -202,8 +202,8 @@ template <class S, class Width>
     });
 }
 
-// Scan `count` rows, at most tile_rows, of n elements each, `distance` elements apart. `state` holds one state for each
-// of tile_rows rows.
+// Scan `count` rows of n elements each, where count <= tile_rows. Rows begin `distance` elements apart. `state` holds
+// tile_rows states, one per row.
 template <class S>
 void scan_rows(const S& op, typename S::State* state, int64_t n, int64_t distance, int64_t count, bool exclusive,
                bool reverse, const typename S::In* x, typename S::Out* y) {

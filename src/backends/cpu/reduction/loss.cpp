@@ -53,8 +53,8 @@ void store_losses(const SoftmaxUnit& u, const V* sum, const Labelled<V>& labelle
     losses[u.first_group + g] = u.n == 0 ? V(0) : labelled.sum[g] * std::log(sum[g]) - labelled.dot[g];
 }
 
-// Compute the losses of a unit. label(unit, x, shift, labelled) must set `labelled` to the sums over the labels of each
-// group, where shift[g] is the maximum of x in group g.
+// Compute the losses of a unit. label(unit, x, shift, labelled) must store the label sum and the dot product of each
+// group in `labelled`; shift[g] is the maximum of x in group g.
 template <class V, class Label>
 void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const Label& label, V* losses) {
   V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
