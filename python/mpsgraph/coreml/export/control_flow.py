@@ -49,8 +49,8 @@ def for_(w: Writer, op: Operation) -> list[Var]:
 def while_(w: Writer, op: Operation) -> list[Var]:
     """Export a `while` loop, which has one block before the condition and one block after it.
 
-    MIL's while_loop has no place for the first block, so this block is written three times: in the condition, in the
-    body, and after the loop to compute the results.
+    MIL's while_loop has no place for the block before the condition, so this block is written three times: in the
+    condition, in the body, and after the loop to compute the results.
     """
     before, after = op.blocks
     made: Any = w.mb.while_loop(

@@ -51,7 +51,7 @@ def attention(w: Writer, op: Operation) -> Var:
 def _inside(w: Writer, op: Operation, axis: int) -> Any:
     """Return the indices of a gather operation, clamped to the valid range if the operation clips out-of-range indices.
 
-    If it does not clip, out-of-range indices are run-time errors in Core ML.
+    If the operation does not clip, out-of-range indices are run-time errors in Core ML.
     """
     indices, rule = w[op.inputs[1]], op.attributes["out_of_range"]
     if rule == "error":

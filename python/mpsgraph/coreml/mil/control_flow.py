@@ -1,4 +1,7 @@
-"""Translations of cond and while_loop. If the condition of cond is known at import time, one branch is imported."""
+"""Translations of cond and while_loop.
+
+If the condition of cond is known at import time, only the selected branch is imported.
+"""
 
 from __future__ import annotations
 

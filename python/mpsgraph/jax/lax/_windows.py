@@ -81,9 +81,7 @@ def taps_of(windows: Sequence[Window]) -> Iterator[tuple[int, ...]]:
 
 
 def seen(x: Value, windows: Sequence[Window], tap: Sequence[int], fill: Any) -> Value:
-    """Return the source elements at one filter tap of every window, and `fill` where the tap lies outside the
-    source.
-    """
+    """Return, for each window, the source element at one filter tap, or `fill` if the tap is outside the source."""
     low, high, strides = [0] * x.ndim, [0] * x.ndim, [1] * x.ndim
     for window, place in zip(windows, tap, strict=True):
         first = place * window.dilation - window.begin

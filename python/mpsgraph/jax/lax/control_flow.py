@@ -81,8 +81,9 @@ def history_empty(_: Step, history: History) -> History:
 
 @lowers("history_addition")
 def history_addition(_: Step, a: History, b: History) -> History:
-    """Add two histories element by element, aligned at their last values. Missing values of the shorter one count as
-    zero.
+    """Add two histories element by element, aligned at their last values.
+
+    Missing values at the start of the shorter history count as zero.
     """
     count = jnp.maximum(a.count, b.count)
 
@@ -152,8 +153,9 @@ def if_(step: Step, predicate: Value) -> tuple[Value, ...]:
 
 
 def _as_declared(results: list[Value], block: Block, step: Step) -> list[Value]:
-    """Give both branches of an `if` the same structure: undefined results become empty histories where histories are
-    expected.
+    """Return the results of a branch of an `if`, with empty histories for undefined results that must be histories.
+
+    Both branches then return the same structure.
     """
     made = []
     for value, result, output in zip(results, block.results, step.outputs, strict=True):

@@ -21,7 +21,7 @@ def _wide(x: Value) -> Value:
 def stencil_windows(step: Step, source: Value, weights: Value) -> Value:
     """Reduce the products of source elements and weights over each window.
 
-    Argmin and argmax reductions return the number of the first filter tap with the extremum.
+    For argmin and argmax, the result is the number of the first filter tap with the extremum.
     """
     windows = windows_of(step.attributes, source.shape, weights.shape)
     mode = step["reduction_mode"]
