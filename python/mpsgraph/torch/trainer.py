@@ -169,7 +169,8 @@ class Trainer:
         Args:
             inputs: PyTorch tensor, or a tuple of the tensors that the module takes. They must not change until the step
                 is done.
-            *labels: PyTorch tensors that the loss function takes after the outputs. They must not change either.
+            *labels: PyTorch tensors that the loss function takes after the outputs. These must not change until the
+            step is done, either.
 
         Returns:
             A StepResult; float(result) waits for the loss.

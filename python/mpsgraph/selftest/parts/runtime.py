@@ -164,7 +164,7 @@ def an_event_orders_two_queues(on: On) -> None:
 
 
 def two_queues_take_turns_by_events(on: On) -> None:
-    """Increment a counter on two queues in turn, where each increment waits for the previous one on the other queue."""
+    """Increment a counter alternately on two queues. Each increment waits for the previous one, on the other queue."""
     event, buffers = mg.SharedEvent(), []
     queues = [on.queue(), on.queue()]
     for step in range(20):
