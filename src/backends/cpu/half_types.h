@@ -13,8 +13,8 @@ struct Half {
   Half(float value) {
     const uint32_t all = std::bit_cast<uint32_t>(value), sign = (all >> 16) & 0x8000u, u = all & 0x7fffffffu;
     const uint32_t normal = (u + 0xc8000fffu + ((u >> 13) & 1u)) >> 13;
-    // Adding 0.5 shifts the mantissa bits of a number that is subnormal in float16 to the bottom of the float32
-    // mantissa, and rounds to nearest even.
+    // If the result is subnormal in float16, adding 0.5 moves its mantissa bits to the bottom of the float32 mantissa,
+    // and rounds them to nearest even.
     const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(u) + 0.5f) - 0x3f000000u;
     const uint32_t big = u > 0x7f800000u ? 0x7e00u | ((u >> 13) & 0x3ffu) : 0x7c00u;
     bits = static_cast<uint16_t>(sign | (u >= 0x47800000u ? big : u < 0x38800000u ? small : normal));

@@ -296,8 +296,8 @@ KernelList ProgramLowering::lower_block(Block& block) {
 
 // ---- variables and memory
 
-// Find the `read` operations that need a copy. The result of a read normally aliases the variable's memory, unless it
-// is still in use after an assignment to that variable.
+// Find the `read` operations that need a copy, because their result is still in use after an assignment to the
+// variable. The result of any other read normally aliases the variable's memory.
 void ProgramLowering::find_overwritten_reads(Block& block) {
   // positions in this block at which each variable is assigned
   std::unordered_map<const Tensor*, std::vector<int>> assigned_at;

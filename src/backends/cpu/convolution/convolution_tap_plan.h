@@ -38,9 +38,9 @@ struct TapPlan {
   std::vector<Tap> by_tap() const;
 };
 
-// Call f(row - begin, first image, source offset, result offset) for rows [begin, end) of a class. A class with n
-// pixels per image has n rows per group of `group` consecutive images: row r is pixel r % n of the images starting at
-// index r / n * group.
+// Call f(row - begin, first image, source offset, result offset) for rows [begin, end) of a class. Images are processed
+// in groups of `group` consecutive images. A class with n pixels per image has n rows per group: row r stands for pixel
+// r % n of each image of the group that begins at image r / n * group.
 template <class F>
 void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, int64_t end, int64_t group, const F& f) {
   const auto pixels = static_cast<int64_t>(c.pixels.size());

@@ -32,8 +32,9 @@ struct LineAllocator {
   bool operator==(const LineAllocator&) const = default;
 };
 
-// Return the first lane of the block of `lanes` lanes that would begin at `lane`. The last block overlaps the previous
-// one so that it ends at `count`, unless there are fewer than `lanes` lanes in total.
+// Return the first lane of a block of `lanes` lanes. This is `lane`, unless the block would extend beyond `count`: such
+// a block begins earlier, overlapping the previous one, so that it ends at `count`. If there are fewer than `lanes`
+// lanes in total, the only block begins at `lane`.
 inline int64_t first_lane(int64_t lane, int64_t count, int lanes) {
   return count < lanes ? lane : std::min(lane, count - lanes);
 }

@@ -113,8 +113,9 @@ struct Geometry {
 // them.
 //
 // Each batch must have its own queries. Batches may share keys and values, but only both or neither. With few queries,
-// the matmuls read the keys without packing and are faster. With few scores, the score matrix fits in cache anyway. The
-// same threshold is IN_TILES in python/mpsgraph/torch/aten/attention.py.
+// the matmuls read the keys without packing and are faster. With few scores, the matmuls suffice, because the score
+// matrix fits in cache even if it is stored as a whole. The minimum number of scores is also defined as IN_TILES in
+// python/mpsgraph/torch/aten/attention.py.
 bool suits_tiles(const Operation& operation) {
   const DType dtype = operation.input(0)->dtype();
   if (dtype != DType::float32 && size_of(dtype) != 2) return false;
@@ -134,8 +135,8 @@ struct Draw {
   int64_t keys;
   float rate, raised;
 
-  // Compute the dropout factors of one row of scores. Scores are numbered row by row and take random numbers in the
-  // same order as the elements of a random() result: four per Philox block.
+  // Compute the dropout factors of one row of scores. Score number i, counted row by row, uses the same random number
+  // as element i of a random() result; each Philox block contains four of them.
   static void run(const void* state, int64_t row, int64_t first_key, int64_t count, float* factors) {
     const Draw& draw = *static_cast<const Draw*>(state);
     constexpr int64_t chunk = 32;
