@@ -148,8 +148,8 @@ class _Again:
     def is_free(self, node: torch.fx.Node, far: int = 0) -> bool:
         """Return whether a node can and should be repeated in the backward graph.
 
-        The node must be computable from tensors that the backward graph has in any case, and repeating it must save
-        memory.
+        A view is repeated, unless it shows an input that the program writes to. Any other node must be computable from
+        tensors that the backward graph has in any case, and repeating it must save memory.
         """
         name = _name_of(node)
         if name in _VIEWS and far == 0:

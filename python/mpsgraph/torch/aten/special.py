@@ -56,8 +56,8 @@ def full(g: Graph, value: float, like: Tensor) -> Tensor:
 def absent(g: Graph, mask: Tensor, x: Tensor, instead: float) -> Tensor:
     """Replace the elements of x that a mask selects with a harmless number.
 
-    The mask selects elements for which the formula that follows would be NaN or infinite. The result of the formula is
-    not used for these elements.
+    The caller's formula would be NaN or infinite for these elements. With the harmless number, its result is either
+    correct or is not used.
     """
     return g.select(mask, full(g, instead, x), x)
 
