@@ -58,7 +58,7 @@ def test_matrices_at_offsets_are_views_of_a_buffer():
             mg.ShapeError,
             "row_bytes must be at least 8 .* got 4",
         ),
-        (lambda: Matrix(NAME, MatrixDescriptor(2, 2, row_bytes=10)), mg.ShapeError, "a multiple of 4"),
+        (lambda: Matrix(NAME, MatrixDescriptor(2, 2, row_bytes=10)), mg.ShapeError, "multiple of the element size 4"),
         (
             lambda: Matrix(NAME, MatrixDescriptor(2, 2, matrix_bytes=4)),
             mg.ShapeError,
@@ -76,7 +76,11 @@ def test_matrices_at_offsets_are_views_of_a_buffer():
         (lambda: Matrix(np.zeros((4, 4), np.float32)[:, ::2]), mg.ShapeError, "must be adjacent in memory"),
         (lambda: Matrix(np.zeros((4, 4), np.float32)[::-1]), mg.ShapeError, "must not be negative"),
         (lambda: Matrix([[1.0]]), mg.ShapeError, "must be an array whose memory can be shared"),
-        (lambda: Matrix(np.zeros(8, np.float32), MatrixDescriptor(1, 1), 2), mg.ShapeError, "a multiple of 4"),
+        (
+            lambda: Matrix(np.zeros(8, np.float32), MatrixDescriptor(1, 1), 2),
+            mg.ShapeError,
+            "multiple of the element size 4",
+        ),
         (
             lambda: Vector(NAME, VectorDescriptor(3, vector_bytes=4, vectors=2)),
             mg.ShapeError,

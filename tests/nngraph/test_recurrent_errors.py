@@ -271,7 +271,7 @@ FORWARD = [
         mg.DTypeError,
         "memory cell. must be float32 or float16, got int32",
     ),
-    ({"recurrent_input_state": RNNRecurrentMatrixState([(None, None)] * 2)}, mg.GraphError, "of 2 layers"),
+    ({"recurrent_input_state": RNNRecurrentMatrixState([(None, None)] * 2)}, mg.GraphError, "must have 1 layer, got 2"),
 ]
 
 
