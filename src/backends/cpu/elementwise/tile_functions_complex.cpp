@@ -35,7 +35,8 @@ C reciprocal_root(C x) {
   return quotient(C(1), std::sqrt(x));
 }
 
-// 0 to a power with a positive real part is 0, and 0 to the power 0 is 1.
+// A base of 0 is a special case: the result is 0 if the real part of the exponent is positive, and 1 if the exponent is
+// 0.
 template <class C>
 C power(C base, C exponent) {
   if (base == C(0)) return exponent == C(0) ? C(1) : exponent.real() > 0 ? C(0) : std::exp(exponent * std::log(base));
