@@ -34,8 +34,8 @@ class Rewriter {
   // source tensor itself.
   const Tensor* seen(const Tensor* source) const;
 
-  // The tensor or operation of the new graph that currently replaces one of the source graph. An operation is replaced
-  // by the one that computes the replacement of its first result.
+  // The tensor or operation of the new graph that currently replaces the given tensor or operation of the source graph.
+  // An operation is replaced by the operation that computes the replacement of its first result.
   Tensor* now(const Tensor* source);
   std::vector<Tensor*> now(const std::vector<Tensor*>& sources);
   Operation* now(const Operation* source);

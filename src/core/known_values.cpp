@@ -41,9 +41,9 @@ Element wrap(DType dtype, Element x) {
   }
 }
 
-// Elements are stored as 64 bits: the bit pattern for uint64, and the value for all other integer types. Rules written
-// as generic lambdas compare and divide, and receive uint64_t for uint64 operands. Rules that add and multiply always
-// use uint64_t, for which overflow is defined to wrap.
+// Elements are stored as 64 bits: the bit pattern for uint64, and the value for all other integer types. Rules that
+// compare or divide are written as generic lambdas, which receive uint64_t for uint64 operands and int64_t for all
+// others. Rules that add or multiply always use uint64_t, for which overflow is defined to wrap.
 template <class F, class... Elements>
 int64_t apply(const F& f, const Operation& operation, Elements... elements) {
   if (operation.input(0)->dtype() == DType::uint64) return static_cast<int64_t>(f(static_cast<uint64_t>(elements)...));

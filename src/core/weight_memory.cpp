@@ -2,8 +2,8 @@
 // of memory, and one huge page replaces 512 small pages.
 //
 // Blocks are allocated from a chunk until it is full. A chunk is never refilled, and is freed together with the last of
-// its blocks. A block that is freed before that returns its own pages to the system. Only allocations beyond the first
-// few megabytes use chunks, so that small models do not reserve more memory than they need.
+// its blocks. A block that is freed earlier than its chunk returns its own pages to the system. Only allocations beyond
+// the first few megabytes use chunks, so that small models do not reserve more memory than they need.
 #include "core/weight_memory.h"
 
 #include <algorithm>

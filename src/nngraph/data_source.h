@@ -80,8 +80,8 @@ class MPSGRAPH_API DataSource {
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
   // Record which graph (`holder`) holds the current values of this source, because it trains the source with
-  // optimizer(). `give` makes that graph pass the values to store(). If several graphs call this function, the last one
-  // is the holder. Once it has been destroyed, there is no holder.
+  // optimizer(). `give` makes that graph pass the values to store(). If several graphs call this function, the last
+  // caller is the holder. After the holder has been destroyed, the source has no holder.
   void held_by(const void* holder, std::function<void()> give) { holder_ = holder, give_ = std::move(give); }
   bool is_held_by(const void* holder) const { return holder_ == holder; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }

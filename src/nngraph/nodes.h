@@ -89,9 +89,10 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // each with a gradient filter; call gradient_filters() for these.
   std::shared_ptr<FilterNode> gradient_filter(const ImagePtr& source);
 
-  // Function that training_graph() calls for each new gradient filter, with the gradient filter, its forward filter,
-  // that filter's source image, and the gradient of the source. For an addition that sums the gradients of an image
-  // with several users, the forward filter is null.
+  // Function that training_graph() calls for each new gradient filter. Its arguments are the gradient filter, its
+  // forward filter, the source image of the forward filter whose gradient the gradient filter computes, and the
+  // gradient filter's own first source image. It is also called for each addition that sums the gradients of an image
+  // with several users; the first argument is then the addition, and the forward filter is null.
   using Handler = std::function<void(const std::shared_ptr<FilterNode>&, const std::shared_ptr<FilterNode>&,
                                      const ImagePtr&, const ImagePtr&)>;
   // Create gradient filters for this filter and all filters before it. Returns the last gradient filter of each path.

@@ -33,8 +33,8 @@ class DeviceTrainingLayer {
   virtual const std::vector<MatrixDescriptor>& gradient_matrices(DType dtype) = 0;
   virtual std::vector<Matrix> initial_weights() = 0;
   virtual std::vector<Matrix> zeros(const std::vector<MatrixDescriptor>& descriptors) = 0;
-  // The encode functions leave the command buffer unchanged if they throw. The result of encode_forward can be used for
-  // one gradient sequence only.
+  // The encode functions leave the command buffer unchanged if they throw. The result of encode_forward can be passed
+  // to encode_gradient at most once.
   virtual std::shared_ptr<DeviceTraining> encode_forward(runtime::CommandBuffer& buffer, const DeviceForward& s) = 0;
   virtual void encode_gradient(runtime::CommandBuffer& buffer, const DeviceGradient& s,
                                const std::shared_ptr<DeviceTraining>& training) = 0;

@@ -14,7 +14,8 @@ class DeviceTraining {
   virtual ~DeviceTraining() = default;
 };
 
-// The data that a forward pass over a sequence stores for its gradient pass. Only one gradient pass can use it.
+// The data that a forward pass over a sequence stores for its gradient pass. At most one gradient pass can use the
+// data.
 struct TrainingRecord {
   uint64_t layer = 0;                          // number that identifies the layer
   std::vector<const std::byte*> sources;     // address of the input of each step

@@ -64,8 +64,8 @@ class CompiledProgram {
   virtual SerializedOrder serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) const;
   // Whether a variable has moved to another memory layout since compilation; the runtime then recompiles the program.
   virtual bool stale() const { return false; }
-  // Whether a run with these feeds would compile part of the program first. No other run of the graph may be active
-  // then.
+  // Whether a run with these feeds would first compile part of the program. If so, no other run of the graph may be
+  // active while it compiles.
   virtual bool compiles(std::span<const NDArray> feeds) const {
     (void)feeds;
     return false;

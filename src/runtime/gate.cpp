@@ -1,4 +1,5 @@
-// A ticket lock. The thread whose turn it is waits until the current holders admit it.
+// A ticket lock: threads enter in order of arrival. The thread whose turn it is waits until the runs that hold a pass
+// no longer exclude it.
 #include "runtime/gate.h"
 
 namespace mpsgraph::runtime {

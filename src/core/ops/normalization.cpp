@@ -23,7 +23,7 @@ Shape reduced_shape(const InferContext& c, const Shape& shape) {
   return Shape(dims);
 }
 
-// Requires operand i to broadcast to the source without adding to the source's shape.
+// Checks that operand i can be broadcast to the shape of the source.
 void require_fits(const InferContext& c, size_t i, const Shape& source, std::string_view role) {
   if (!source.ranked() || !c.shape(i).ranked()) return;
   auto merged = broadcast(source, c.shape(i));
