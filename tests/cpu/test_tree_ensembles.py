@@ -212,5 +212,5 @@ def test_invalid_tree_ensemble_operands_raise():
         run(x, [tables[0], tables[1].astype(np.int64), *tables[2:]], 2)
     with pytest.raises(mg.ShapeError, match="missing must have the shape of features"):
         run(x, [*tables[:4], tables[4][:-1], *tables[5:]], 2)
-    with pytest.raises(mg.GraphError, match="reduction 'median' must be sum, minimum or maximum"):
+    with pytest.raises(mg.GraphError, match="reduction must be sum, minimum or maximum, got 'median'"):
         run(x, tables, 2, reduction="median")
