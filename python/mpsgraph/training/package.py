@@ -220,7 +220,7 @@ def _batch_of(trainer: Trainer, built: Built) -> dict[str, Tensor]:
 
 
 def _model_of(trainer: Trainer) -> Model:
-    """Return the model in inference mode, which the package also contains."""
+    """Return the inference model that the package contains in addition to the training step."""
     if isinstance(trainer.model, Model):
         return trainer.model
     return evaluation.model_of(trainer)

@@ -1,4 +1,5 @@
-// print passes its operand through and adds a result to the run, whose text the host prints after completion.
+// print passes its operand through and adds a result to the run. The host formats and prints that result after
+// completion.
 //
 // Values printed inside a control-flow block are first passed out of the block (block_prints.mm). If a check that was
 // created before the print fails, the run ends and nothing is printed.

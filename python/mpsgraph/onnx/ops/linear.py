@@ -84,7 +84,7 @@ def _scaled(node: Node, x: Tensor, factor: float) -> Tensor:
 
 @operator("Einsum", upto=28)
 def einsum(node: Node) -> Results:
-    """Translate Einsum by contracting operands pairwise and summing over the letters that the result lacks."""
+    """Translate Einsum by contracting operands pairwise and summing over the subscripts that the result lacks."""
     tensors = node.tensors()
     terms, output = _einsum_terms(node, tensors)
     g = node.g

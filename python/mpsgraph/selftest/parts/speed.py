@@ -66,7 +66,7 @@ def perceptron(device: str) -> Step:
 
 
 def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]], options: Options) -> Result:
-    """Measure mpsgraph and each of the other libraries that is installed.
+    """Measure mpsgraph and every other library that is installed.
 
     The result has times in milliseconds, and the ratio of mpsgraph's time to that of each other library.
     """

@@ -149,8 +149,7 @@ class Generator {
     as_.ret();
   }
 
-  // Compute loop invariants once, before the loop. Keep as many of them as possible in vector registers that the loop
-  // does not need, and the rest in memory.
+  // Compute loop invariants before the loop, into vector registers that the loop does not need and then into memory.
   void hoist() {
     int spare = registers() - (wide_ ? 20 : 10) - code_.accumulators;
     for (size_t i = 0; i < nodes_.size(); i++) {

@@ -357,7 +357,7 @@ std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
                           }));
 }
 
-// The extrema of adjacent columns and their positions. Rows are added one by one, and the first occurrence wins.
+// The extrema of adjacent columns and their positions. Rows are processed in order, and the first occurrence wins.
 template <class T>
 struct ArgExtrema {
   using V = Value<T>;
