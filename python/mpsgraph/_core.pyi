@@ -250,7 +250,7 @@ class NDArray:
         """
     def copy_from(self, source: typing.Any) -> None:
         """
-        Overwrite the elements with those of another array.
+        Copy the elements of another array into this one.
         
         Args:
             source: Array of the same shape and dtype.
@@ -340,11 +340,11 @@ class PackageContents:
         """
     def functions(self, graph: typing.Any) -> dict[str, typing.Any]:
         """
-        Return a dict from the names of functions to their (inputs, outputs, operations).
+        Return a dict of (inputs, outputs, operations) keyed by function name.
         """
     def inputs(self, graph: typing.Any) -> dict[str, typing.Any]:
         """
-        Return a dict from names to placeholders of the Graph that was created from these contents.
+        Return the inputs of the Graph that was created from these contents: a dict of placeholders keyed by name.
         """
     def outputs(self, graph: typing.Any) -> dict[str, typing.Any]:
         ...
@@ -1169,7 +1169,7 @@ class Execution:
     @property
     def results(self) -> typing.Any:
         """
-        The results, after waiting for the run. Their form is that of the method that started it: for Graph.run_async, the array of a single target or a dict from targets to arrays; for an Executable or a DeviceGraph, a list in the order of the targets. Raises the error of the run, if any.
+        The results, after waiting for the run. Their form is that of the method that started it: for Graph.run_async, the array of a single target or a dict of arrays keyed by target; for an Executable or a DeviceGraph, a list in the order of the targets. Raises the error of the run, if any.
         """
 class Executable(Callee):
     """
@@ -1389,7 +1389,7 @@ class DeviceGraph:
         Return an executable, from the cache if an equal one was compiled before.
         
         Args:
-            feeds: A dict from placeholders to types (dtype, shape).
+            feeds: A dict of types (dtype, shape), keyed by placeholder.
             targets: Tensors to compute.
             target_operations: Operations to run in addition. Defaults to none.
             options: Options of the compilation. Defaults to None.
@@ -1404,7 +1404,7 @@ class DeviceGraph:
         Run targets and target operations, and wait for the results.
         
         Args:
-            feeds: A dict from placeholders to arrays.
+            feeds: A dict of arrays, keyed by placeholder.
             targets: Tensors to compute.
             target_operations: Operations to run in addition. Defaults to none.
             results: Arrays to write to, in the order of targets. None, the default, allocates them.
@@ -1420,7 +1420,7 @@ class DeviceGraph:
         Start a run of targets and target operations, and return immediately.
         
         Args:
-            feeds: A dict from placeholders to arrays.
+            feeds: A dict of arrays, keyed by placeholder.
             targets: Tensors to compute.
             target_operations: Operations to run in addition. Defaults to none.
             results: Arrays to write to, in the order of targets. None, the default, allocates them.
@@ -1428,8 +1428,8 @@ class DeviceGraph:
             queue: Command queue to run on. None, the default, means the device's own queue.
             copy: Handling of feeds that cannot be shared: None, the default, copies them; False raises ShapeError.
             options: Options of the compilation. Defaults to None.
-            keyed_by: Targets by which the execution returns its results, in the form that Graph.run uses. None, the
-                default, means a list.
+            keyed_by: A tensor or a sequence of tensors: the execution then returns the array of that tensor, or a dict of
+                arrays keyed by tensor. None, the default, means a list in the order of targets.
         
         Returns:
             An Execution.
@@ -1910,7 +1910,7 @@ class RNNMatrixTrainingState:
     
         Example:
             >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
-            'Index of the step, starting at 0.'
+            'Index of the time step, starting at 0.'
         
     """
     @property
@@ -1994,7 +1994,7 @@ def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = Non
     
     Args:
         array: An array of any library that numpy or DLPack can read, a number, or nested lists.
-        dtype: Element type. None, the default, means that of the array.
+        dtype: Element type of the result. None, the default, keeps the element type of the array.
         copy: None, the default, copies only if the memory cannot be shared; False raises an error instead; True always
             copies.
     
@@ -2119,10 +2119,11 @@ def memory_statistics() -> dict[str, typing.Any]:
     arrays, are not included.
     
     Returns:
-        A dict by the names of the devices that have been used, and "cpu", which includes memory of no particular device.
-        Each value has "arrays" (including variables and results), "arenas" (intermediate values of programs),
-        "packed_weights" (constants of programs, packed as kernels read them), and their "total", each a dict of "current"
-        and "peak"; and "cached", the bytes of freed blocks that are kept for the next array of their size.
+        A dict keyed by device name, with an entry for each device that has been used and for "cpu", which includes memory
+        of no particular device. Each value is a dict with the keys "arrays" (including variables and results), "arenas"
+        (intermediate values of programs), "packed_weights" (constants of programs, packed as kernels read them), and
+        "total", the sum of these three. Each of the four is a dict with the keys "current" and "peak". The key "cached"
+        gives the bytes of freed blocks that are kept for the next array of their size.
     
     Example:
         >>> before = mg.memory_statistics()["cpu"]["arrays"]["current"]
@@ -2152,7 +2153,7 @@ def philox(key: typing.SupportsInt | typing.SupportsIndex, counter_low: typing.S
     """
 def prepare_package(path: str, types: collections.abc.Sequence[dict[str, typing.Any]], device: typing.Any = None) -> tuple[typing.Any, ...]:
     """
-    Add the device's preprocessed constants to a package. `types` has a dict from input names to types for each combination of types. Return (file, engine and processor, number of constants, bytes).
+    Add the device's preprocessed constants to a package. `types` is a sequence of dicts of types keyed by input name, one dict for each combination of input types. Return (file, engine and processor, number of constants, bytes).
     """
 def print_graph(graph: Graph, locations: bool = False, max_constant_elements: typing.SupportsInt | typing.SupportsIndex = -1) -> str:
     """

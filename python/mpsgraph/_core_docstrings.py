@@ -420,7 +420,7 @@ _explain(
 
     Example:
         >>> mg.nngraph.RNNMatrixTrainingState.step.__doc__
-        'Index of the step, starting at 0.'
+        'Index of the time step, starting at 0.'
     """,
 )
 

@@ -95,11 +95,11 @@ def test_kernel_reads_attributes_of_every_type():
     results = g.run({}, [first, second])
     assert results[first].tolist() == [1, -(2**53), float("inf"), 5, 3, -7]
     assert results[second].tolist() == [0, 3, 0.1, 0, 0, 0]
-    with pytest.raises(mg.GraphError, match="all_kinds.*needs attribute 'real'"):
+    with pytest.raises(mg.GraphError, match="all_kinds.*requires attribute 'real'"):
         operation(x)
     with pytest.raises(mg.ShapeError, match="all_kinds.*count must be an integer, got 'many'"):
         operation(x, real=1.0, count="many")
-    with pytest.raises(mg.GraphError, match="all_kinds.*no attribute size"):
+    with pytest.raises(mg.GraphError, match="all_kinds.*unknown attribute size"):
         operation(x, real=1.0, size=3)
 
 
@@ -367,7 +367,7 @@ def test_differentiating_custom_operation_without_gradient_raises():
             mg.ShapeError,
             r"must have the operand's type .*got float16\[3\]",
         ),
-        (lambda g: g.incoming[0][:2], mg.ShapeError, r"is float32\[2\], and the operand is float32\[3\]"),
+        (lambda g: g.incoming[0][:2], mg.ShapeError, r"must have the operand\'s type float32\[3\], got float32\[2\]"),
         (lambda g: mg.Graph().constant([1.0, 2.0, 3.0]), mg.GraphError, "another graph"),
     ],
 )
@@ -477,7 +477,7 @@ def test_custom_operation_round_trips_through_text(softshrink):
         mg.GraphError, match="custom operation 'softshrink' with the key 'other' is not defined.*defined with the key"
     ):
         mg.parse(text.replace(softshrink.key, "other"))
-    with pytest.raises(mg.GraphError, match="custom operation 'hardshrink' is not defined"):
+    with pytest.raises(mg.GraphError, match="custom operation 'hardshrink' .*is not defined"):
         mg.parse(text.replace('"softshrink"', '"hardshrink"'))
 
 

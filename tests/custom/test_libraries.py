@@ -91,10 +91,10 @@ def test_library_operation_can_have_a_gradient_in_python(own, rng):
     ("source", "words"),
     [
         ("int nothing;", r"exports no mpsgraph_custom_operations\(\)"),
-        ("const void* mpsgraph_custom_operations(void) { return 0; }", "describes nothing"),
+        ("const void* mpsgraph_custom_operations(void) { return 0; }", "returns no operations"),
         (
             "static const unsigned newer[8] = {99}; const void* mpsgraph_custom_operations(void) { return newer; }",
-            "describes nothing|version",
+            "returns no operations|version",
         ),
     ],
 )
@@ -151,7 +151,9 @@ print(mg.load(package).run({"x": np.float32([1, 2, 3])})["y"].tolist())
 def test_loading_package_requires_its_custom_operations(shifted, package):
     first, second = python(LOADED, package, shifted.library).splitlines()
     assert first.startswith(str(package))
-    assert f"needs custom operations that this process does not have: 'shifted' with the code '{shifted.key}'" in first
+    assert (
+        f"needs custom operations that are not defined in this process: 'shifted' with the key '{shifted.key}'" in first
+    )
     assert second == "[5.0, 7.0, 9.0]"
 
 
@@ -209,7 +211,7 @@ def test_c_program_runs_package_with_custom_operation(shifted, package, tmp_path
     done = subprocess.run([program, package, shifted.library], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     refusal, of_package, own, last = done.stdout.splitlines()
-    assert "'shifted' with the code" in refusal
+    assert "'shifted' with the key" in refusal
     assert (of_package, own, last) == ("5 7 -3", "2.5 5 -7.5", "done")
 
 

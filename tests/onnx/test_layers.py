@@ -226,7 +226,7 @@ def test_tensor_sequences_are_resolved_during_import():
 @pytest.mark.parametrize(
     ("op", "inputs", "message"),
     [
-        ("Abs", ["parts"], "'parts' is a sequence of tensors"),
+        ("Abs", ["parts"], "'parts' must be a tensor here, got a sequence"),
         ("SequenceAt", ["x", "far"], "'x', must be a sequence"),
         ("SequenceAt", ["parts", "far"], "index 9 is out of range for a sequence of length 3"),
         ("SequenceInsert", ["parts", "x", "far"], "insertion index 9 is out of range"),
@@ -243,7 +243,7 @@ def test_invalid_sequence_operations_raise(op, inputs, message):
 
 def test_sequence_as_model_output_raises():
     nodes = [node("SplitToSequence", ["x"], ["parts"])]
-    with pytest.raises(mg.UnsupportedError, match="'parts' is a sequence"):
+    with pytest.raises(mg.UnsupportedError, match="'parts' must be a tensor here, got a sequence"):
         mg.onnx.load(model(nodes, [value("x", FLOAT, (3,))], [value("parts", FLOAT, None)]))
 
 

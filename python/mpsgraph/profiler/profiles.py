@@ -18,7 +18,16 @@ from .timeline import plot_timeline
 
 @checked
 class Profile:
-    """Recording of everything that ran between start() and stop()."""
+    """Recording of everything that ran between start() and stop().
+
+    Example:
+        >>> g = mg.Graph()
+        >>> x = g.constant([1.0, 2.0])
+        >>> with mg.profiler.profile() as p:
+        ...     _ = g.run({}, g.exponent(x) + x)
+        >>> [record.kernel.kind for record in p.kernels]
+        ['exponent', 'addition', 'copy']
+    """
 
     def __init__(self) -> None:
         self._recorded: _core.Profile | None = None
