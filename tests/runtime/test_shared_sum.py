@@ -98,7 +98,7 @@ def test_invalid_shared_sums_raise():
         with pytest.raises(mg.DeviceError, match="bytes, got 0"):
             SharedSum(file.fileno(), mg.float32, 4, 2, 0)
         file.truncate(SharedSum.bytes(mg.float32, 4, 2))
-        with pytest.raises(mg.OutOfRangeError, match="members 0 to 1, got 2"):
+        with pytest.raises(mg.OutOfRangeError, match="member must be between 0 and 1, got 2"):
             SharedSum(file.fileno(), mg.float32, 4, 2, 2)
     (alone,) = members(1, 4, mg.bfloat16)
     with pytest.raises(mg.UnsupportedError, match="float32 or float64, got bfloat16"):
