@@ -101,7 +101,7 @@ def test_invalid_shared_sums_raise():
         with pytest.raises(mg.OutOfRangeError, match="member must be between 0 and 1, got 2"):
             SharedSum(file.fileno(), mg.float32, 4, 2, 2)
     (alone,) = members(1, 4, mg.bfloat16)
-    with pytest.raises(mg.UnsupportedError, match="float32 or float64, got bfloat16"):
+    with pytest.raises(mg.UnsupportedError, match="float32 or float64 to be summed, got bfloat16"):
         alone.add()
     with pytest.raises(mg.OutOfRangeError, match="got 1"):
         alone.own_part_of(1)
