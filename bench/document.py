@@ -114,7 +114,8 @@ def summary(rows: Sequence[Row]) -> list[str]:
         )
     notes = {
         MARK: DISTURBED_NOTE,
-        NO_BOUND: "Not a valid bound here: a side was faster than the counted work allows at the measured peak rates.",
+        NO_BOUND: "Not a valid bound here: one of the compared libraries was faster than the counted work allows "
+        "at the measured peak rates.",
     }
     return text + [
         line for mark, note in notes.items() if any(mark in row for row in text) for line in ("", f"{mark} {note}")
