@@ -125,7 +125,7 @@ ConstantPtr ConstantData::deferred(DType dtype, Dims dims, uint64_t digest, Make
 
 std::optional<uint64_t> ConstantData::digest() const { return made_ ? made_->digest : std::nullopt; }
 
-// Returns the bytes, created by `make` if necessary. The mutex is not held during this call, because `make` may wait
+// Returns the bytes, created by `make` if necessary. The mutex is not held while `make` runs, because `make` may wait
 // for another thread that also needs the bytes.
 const std::byte* ConstantData::remade_bytes() const {
   {

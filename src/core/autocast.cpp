@@ -182,8 +182,8 @@ Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, 
                             std::string_view name, std::vector<std::unique_ptr<Block>> blocks) {
   const OperationDefinition& definition = definition_of(kind);
   const AutocastRule rule = autocast_rule(definition);
-  // float64 and complex operands were chosen explicitly, so operations with such operands are left unchanged. So are
-  // calls with missing or foreign operands, which graph_.create() rejects.
+  // Operations with float64 or complex operands are left unchanged, because these dtypes were chosen explicitly.
+  // Operands that are missing or belong to another graph are left unchanged too; graph_.create() rejects them.
   const bool plain =
       blocks.empty() && inputs.size() >= static_cast<size_t>(definition.min_inputs) &&
       std::all_of(inputs.begin(), inputs.end(), [&](const Tensor* input) {
@@ -202,8 +202,8 @@ Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, 
   return goes_back ? graph_.create("cast", {operation->output()}, {{"dtype", came}}, name) : operation;
 }
 
-// Casts a tensor and remembers the cast for further users. A variable is cast again for each use, because it may be
-// assigned in between. A later pass merges equal casts of equal values.
+// Casts a tensor and remembers the cast for later uses. A variable is cast again for each use, because the variable may
+// be assigned between uses. A later pass merges equal casts of equal values.
 Tensor* Autocast::cast(Tensor* tensor, DType dtype) {
   if (tensor->operation->is("variable")) return graph_.add("cast", {tensor}, {{"dtype", dtype}});
   std::vector<Tensor*>& made = casts_[tensor];

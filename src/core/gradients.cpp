@@ -245,12 +245,12 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
   if (start) {
     check_reachable(graph, graph.current_block(), start, "the starting gradient");
     if (start->dtype() != of->dtype()) {
-      throw DTypeError(cat("[gradients] the starting gradient must have the dtype of '", of->name(), "', ", of->dtype(),
-                           ", got ", start->dtype(), "; cast it to ", of->dtype(), " first"));
+      throw DTypeError(cat("[gradients] the starting gradient must have the dtype ", of->dtype(), " of '", of->name(),
+                           "', got ", start->dtype(), "; cast it to ", of->dtype(), " first"));
     }
     if (!compatible(start->shape(), of->shape())) {
-      throw ShapeError(cat("[gradients] the starting gradient must have the type of '", of->name(), "', ", of->type,
-                           ", got ", start->type));
+      throw ShapeError(cat("[gradients] the starting gradient must have the type ", of->type, " of '", of->name(),
+                           "', got ", start->type));
     }
   }
   Builder builder(graph);

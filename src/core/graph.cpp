@@ -29,7 +29,7 @@ void check_type(const TensorType& type, std::string_view kind, const std::string
       throw ShapeError(
           cat("[", kind, "] dimensions must be at least 0, or -1 if unknown, got ", d, " in ", type, where));
   }
-  // Counts dimensions 0 and -1 as 1, so that no product of some of the dimensions can overflow either.
+  // Counts dimensions of size 0 or -1 as 1, so that the product of any subset of the dimensions cannot overflow either.
   int64_t bytes = static_cast<int64_t>(size_of(type.dtype));
   for (int64_t d : dims) {
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(d, 1), &bytes) || bytes > int64_t{1} << 62) {
@@ -43,11 +43,14 @@ void check_arity(const OperationDefinition& definition, size_t inputs, size_t bl
       std::pair(static_cast<size_t>(definition.min_inputs), static_cast<size_t>(definition.max_inputs));
   const bool unlimited = definition.max_inputs < 0;
   if (inputs < low || (!unlimited && inputs > high)) {
-    const std::string expected = unlimited ? cat("at least ", low) : low == high ? cat(low) : cat(low, " to ", high);
-    throw GraphError(cat("[", definition.name, "] takes ", expected, " operands, got ", inputs, where));
+    const std::string expected = unlimited     ? cat("at least ", low)
+                                 : low == high ? cat(low)
+                                               : cat("from ", low, " to ", high);
+    throw GraphError(cat("[", definition.name, "] the number of operands must be ", expected, ", got ", inputs, where));
   }
   if (blocks != static_cast<size_t>(definition.block_count)) {
-    throw GraphError(cat("[", definition.name, "] takes ", definition.block_count, " blocks, got ", blocks, where));
+    throw GraphError(
+        cat("[", definition.name, "] the number of blocks must be ", definition.block_count, ", got ", blocks, where));
   }
 }
 

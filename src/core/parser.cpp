@@ -214,7 +214,7 @@ class Parser {
       fail(cat("'", operation->name, "' has ", count, " results; select one by its index, as in %name:0"), start);
     }
     if (index < 0 || index >= count)
-      fail(cat("'", operation->name, "' has no result ", index, "; it has ", count, " results"), start);
+      fail(cat("'", operation->name, "' has no result ", index, "; the number of results is ", count), start);
     return operation->output(static_cast<size_t>(index));
   }
 
@@ -258,7 +258,7 @@ class Parser {
       if (dims.back() < -1) fail(cat("a dimension must be at least 0, or -1 if unknown, got ", dims.back()), start);
       if (dims.size() > static_cast<size_t>(max_rank))
         fail(cat("a tensor must have at most ", max_rank, " dimensions"), start);
-      // Counts dimensions 0 and -1 as 1, so that the size of no part of the shape can overflow.
+      // Counts dimensions of size 0 or -1 as 1, so that the product of any subset of the dimensions cannot overflow.
       if (__builtin_mul_overflow(bytes, std::max<int64_t>(dims.back(), 1), &bytes) || bytes > int64_t{1} << 62)
         fail("a tensor must have at most 2^62 bytes", start);
     });
@@ -286,7 +286,7 @@ class Parser {
       element();
     });
     const size_t expected = static_cast<size_t>(type.shape.elements()), came = bytes.size() / size;
-    if (came != expected) fail(cat("a constant of ", type, " must have ", expected, " elements, got ", came), start);
+    if (came != expected) fail(cat("a constant of ", type, " must have ", expected, " element(s), got ", came), start);
     return ConstantData::copy(type.dtype, type.shape.dims(), bytes.data());
   }
 

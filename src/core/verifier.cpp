@@ -85,7 +85,7 @@ class Verifier {
     dependencies(operation, definition);
     attributes(operation, definition);
     if (operation.blocks.size() != static_cast<size_t>(definition.block_count))
-      fail(operation, "expected ", definition.block_count, " blocks, got ", operation.blocks.size());
+      fail(operation, "the number of blocks must be ", definition.block_count, ", got ", operation.blocks.size());
     for (const auto& inner : operation.blocks) block(*inner, &operation, operation.parent);
     results(operation, definition);
   }
@@ -139,7 +139,7 @@ class Verifier {
       fail(operation, error.what());
     }
     if (inferred.size() != operation.outputs.size())
-      fail(operation, "expected ", inferred.size(), " results, got ", operation.outputs.size());
+      fail(operation, "the number of results must be ", inferred.size(), ", got ", operation.outputs.size());
     const bool leaf = operation.inputs.empty() && operation.blocks.empty();
     for (size_t i = 0; i < inferred.size(); ++i) {
       const Tensor& output = *operation.outputs[i];

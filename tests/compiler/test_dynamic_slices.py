@@ -71,7 +71,7 @@ def test_slice_update_changes_only_the_selected_window():
         np.testing.assert_array_equal(g.run({x: CUBE, u: update, s: starts(*at)}, y).numpy(), wanted)
     assert g.cache.compiles == 1
     with pytest.raises(
-        mg.ShapeError, match=r"update must have the shape of the slice, \(1,4,3\), of data \(3,4,5\), got \(1,4,2\)"
+        mg.ShapeError, match=r"update must have the shape \(1,4,3\) of the slice of data \(3,4,5\), got \(1,4,2\)"
     ):
         g.slice_update_data(x, u, s, sizes=(1, 4, 3))
 
@@ -131,11 +131,11 @@ def test_roll_by_concatenation_and_dynamic_slice_matches_numpy():
 
 def test_oversized_slice_and_constant_out_of_range_start_raise():
     g, x, s, _ = windows(1, 1, 1)
-    with pytest.raises(mg.ShapeError, match=r"5 elements along axis 1 of \(3,4,5\)"):
+    with pytest.raises(mg.ShapeError, match=r"size 5 along axis 1 of \(3,4,5\)"):
         g.slice(x, s, sizes=(1, 5, 1))
     for at in (3, -4):
         with pytest.raises(
-            mg.OutOfRangeError, match=rf"start {at} of axis 0 is out of range: a slice of 1 elements extends beyond"
+            mg.OutOfRangeError, match=rf"start {at} of axis 0 is out of range: a slice of size 1 extends beyond"
         ):
             g.slice(x, [at, 0, 0], sizes=(1, 1, 1))
     with pytest.raises(mg.ShapeError, match="starts must be a list with one entry for each of the 3 axes"):
@@ -226,9 +226,7 @@ def test_slice_update_with_fed_ends_must_match_update_shape():
     for at in (0, 3, 4):
         assert g.run({x: data, u: update, a: starts(at)}, y).tolist()[at : at + 2] == [7, 8]
     assert g.cache.compiles == 2
-    with pytest.raises(
-        mg.ShapeError, match=r"update must have the shape of the slice, \(1\), of data \(6\), got \(2\)"
-    ):
+    with pytest.raises(mg.ShapeError, match=r"update must have the shape \(1\) of the slice of data \(6\), got \(2\)"):
         g.run({x: data, u: update, a: starts(5)}, y)
 
 

@@ -125,7 +125,7 @@ REFUSED = {
     "slice  ": (S, lambda w: w.g.slice(w.x, [5, 0], [6, 1], squeeze_mask=1), "out of range for axis 0"),
     "concat": (S, lambda w: w.g.concat([w.x, w.g.constant(0.0, (2, 2, 2))], 0), "operand 1"),
     "concat ": (S, lambda w: w.g.concat([w.x, w.g.constant(0.0, (3, 3))], 1), "operand 1"),
-    "split": (S, lambda w: w.g.split(w.x, [1, 1], 1), "sum to 2"),
+    "split": (S, lambda w: w.g.split(w.x, [1, 1], 1), "with sum 2"),
     "split ": (S, lambda w: w.g.split(w.x, 2, 1), "into 2 equal parts"),
     "stack": (S, lambda w: w.g.stack([w.x, w.g.constant(0.0, (3, 2))]), "operand 1"),
     "expand_dims": (S, lambda w: w.g.expand_dims(w.x, 4), "axis 4"),
@@ -139,7 +139,7 @@ REFUSED = {
     "gather": (D, lambda w: w.g.gather(w.x, w.x), "integers"),
     "gather ": (S, lambda w: w.g.gather(w.x, w.index, axis=2), "axis 2"),
     "gather  ": (S, lambda w: w.g.gather(w.x, w.index, axis=1, batch_dimensions=1), "batch dimension 0"),
-    "gather   ": (S, lambda w: w.g.gather(w.x, w.index, axis=0, batch_dimensions=1), "batch dimensions"),
+    "gather   ": (S, lambda w: w.g.gather(w.x, w.index, axis=0, batch_dimensions=1), "at least batch_dimensions"),
     "one_hot": (S, lambda w: w.g.one_hot(w.index, -1), "depth"),
     # Invalid sizes.
     "placeholder": (S, lambda w: w.g.placeholder((2, -3)), "-3"),
@@ -154,7 +154,7 @@ REFUSED = {
     "tile ": (S, lambda w: w.g.tile(w.x, [2**61, 2**61]), r"2\^60"),
     # Variables.
     "assign": (G, lambda w: w.g.assign(w.x, w.x), "must be a variable, got 'x'"),
-    "assign ": (S, lambda w: w.g.assign(w.v, w.g.constant(0.0, (3,))), "must have the shape of variable"),
+    "assign ": (S, lambda w: w.g.assign(w.v, w.g.constant(0.0, (3,))), "must have the fixed shape"),
     "assign  ": (D, lambda w: w.g.assign(w.v, w.g.cast(w.x, "float16")), "cast"),
     "read": (G, lambda w: w.g.read(w.x), "must be a variable"),
     "assign   ": (G, lambda w: w.g.apply_stochastic_gradient_descent(0.1, w.x, w.x), "must be a variable"),

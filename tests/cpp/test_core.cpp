@@ -247,7 +247,8 @@ TEST(locations_are_stored_and_reported_in_errors) {
   Tensor* x = placeholder(g, f32({2}));
   g.set_location(std::string("model.py:41"));
   CHECK_EQUAL(g.add("relu", {x})->operation->location.text(), "model.py:41");
-  CHECK_THROWS(GraphError, g.add("relu", {x, x}), "[relu]", "takes 1 operands", "got 2", "built at model.py:41");
+  CHECK_THROWS(GraphError, g.add("relu", {x, x}), "[relu] the number of operands must be 1, got 2",
+               "built at model.py:41");
 }
 
 TEST(invalid_operands_throw_and_leave_graph_unchanged) {

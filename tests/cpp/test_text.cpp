@@ -328,8 +328,8 @@ const TensorType matrix{DType::float32, {2, 3}};
 TEST(verify_checks_types) {
   rejected("%y = relu(%x) : float32[2,4]", "'y' (relu): result 0 must have type float32[2,3], got float32[2,4]");
   rejected("%y = relu(%x) : float16[2,3]", "result 0 must have type float32[2,3], got float16[2,3]");
-  rejected("%y = relu(%x) : float32[2,3], float32[2,3]", "expected 1 results, got 2");
-  rejected("%y = relu(%x) : ()", "expected 1 results, got 0");
+  rejected("%y = relu(%x) : float32[2,3], float32[2,3]", "the number of results must be 1, got 2");
+  rejected("%y = relu(%x) : ()", "the number of results must be 1, got 0");
   rejected("%y = placeholder() {type=float32[-1]} : float32[4]", "must have type float32[-1], got float32[4]");
   rejected("%y = addition(%x, %i) : float32[2,3]", "'y' (addition): [addition]");
   verify(*parse(
@@ -340,8 +340,8 @@ TEST(verify_checks_arity_and_blocks) {
   rejected("%y = relu() : float32[2,3]", "the number of operands must be 1, got 0");
   rejected("%y = relu(%x, %x) : float32[2,3]", "the number of operands must be 1, got 2");
   rejected("%y = concat() {axis=0} : float32[2,3]", "the number of operands must be at least 1, got 0");
-  rejected("%y = if(%b) : () {\n}", "expected 2 blocks, got 1");
-  rejected("%y = relu(%x) : float32[2,3] {\n}", "expected 0 blocks, got 1");
+  rejected("%y = if(%b) : () {\n}", "the number of blocks must be 2, got 1");
+  rejected("%y = relu(%x) : float32[2,3] {\n}", "the number of blocks must be 0, got 1");
 }
 
 TEST(verify_checks_scopes) {

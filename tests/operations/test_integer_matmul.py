@@ -122,7 +122,7 @@ def test_zero_points_can_be_scalars_or_tensors():
     assert g.run({}, g.integer_matrix_multiplication(a, b, 2, -1)).tolist() == [[-12] * 4] * 2
     with pytest.raises(mg.DTypeError, match="the number 300 cannot be represented in uint8"):
         g.integer_matrix_multiplication(a, b, 300)
-    with pytest.raises(mg.DTypeError, match="primary's zero point must have its operand's dtype, uint8"):
+    with pytest.raises(mg.DTypeError, match=r"primary's zero point must have its operand's dtype \(uint8\)"):
         g.integer_matrix_multiplication(a, b, g.constant(0, dtype="int8"))
     with pytest.raises(mg.DTypeError, match="primary must be int8 or uint8, got int32"):
         g.integer_matrix_multiplication(g.cast(a, "int32"), b)

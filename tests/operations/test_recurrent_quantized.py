@@ -176,7 +176,7 @@ def test_invalid_quantized_lstm_operands_raise():
         layer(source, weights, scale[:, :4], zero, state, cell)
     with pytest.raises(mg.ShapeError, match=r"recurrent_weight must have shape \[directions, H, 4 H\]"):
         layer(source, weights[:, :2], scale, zero, state, cell)
-    with pytest.raises(mg.DTypeError, match="weight_zero_point must have the dtype of the weights, int8"):
+    with pytest.raises(mg.DTypeError, match="weight_zero_point must have the dtype int8 of the weights"):
         layer(source, weights, scale, zero.astype(np.uint8), state, cell)
     with pytest.raises(mg.DTypeError, match="recurrent_weight must be int8 or uint8"):
         layer(source, weights.astype(np.int32), scale, zero, state, cell)

@@ -132,7 +132,7 @@ def test_invalid_sparse_arguments_raise():
     v, i = g.placeholder((4,)), g.placeholder((4,), mg.int32)
     with pytest.raises(mg.GraphError, match="'COO' or 'CSC' or 'CSR'"):
         g.sparse_tensor(v, i, i, (3, 3), storage="ELL")
-    with pytest.raises(mg.ShapeError, match="one more than the number of rows"):
+    with pytest.raises(mg.ShapeError, match="one more row start than rows"):
         g.sparse_tensor(v, i, i, (4, 3), storage="CSR")
     with pytest.raises(mg.ShapeError, match="4"):
         g.sparse_tensor(v, g.placeholder((5,), mg.int32), i, (3, 3))

@@ -3,11 +3,11 @@
 //
 // Each operation is one table row. Operands broadcast as in numpy and share one dtype. A derivative produces each
 // operand's gradient with the broadcast shape; sum_to_like then sums over the broadcast axes. Edge cases follow these
-// conventions: tied operands of minimum and maximum share the gradient equally. A NaN operand that was not chosen gets
-// zero, and both operands get NaN where the result is NaN. clamp passes the gradient at its bounds. Operations that are
-// constant almost everywhere (sign, floor, comparisons, ...) have gradient zero. Derivative rules receive complex
-// operands and results conjugated, which makes the rules correct for analytic functions (arithmetic_complex.cpp
-// explains why).
+// conventions: equal operands of minimum and maximum share the gradient equally. If one operand is NaN and the result
+// is not, the NaN operand gets gradient zero; where the result is NaN, both operands get gradient NaN. clamp passes the
+// gradient at its bounds. Operations that are constant almost everywhere (sign, floor, comparisons, ...) have gradient
+// zero. Derivative rules receive complex operands and results conjugated, which makes the rules correct for analytic
+// functions (arithmetic_complex.cpp explains why).
 #include <numbers>
 
 #include "core/ops/elementwise.h"

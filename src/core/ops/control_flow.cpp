@@ -47,7 +47,7 @@ std::vector<TensorType> initial_types(const InferContext& c, size_t first, const
   const int64_t count = c.attributes.integer(from_zero);
   if (count < 0 || count > static_cast<int64_t>(arguments.size()))
     c.graph_error(
-        cat(from_zero, " must be between 0 and the number of arguments, ", arguments.size(), ", got ", count));
+        cat(from_zero, " must be between 0 and the number of arguments (", arguments.size(), "), got ", count));
   for (size_t i = arguments.size() - static_cast<size_t>(count); i < arguments.size(); ++i)
     types.push_back(arguments[i]->type);
   return types;

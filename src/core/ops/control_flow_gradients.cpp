@@ -24,8 +24,8 @@ using Tensors = std::vector<Tensor*>;
 
 // ---- if
 
-// Saves tensors of a branch by making them additional results of the `if`. The other branch returns `undefined` in
-// their place, which is never read.
+// Saves tensors of a branch by making them additional results of the `if`. In the other branch, the additional results
+// are `undefined`, and they are never read.
 class BranchResults final : public Substitutes {
  public:
   BranchResults(Operation& operation, size_t branch)
@@ -149,7 +149,7 @@ Tensor* carry_from_zero(Operation& loop, const TensorType& type) {
   return loop.graph().append_output(&loop, type);
 }
 
-// Return the smallest id among an operation and everything in its blocks. Blocks are built in order, before the
+// Returns the smallest id among an operation and everything in its blocks. Blocks are built in order, before the
 // operation that owns them, so only the first operation of each block is searched.
 int64_t first_number(const Operation& operation) {
   int64_t first = operation.id;
@@ -213,8 +213,8 @@ class IterationHistory final : public Substitutes {
     });
   }
 
-  // Whether a variable has the same value during and after the loop. No assignment may change it within or after the
-  // outermost operation that contains the loop.
+  // Whether a variable has the same value during and after the loop, i.e. whether it is not assigned within or after
+  // the outermost operation that contains the loop.
   bool keeps_its_value(const Tensor* variable) {
     const Operation* outermost = &loop_;
     while (outermost->parent->owner) outermost = outermost->parent->owner;

@@ -113,7 +113,7 @@ Shape convolve(const InferContext& context, const Convolution& c, const Convolut
 void require_incoming(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const Shape forward = convolve(context, c, operands);
   if (!compatible(forward, operands.result))
-    context.shape_error(cat("incoming gradient must have the shape of the convolution's result, ", forward, ", got ",
+    context.shape_error(cat("incoming gradient must have the shape ", forward, " of the convolution's result, got ",
                             operands.result, ": ", list(operands)));
 }
 

@@ -56,8 +56,8 @@ std::vector<TensorType> infer_col_to_im(const InferContext& context) {
   const Shape stated = stated_shape(context, 1, {source[0], -1, -1, -1});
   const Shape forward = columns(context, w, stated);
   if (!compatible(forward, source))
-    context.shape_error(
-        cat("source must have shape ", forward, ", the columns of an image of shape ", stated, ", got ", source));
+    context.shape_error(cat("source must have shape ", forward, " to hold the columns of an image of shape ", stated,
+                            ", got ", source));
   return {{context.dtype(0), stated}};
 }
 

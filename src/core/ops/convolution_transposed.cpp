@@ -3,8 +3,9 @@
 //
 // A transposed convolution is the gradient of an ordinary convolution with respect to its source. It therefore takes
 // the descriptor of the ordinary convolution, and its own result shape as an operand, because several result shapes are
-// possible. The gradient of a transposed convolution with respect to its source is the ordinary convolution. Its
-// gradient with respect to the weights is the ordinary weights gradient with source and incoming gradient exchanged.
+// possible. The gradient of a transposed convolution with respect to its source is the ordinary convolution. The
+// gradient of a transposed convolution with respect to its weights is the ordinary weights gradient with source and
+// incoming gradient exchanged.
 #include "core/ops/convolution.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"

@@ -52,7 +52,8 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
       custom_operation(c.attributes.string("operation"), c.attributes.string("key"), c.where);
   const std::string front = cat("[", custom->name, "] ");
   if (custom->operand_count >= 0 && c.count() != static_cast<size_t>(custom->operand_count))
-    throw GraphError(cat(front, "takes ", custom->operand_count, " operands, got ", c.count(), c.where));
+    throw GraphError(
+        cat(front, "the number of operands must be ", custom->operand_count, ", got ", c.count(), c.where));
   CustomSite site{custom->name, c.where, {}, {}, {}};
   for (const auto& spec : custom->attributes) site.attributes.set(spec.name, *c.attributes.find(spec.name));
   for (size_t i = 0; i < c.count(); ++i) {
@@ -60,7 +61,7 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
     if (std::ranges::find(taken, c.dtype(i)) == taken.end()) {
       std::string words;
       for (DType dtype : taken) words += cat(words.empty() ? "" : ", ", dtype);
-      throw DTypeError(cat(front, "operand ", i, ", '", c.inputs[i]->name(), "', must be ", words, ", got ", c.type(i),
+      throw DTypeError(cat(front, "operand ", i, " ('", c.inputs[i]->name(), "') must be ", words, ", got ", c.type(i),
                            ": cast it first, or add its dtype to the operation's dtypes if its kernels support it",
                            c.where));
     }
@@ -81,8 +82,9 @@ std::vector<TensorType> infer_custom(const InferContext& c) {
   for (size_t i = 0; as_stated && i < stated.size(); ++i)
     as_stated = stated[i].dtype == types[i].dtype && compatible(stated[i].shape, types[i].shape);
   if (!as_stated)
-    throw ShapeError(cat(front, "the shape inference function contradicts the result types that it returned when the ",
-                         "operation was built, now that more sizes are known; it must return the same dtypes and ",
+    throw ShapeError(cat(front,
+                         "now that more sizes are known, the shape inference function contradicts the result types ",
+                         "that it returned when the operation was built; it must return the same dtypes and ",
                          "compatible shapes", c.where));
   for (size_t i = 0; i < types.size(); ++i) {
     bool sound = !types[i].history && (!types[i].shape.ranked() || types[i].shape.rank() <= max_rank);

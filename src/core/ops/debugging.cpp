@@ -2,8 +2,8 @@
 // (docs/decisions/0037).
 //
 // `print` returns its operand unchanged and passes its text to the print listeners (mpsgraph/runtime/printing.h).
-// `check` ends the run if an element of its condition is false, before any effects of the run where possible. The
-// compiler's pass `indices` turns it into a check_indices, which every device supports.
+// `check` ends the run if an element of its condition is false, if possible before the run has had any effect. The
+// compiler's pass `indices` replaces `check` with check_indices, which every device supports.
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {

@@ -4,10 +4,10 @@
 //   result[k] = scale Σ_j exp(∓ 2πi j k / n) x[j]      with - for the forward and + for the inverse transform
 //
 // The transform of a real signal is Hermitean: real_to_hermitean_fft returns only the first n/2 + 1 points of the last
-// axis among `axes`, and hermitean_to_real_fft takes that many. Scale and direction are independent. All transforms are
-// linear, so each derivative is a transform in the opposite direction with the same scale. For complex tensors the
-// derivative is the transform by the adjoint matrix. Between real and Hermitean tensors, the points that represent two
-// frequencies are additionally weighted by one half or by two.
+// axis among `axes`, and hermitean_to_real_fft takes a tensor with that many points. Scale and direction are
+// independent. All transforms are linear, so each derivative is a transform in the opposite direction with the same
+// scale. For complex tensors the derivative is the transform by the adjoint matrix. Between real and Hermitean tensors,
+// the points that represent two frequencies are additionally weighted by one half or by two.
 #include "core/ops/fourier_transform.h"
 
 #include <algorithm>
@@ -81,8 +81,8 @@ std::vector<TensorType> infer_hermitean_to_real(const InferContext& c) {
   return {{real_type(c.dtype(0)), Shape(dims)}};
 }
 
-// Attributes of the inverse transform (or of the forward transform, if these belong to an inverse one), with the same
-// axes and scale.
+// Attributes of the inverse transform (or of the forward transform, if `attributes` belong to an inverse transform),
+// with the same axes and scale.
 Attributes reversed(Attributes attributes) {
   attributes.set("inverse", !attributes.boolean("inverse"));
   return attributes;

@@ -10,7 +10,8 @@ namespace {
 std::vector<TensorType> infer_fused_elementwise(const InferContext& c) {
   const Block& body = *c.blocks[0];
   if (body.arguments.size() != c.count())
-    c.graph_error(cat("fused kernel takes ", body.arguments.size(), " arguments, got ", c.count(), " operands"));
+    c.graph_error(cat("fused kernel must have one operand per argument (", body.arguments.size(), "), got ", c.count(),
+                      " operand(s)"));
   std::vector<TensorType> types;
   for (const Tensor* result : body.results) types.push_back(result->type);
   return types;

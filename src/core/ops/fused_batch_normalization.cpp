@@ -35,7 +35,7 @@ struct OperandCheck {
   void data(std::string_view role) {
     present(role);
     if (c.type(next) != c.type(x))
-      c.shape_error(cat(role, " must have the type of the source, ", c.type(x), ", got ", c.type(next)));
+      c.shape_error(cat(role, " must have the type ", c.type(x), " of the source, got ", c.type(next)));
     ++next;
   }
   void channels(std::string_view role) {

@@ -1,5 +1,5 @@
-// Rotary embedding, created by the compiler's pass fuse, which rotates pairs of elements of each row by angles. c and s
-// hold the cosines and sines of the angles. With each row of x split into two halves, x = (a, b):
+// Rotary embedding, which rotates pairs of elements of each row by angles. The compiler's pass fuse creates this
+// operation. c and s hold the cosines and sines of the angles. With each row of x split into two halves, x = (a, b):
 //
 //   y = rotary_embedding(x, c, s)                        x c + (-b, a) s
 //   its inverse, which is also its gradient              x c + (b', -a'), with (a', b') = x s

@@ -22,7 +22,7 @@ void require_classes(const InferContext& c, size_t x) {
 
 std::vector<TensorType> infer_gradient_of_result(const InferContext& c) {
   if (c.type(0) != c.type(1))
-    c.shape_error(cat("incoming gradient must have the type of the result, ", c.type(1), ", got ", c.type(0)));
+    c.shape_error(cat("incoming gradient must have the type ", c.type(1), " of the result, got ", c.type(0)));
   return {c.type(1)};
 }
 

@@ -22,7 +22,8 @@ namespace mpsgraph::ops {
 
 void require_countable(const InferContext& context, const Shape& shape, int axis) {
   if (shape[axis] > INT32_MAX)
-    context.shape_error(cat("axis ", axis, " of ", shape, " is longer than int32 indices can address, 2^31 - 1"));
+    context.shape_error(
+        cat("axis ", axis, " of ", shape, " is longer than 2^31 - 1, the most that int32 indices can address"));
 }
 
 void require_indices(const InferContext& context, size_t input) {
@@ -36,20 +37,21 @@ Shape gathered_nd(const InferContext& context, const Shape& updates, size_t indi
   if (batch < 0 || batch > max_rank)
     context.shape_error(cat("batch_dimensions must be between 0 and ", max_rank, ", got ", batch));
   if (indices.ranked() && indices.rank() <= batch)
-    context.shape_error(cat("indices must have an axis after the ", batch,
-                            " batch dimensions, which holds the index vectors, got ", indices));
+    context.shape_error(
+        cat("indices must have an axis of index vectors after the batch dimensions (batch_dimensions is ", batch,
+            "), got ", indices));
   if (updates.ranked() && updates.rank() < batch)
     context.shape_error(cat("batch_dimensions must not exceed the rank of updates, got ", batch, " for ", updates));
   if (!updates.ranked() || !indices.ranked() || indices.dims().back() < 0) return {};
   const int64_t depth = indices.dims().back();
   if (batch + depth > updates.rank())
-    context.shape_error(cat("indices ", indices, " select along ", depth, " axes after ", batch,
-                            " batch dimensions, so updates must have rank ", batch + depth, " or more, got ", updates));
+    context.shape_error(cat("indices ", indices, " hold vectors of length ", depth, ", and batch_dimensions is ", batch,
+                            ", so updates must have rank ", batch + depth, " or more, got ", updates));
   Dims dims;
   for (int i = 0; i < batch; ++i) {
     if (updates[i] >= 0 && indices[i] >= 0 && updates[i] != indices[i])
-      context.shape_error(
-          cat("updates and indices must be equal in batch dimension ", i, ", got ", updates, " and ", indices));
+      context.shape_error(cat("updates and indices must have the same size in batch dimension ", i, ", got ", updates,
+                              " and ", indices));
     dims.push_back(std::max(updates[i], indices[i]));
   }
   dims.insert(dims.end(), indices.dims().begin() + batch, indices.dims().end() - 1);
@@ -89,13 +91,13 @@ Shape gathered(const InferContext& context, const Shape& updates) {
   const int axis = context.axis(context.attributes.integer("axis"), updates.rank());
   if (axis < batch)
     context.shape_error(
-        cat("axis must come after the ", batch, " batch dimensions, got axis ", axis, " of updates ", updates));
+        cat("axis must be at least batch_dimensions (", batch, "), got axis ", axis, " of updates ", updates));
   if (!indices.ranked()) return {};
   Dims dims(updates.dims().begin(), updates.dims().begin() + axis);
   for (int i = 0; i < batch; ++i) {
     if (dims[i] >= 0 && indices[i] >= 0 && dims[i] != indices[i])
-      context.shape_error(
-          cat("updates and indices must be equal in batch dimension ", i, ", got ", updates, " and ", indices));
+      context.shape_error(cat("updates and indices must have the same size in batch dimension ", i, ", got ", updates,
+                              " and ", indices));
     dims[i] = std::max(dims[i], indices[i]);
   }
   dims.insert(dims.end(), indices.dims().begin() + batch, indices.dims().end());
@@ -125,7 +127,7 @@ std::vector<TensorType> infer_gather_gradient(const InferContext& context) {
   const Shape updates = shape_operand(context, 2);
   const Shape forward = gathered(context, updates);
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient must have the shape of the gather's result, ", forward, ", got ",
+    context.shape_error(cat("incoming gradient must have the shape ", forward, " of the gather's result, got ",
                             context.shape(0), ": indices ", context.shape(1), ", updates ", updates));
   check_out_of_range(context, updates);
   return {{context.dtype(0), updates}};

@@ -26,12 +26,11 @@ std::vector<TensorType> infer_trees(const InferContext& c) {
   for (size_t i : {0, 7})
     if (c.dtype(i) != DType::float32 && c.dtype(i) != DType::float64)
       c.dtype_error(cat(names[i], " must be float32 or float64, got ", c.type(i)));
-  if (c.dtype(4) != c.dtype(0))
-    c.dtype_error(cat("splits must have the dtype of x, ", c.dtype(0), ", got ", c.type(4)));
+  if (c.dtype(4) != c.dtype(0)) c.dtype_error(cat("splits must have the dtype ", c.dtype(0), " of x, got ", c.type(4)));
   if (c.dtype(5) != DType::boolean) c.dtype_error(cat("missing must be bool, got ", c.type(5)));
   for (size_t i : {2, 3, 4, 5})
     if (!compatible(c.shape(i), nodes))
-      c.shape_error(cat(names[i], " must have the shape of features, ", nodes, ", got ", c.shape(i)));
+      c.shape_error(cat(names[i], " must have the shape ", nodes, " of features, got ", c.shape(i)));
   if (c.shape(7).ranked() && !compatible(Shape{c.shape(7)[0]}, nodes))
     c.shape_error(cat("weights must have one row for each element of features ", nodes, ", got ", c.shape(7)));
   if (c.attributes.integer("depth") < 0)

@@ -3,7 +3,7 @@
 //
 //   result[..., i, j] = x[..., i, j] where i - j <= num_lower and j - i <= num_upper, else 0
 //
-// A value of -1 for num_lower or num_upper keeps that whole triangle.
+// If num_lower or num_upper is -1, the whole lower or upper triangle is kept.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 

@@ -21,7 +21,7 @@ TensorType infer_loss(const InferContext& c, size_t source) {
   }
   const Shape &x = c.shape(source), &labels = c.shape(source + 1);
   if (!compatible(x, labels)) {
-    c.shape_error(cat("labels must have the shape of source, ", x, ", got ", labels,
+    c.shape_error(cat("labels must have the shape ", x, " of source, got ", labels,
                       ": convert class indices with one_hot first"));
   }
   Shape shape = merge(x, labels);
@@ -38,7 +38,7 @@ std::vector<TensorType> infer_cross_entropy(const InferContext& c) { return {inf
 std::vector<TensorType> infer_cross_entropy_gradient(const InferContext& c) {
   TensorType loss = infer_loss(c, 1);
   if (!compatible(c.shape(0), loss.shape)) {
-    c.shape_error(cat("incoming gradient must have the shape of the loss, ", loss.shape, ", got ", c.shape(0)));
+    c.shape_error(cat("incoming gradient must have the shape ", loss.shape, " of the loss, got ", c.shape(0)));
   }
   return {{c.dtype(1), merge(c.shape(1), c.shape(2))}};
 }

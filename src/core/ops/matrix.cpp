@@ -66,7 +66,7 @@ std::vector<TensorType> infer_integer_product(const InferContext& c) {
           cat(names[i], " must be int8 or uint8, got ", c.dtype(i), ": use matrix_multiplication for other integers"));
     if (i < 2) continue;
     if (c.dtype(i) != c.dtype(i - 2))
-      c.dtype_error(cat(names[i], " must have its operand's dtype, ", c.dtype(i - 2), ", got ", c.dtype(i)));
+      c.dtype_error(cat(names[i], " must have its operand's dtype (", c.dtype(i - 2), "), got ", c.dtype(i)));
     const Shape &zero = c.shape(i), &of = c.shape(i - 2);
     if (!zero.ranked() || !of.ranked()) continue;
     const int from_end = i == 2 ? 1 : 2;  // position of the summed axis, counted from the end
@@ -94,7 +94,7 @@ std::vector<TensorType> infer_hamming_distance(const InferContext& c) {
   if (dtype != DType::uint32 && dtype != DType::uint16)
     c.dtype_error(cat("the result's dtype must be uint32 or uint16, got ", dtype));
   if (!is_integer(c.dtype(0)))
-    c.dtype_error(cat("operands must be integers, whose bits are compared, got ", c.dtype(0)));
+    c.dtype_error(cat("operands must be integers, because their bits are compared, got ", c.dtype(0)));
   c.require_same_dtype();
   const Shape &a = c.shape(0), &b = c.shape(1);
   for (const Shape* shape : {&a, &b})

@@ -1,8 +1,8 @@
 // Operation family matrix: attention, softmax(scale Q Kᵀ + M) V with mask M, and its gradient.
 //
 // The decompositions in this file define both operations. A device that computes attention in tiles, without storing
-// the scores, does not decompose them. Its gradient kernel needs each query's largest score and sum of exponentials,
-// which the attention operation returns as a second result once its gradient is requested.
+// the scores, does not decompose them. The gradient kernel of such a device needs each query's largest score and sum of
+// exponentials, which the attention operation returns as a second result once its gradient is requested.
 #include <limits>
 
 #include "core/definition.h"
@@ -28,7 +28,7 @@ size_t count_of_sources(const Attributes& a, size_t operands, size_t behind = 0)
 void check_operands(const InferContext& c, size_t sources, size_t behind) {
   const double rate = c.attributes.real("dropout");
   if (!(rate >= 0 && rate < 1))
-    c.graph_error(cat("dropout must be in [0, 1), the fraction of attention weights to drop, got ", rate));
+    c.graph_error(cat("dropout (the fraction of attention weights to drop) must be in [0, 1), got ", rate));
   if (sources != 3 && sources != 4)
     c.graph_error(cat("operands must be query, key, value, and optionally a mask", rate > 0 ? ", then a state" : "",
                       behind ? ", then the operands of the gradient" : "", ", got ", c.count(), " operands"));
@@ -77,8 +77,8 @@ AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
     for (int back = 1; back <= std::min(2, c.shape(3).rank()); ++back) {
       const int64_t have = from_end(3, back), wanted = back == 1 ? from_end(1, 2) : from_end(0, 2);
       if (have >= 0 && wanted >= 0 && have != 1 && have != wanted)
-        c.shape_error(cat("mask must broadcast to (queries, keys), ", Shape({from_end(0, 2), from_end(1, 2)}), ", got ",
-                          c.shape(3)));
+        c.shape_error(cat("mask must broadcast to (queries, keys) = ", Shape({from_end(0, 2), from_end(1, 2)}),
+                          ", got ", c.shape(3)));
     }
   Dims dims = batch.dims(), rows = of_scores.dims();
   rows.push_back(from_end(0, 2));

@@ -35,11 +35,11 @@ std::vector<TensorType> infer_assign(const InferContext& c) {
   require_variable(c);
   const std::string_view variable = c.inputs[0]->operation->name;
   if (c.dtype(1) != c.dtype(0)) {
-    c.dtype_error(cat("value must have the dtype of variable '", variable, "', ", c.dtype(0), ", got '",
+    c.dtype_error(cat("value must have the dtype ", c.dtype(0), " of variable '", variable, "', got '",
                       c.inputs[1]->name(), "' of ", c.dtype(1), "; cast the value to ", c.dtype(0), " first"));
   }
   if (!compatible(c.shape(1), c.shape(0))) {
-    c.shape_error(cat("value must have the shape of variable '", variable, "', ", c.shape(0), ", which is fixed, got '",
+    c.shape_error(cat("value must have the fixed shape ", c.shape(0), " of variable '", variable, "', got '",
                       c.inputs[1]->name(), "' of shape ", c.shape(1)));
   }
   return {};

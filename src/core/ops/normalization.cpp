@@ -168,8 +168,8 @@ struct NormalizationGradient {
   }
 
   // Builds the gradients of a normalization whose mean and variance are computed from its source. The source's gradient
-  // includes the contributions through the mean and the variance. If gamma is constant along the axes, it also needs
-  // the sums that form the gradients of gamma and beta, so these sums are computed once.
+  // includes the contributions through the mean and the variance. If gamma is constant along the axes, the source's
+  // gradient also needs the sums that form the gradients of gamma and beta, so these sums are computed once.
   void by_own_statistics(const Ints& axes) {
     // A loop has saved the mean and variance for its derivative in half precision, so they are recomputed in float32.
     if (is_half(c.input(0)->dtype()) && c.graph().resolve(c.input(1)) != c.input(1)) {

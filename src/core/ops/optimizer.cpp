@@ -59,8 +59,7 @@ Infer infer_adam(bool powers) {
     std::vector<TensorType> result = {c.type(adam.first)};
     for (size_t i = adam.first + 1; i < adam.gradient(); ++i) {
       if (!compatible(c.shape(i), values)) {
-        c.shape_error(
-            cat(states[i - adam.first - 1], " must have the shape of values, ", values, ", got ", c.shape(i)));
+        c.shape_error(cat(states[i - adam.first - 1], " must have the shape ", values, " of values, got ", c.shape(i)));
       }
       result.push_back({c.dtype(i), merge(c.shape(i), values)});
     }

@@ -39,7 +39,7 @@ Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape&
   const Shape implied = image_shape(pooling, incoming, channels, unknown_sizes);
   const Shape forward = pooled(context, pooling, stated);
   if (!compatible(forward, incoming))
-    context.shape_error(cat("incoming gradient must have the shape of the pooling's result, ", forward, ", got ",
+    context.shape_error(cat("incoming gradient must have the shape ", forward, " of the pooling's result, got ",
                             incoming, ": source ", stated));
   return merge(stated, implied);
 }

@@ -85,7 +85,7 @@ std::vector<TensorType> infer_at_indices(const InferContext& context, int axes) 
   const Shape made = pooled(context, pooling, image(context, 0, pooling)), indices = image(context, 1, pooling);
   if (!compatible(made, indices))
     context.shape_error(
-        cat("indices must have the shape of the pooling of values ", context.shape(0), ", ", made, ", got ", indices));
+        cat("indices must have the shape ", made, " of the pooling of values ", context.shape(0), ", got ", indices));
   return {{context.dtype(0), merge(made, indices)}};
 }
 

@@ -80,8 +80,8 @@ void require_parameters(const InferContext& c) {
   const Shape &scale = c.shape(1), &zero_point = c.shape(2);
   const bool both = scale.ranked() && zero_point.ranked() && scale.rank() > 0 && zero_point.rank() > 0;
   if (both && !compatible(scale, zero_point))
-    c.shape_error(
-        cat("scale and zero_point must have the same shape, or one of them rank 0, got ", scale, " and ", zero_point));
+    c.shape_error(cat("scale and zero_point must have the same shape, unless one of them is a scalar, got ", scale,
+                      " and ", zero_point));
 }
 
 // Applies a formula to x and its parameters, each reshaped so that every parameter element broadcasts to its block of
@@ -151,7 +151,7 @@ std::vector<TensorType> infer_quantize(const InferContext& c) {
   c.require_same_dtype(0, 2);
   require_integer(c, dtype, "the result's dtype");
   if (c.count() > 2 && c.dtype(2) != dtype)
-    c.dtype_error(cat("zero_point must have the result's dtype, ", dtype, ", got ", c.dtype(2), "; cast it first"));
+    c.dtype_error(cat("zero_point must have the result's dtype (", dtype, "), got ", c.dtype(2), "; cast it first"));
   require_parameters(c);
   return {{dtype, c.shape(0)}};
 }
@@ -171,10 +171,10 @@ std::vector<TensorType> infer_dequantize(const InferContext& c) {
   require_integer(c, c.dtype(0), "the tensor");
   if (!is_float(dtype)) c.dtype_error(cat("the result's dtype must be floating-point, got ", dtype));
   if (c.dtype(1) != dtype)
-    c.dtype_error(cat("scale must have the result's dtype, ", dtype, ", got ", c.dtype(1), "; cast it first"));
+    c.dtype_error(cat("scale must have the result's dtype (", dtype, "), got ", c.dtype(1), "; cast it first"));
   if (c.count() > 2 && c.dtype(2) != c.dtype(0))
     c.dtype_error(
-        cat("zero_point must have the tensor's dtype, ", c.dtype(0), ", got ", c.dtype(2), "; cast it first"));
+        cat("zero_point must have the tensor's dtype (", c.dtype(0), "), got ", c.dtype(2), "; cast it first"));
   require_parameters(c);
   return {{dtype, c.shape(0)}};
 }
@@ -287,7 +287,7 @@ void d_lookup(GradientContext& c) {
 std::vector<TensorType> infer_lookup_gradient(const InferContext& c) {
   const Shape table = shape_operand(c, 2), forward = looked_up(c, c.shape(1), table);
   if (!compatible(forward, c.shape(0)))
-    c.shape_error(cat("incoming gradient must have the shape of the lookup's result, ", forward, ", got ", c.shape(0),
+    c.shape_error(cat("incoming gradient must have the shape ", forward, " of the lookup's result, got ", c.shape(0),
                       ": indices ", c.shape(1), ", table ", table));
   return {{c.dtype(0), table}};
 }

@@ -26,7 +26,8 @@
 
 namespace mpsgraph::ops {
 
-// Name of an operand that is present only if the attribute `flag` is true; if `flag` is empty, it is always present.
+// Name of an operand that is present only if the attribute `flag` is true; if `flag` is empty, the operand is always
+// present.
 struct OperandName {
   std::string_view name, flag = {};
 };

@@ -77,8 +77,8 @@ class Parts {
     return b.broadcast_to(b.scalar_like(steps, 0), shape);
   }
 
-  // Whether the step-by-step operation also multiplies the input by its weights. This is faster in two cases. For one
-  // time step of a few rows, reading the weights dominates, and one fused pass suffices. For many rows with weights
+  // Whether the step-by-step operation also multiplies the input by the input weights. This is faster in two cases. For
+  // one time step of a few rows, reading the weights dominates, and one fused pass suffices. For many rows with weights
   // that fit in cache, a separate projection would have to be written to memory and read again.
   bool takes_source() const {
     constexpr int64_t few = 4, rows_at_once = 8, many = 256, in_cache = 1 << 18;

@@ -33,7 +33,7 @@ std::vector<TensorType> infer_quantized_sequence(const InferContext& c) {
   if (c.dtype(1) != DType::int8 && c.dtype(1) != DType::uint8)
     c.dtype_error(cat("recurrent_weight must be int8 or uint8, got ", c.type(1)));
   if (c.dtype(3) != c.dtype(1))
-    c.dtype_error(cat("weight_zero_point must have the dtype of the weights, ", c.dtype(1), ", got ", c.type(3)));
+    c.dtype_error(cat("weight_zero_point must have the dtype ", c.dtype(1), " of the weights, got ", c.type(3)));
   const Shape &source = c.shape(0), &weight = c.shape(1);
   if (!weight.known() || weight.rank() != 3 || weight[2] != 4 * weight[1] || weight[0] < 1 || weight[0] > 2)
     c.shape_error(cat("recurrent_weight must have shape [directions, H, 4 H] with 1 or 2 directions, got ", weight));

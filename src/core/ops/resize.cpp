@@ -82,8 +82,8 @@ std::vector<int> axes_of(const InferContext& context, int rank) {
   const std::string& layout = context.attributes.string("layout");
   const auto axes = resized_axes(layout, rank);
   if (!axes)
-    context.shape_error(cat("layout must be NHWC, NCHW, HWC, CHW or HW and match the rank of the images, ", rank,
-                            ", got '", layout, "'; without a layout, size has one entry per axis"));
+    context.shape_error(cat("layout must be NHWC, NCHW, HWC, CHW or HW and match the rank of the images (", rank,
+                            "), got '", layout, "'; without a layout, size has one entry per axis"));
   return *axes;
 }
 
@@ -163,7 +163,7 @@ std::vector<TensorType> infer_resize_gradient(const InferContext& context) {
     Dims dims = images.dims();
     for (int axis : axes_of(context, images.rank())) dims[axis] = incoming[axis];
     if (!compatible(Shape(dims), incoming))
-      context.shape_error(cat("incoming gradient must have the shape of the resized images, ", Shape(dims), ", got ",
+      context.shape_error(cat("incoming gradient must have the shape ", Shape(dims), " of the resized images, got ",
                               incoming, ": images ", images));
     check_sizes(context, images, incoming);
   }

@@ -4,8 +4,8 @@
 //
 // The first coordinate runs along the width. Along an axis of size s, with align_corners the extreme coordinates are
 // the centers of the outer elements, 0 and s - 1 (or -1 and 1 if normalized); without it they are the outer edges of
-// these elements, 0 and s. Relative coordinates are offsets from the position of the result element, which is scaled to
-// the source together with the offset. The gradients have kernels. They also have decompositions into gathers,
+// these elements, 0 and s. Relative coordinates are offsets from the position of the result element; the sum of
+// position and offset is scaled to the source. The gradients have kernels. They also have decompositions into gathers,
 // scatters, and weights, from which the second derivatives follow.
 #include "core/ops/sample_grid.h"
 
@@ -53,7 +53,7 @@ Shape sampled(const InferContext& context, const Shape& source, size_t coordinat
   context.require_float(0);
   context.require_rank(coordinates, 4);
   if (source.ranked() && source.rank() != 4)
-    context.shape_error(cat("source must have four axes, ", a.string("layout"), ", got ", source));
+    context.shape_error(cat("source must have four axes (", a.string("layout"), "), got ", source));
   const auto four = [](const Shape& shape) { return shape.ranked() ? shape : Shape{-1, -1, -1, -1}; };
   const Shape grid = four(context.shape(coordinates)), from = four(source);
   if (grid[3] != 2 && grid[3] != -1)
@@ -89,7 +89,7 @@ void d_sample_grid(GradientContext& g) {
 void require_incoming(const InferContext& context, const Shape& forward) {
   if (!compatible(forward, context.shape(0)))
     context.shape_error(
-        cat("incoming gradient must have the shape of the sampling result, ", forward, ", got ", context.shape(0)));
+        cat("incoming gradient must have the shape ", forward, " of the sampling result, got ", context.shape(0)));
 }
 
 // Gradient of grid sampling with respect to the source. Operands: incoming gradient, coordinates, source_shape.

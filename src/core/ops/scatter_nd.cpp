@@ -5,10 +5,10 @@
 //   scatter_along_axis  result[..., indices[..., i, ...], ...] ∘= updates[..., i, ...]      at `axis`
 //
 // where result starts as data, and ∘ is add, sub, mul, div, min, max, or set. Updates of the same element are applied
-// in order. An update with an out-of-range index is dropped, unless out_of_range is "clip" or "error". Each scatter is
-// the counterpart of a gather, which its derivative uses: the gradient of the updates gathers the incoming gradient at
-// the elements they were written to, and the gradient of data is the incoming gradient where data still affects the
-// result.
+// in order. An update with an out-of-range index is dropped, unless out_of_range is "clip" or "error". The derivative
+// of each scatter uses the corresponding gather: the gradient of the updates gathers the incoming gradient at the
+// elements that the updates were written to, and the gradient of data is the incoming gradient where data still affects
+// the result.
 #include <algorithm>
 
 #include "core/ops/indices.h"

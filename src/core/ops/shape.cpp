@@ -20,13 +20,12 @@ Shape shape_operand(const InferContext& context, size_t input, bool wildcard) {
   context.require_rank(input, 1);
   if (context.shape(input).ranked() && context.shape(input)[0] > max_rank)
     context.shape_error(
-        cat("shape must have at most ", max_rank, " dimensions, the maximum rank, got ", context.shape(input)[0]));
+        cat("shape must have at most ", max_rank, " dimensions (the maximum rank), got ", context.shape(input)[0]));
   if (const std::optional<Ints> value = context.constant(input)) {
     const auto wildcards = std::count(value->begin(), value->end(), -1);
     if (wildcards > (wildcard ? 1 : 0) || std::any_of(value->begin(), value->end(), [](int64_t d) { return d < -1; }))
       context.shape_error(cat("shape must not have negative dimensions, ",
-                              wildcard ? "except that one may be -1, to be inferred, " : "", "got ",
-                              to_string(*value)));
+                              wildcard ? "except for one -1, which is inferred, " : "", "got ", to_string(*value)));
     try {
       if (wildcards == 0) element_count(*value);
     } catch (const ShapeError& overflow) {
@@ -40,7 +39,7 @@ Shape stated_shape(const InferContext& context, size_t input, const Shape& impli
   const Shape stated = shape_operand(context, input);
   if (!compatible(stated, implied))
     context.shape_error(
-        cat("the shape operand must agree with the other operands, which imply ", implied, ", got ", stated));
+        cat("the shape operand must agree with the shape ", implied, " implied by the other operands, got ", stated));
   return merge(stated, implied);
 }
 
@@ -48,7 +47,7 @@ Dims dims_for(const InferContext& context, size_t input, std::string_view attrib
   const Ints& values = context.attributes.integers(attribute);
   if (values.size() > static_cast<size_t>(max_rank))
     context.shape_error(
-        cat(attribute, " must have at most ", max_rank, " entries, the maximum rank, got ", values.size()));
+        cat(attribute, " must have at most ", max_rank, " entries (the maximum rank), got ", values.size()));
   const int rank = static_cast<int>(values.size());
   const Shape& shape = context.shape(input);
   if (!shape.ranked()) return Dims(rank, -1);
@@ -70,8 +69,8 @@ std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, in
 
 namespace {
 
-// The product of dimensions `begin` to `end` (exclusive). It is 0 if one of them is 0, and otherwise -1 if one of them
-// is unknown.
+// The product of dimensions `begin` to `end` (exclusive). The product is 0 if one of these dimensions is 0, and
+// otherwise -1 if one of them is unknown.
 int64_t product(const Dims& dims, int begin, int end) {
   const Dims part(dims.begin() + begin, dims.begin() + end);
   if (std::find(part.begin(), part.end(), 0) != part.end()) return 0;
@@ -143,8 +142,8 @@ std::vector<TensorType> infer_expand_dims_unvalued(const InferContext& context) 
   const Shape &source = context.shape(0), &axes = context.shape(1);
   if (!source.ranked() || !axes.known()) return {{context.dtype(0), {}}};
   if (axes.elements() > max_rank - source.rank())
-    context.shape_error(cat("adding ", axes.elements(), " axes to a source of rank ", source.rank(),
-                            " would exceed the maximum rank, ", max_rank));
+    context.shape_error(cat("the number of new axes (", axes.elements(), ") plus the rank of source (", source.rank(),
+                            ") must be at most the maximum rank, ", max_rank));
   return {{context.dtype(0), Dims(source.dims().size() + static_cast<size_t>(axes.elements()), -1)}};
 }
 

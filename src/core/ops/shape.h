@@ -16,8 +16,9 @@ class Builder;
 
 namespace mpsgraph::ops {
 
-// Converts an axis counted from the end to one counted from the front. Inference must already have checked the axis.
 inline constexpr int64_t max_parts = 1 << 16;  // maximum number of parts into which one operation splits a tensor
+
+// Converts an axis counted from the end to one counted from the front. Inference must already have checked the axis.
 inline int wrap_axis(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
 
 // The elements of a slice along one axis: start, start + stride, ... . With `squeezed`, the result lacks the axis.

@@ -88,14 +88,15 @@ void check_windows(const InferContext& context, const Dims& source, const Dims& 
     if (size == 0 || size < 0 || n < 0) continue;
     const int64_t span = (size - 1) * std::abs(strides[axis]) + 1;
     if (span > n) {
-      const std::string steps = strides[axis] == 1 ? "" : cat(", ", strides[axis], " apart,");
-      throw ShapeError(cat(front, "sizes must fit into the source, got ", size, " elements", steps, " along axis ",
-                           axis, " of ", to_string(source), context.where));
+      const std::string steps = strides[axis] == 1 ? "" : cat(" with stride ", strides[axis]);
+      throw ShapeError(cat(front, "sizes must fit into the source, got size ", size, steps, " along axis ", axis,
+                           " of ", to_string(source), context.where));
     }
     if (!known || axis >= known->size() || !(*known)[axis]) continue;
     if (!window_start(*(*known)[axis], size, strides[axis], n))
-      throw OutOfRangeError(cat(front, "start ", *(*known)[axis], " of axis ", axis, " is out of range: a slice of ",
-                                size, " elements extends beyond ", to_string(source), context.where));
+      throw OutOfRangeError(cat(front, "start ", *(*known)[axis], " of axis ", axis,
+                                " is out of range: a slice of size ", size, " extends beyond ", to_string(source),
+                                context.where));
   }
 }
 
@@ -120,7 +121,7 @@ std::vector<TensorType> infer_dynamic_slice_update_data(const InferContext& cont
   const Ints& sizes = context.attributes.integers("sizes");
   if (!sizes.empty() && !compatible(update, Shape(sizes)))
     context.shape_error(
-        cat("update must have the shape of the slice, ", to_string(sizes), ", of data ", data, ", got ", update));
+        cat("update must have the shape ", to_string(sizes), " of the slice of data ", data, ", got ", update));
   if (data.ranked() && update.ranked()) {
     if (data.rank() != update.rank())
       context.shape_error(cat("update must have the rank of data ", data, ", got ", update));

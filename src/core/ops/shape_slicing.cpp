@@ -116,7 +116,7 @@ std::vector<TensorType> infer_slice_gradient(const InferContext& context) {
   const Shape source = stated_shape(context, 1, Dims(rank, -1));
   const Shape forward = sliced(context, source.dims());
   if (!compatible(forward, context.shape(0)))
-    context.shape_error(cat("incoming gradient must have the shape of the slice, ", forward, ", of source ", source,
+    context.shape_error(cat("incoming gradient must have the shape ", forward, " of the slice of source ", source,
                             ", got ", context.shape(0)));
   return {{context.dtype(0), source}};
 }
@@ -135,7 +135,7 @@ std::vector<TensorType> infer_slice_update_data(const InferContext& context) {
   context.require_same_dtype();
   const Shape forward = sliced(context, dims_for(context, 0, "starts"));
   if (!compatible(forward, context.shape(1)))
-    context.shape_error(cat("update must have the shape of the slice, ", forward, ", of data ", context.shape(0),
+    context.shape_error(cat("update must have the shape ", forward, " of the slice of data ", context.shape(0),
                             ", got ", context.shape(1)));
   return {context.type(0)};
 }
@@ -183,8 +183,9 @@ Shape common_shape(const InferContext& context, size_t first, std::optional<int6
       shape = Shape(dims);
     }
     if (!compatible(common, shape))
-      context.shape_error(cat("operand ", i, " of shape ", context.shape(i), " does not match the other operands, ",
-                              common, free_axis ? ": only the joined axis may differ" : ": all shapes must be equal"));
+      context.shape_error(cat("operand ", i, " of shape ", context.shape(i), " does not match the shape ", common,
+                              " of the other operands",
+                              free_axis ? ": only the joined axis may differ" : ": all shapes must be equal"));
     common = merge(common, shape);
   }
   return common;
@@ -223,8 +224,8 @@ std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tens
     return result;
   }
   const auto size = [&](int64_t i) { return parts[i]->shape().ranked() ? parts[i]->shape()[axis] : -1; };
-  // The position of the boundary before each part, counted from the start and from the end of the axis; -1 where that
-  // requires the size of a part that is unknown.
+  // The position of the boundary before each part, counted from the start and from the end of the axis; -1 if the
+  // position depends on a part of unknown size.
   std::vector<int64_t> from_start(n + 1, 0), from_end(n + 1, 0);
   const auto sum = [](int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; };
   for (int64_t i = 0; i < n; ++i) from_start[i + 1] = sum(from_start[i], size(i));
@@ -300,8 +301,8 @@ std::vector<TensorType> infer_split(const InferContext& context) {
   if (!source.ranked()) return types;
   const int axis = context.axis(context.attributes.integer("axis"), source.rank());
   if (source[axis] >= 0 && source[axis] != total)
-    context.shape_error(cat("sizes must sum to the size of axis ", axis, ", ", source[axis], ", got ", to_string(sizes),
-                            ", which sum to ", total, ": source ", source));
+    context.shape_error(cat("sizes must sum to the size of axis ", axis, " (", source[axis], "), got ",
+                            to_string(sizes), " with sum ", total, ": source ", source));
   for (size_t i = 0; i < sizes.size(); ++i) {
     Dims dims = source.dims();
     dims[axis] = sizes[i];
@@ -317,7 +318,7 @@ std::vector<TensorType> infer_split_unvalued(const InferContext& context) {
   if (!sizes.known() || sizes.rank() != 1)
     context.shape_error(cat("sizes must be a list of static length, got ", sizes));
   if (sizes[0] > max_parts)
-    context.shape_error(cat("sizes must have at most ", max_parts, " entries, got ", sizes[0], " parts"));
+    context.shape_error(cat("sizes must have at most ", max_parts, " entries, got ", sizes[0], " entries"));
   Shape part = context.shape(0);
   if (part.ranked()) {
     Dims dims = part.dims();

@@ -36,12 +36,14 @@ Shape matrix_shape(const InferContext& c, size_t first, const Shape& entries) {
   const int64_t starts = storage == "CSC" ? shape[1] + 1 : shape[0] + 1;
   const Shape expected = storage == "COO" ? entries : Shape{starts};
   if (!compatible(c.shape(first), entries))
-    c.shape_error(cat("there must be one index per value, got indices ", c.shape(first), " for values ", entries));
+    c.shape_error(
+        cat("indices and values must be equal in number, got indices ", c.shape(first), " for values ", entries));
   if (!compatible(c.shape(first + 1), expected))
-    c.shape_error(cat(storage == "COO"   ? "there must be one row index per value, "
-                      : storage == "CSC" ? "the number of column starts must be one more than the number of columns, "
-                                         : "the number of row starts must be one more than the number of rows, ",
-                      expected, ", got ", c.shape(first + 1)));
+    c.shape_error(
+        cat(storage == "COO"   ? "the number of row indices must equal the number of values, so index1 must have shape "
+            : storage == "CSC" ? "there must be one more column start than columns, so index1 must have shape "
+                               : "there must be one more row start than rows, so index1 must have shape ",
+            expected, ", got ", c.shape(first + 1)));
   return Shape(shape);
 }
 
@@ -83,7 +85,7 @@ std::vector<TensorType> infer_sparse_product(const InferContext& c) {
   const int64_t rows = stored[transposed ? 1 : 0], columns = stored[transposed ? 0 : 1];
   const bool dense_first = c.attributes.boolean("dense_first");
   if (dense.rank() != 2 || dense[dense_first ? 1 : 0] != (dense_first ? rows : columns))
-    c.shape_error(cat("the inner dimensions of the sparse matrix ", stored, transposed ? ", transposed," : "",
+    c.shape_error(cat("the inner dimensions of the sparse matrix ", stored, transposed ? " (transposed)" : "",
                       " and the dense matrix ", dense, " must be equal"));
   return {{c.dtype(0), dense_first ? Shape{dense[0], columns} : Shape{rows, dense[1]}}};
 }
@@ -94,8 +96,8 @@ std::vector<TensorType> infer_sampled_product(const InferContext& c) {
   const Shape stored = matrix_shape(c, 2, c.shape(2));
   const Shape &a = c.shape(0), &b = c.shape(1);
   if (a.rank() != 2 || b.rank() != 2 || a[1] != b[1] || a[0] != stored[0] || b[0] != stored[1])
-    c.shape_error(cat("operands must have the rows and the columns of the sparse matrix ", stored,
-                      " as their rows, and equal row lengths, got ", a, " and ", b));
+    c.shape_error(cat("the row counts of the operands must be the numbers of rows and columns of the sparse matrix ",
+                      stored, ", and the row lengths must be equal, got ", a, " and ", b));
   return {{c.dtype(0), c.shape(2)}};
 }
 

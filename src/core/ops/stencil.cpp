@@ -58,7 +58,7 @@ std::vector<TensorType> infer_stencil_data_gradient(const InferContext& context)
   const Shape source = stated_image(context, 2, w, image_shape(w, incoming, -1, unknown_sizes));
   const Shape forward = windowed(context, w, source, kernel_shape(context, 1));
   if (!compatible(forward, incoming))
-    context.shape_error(cat("incoming gradient must have the shape of the stencil's result, ", forward, ", got ",
+    context.shape_error(cat("incoming gradient must have the shape ", forward, " of the stencil's result, got ",
                             incoming, ": source ", source));
   return {{context.dtype(0), source}};
 }
@@ -70,7 +70,7 @@ std::vector<TensorType> infer_stencil_weights_gradient(const InferContext& conte
   const Shape weights = stated_shape(context, 2, {-1, -1, -1, -1}), incoming = image(context, 0, w);
   const Shape forward = windowed(context, w, image(context, 1, w), weights);
   if (!compatible(forward, incoming))
-    context.shape_error(cat("incoming gradient must have the shape of the stencil's result, ", forward, ", got ",
+    context.shape_error(cat("incoming gradient must have the shape ", forward, " of the stencil's result, got ",
                             incoming, ": weights ", weights));
   return {{context.dtype(0), weights}};
 }

@@ -25,7 +25,7 @@ Shape best_of(const InferContext& c, const Shape& source) {
   require_countable(c, source, axis);
   if (dims[axis] >= 0 && dims[axis] < k)
     c.shape_error(
-        cat("k must be at most the size of axis ", axis, ", ", dims[axis], ", got ", k, " for source ", source));
+        cat("k must be at most the size of axis ", axis, " (", dims[axis], "), got ", k, " for source ", source));
   dims[axis] = k;
   return Shape(dims);
 }
@@ -60,8 +60,8 @@ std::vector<TensorType> infer_k_gradient(const InferContext& c) {
     c.dtype_error("incoming gradient must be numeric, got bool: cast it to int32 or float32 first");
   const Shape best = best_of(c, c.shape(1));
   if (!compatible(best, c.shape(0)))
-    c.shape_error(cat("incoming gradient must have the shape of the top ", c.attributes.integer("k"), " elements, ",
-                      best, ", of source ", c.shape(1), ", got ", c.shape(0)));
+    c.shape_error(cat("incoming gradient must have the shape ", best, " of the top ", c.attributes.integer("k"),
+                      " elements of source ", c.shape(1), ", got ", c.shape(0)));
   return {c.type(1)};
 }
 

@@ -97,9 +97,10 @@ struct Windows {
 inline int64_t size_at(const Dims& dims, int axis) { return dims[dims.size() - static_cast<size_t>(-axis)]; }
 inline int64_t size_at(const Shape& shape, int axis) { return shape.ranked() ? size_at(shape.dims(), axis) : -1; }
 
+inline constexpr int64_t window_limit = int64_t{1} << 31;  // exclusive limit for sizes other than `input`
+
 // Reads and checks the window attributes, for use by type inference only. `count` is the number of windowed axes of the
 // operation.
-inline constexpr int64_t window_limit = int64_t{1} << 31;
 Windows checked_windows(const InferContext& context, int count);
 // Throws unless the attribute holds exactly `count` numbers, each of them at least `least`.
 void require_numbers(const InferContext& context, std::string_view attribute, int count, int64_t least);
