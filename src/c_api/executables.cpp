@@ -101,7 +101,7 @@ mpsgraph_status mpsgraph_graph_compile(mpsgraph_graph graph, const mpsgraph_type
       throw GraphError("the graph must have at least one named output; name one with mpsgraph_graph_set_name");
     if (type_count != (types ? feeds.size() : 0))
       throw Failure(MPSGRAPH_INVALID_ARGUMENT,
-                    cat("there must be one type for each of the ", feeds.size(), " inputs, got ", type_count));
+                    cat("the number of types must be ", feeds.size(), " (one per input), got ", type_count));
     compile(held, feeds, types, targets, {}, executable);
   });
 }
@@ -135,7 +135,7 @@ mpsgraph_status mpsgraph_executable_input_type(mpsgraph_executable executable, s
     const auto held = object<ExecutableObject>(executable);
     const auto& feeds = held->executable->feeds();
     if (index >= feeds.size())
-      throw OutOfRangeError(cat("input index ", index, " is out of range: there are ", feeds.size(), " inputs"));
+      throw OutOfRangeError(cat("input index ", index, " is out of range: the number of inputs is ", feeds.size()));
     *type = from_type(feeds[index].second);
   });
 }
@@ -146,7 +146,7 @@ mpsgraph_status mpsgraph_executable_output_type(mpsgraph_executable executable, 
     const auto held = object<ExecutableObject>(executable);
     const auto& types = held->executable->target_types();
     if (index >= types.size())
-      throw OutOfRangeError(cat("output index ", index, " is out of range: there are ", types.size(), " outputs"));
+      throw OutOfRangeError(cat("output index ", index, " is out of range: the number of outputs is ", types.size()));
     *type = from_type(types[index]);
   });
 }

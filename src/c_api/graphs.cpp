@@ -55,14 +55,15 @@ runtime::NamedTensors GraphObject::named(mpsgraph_role role) const {
 
 Tensor* GraphObject::own(const TensorObject& tensor) const {
   if (graph_of(tensor).get() != this)
-    throw GraphError(cat("tensor '", tensor.tensor->name(), "' must belong to this graph, but it belongs to another"));
+    throw GraphError(
+        cat("tensor '", tensor.tensor->name(), "' must belong to this graph, but it belongs to another graph"));
   return tensor.tensor;
 }
 
 Operation* GraphObject::own(const OperationObject& operation) const {
   if (graph_of(operation).get() != this)
     throw GraphError(
-        cat("operation '", operation.operation->name, "' must belong to this graph, but it belongs to another"));
+        cat("operation '", operation.operation->name, "' must belong to this graph, but it belongs to another graph"));
   return operation.operation;
 }
 
@@ -130,7 +131,7 @@ Tensor* variable_of(const TensorObject& tensor) {
 const std::pair<std::string, Tensor*>& item_at(const runtime::NamedTensors& named, size_t index) {
   if (index >= named.size())
     throw OutOfRangeError(
-        cat("index ", index, " is out of range: the graph has ", named.size(), " tensors with this role"));
+        cat("index ", index, " is out of range: the number of tensors with this role is ", named.size()));
   return named[index];
 }
 

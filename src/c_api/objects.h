@@ -101,7 +101,7 @@ struct QueueObject : Object {
 // The tensor with the given name. If there is none, throws a GraphError that lists the names.
 Tensor* tensor_named(const runtime::NamedTensors& named, std::string_view name);
 // save() writes a package with the graph's named tensors and the current values of all variables. load_state() sets the
-// variables from such a package. If a variable has another type in the package, no variable is changed.
+// variables from such a package. If a variable has a different type in the package, no variable is changed.
 void save(GraphObject& graph, const char* path);
 void load_state(GraphObject& graph, const char* path);
 

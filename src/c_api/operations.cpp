@@ -115,7 +115,7 @@ mpsgraph_status mpsgraph_operation_output(mpsgraph_operation operation, size_t i
     const size_t count = held->operation->outputs.size();
     if (index >= count)
       throw OutOfRangeError(cat("result index ", index, " is out of range: operation '", held->operation->name,
-                                "' has ", count, " results"));
+                                "' has ", count, " result(s)"));
     *tensor = static_cast<mpsgraph_tensor>(graph->handle_of(held->operation->output(index)));
   });
 }
@@ -195,8 +195,8 @@ mpsgraph_status mpsgraph_operation_create_with_blocks(mpsgraph_graph graph, cons
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
     if (const size_t there = held->ended.size() - held->first_ended(); block_count > there)
-      throw GraphError(
-          cat("[", kind, "] the operation needs ", block_count, " blocks that have ended and are unused, got ", there));
+      throw GraphError(cat("[", kind, "] the number of blocks that have ended and are unused must be at least ",
+                           block_count, ", got ", there));
     std::vector<std::unique_ptr<Block>> blocks(std::make_move_iterator(held->ended.end() - block_count),
                                                std::make_move_iterator(held->ended.end()));
     held->ended.resize(held->ended.size() - block_count);
@@ -227,7 +227,7 @@ mpsgraph_status mpsgraph_operation_kind_at(size_t index, char* buffer, size_t ca
   return guarded([&] {
     const auto kinds = public_kinds();
     if (index >= kinds.size())
-      throw OutOfRangeError(cat("kind index ", index, " is out of range: there are ", kinds.size(), " kinds"));
+      throw OutOfRangeError(cat("kind index ", index, " is out of range: the number of kinds is ", kinds.size()));
     write_text(kinds[index]->name, buffer, capacity, length);
   });
 }

@@ -36,7 +36,7 @@ mpsgraph_status mpsgraph_device_name_at(size_t index, char* buffer, size_t capac
   return guarded([&] {
     const auto names = Device::names();
     if (index >= names.size())
-      throw OutOfRangeError(cat("device index ", index, " is out of range: there are ", names.size(), " devices"));
+      throw OutOfRangeError(cat("device index ", index, " is out of range: the number of devices is ", names.size()));
     write_text(names[index], buffer, capacity, length);
   });
 }

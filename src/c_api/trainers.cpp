@@ -95,7 +95,7 @@ void require_room(const double* values, size_t count, size_t there) {
 
 const std::string& name_at(const std::vector<std::string>& names, size_t index) {
   if (index >= names.size())
-    throw OutOfRangeError(cat("index ", index, " is out of range: there are ", names.size(), " names"));
+    throw OutOfRangeError(cat("index ", index, " is out of range: the number of names is ", names.size()));
   return names[index];
 }
 
@@ -174,7 +174,8 @@ mpsgraph_status mpsgraph_trainer_input_type(mpsgraph_trainer trainer, size_t ind
     required(type, "type");
     const auto held = object<TrainerObject>(trainer);
     if (index >= held->feeds.size())
-      throw OutOfRangeError(cat("input index ", index, " is out of range: there are ", held->feeds.size(), " inputs"));
+      throw OutOfRangeError(
+          cat("input index ", index, " is out of range: the number of inputs is ", held->feeds.size()));
     *type = from_type(held->feeds[index].second->type);
   });
 }

@@ -6,8 +6,8 @@
 //   %y = addition(%s, %beta)               %y = addition(%c, %beta)
 // Batch normalization with constant statistics therefore costs nothing, however it is written, because normalization
 // has already been expanded into scales and shifts. The pass handles all convolutions, transposed convolutions, and
-// matmuls. Weights, scales, and shifts must be constants with one value per channel, and no intermediate value may have
-// another use. Scales are multiplied in double precision, so results can differ in the last digits. The pass does not
+// matmuls. Weights, scales, and shifts must be constants with one value per channel, and intermediate values must have
+// no other use. Scales are multiplied in double precision, so results can differ in the last digits. The pass does not
 // change operations with a scale or shift that is not finite.
 //
 // Under autocast, the linear operation returns half precision, which is cast to float32, scaled and shifted, and cast
@@ -185,9 +185,9 @@ class Absorber {
   Rewriter::Replacement visit(Rewriter& r, const Operation& operation) const {
     if (const auto member = members_.find(&operation); member != members_.end()) {
       Tensor* result = r.now(member->second);
-      // An operation between two absorbed casts has another dtype than the result, e.g. float32 instead of bfloat16.
-      // The result of the chain is therefore cast before it replaces the operation's result. The cast is only used by
-      // operations that are also absorbed.
+      // An operation between two absorbed casts has a different dtype from the result, e.g. float32 instead of
+      // bfloat16. The result of the chain is therefore cast before it replaces the operation's result. The cast is only
+      // used by operations that are also absorbed.
       const DType dtype = operation.output()->dtype();
       return std::vector<Tensor*>{dtype == result->dtype() ? result : Builder(r.graph()).cast(result, dtype)};
     }

@@ -83,8 +83,8 @@ bool is_image_convolution(const Operation& operation) {
 }
 
 // Whether the operation is a convolution of volumes, or its weights gradient, with so few channels that channels-first
-// kernels are faster: slightly for the convolution, and by a factor of three for the weights gradient. For the data
-// gradient, they are not faster.
+// kernels are faster: slightly for the convolution, and by a factor of three for the weights gradient. Channels-first
+// kernels are not faster for the data gradient.
 bool is_thin(const Operation& operation) {
   constexpr int64_t few = 2;
   const bool of_weights = operation.is("convolution3d_weights_gradient");
@@ -304,7 +304,7 @@ class ChannelsLast {
     return pooling(r, operation, attributes);
   }
 
-  // An operand of a pooling that is not an image or volume is a list of the result's dimensions, which is reordered.
+  // If an operand of a pooling is not an image or volume, it is a list of the result's dimensions, which is reordered.
   const Operation* pooling(Rewriter& r, const Operation& operation, const Attributes& attributes) {
     std::vector<Tensor*> inputs;
     for (const Tensor* in : operation.inputs)
@@ -421,7 +421,7 @@ class LoneDepthwise {
   }
 
  private:
-  // Whether the operation is a channels-last float32 convolution with one filter per channel, without strides and
+  // Whether the operation is a channels-last float32 convolution with one filter per channel, without strides or
   // dilations.
   static bool is_depthwise(const Operation& operation) {
     if (!one_of(operation.kind(), {"convolution2d", "depthwise_convolution2d"}) || !is_image(operation.input(0)) ||

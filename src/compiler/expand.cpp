@@ -44,7 +44,7 @@ const std::unordered_map<std::string_view, Expansion> expansions = {
     {"shape_of", as_constant_shape}, {"stack", as_concat},
 };
 
-// Another kind of operation that computes the same result as `op`; empty if there is none.
+// A different kind of operation that computes the same result as `op`; empty if there is none.
 std::string_view synonym(const Operation& op) {
   if (op.is("reverse_square_root")) return "reciprocal_square_root";
   if (op.is("conjugate") && !is_complex(op.input(0)->dtype())) return "identity";

@@ -6,9 +6,10 @@
 //
 // A bias runs along the channels or columns, and a residual has the result's shape; intermediate values must have no
 // other use. A matmul also absorbs transposes of its operands. First, the gradient of relu is rewritten to use relu's
-// result instead of its source, which has the same sign, so that the source need not be kept. Only float32 and half
-// precision are fused, because fused kernels support no other dtypes. For backends whose kernels have no epilogue, the
-// pass only rewrites the relu gradient, products with sparse tensors, softmax, and cross-entropy losses.
+// result instead of relu's source, so that the source need not be kept; both are positive at the same elements. Only
+// float32 and half precision are fused, because fused kernels support no other dtypes. For backends whose kernels have
+// no epilogue, the pass only rewrites the relu gradient, products with sparse tensors, softmax, and cross-entropy
+// losses.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -102,8 +103,8 @@ class Fuser {
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
     while (const Operation* user = users_.only(fusion.tail->output())) {
       // The epilogue ends before a user in another block, which may run a different number of times. It also ends
-      // before an operation that already belongs to the epilogue of another matmul or convolution, such as the sum of
-      // two of them.
+      // before an operation that already belongs to the epilogue of another matmul or convolution, such as an addition
+      // of two convolution results.
       if (user->parent != root.parent || taken_.count(user)) break;
       if (user->is("relu")) {
         fusion.relu = true;

@@ -6,10 +6,10 @@
 //   %s = reduction_sum(%b)                 yield %s
 //
 // A region may end in reductions of its values. Operations that are only connected by reading the same tensor also join
-// one region if the tensor has the region's shape and they can run at the same time. Fusing must not create cycles
-// through operations between regions. Each operation therefore gets a level, which increases along every edge that
-// leaves an element-wise operation without merging its consumer into the same region. Connected operations of the same
-// level can be merged, because a path that leaves the region never returns to that level.
+// one region if the tensor has the region's shape and the operations can run at the same time. Fusing must not create
+// cycles through operations between regions. Each operation therefore gets a level, which increases along every edge
+// that leaves an element-wise operation without merging its consumer into the same region. Connected operations of the
+// same level can be merged, because a path that leaves the region never returns to that level.
 //
 // A cast from half precision to float32 is duplicated into each region that uses it: each region then reads two bytes
 // per element, instead of four bytes that another region would have to write first.
@@ -92,7 +92,7 @@ class BlockPlan {
   struct Region {
     int operations = 0;
     int inputs = 0;  // an upper bound for the number of distinct inputs
-    std::vector<bool> reduced;  // reduced axes of the region's reductions; empty if it has none
+    std::vector<bool> reduced;  // reduced axes of the region's reductions; empty if there are none
     bool refused = false;  // whether the region was too large for another operation
   };
 
@@ -306,8 +306,8 @@ struct ElementwiseFuser {
     // Creates the operands before the kernel's block, because a block under construction receives all new operations.
     std::vector<Tensor*> operands;
     std::unordered_map<const Tensor*, size_t> operand_of;
-    // For each operation, the index of each operand among the kernel's operands; -1 if it is computed within the
-    // kernel.
+    // For each operation, the index of each operand among the kernel's operands; -1 for operands that are computed
+    // within the kernel.
     std::unordered_map<const Operation*, std::vector<int>> operand_places;
     for (const Operation* operation : operations)
       for (const Tensor* in : operation->inputs) {

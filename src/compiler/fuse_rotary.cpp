@@ -125,8 +125,8 @@ std::optional<Rotation> forward(const Tensor* straight, const Tensor* turned) {
   });
 }
 
-// Matches a half of a tensor z that is written to the other half of a zero tensor; returns z. The half that becomes the
-// second one is negated.
+// Matches a half of a tensor z that is written to the other half of a zero tensor; returns z. A half that is written to
+// the second half is negated.
 std::optional<View> moved(const Tensor* x, Half to) {
   const Operation& operation = *x->operation;
   if (!operation.is("slice_gradient") || !x->shape().ranked()) return std::nullopt;

@@ -8,7 +8,8 @@
 //   operations on constants                   -> constants of any size; quantized weights stay quantized
 //   channels-first weights                    -> channels-last weights, as devices read them
 // The result is an ordinary graph, which can be printed, saved, differentiated, and run on every device. Dynamic
-// dimensions stay dynamic. For this reason it is not a pass of the pipeline, which requires static shapes.
+// dimensions stay dynamic. optimize_for_inference is therefore not a pass of the pipeline, which requires static
+// shapes.
 #pragma once
 
 #include <memory>

@@ -87,7 +87,7 @@ struct Backward {
   const Operation *root, *for_gamma, *for_beta;
   const Tensor *gradient, *source;  // `gradient` is the incoming gradient after the relu's mask is applied
   int64_t axis;
-  const Operation* tail;  // `root`, or the cast of its result if that is absorbed
+  const Operation* tail;  // `root`, or the cast of its result if that cast is absorbed
   const Operation* relu = nullptr;  // the relu_gradient; null if none can be absorbed
   // The normalization that is recomputed to find where relu was positive; null if the fused gradient reads relu's
   // result instead.
@@ -202,7 +202,8 @@ class Normalizer {
   }
 
   // The operation in whose place the fused sums for gamma and beta are created: relu's gradient if the fused sums
-  // compute it too, otherwise the earlier one of the two sums. All operands of the fused sums must be available there.
+  // compute it too, otherwise the earlier one of the two sums. All operands of the fused sums must be available at this
+  // operation's position.
   static const Operation& first_part(const Backward& fusion) {
     const Operation* first = fusion.for_gamma->id < fusion.for_beta->id ? fusion.for_gamma : fusion.for_beta;
     return mask_is_given(fusion) ? *fusion.relu : *first;
@@ -226,8 +227,8 @@ class Normalizer {
     return r.now(operand);
   }
 
-  // Whether the operation is of the given kind, which computes the gradient of gamma or beta, and has the same axes and
-  // operands as `root`, the source's gradient.
+  // Whether the operation is of the given kind (one that computes the gradient of gamma or beta) and has the same axes
+  // and operands as `root`, the source's gradient.
   bool is_sum(const Operation& operation, std::string_view kind, const Operation& root, size_t shared) const {
     if (!operation.is(kind) || operation.parent != root.parent || sums_.contains(&operation)) return false;
     for (size_t i = 0; i < shared; ++i)
@@ -252,7 +253,7 @@ class Normalizer {
       fusion.normalized = n;
       return;
     }
-    // The fused sums take the position of relu's gradient, so their operands must be available there.
+    // The fused sums take the position of relu's gradient, so their operands must be available at that position.
     for (const Tensor* operand : std::initializer_list<const Tensor*>{x, root.input(2), root.input(3)})
       if (!can_be_made_before(relu, operand)) return;
     fusion.relu = &relu;

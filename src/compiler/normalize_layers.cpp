@@ -76,7 +76,7 @@ struct LayerForward {
   const Operation* root;
   const Tensor* source;
   int64_t axis;
-  const Operation* tail;  // `root`, or the cast of its result if that is absorbed
+  const Operation* tail;  // `root`, or the cast of its result if that cast is absorbed
 };
 
 struct LayerBackward {

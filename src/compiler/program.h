@@ -22,8 +22,8 @@ namespace mpsgraph::compiler {
 
 // The remainder of a graph, starting at the first operation whose shape, or an attribute given as a tensor, depends on
 // values that are only known at run time. The preceding program computes these values and everything else that the rest
-// needs. The rest is then specialized like any graph. Operations run in creation order, so dividing the graph there
-// changes no result.
+// needs. The rest is then specialized like any graph. Operations run in creation order, so dividing the graph at that
+// operation changes no result.
 struct Rest {
   struct Source {
     bool is_feed;  // true for a feed of the preceding program, false for one of its targets

@@ -12,8 +12,8 @@
 //                                                                     dequantize(%iu, %su) {axis=3})
 // (%w, %v, %u are float constants, %iw, %iv, %iu are int8 constants, and all %s are float32 scales, per channel for
 // weights. The caller specifies the other scales, the zero points (0 in this example), and the dtypes. Each dequantize
-// is a separate operation.) If the results of two convolutions are added, one of them is not quantized, so that a
-// kernel can add the other to its unrounded sums. The pass in quantize.cpp turns the result into integer arithmetic.
+// is a separate operation.) If the results of two convolutions are added, one result is not quantized, so that a kernel
+// can add the other result to unrounded sums. The pass in quantize.cpp turns the result into integer arithmetic.
 #include "mpsgraph/compiler/quantization.h"
 
 #include <algorithm>

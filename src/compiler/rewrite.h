@@ -45,7 +45,8 @@ class Rewriter {
 
   // Copies an operation with its inputs and blocks mapped; name, location, and control dependencies are kept.
   Operation* clone(const Operation& source);
-  // Adds an operation of the same kind and with the same attributes as the source, but other inputs, types, and blocks.
+  // Adds an operation of the same kind and with the same attributes as the source, but different inputs, types, and
+  // blocks.
   Operation* append(const Operation& source, std::vector<Tensor*> inputs, std::vector<TensorType> types,
                     std::vector<std::unique_ptr<Block>> blocks = {});
   // Adds a new operation with inferred types, named like the source if that name is free.

@@ -139,7 +139,7 @@ Tensor* select_decided(Site& s) {
 Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
 
 // A cast of a half-precision value to float32 or float64 loses nothing. If the result is cast again, a single cast of
-// the original value replaces both, or none if the second cast returns to the original dtype.
+// the original value replaces both casts, or no cast is needed if the second cast returns to the original dtype.
 Tensor* cast_of_wider(Site& s) {
   Tensor* before = operand_of(s.in[0], "cast");
   if (!before || !is_half(before->dtype())) return nullptr;

@@ -1,6 +1,6 @@
 // Rules for rows that are looked up in a table and multiplied by weights, as in a recurrent layer after an embedding,
 // and for the gradients of such products. A batch of text has thousands of words but few distinct words. If more rows
-// are looked up in a table than it has, the table is multiplied by the weights instead of the looked-up rows.
+// are looked up in a table than the table has, the table is multiplied by the weights instead of the looked-up rows.
 //
 //   %e = gather(%table, %i)                      %p = matrix_multiplication(%table, %w)
 //   %y = matrix_multiplication(%e, %w)      ->   %y = gather(%p, %i)

@@ -9,7 +9,7 @@ namespace mpsgraph::compiler {
 Tensor* moved_lookup(Site&);  // rule for transpose and reshape
 Tensor* moved_gradient(Site&);  // rule for gather_gradient
 
-// If more rows are looked up in a table than it has, multiply the table's rows instead of the looked-up rows.
+// If more rows are looked up in a table than the table has, multiply the table's rows instead of the looked-up rows.
 Tensor* product_of_lookup(Site&);  // rule for matrix_multiplication: the looked-up rows times weights
 Tensor* bias_of_lookup(Site&);  // rule for addition
 // Rule for a matrix_multiplication that computes the weights' gradient from looked-up rows and their incoming

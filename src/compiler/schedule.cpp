@@ -11,8 +11,9 @@
 // together, because a backend merges them into one kernel.
 //
 // A call without results passes values to another thread or process, which can process them in the meantime. Such a
-// call runs as soon as its operands are available. A call without operands waits for another thread or process. It runs
-// after all operations that do not depend on such calls, directly followed by the updates that need no later call.
+// call runs as soon as its operands are available. A call without operands waits for another thread or process. Such a
+// call runs after all operations that do not depend on such calls, directly followed by the updates that need no later
+// call.
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -25,8 +26,8 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// The smallest amount of memory, in bytes, that is worth freeing early. For less, an additional kernel launch costs
-// more than reusing the memory saves.
+// The smallest amount of memory, in bytes, that is worth freeing early. For smaller amounts, an additional kernel
+// launch costs more than reusing the memory saves.
 constexpr int64_t worthwhile = int64_t{256} << 10;
 constexpr int64_t negligible = 1024;
 
@@ -79,7 +80,7 @@ class Schedule {
   struct Memory {
     int64_t bytes;  // 0 if the memory is not freed, as for variables, constants, feeds, and targets
     int left = 0;  // number of operations that use the memory and have not run yet
-    int64_t sum = 0;  // sum of the positions of these operations; if one is left, this is its position
+    int64_t sum = 0;  // sum of the positions of these operations; if one operation is left, this is its position
   };
   // For an operation: the number of operations that must still run before it, and the sum of their positions. Early
   // operations (early_) are not counted.

@@ -237,8 +237,8 @@ class Specializer {
     for (const Tensor* argument : op.blocks[block]->arguments) types.push_back(argument->type);
     if (op.is("while")) {
       const std::vector<Tensor*>& from = block == 0 ? inputs : done[0]->results;
-      // In a `while`, the first result of block `before` is the condition. The others are the arguments of block
-      // `after`.
+      // In a `while`, the first result of block `before` is the condition. The other results become the arguments of
+      // block `after`.
       for (size_t i = block; i < from.size(); ++i) types[i - block] = from[i]->type;
     } else if (op.is("for")) {
       for (size_t i = 3; i < inputs.size(); ++i) types[i - 2] = inputs[i]->type;
@@ -287,7 +287,7 @@ class Specializer {
   }
 
   // Computes band_part with bounds that are tensors: keeps x[i, j] where i - j <= lower and j - i <= upper. A negative
-  // bound keeps its whole triangle.
+  // bound keeps the whole triangle on that side of the diagonal.
   Tensor* band_of_data(const std::vector<Tensor*>& inputs) {
     Builder b(rewriter_.graph());
     const Dims& dims = inputs[0]->shape().dims();
@@ -359,8 +359,8 @@ class Specializer {
       reachable &= op.inputs[i]->operation->parent == &source_.root();
     }
     if (!data_dependent.deciding.empty() && reachable) throw data_dependent;
-    throw UnsupportedError(cat("[", op.kind(), "] the shape of '", op.output()->name(), "', ", op.output()->type,
-                               ", depends on values computed within a block of control flow; compute them outside of "
+    throw UnsupportedError(cat("[", op.kind(), "] the shape of '", op.output()->name(), "' of type ", op.output()->type,
+                               " depends on values computed within a block of control flow; compute them outside of "
                                "the block, or from shapes",
                                op.where()));
   }

@@ -38,7 +38,7 @@ struct SerializedOrder {
   std::vector<std::optional<size_t>> feeds, targets;
 };
 
-// A copy of a constant that a device has derived for its own kernels and keeps, e.g. with the elements in another
+// A copy of a constant that a device has derived for its own kernels and keeps, e.g. with the elements in a different
 // order.
 struct DeviceForm {
   const std::byte* of;  // address of the constant's elements
@@ -62,7 +62,8 @@ class CompiledProgram {
   // Writes the program in the device's native form, with the current values of variables. Throws UnsupportedError if
   // the device has no such form.
   virtual SerializedOrder serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) const;
-  // Whether a variable has moved to another memory layout since compilation; the runtime then recompiles the program.
+  // Whether a variable has moved to a different memory layout since compilation; the runtime then recompiles the
+  // program.
   virtual bool stale() const { return false; }
   // Whether a run with these feeds would first compile part of the program. If so, no other run of the graph may be
   // active while it compiles.
@@ -112,8 +113,8 @@ class Backend {
   virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }
 };
 
-// Backends register themselves by name when they are loaded. The default device is the available one with the highest
-// rank.
+// Backends register themselves by name when they are loaded. The default device is the available device with the
+// highest rank.
 struct BackendEntry {
   std::string name;
   std::unique_ptr<Backend> (*make)();

@@ -28,7 +28,7 @@ size_t memory_limit() {
     size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
     for (auto* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
       size_t contained = 0;
-      // The content may be "max", which is not a number.
+      // The file may contain "max", which is not a number.
       if (std::ifstream(path) >> contained) physical = std::min(physical, contained);
     }
     return physical;

@@ -77,7 +77,7 @@ std::shared_ptr<Executable> DeviceGraph::executable_for(const std::vector<Tensor
                                                         const compiler::Options& options) {
   if (feeds.size() != arrays.size())
     throw GraphError(
-        cat("[run] there must be one array per feed, got ", arrays.size(), " arrays for ", feeds.size(), " feeds"));
+        cat("[run] there must be one array per feed, got ", arrays.size(), " array(s) for ", feeds.size(), " feed(s)"));
   std::vector<size_t> order(feeds.size());
   std::iota(order.begin(), order.end(), 0);
   for (size_t i = 0; i < feeds.size(); ++i) {

@@ -25,7 +25,7 @@ class DeviceFence {
   // Calls `then` once, as soon as the outcome of the work before the fence is known. Reaching the fence does not mean
   // that this work succeeded, because the device continues after failed work.
   void when_settled(std::function<void(Outcome)> then);
-  // Report the outcome of the work before the fence. Called by the command buffer that signals the fence; only the
+  // Reports the outcome of the work before the fence. Called by the command buffer that signals the fence; only the
   // first call has an effect.
   void settle(Outcome outcome);
 

@@ -105,7 +105,7 @@ size_t Exchange::add(std::string name, std::vector<TensorType> types) {
 
 Exchange::Slot& Exchange::slot(size_t number) const {
   if (number >= slots_.size())
-    throw GraphError(cat("[exchange] slot ", number, " is out of range: the exchange has ", slots_.size(), " slots"));
+    throw GraphError(cat("[exchange] slot ", number, " is out of range: the exchange has ", slots_.size(), " slot(s)"));
   return *slots_[number];
 }
 
@@ -239,7 +239,7 @@ void Exchange::share(size_t number, std::shared_ptr<SharedSum> sum) {
                          ", got ", given.dtype()));
   if (given.dims() != worked.memory.dims())
     throw ShapeError(cat("[exchange] the sum shared with slot '", worked.name, "' must have ", worked.memory.elements(),
-                         " elements, got ", given.elements()));
+                         " element(s), got ", given.elements()));
   if (worked.state != State::working)
     throw GraphError(cat("[exchange] slot ", number, " '", worked.name,
                          "' is not being worked on: first get its number from next()"));

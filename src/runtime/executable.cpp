@@ -170,11 +170,11 @@ void Executable::check_callables() {
     const auto* other = dynamic_cast<const Executable*>(callable.get());
     if (!other) continue;
     if (&other->device() != &device())
-      throw DeviceError(cat("[compile] the callable '", symbol, "' must be compiled for the device of its caller, ",
-                            device().name(), ", but was compiled for ", other->device().name()));
+      throw DeviceError(cat("[compile] the callable '", symbol, "' must be compiled for the device of its caller (",
+                            device().name(), "), but was compiled for ", other->device().name()));
     if (!state_->may_call(other->state_))
-      throw GraphError(cat("[compile] the callable '", symbol, "' belongs to the same graph as its caller, or to one ",
-                           "that calls that graph: build it in a separate graph"));
+      throw GraphError(cat("[compile] the callable '", symbol, "' belongs to the same graph as its caller, or to a ",
+                           "graph that calls that graph: build it in a separate graph"));
   }
 }
 
@@ -238,9 +238,9 @@ void check_type(std::string_view what, const Tensor& tensor, const NDArray& arra
                          name(array.dtype()), "; convert the array first", tensor.operation->where()));
   const bool same = type.shape.known() && array.dims() == type.shape.dims();
   if (!same && !compatible(Shape(array.dims()), type.shape))
-    throw ShapeError(cat("[run] ", what, " ", tensor.name(), " must have shape ", type.shape,
-                         ", for which the executable was compiled, got ", to_string(array.dims()),
-                         "; compile it for that shape", tensor.operation->where()));
+    throw ShapeError(cat("[run] ", what, " ", tensor.name(), " must have the shape ", type.shape,
+                         " for which the executable was compiled, got ", to_string(array.dims()),
+                         "; compile an executable for that shape", tensor.operation->where()));
   if (!array.contiguous())
     throw ShapeError(cat("[run] ", what, " ", tensor.name(), " must be contiguous, got shape ", to_string(array.dims()),
                          " with strides ", to_string(array.strides()), "; make a contiguous copy"));
@@ -280,14 +280,15 @@ bool results_overlap(std::span<const NDArray> inputs, std::span<const NDArray> r
 std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs, std::vector<NDArray> results) {
   state_->device.check_usable();
   if (inputs.size() != feeds_.size())
-    throw GraphError(cat("[run] the executable takes ", feeds_.size(), " feeds, got ", inputs.size(), " inputs"));
+    throw GraphError(cat("[run] the number of inputs must be ", feeds_.size(), " (one per feed), got ", inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].valid()) throw GraphError(cat("[run] no array was given for feed ", feeds_[i].first->name()));
     check_type("feed", *feeds_[i].first, inputs[i], feeds_[i].second);
   }
   const bool given = !results.empty();
   if (given && results.size() != targets_.size())
-    throw GraphError(cat("[run] the executable has ", targets_.size(), " targets, got ", results.size(), " results"));
+    throw GraphError(
+        cat("[run] the number of results must be ", targets_.size(), " (one per target), got ", results.size()));
   results.resize(targets_.size());
   for (size_t i = 0; given && i < results.size(); ++i) {
     if (!results[i].valid()) continue;
@@ -404,9 +405,8 @@ void Executable::serialize(const std::filesystem::path& path, const Serializatio
   for (const auto& [tensor, type] : feeds_) feeds.push_back({tensor->name(), type, {}});
   for (size_t i = 0; i < targets_.size(); ++i) {
     if (!target_types_[i].shape.known())
-      throw UnsupportedError(cat("[serialize] the shape of target ", targets_[i]->name(), " must be static, got ",
-                                 target_types_[i], ", which depends on run-time values",
-                                 targets_[i]->operation->where()));
+      throw UnsupportedError(cat("[serialize] the shape of target ", targets_[i]->name(), " must be static, but ",
+                                 target_types_[i], " depends on run-time values", targets_[i]->operation->where()));
     targets.push_back({targets_[i]->name(), target_types_[i], {}});
   }
   require_built();
@@ -422,8 +422,8 @@ std::vector<NDArray> Executable::encode(CommandBuffer& buffer, std::vector<NDArr
   for (size_t i = 0; i < targets_.size(); ++i) {
     if (target_types_[i].shape.known() || (i < results.size() && results[i].valid())) continue;
     throw UnsupportedError(cat(
-        "[encode] the shape of target ", targets_[i]->name(), ", ", target_types_[i],
-        ", depends on run-time values and is only known after the run; use run or run_async, or pass an array for it",
+        "[encode] the shape of target ", targets_[i]->name(), " of type ", target_types_[i],
+        " depends on run-time values and is only known after the run; use run or run_async, or pass an array for it",
         targets_[i]->operation->where()));
   }
   return *encode_run(buffer, std::move(inputs), std::move(results), descriptor);
@@ -435,8 +435,8 @@ std::shared_ptr<std::vector<NDArray>> Executable::encode_run(CommandBuffer& buff
   ProfileScope scope(label_, "encode");
   using Stage = ExecutionDescriptor::Stage;
   if (&buffer.queue().device() != &state_->device)
-    throw DeviceError(cat("[encode] the command buffer must belong to the executable's device, ", state_->device.name(),
-                          ", got one of device ", buffer.queue().device().name()));
+    throw DeviceError(cat("[encode] the command buffer must belong to the executable's device (", state_->device.name(),
+                          "), got one of device ", buffer.queue().device().name()));
   auto run = prepare(std::move(inputs), std::move(results));
   auto outputs = run->results;
   const auto handler = [&](const ExecutionDescriptor::Handler& function) -> CommandBuffer::Handler {

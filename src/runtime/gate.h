@@ -3,8 +3,8 @@
 //
 // Access is first come, first served, so no thread starves. Runs of one in-order queue of an asynchronous device never
 // exclude one another, because the device runs them in order; they specify the queue as their `owner`. A run holds a
-// Pass while it is inside the gate. The Pass may be released on another thread than the one that acquired it, such as a
-// thread of the device when the work is done.
+// Pass while it is inside the gate. The Pass may be released on a different thread from the one that acquired it, such
+// as a thread of the device when the work is done.
 #pragma once
 
 #include <condition_variable>

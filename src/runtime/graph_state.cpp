@@ -41,13 +41,14 @@ void GraphState::refresh() {
     for (auto& weak : executables_)
       if (auto executable = weak.lock()) live.push_back(std::move(executable));
   }
-  // Recompiling one executable may move a variable that another executable uses, so this is repeated. Memory layouts
-  // stop changing after one or two rounds; if not, the next run detects the remaining stale executables.
+  // Recompiling one executable may move a variable that another executable uses, so the check is repeated. Memory
+  // layouts stop changing after one or two rounds; if not, the next run detects the remaining stale executables.
   for (int round = 0; round < 3; ++round) {
     bool built = false;
     for (auto& executable : live) {
       if (!executable->program_->stale()) continue;
-      executable->needs_build_ = true;  // The flag is set before in_flight_ is read; prepare() uses the opposite order.
+      // The flag is set before in_flight_ is read; prepare() accesses the two in the opposite order.
+      executable->needs_build_ = true;
       if (executable->in_flight_ == 0) continue;
       executable->build();
       built = true;

@@ -32,7 +32,7 @@ class GraphState {
 
   void check_variable(const Tensor* variable) const;  // throws GraphError unless the tensor is a variable of this graph
   // The storage of one of the graph's variables, created from its initial value at first use. The gate must be held
-  // exclusively, because the backend may place it in memory that also holds variables that current runs use.
+  // exclusively, because the backend may place the storage in memory that also holds variables that current runs use.
   std::shared_ptr<VariableStorage> storage(Tensor* variable);
   // Whether the variable has been given storage. If not, no compiled executable reads it, and it has its initial value.
   bool has_storage(Tensor* variable);

@@ -102,7 +102,7 @@ std::shared_ptr<SerializedExecutable> SerializedExecutable::load(const fs::path&
 std::vector<NDArray> SerializedExecutable::run(std::vector<NDArray> inputs,
                                                const std::shared_ptr<CommandQueue>& queue) {
   if (inputs.size() != feeds_.size())
-    throw GraphError(cat("[run] the executable takes ", feeds_.size(), " feeds, got ", inputs.size(), " inputs"));
+    throw GraphError(cat("[run] the number of inputs must be ", feeds_.size(), " (one per feed), got ", inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].valid()) throw GraphError(cat("[run] no array was given for feed ", feeds_[i].name));
     const TensorType& type = feeds_[i].type;

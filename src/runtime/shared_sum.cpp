@@ -106,7 +106,7 @@ SharedSum::SharedSum(int descriptor, DType dtype, int64_t elements, int members,
     : dtype_(dtype), elements_(elements), members_(members), own_(own) {
   const size_t size = bytes(dtype, elements, members);
   if (own < 0 || own >= members)
-    throw OutOfRangeError(cat("[shared sum] the member must be between 0 and ", members - 1, ", got ", own));
+    throw OutOfRangeError(cat("[shared sum] the member index must be between 0 and ", members - 1, ", got ", own));
   const off_t there = ::lseek(descriptor, 0, SEEK_END);
   if (there < 0 || static_cast<size_t>(there) < size)
     throw DeviceError(
@@ -147,7 +147,7 @@ NDArray SharedSum::own_part() const { return array(place(members_), part().first
 
 NDArray SharedSum::own_part_of(int member) const {
   if (member < 0 || member >= members_)
-    throw OutOfRangeError(cat("[shared sum] the member must be between 0 and ", members_ - 1, ", got ", member));
+    throw OutOfRangeError(cat("[shared sum] the member index must be between 0 and ", members_ - 1, ", got ", member));
   return array(place(member), part().first, part().second);
 }
 
@@ -170,7 +170,7 @@ bool SharedSum::wait(Mark mark, Timeout timeout) const {
 
 bool SharedSum::wait_for(int member, Mark mark, Timeout timeout) const {
   if (member < 0 || member >= members_)
-    throw OutOfRangeError(cat("[shared sum] the member must be between 0 and ", members_ - 1, ", got ", member));
+    throw OutOfRangeError(cat("[shared sum] the member index must be between 0 and ", members_ - 1, ", got ", member));
   std::optional<Clock::time_point> deadline;
   if (timeout && *timeout < 1e9)
     deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*timeout));

@@ -78,7 +78,7 @@ void set_thread_count(int count) {
         cat("[set_num_threads] the number of threads must be between 0 (automatic) and ", most, ", got ", count));
   if (cut > 0 && count > cut)
     throw DeviceError(cat("[set_num_threads] the number of threads must be at most ", cut.load(),
-                          ", for which kernels have already been compiled, got ", count,
+                          " (the number for which kernels have already been compiled), got ", count,
                           "; set the number before the first compilation, or set OMP_NUM_THREADS=", count,
                           " before the process starts"));
   asked = count;

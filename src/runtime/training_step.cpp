@@ -74,7 +74,8 @@ std::vector<double> TrainingStep::run(const std::vector<NDArray>& batch, std::mu
   if (batch.size() != inputs_.size()) {
     std::string names;
     for (const auto& [name, tensor] : inputs_) names += cat(names.empty() ? "" : ", ", name);
-    throw GraphError(cat("the training step takes ", inputs_.size(), " arrays (", names, "), got ", batch.size()));
+    throw GraphError(cat("the number of arrays for the training step must be ", inputs_.size(), " (", names, "), got ",
+                         batch.size()));
   }
   const std::lock_guard lock(mutex_);
   const PackageTraining& training = *contents_.training;
@@ -113,7 +114,8 @@ std::vector<double> TrainingStep::evaluate(const std::vector<NDArray>& batch, st
   const PackageFunction* evaluate = contents_.function("evaluate");
   if (!evaluate) throw UnsupportedError("the package has no function 'evaluate'");
   if (batch.size() != evaluate->inputs.size())
-    throw GraphError(cat("the function 'evaluate' takes ", evaluate->inputs.size(), " arrays, got ", batch.size()));
+    throw GraphError(cat("the number of arrays for the function 'evaluate' must be ", evaluate->inputs.size(), ", got ",
+                         batch.size()));
   const std::vector<NDArray> all = run_function(*evaluate, batch, building);
   std::vector<double> found;
   for (const std::string& name : results()) {

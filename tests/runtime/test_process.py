@@ -361,7 +361,7 @@ def test_set_num_threads_does_not_change_results():
     *lines, last = done.stdout.splitlines()
     assert lines[:5] == ["3", "1", "2", "3", "3"] and last == "3", done.stderr
     assert "must be between 0 (automatic) and 1024, got -1" in lines[5]
-    assert "must be at most 3, for which kernels have already been compiled, got 4" in lines[6]
+    assert "must be at most 3 (the number for which kernels have already been compiled), got 4" in lines[6]
 
 
 def test_use_after_shutdown_raises():
