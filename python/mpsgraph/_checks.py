@@ -137,9 +137,9 @@ class Parameter:
     """A parameter of a checked function, with its name, the types that always match, and a check for values of other
     types.
 
-    Analyzing an annotation takes longer than most first calls. Unless the types that always match, `usual`, follow from
-    its text, the annotation is therefore analyzed when the first value arrives. The check for other types is built when
-    the first value of another type arrives.
+    Analyzing an annotation takes longer than most first calls, so it is done as late as possible. The types that always
+    match, `usual`, are determined when the first value arrives, if possible from the annotation's text alone. The check
+    for other types is built when the first value of such a type arrives.
     """
 
     def __init__(self, name: str, annotation: Any, function: Callable[..., Any], bounds: Bounds | None) -> None:

@@ -82,7 +82,7 @@ _explain(
     "NDArray",
     """An array of memory with an element type, a shape, and strides, which numpy and DLPack can share.
 
-    Runs return NDArrays and accept them as feeds, next to numpy arrays.
+    Runs return NDArrays, and accept both NDArrays and numpy arrays as feeds.
 
     Args:
         shape: Sizes of the axes. The elements are zero.

@@ -7,8 +7,8 @@ from typing import Any
 
 
 def require(module: str, extra: str, purpose: str) -> Any:
-    """Return the module. If it is missing, raise ImportError with the feature that needs it and the command to install
-    it.
+    """Import and return an optional module. If the module is missing, raise an ImportError that names the feature that
+    needs it and the command to install it.
     """
     try:
         return importlib.import_module(module)

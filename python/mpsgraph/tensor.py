@@ -3,8 +3,8 @@
 Each operator adds one operation with numpy's broadcasting to the tensor's graph; importing this module adds them to
 `_core.Tensor`. A tensor is a symbol without a value, so truth tests, iteration, and conversion to an array raise errors
 that suggest an alternative. `==` compares elements, like `<`. Tensors can nevertheless be keys of dicts of feeds,
-results, and gradients, where they are distinguished by identity: dicts and sets compare hashes first, and the hash of a
-tensor is that of the object.
+results, and gradients, where they are distinguished by identity: dicts and sets compare hashes first, and two different
+tensors never have the same hash.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,8 @@ def _graph(x: Tensor) -> "Graph":
 
 
 def _is_operand(value: Any) -> bool:
-    """Return whether an operator should handle `value`, either by applying or by raising an error.
+    """Return whether an operator should handle `value`: compute with `value`, or raise an error that explains the
+    problem.
 
     Otherwise the operator returns NotImplemented. That is done only for values of third-party classes, which may define
     the operator themselves. Lists, strings, and arrays are rejected later, in the code that converts numbers to

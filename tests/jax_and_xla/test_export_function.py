@@ -111,7 +111,7 @@ def test_export_error_lists_each_custom_operation():
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
     made = soft(hard(soft(x, name="shrunk")), name="again")
-    with pytest.raises(mg.UnsupportedError, match="2 kinds of operations cannot be expressed in jax.lax") as error:
+    with pytest.raises(mg.UnsupportedError, match="2 kinds of operation cannot be expressed in jax.lax") as error:
         mg.jax.function(g, made)({}, {"x": np.float32([1, 2])})
     assert "  custom own.softshrink 'shrunk'" in str(error.value)
     assert "  custom own.hardshrink 'hardshrink'" in str(error.value)

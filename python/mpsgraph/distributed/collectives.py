@@ -139,7 +139,9 @@ def broadcast(array: Any = None, root: int = 0) -> np.ndarray:
             wrong = str(error)
     what = them.exchanged(None if given is None else (given.shape, given.dtype.str), "broadcast")[root]
     if what is None:
-        raise DTypeError(wrong or f"[broadcast] array must be numeric in process {root}, the root; see the error there")
+        raise DTypeError(
+            wrong or f"[broadcast] array must be numeric in process {root}, the root; see the error of that process"
+        )
     shape, dtype = what
     buffer = np.empty(shape, dtype) if given is None else np.array(given, order="C")
     if buffer.size:

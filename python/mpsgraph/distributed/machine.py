@@ -51,7 +51,7 @@ class Machine:
         self.shares = len(names) > self.machines
         """Whether any machine runs several processes; equal in all processes."""
         first = self.ranks[0] == processes.rank
-        # All processes have just communicated, so Split does not wait for one that has ended.
+        # All processes have just communicated, so Split does not wait for a process that has ended.
         several = self.shares and self.machines > 1
         split = channel.Split(0 if first else processes.MPI.UNDEFINED, processes.rank) if several else None
         self.leaders = split if first else None

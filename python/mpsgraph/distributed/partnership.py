@@ -247,7 +247,7 @@ class Partnership:
             yield
 
     def sum(self, x: Tensor) -> Tensor:
-        """Return the sum of x over all processes, for which the step waits.
+        """Return the sum of x over all processes. The step waits until the sum is available.
 
         In the backward pass, the gradient of the sum is summed over all processes, too.
         """
@@ -297,7 +297,7 @@ class Partnership:
         return value  # type: ignore[no-any-return]
 
     def description(self, states: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return what a checkpoint stores about the processes: how many there are, and the random states of each."""
+        """Return what a checkpoint stores about the processes: their number, and the random states of each process."""
         mine = {name: value.tolist() for name, value in states.items()}
         everybody = self.processes.exchanged(mine, "the checkpoint")
         return {"processes": self.processes.size, "reference": self.reference, "states": everybody}
@@ -342,8 +342,8 @@ def statistics(trainer: Any) -> dict[str, float]:
 
     Returns:
         A dict with the number of "reductions"; the seconds of "communication" in the communication thread; the seconds
-        that steps "waited" for it; the seconds for which data was "copied" to and from buckets; and "hidden", the
-        fraction of the communication that steps did not wait for, from 0 to 1.
+        that steps "waited" for this thread; the seconds for which data was "copied" to and from buckets; and "hidden",
+        the fraction of the communication that steps did not wait for, from 0 to 1.
 
     Example:
         >>> trainer = mg.Trainer(mg.nn.Linear(1), distributed=True)
@@ -365,7 +365,7 @@ def statistics(trainer: Any) -> dict[str, float]:
 
 
 def explain(trainer: Any) -> str:
-    """Explain how a trainer's sums are exchanged and, if shared memory is not used, the reason.
+    """Describe how a trainer exchanges sums between processes. If shared memory is not used, give the reason.
 
     Args:
         trainer: Trainer created with distributed=True.

@@ -33,7 +33,7 @@ class Processes:
         if self.MPI.Query_thread() < self.MPI.THREAD_MULTIPLE:
             raise DeviceError(
                 "the MPI library must support MPI_THREAD_MULTIPLE, because gradients are reduced in a separate thread; "
-                "install another one, for example with: pip install mpich"
+                "install an MPI library that does, for example with: pip install mpich"
             )
         world = self.MPI.COMM_WORLD
         self.rank, self.size = int(world.Get_rank()), int(world.Get_size())
@@ -99,7 +99,7 @@ class Processes:
                 )
 
     def exchanged(self, value: Any, what: str, channel: Any = None) -> list[Any]:
-        """Return the value of each process, by rank; raise DeviceError if a process has ended.
+        """Send a value to all processes and return all values, by rank; raise DeviceError if a process has ended.
 
         Args:
             value: Any object that can be pickled.

@@ -124,7 +124,8 @@ class Weighing:
 def weight_of_batch(
     g: Graph, samples: Tensor, wide: DType, reference: int, counted: tuple[Tensor, Tensor] | None
 ) -> Tensor:
-    """Return the weight of a batch: its number of samples over `reference`, times the fraction of labels not ignored.
+    """Return the weight of a batch: its number of samples divided by `reference`, times the fraction of labels that are
+    not ignored.
 
     Args:
         g: Graph of the step.

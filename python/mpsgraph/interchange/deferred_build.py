@@ -88,8 +88,8 @@ class DeferredModel(Model):
             missing = sorted((self._by_value | self._by_shape) - set(arrays))
             if missing:
                 raise GraphError(
-                    f"the model's inputs {', '.join(missing)} determine shapes inside it, but are missing: "
-                    "pass arrays for them"
+                    f"inputs that determine shapes inside the model are missing: {', '.join(missing)}. "
+                    "Pass arrays for them"
                 )
             values = {name: arrays[name] for name in sorted(self._by_value)}
             shapes = {name: arrays[name].shape for name in sorted(self._by_shape - self._by_value)}

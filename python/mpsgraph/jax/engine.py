@@ -158,7 +158,7 @@ class Engine:
 
 
 def _automatic(mesh: Any) -> Any:
-    """Return a mesh with the same devices whose axes are all automatic, so that XLA decides on all communication."""
+    """Return a mesh of the same devices with automatic axes only, so that XLA decides on all communication."""
     return jax.sharding.Mesh(
         mesh.devices, mesh.axis_names, axis_types=(jax.sharding.AxisType.Auto,) * mesh.devices.ndim
     )

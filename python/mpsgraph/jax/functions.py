@@ -355,7 +355,7 @@ def _refuse_missing(operations: Sequence[Operation]) -> None:
         return
     lines = [f"  {kind_of(o)} '{o.name}'" + (f", built at {o.location}" if o.location else "") for o in missing]
     raise UnsupportedError(
-        f"[jax] {len(missing)} kind{'s' * (len(missing) > 1)} of operations cannot be expressed in jax.lax:\n"
+        f"[jax] {len(missing)} kind{'s' * (len(missing) > 1)} of operation cannot be expressed in jax.lax:\n"
         + "\n".join(lines)
         + "\nRun these operations on an mpsgraph device and pass their results as feeds"
     )

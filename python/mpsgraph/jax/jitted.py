@@ -39,7 +39,7 @@ class _Compiled:
         closed = traced.jaxpr
         if missing := sorted(unmapped(closed.jaxpr)):
             raise UnsupportedError(
-                f"{len(missing)} primitives of {_name(traced)} are not supported: {', '.join(missing)}. "
+                f"{_name(traced)} uses primitives that are not supported: {', '.join(missing)}. "
                 "mpsgraph.jax.known_primitives() lists the supported primitives"
             )
         g = Graph()
@@ -104,9 +104,9 @@ def _name(traced: Any) -> str:
 
 
 class Jitted:
-    """A function that is compiled on the first call for each structure of arguments and their types.
+    """A function that is compiled on the first call with each combination of argument structure and types.
 
-    `mpsgraph.jax.jit` creates it.
+    `mpsgraph.jax.jit` creates objects of this class.
 
     Example:
         >>> import jax.numpy as jnp
@@ -277,8 +277,7 @@ def jit(
 
     Returns:
         A Jitted, which takes the arguments of the function and returns jax.Arrays on JAX's CPU device. The returned
-        arrays share memory with mpsgraph's results. Arguments are shared, too, if they are on the CPU in row-major
-        order.
+        arrays share memory with mpsgraph's results. Arguments that are on the CPU in row-major order are shared, too.
 
     Raises:
         UnsupportedError: If primitives are not supported (the message lists all of them), or an argument is being

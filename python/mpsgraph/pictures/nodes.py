@@ -35,7 +35,7 @@ def nodes_of(graph: Graph, targets: Iterable[Tensor | Operation] | None, limit: 
     """Return nodes for the operations that targets need, or for all operations if targets is None, in creation order.
 
     Raises:
-        GraphError: If there are more than `limit`, or a target belongs to another graph.
+        GraphError: If there are more than `limit` operations, or a target belongs to another graph.
     """
     wanted = None if targets is None else _needed(graph, list(targets))
     operations = [o for o in graph.operations if wanted is None or o.id in wanted]

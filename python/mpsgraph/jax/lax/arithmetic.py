@@ -162,7 +162,7 @@ def _floor_modulo(x: Value, y: Value) -> Value:
 
 
 def passing_over_nan(function: Lowering) -> Lowering:
-    """Wrap a minimum or maximum so that it ignores NaN: where one operand is NaN, it returns the other one."""
+    """Wrap a minimum or maximum so that it ignores NaN: where one operand is NaN, the result is the other operand."""
 
     def other(x: Value, y: Value) -> Value:
         result = function(x, y)

@@ -13,7 +13,7 @@ from ._windows import adjoint
 
 
 def as_indices(indices: Value) -> Value:
-    """Convert indices to a type that XLA accepts. Unsigned indices that are too large for it stay out of range."""
+    """Convert indices to a type that XLA accepts. Unsigned indices too large for that type stay out of range."""
     indices = jnp.asarray(indices)
     if indices.dtype == np.uint32 or indices.dtype == np.uint64:
         largest = np.iinfo(np.int32).max

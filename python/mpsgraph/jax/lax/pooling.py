@@ -221,8 +221,8 @@ def _places(step: Step, indices: Value, source: Sequence[int], windows: Sequence
 
 @lowers("max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices")
 def max_pooling_gradient_from_indices(step: Step, incoming: Value, indices: Value, _: Value) -> Value:
-    """Return the gradient of max pooling, given its indices: the incoming gradient, added to the elements they refer
-    to.
+    """Return the gradient of max pooling, given its indices: the incoming gradient, added to the elements that the
+    indices refer to.
     """
     if _points_anywhere(step):
         return adjoint(lambda x: _read_at(step, x, indices), step.shape, jnp.asarray(incoming))

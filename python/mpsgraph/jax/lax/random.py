@@ -61,7 +61,7 @@ class _Stream:
         words = lax.bitcast_convert_type(jnp.asarray(state), np.uint32)
         self.counter: Words = (words[1], words[2], words[3], words[4])
         self.key = words[5], words[6]
-        self.zero = words[0] - _U(1)  # Always zero, but the compiler does not know it.
+        self.zero = words[0] - _U(1)  # Always zero, but the compiler cannot know that.
 
     def blocks(self, count: int, every: int = 1, behind: Value = 0) -> Value:
         """Return `count` blocks of four random words each, with shape [count, 4].

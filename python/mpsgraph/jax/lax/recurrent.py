@@ -85,7 +85,9 @@ class _Direction:
         return self.weights[:, self.places[role] * self.hidden : (self.places[role] + 1) * self.hidden]
 
     def _joined(self, parts: list[Value]) -> Value:
-        """Concatenate parts, one per gate in a fixed order, in the order in which the weights store the gates."""
+        """Concatenate one part per gate. `parts` is in the order of roles, and the result is in the order of the
+        weights.
+        """
         return jnp.concatenate([parts[self.places.index(place)] for place in range(len(parts))], 1)
 
     def _step(self, carried: tuple[Value, Value], now: Any) -> tuple[tuple[Value, Value], tuple[Value, Value, Value]]:

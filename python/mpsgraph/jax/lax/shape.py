@@ -74,8 +74,8 @@ def _recast(x: Value, to: np.dtype) -> Value:
 
 
 def _sources(mode: str, size: int, left: int, right: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each element of a padded axis, the index of the element that it copies, and the sign it is
-    multiplied by.
+    """Return, for each element of a padded axis, the index of the source element that it copies, and the sign that the
+    copy is multiplied by.
     """
     place = np.arange(-left, size + right)
     sign = np.ones(len(place), np.int8)

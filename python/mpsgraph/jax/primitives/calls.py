@@ -54,7 +54,7 @@ def same(equation: Equation, *operands: Tensor, **_: Any) -> Any:
 
 
 def _closed(jaxpr: Any) -> Any:
-    """Return a jaxpr as a closed jaxpr, which has its constants attached. The jaxpr must not need any."""
+    """Return a jaxpr as a closed jaxpr, which has its constants attached. The jaxpr must not need constants."""
     from jax.extend import core
 
     return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())

@@ -61,8 +61,8 @@ def dynamic_update_slice(equation: Equation, x: Tensor, update: Tensor, *starts:
 
 
 class _Windows:
-    """The windows of a gather or scatter, converted to index vectors of single elements, and a mask of the windows in
-    range.
+    """The windows of a gather or scatter, converted to index vectors of single elements, and a mask of the windows that
+    are in range.
 
     The operand's axes are reordered: first batch axes, then indexed axes, then all others.
     """
@@ -80,7 +80,7 @@ class _Windows:
     ) -> None:
         g = equation.g
         self.batch = list(batch_axes)
-        # A window that is narrower than an axis without index starts at the first element of this axis.
+        # Along an axis without an index, a window that is narrower than the axis starts at the first element.
         narrow = [
             axis
             for axis in range(len(sizes))
@@ -165,7 +165,7 @@ def gather(
     if fill and windows.inside is not None:
         mask = g.reshape(windows.inside, [*windows.places, *[1] * (len(shape(found)) - len(windows.places))])
         found = g.select(mask, found, equation.constant(_fill(x, fill_value), x.dtype))
-    # The result has the index axes, the window axes that are indexed, and all others. Drop collapsed axes, then
+    # The result has the index axes, the window axes that are indexed, and all other axes. Drop collapsed axes, then
     # permute.
     behind = [*windows.indexed, *windows.rest]
     kept = [axis for axis in behind if axis not in collapsed]
@@ -228,7 +228,7 @@ def scatter(
         equation, shape(x), indices, batch, _axes(numbers.scatter_indices_batching_dims),
         _axes(numbers.scatter_dims_to_operand_dims), taken, clip,
     )  # fmt: skip
-    # Reorder the axes of the updates: index axes, then window axes that are indexed, then all others.
+    # Reorder the axes of the updates: index axes, then window axes that are indexed, then all other axes.
     outer = [axis for axis in range(len(shape(updates))) if axis not in window_axes]
     behind = [axis for axis in [*windows.indexed, *windows.rest] if axis in windowed]
     order = [outer[place] for place in windows.order] + [window_axes[windowed.index(axis)] for axis in behind]

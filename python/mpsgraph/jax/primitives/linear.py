@@ -13,7 +13,7 @@ from .shapes import transposed
 
 @primitive("dot_general")
 def dot_general(equation: Equation, x: Tensor, y: Tensor, *, dimension_numbers: Any, **_: Any) -> Tensor:
-    """Translate dot_general by merging axes to (batch, free, contracted) and (batch, contracted, free)."""
+    """Translate dot_general by merging operand axes to (batch, free, contracted) and (batch, contracted, free)."""
     (over_x, over_y), (batch_x, batch_y) = (
         [[int(axis) for axis in axes] for axes in pair] for pair in dimension_numbers
     )
