@@ -1,7 +1,7 @@
 // Typed one-line errors for arguments that no overload of a bound function accepts, and the display of Python values in
 // errors.
 //
-// pybind11 reports such a call with a TypeError of many lines: every overload in full, and a repr of each argument,
+// For such arguments, pybind11 raises a TypeError of many lines: every overload in full, and a repr of each argument,
 // however long. This file replaces pybind11's single entry point, which all functions of the module share. The
 // replacement calls the original entry point, and if that rejects the arguments, rewrites the error:
 //

@@ -215,9 +215,9 @@ py::typing::List<T> to_list(py::handle graph, const std::vector<T*>& items) {
 using CopyRule = std::optional<bool>;
 
 void define_ndarray(py::module_& module);
+std::optional<float> to_number(const runtime::NDArray& array);  // Returns the only element of a float32 array.
 // Converts a Python object to an array. Without `dtype`, an array keeps its own dtype. Numbers and lists are converted
 // to `dtype`, but not from float to integer or from complex to real.
-std::optional<float> to_number(const runtime::NDArray& array);  // Returns the only element of a float32 array.
 runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
                             const std::string& what);
 ConstantPtr to_constant(py::handle object);  // Accepts ConstantData, an array, or a pair (array, dtype).

@@ -80,7 +80,7 @@ void call_kernel(const Held& function, const CustomSite& site, const std::byte* 
     for (const TensorType& type : site.results) dtypes.append(to_numpy_dtype(type.dtype));
     const py::list given = py::handle(function.get())(arrays, to_dict(site.attributes), dtypes, site.where);
     if (py::len(given) != site.results.size())
-      throw GraphError(cat("[", site.name, "] the kernel function must return ", site.results.size(), " arrays, got ",
+      throw GraphError(cat("[", site.name, "] the kernel function must return ", site.results.size(), " array(s), got ",
                            py::len(given), ": ", site.where));
     for (size_t i = 0; i < site.results.size(); ++i) {
       const auto array = py::array::ensure(given[i], py::array::c_style);

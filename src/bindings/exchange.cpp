@@ -1,5 +1,5 @@
-// Bindings of Callee, the base class of what graphs can call, such as executables; of Exchange, whose memory a Python
-// thread processes during a run; and of SharedSum, which sums this memory across processes.
+// Bindings of Callee (the base class of everything that graphs can call, such as executables), Exchange (whose memory a
+// Python thread processes during a run), and SharedSum (which sums this memory across processes).
 #include "mpsgraph/runtime/exchange.h"
 
 #include "bindings/bindings.h"

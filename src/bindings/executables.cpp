@@ -23,7 +23,7 @@ using Maybe = std::optional<T>;
 
 Arrays as_list(const std::vector<NDArray>& arrays) {
   Arrays list;
-  // The array has not been allocated yet.
+  // An invalid array has not been allocated yet; Python receives None in its place.
   for (auto& array : arrays) list.append(array.valid() ? py::cast(array) : py::none());
   return list;
 }
@@ -118,7 +118,7 @@ std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::
   if (!sequence) throw py::error_already_set();
   const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()));
   if (count != executable.feeds().size())
-    throw GraphError(cat("[run] the executable takes ", executable.feeds().size(), " inputs, got ", count));
+    throw GraphError(cat("[run] the number of inputs must be ", executable.feeds().size(), ", got ", count));
   result.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const Tensor& feed = *executable.feeds()[i].first;
@@ -135,14 +135,15 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::
   if (!results || results->is_none()) return arrays;
   for (py::handle item : *results) {
     if (arrays.size() == targets.size())
-      throw GraphError(cat("[run] results must have one array for each of the ", targets.size(), " targets, got more"));
+      throw GraphError(cat("[run] results must have one array per target (", targets.size(), "), got more"));
     const Tensor& target = *targets[arrays.size()];
     arrays.push_back(item.is_none() ? NDArray()
                                     : to_ndarray(standing_for(item, buffer, true), false, target.dtype(), false,
                                                  "result " + target.name()));
   }
   if (arrays.size() != targets.size())
-    throw GraphError(cat("[run] ", arrays.size(), " results for ", targets.size(), " targets"));
+    throw GraphError(cat("[run] the number of results (", arrays.size(), ") must equal the number of targets (",
+                         targets.size(), ")"));
   return arrays;
 }
 

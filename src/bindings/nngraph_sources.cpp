@@ -55,7 +55,7 @@ ConvolutionDescriptor to_descriptor(const py::object& object) {
                          " groups"));
   if (d.depthwise && d.output_feature_channels % d.input_feature_channels != 0)
     throw ShapeError(cat("ConvolutionDescriptor: the output channels of a depthwise convolution must be a multiple of ",
-                         "its ", d.input_feature_channels, " input channels, got ", d.output_feature_channels));
+                         "its input channels (", d.input_feature_channels, "), got ", d.output_feature_channels));
   return d;
 }
 

@@ -39,14 +39,15 @@ void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buf
                  const std::vector<NDArray>& gradients, const std::vector<NDArray>& values,
                  const std::vector<std::vector<NDArray>>& moments, const std::vector<NDArray>& results) {
   if (gradients.size() != values.size() || results.size() != values.size())
-    throw GraphError(cat(optimizer->name(), ": ", gradients.size(), " gradients for ", values.size(), " values and ",
-                         results.size(), " results"));
+    throw GraphError(cat(optimizer->name(), ": the numbers of gradients (", gradients.size(), "), values (",
+                         values.size(), "), and results (", results.size(), ") must be equal"));
   if (moments.size() != optimizer->moments().size())
-    throw GraphError(cat(optimizer->name(), " needs ", optimizer->moments().size(), " moments for each parameter, got ",
-                         moments.size()));
+    throw GraphError(cat(optimizer->name(), " needs ", optimizer->moments().size(),
+                         " moment(s) for each parameter, got ", moments.size()));
   for (const auto& arrays : moments)
     if (arrays.size() != values.size())
-      throw GraphError(cat(optimizer->name(), ": ", arrays.size(), " moments for ", values.size(), " parameters"));
+      throw GraphError(cat(optimizer->name(), ": each moment must have one array per parameter, got ", arrays.size(),
+                           " array(s) for ", values.size(), " parameter(s)"));
   std::vector<std::vector<NDArray>> written;
   for (size_t i = 0; i < values.size(); ++i) {  // All arrays are validated before any is encoded.
     if (gradients[i].dims() != values[i].dims())

@@ -154,8 +154,7 @@ std::vector<runtime::NDArray> run_serialized(const Self& self, const Sequence<py
   std::vector<runtime::NDArray> arrays;
   for (py::handle input : inputs) {
     if (arrays.size() == self->feeds().size())
-      throw GraphError(
-          cat("[run] inputs must have one array for each of the ", self->feeds().size(), " feeds, got more"));
+      throw GraphError(cat("[run] inputs must have one array per feed (", self->feeds().size(), "), got more"));
     const auto& feed = self->feeds()[arrays.size()];
     arrays.push_back(to_ndarray(input, std::nullopt, feed.type.dtype, true, "feed " + feed.name));
   }

@@ -53,8 +53,7 @@ void define_probes(py::module_& module) {
         for (py::handle array : arrays)
           given.push_back(to_ndarray(array, {}, placeholders.at(given.size())->dtype(), true, "feed"));
         if (given.size() != placeholders.size())
-          throw GraphError(
-              cat("arrays must have one array for each of the ", placeholders.size(), " feeds, got ", given.size()));
+          throw GraphError(cat("arrays must have one array per feed (", placeholders.size(), "), got ", given.size()));
         py::typing::List<py::object> result;
         for (const NDArray& gradient : apple_gradients(to_device(device), of->graph(), placeholders, given, &*of))
           result.append(gradient.valid() ? py::cast(gradient) : py::none());

@@ -91,8 +91,8 @@ class TensorExchange {
     if (!sequence) throw py::error_already_set();
     const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()));
     if (places.size() != executable.feeds().size())
-      throw GraphError(cat("[run] places must have one index for each of the ", executable.feeds().size(),
-                           " feeds, got ", places.size()));
+      throw GraphError(
+          cat("[run] places must have one index per feed (", executable.feeds().size(), "), got ", places.size()));
     const bool brief = executable.brief();
     std::vector<NDArray> inputs;
     inputs.reserve(places.size());

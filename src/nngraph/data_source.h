@@ -75,7 +75,7 @@ class MPSGRAPH_API DataSource {
   virtual std::vector<NamedArray> arrays() = 0;
 
   // Whether a graph that does not train should load the source again for each batch, just before the filter that uses
-  // it, and purge it afterwards.
+  // the source runs, and purge the source afterwards.
   virtual bool on_demand() const { return false; }
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }

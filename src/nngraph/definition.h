@@ -30,8 +30,8 @@ class Lowering {
   std::map<std::string, Tensor*, std::less<>> parameters;  // keyed by the names in DataSource::arrays()
   const Layer* layer = nullptr;  // descriptor and slots of the data source
   bool training = false;  // whether the gradient filter is in the graph
-  // For a transposed convolution that has a source state: the lowering of the convolution that it reverses, which is
-  // the one whose state it reads. Null for all other filters.
+  // For a transposed convolution that has a source state: the lowering of the convolution that it reverses, i.e. the
+  // convolution whose state it reads. Null for all other filters.
   const Lowering* undone = nullptr;
   // Values, by name, that a forward filter keeps for its gradient filter or that the graph exports as a state.
   std::map<std::string, Tensor*, std::less<>> state;

@@ -226,10 +226,11 @@ void NNGraph::set_format(ChannelFormat format) {
 
 void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) const {
   if (sources.size() != inputs_.size())
-    throw GraphError(cat("[NNGraph] expected ", inputs_.size(), " batches of source images, got ", sources.size()));
+    throw GraphError(
+        cat("[NNGraph] the number of batches of source images must be ", inputs_.size(), ", got ", sources.size()));
   if (labels.size() != losses_.size())
-    throw GraphError(cat("[NNGraph] expected ", losses_.size(),
-                         " batches of labels or source states, one per filter that reads them, got ", labels.size()));
+    throw GraphError(cat("[NNGraph] the number of batches of labels or source states must be ", losses_.size(),
+                         " (one per filter that reads them), got ", labels.size()));
   const auto check_array = [](const NDArray& array, const std::string& what) {
     if (!array.valid() || array.dims().size() != 4 || array.elements() == 0)
       throw ShapeError(cat("[NNGraph] ", what, " must be a non-empty array [images, height, width, channels], got ",
@@ -256,9 +257,10 @@ void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::ve
         throw DTypeError(cat("[", losses_[i]->title(), "] labels and weights must be float32, got ", array->dtype(),
                              losses_[i]->where()));
       if (array->dims()[0] != sources[0].array.dims()[0])
-        throw ShapeError(cat("[", losses_[i]->title(), "] ", of_loss ? "labels" : "source state", " must have ",
-                             sources[0].array.dims()[0], " images like the source images, got ", array->dims()[0],
-                             of_loss ? "" : "; the state belongs to another batch", losses_[i]->where()));
+        throw ShapeError(cat("[", losses_[i]->title(), "] ", of_loss ? "labels" : "source state",
+                             " must have as many images as the source images (", sources[0].array.dims()[0], "), got ",
+                             array->dims()[0], of_loss ? "" : "; the state belongs to another batch",
+                             losses_[i]->where()));
     }
 }
 

@@ -484,8 +484,8 @@ runtime::PackageContents NNGraph::model(const std::vector<TensorType>& images) {
     throw GraphError(
         "[NNGraph] only an inference graph can be exported, but this one has gradient filters or takes labels");
   if (images.size() != inputs_.size())
-    throw GraphError(
-        cat("[NNGraph] expected types for ", inputs_.size(), " batches of source images, got ", images.size()));
+    throw GraphError(cat("[NNGraph] the number of types must be ", inputs_.size(),
+                         " (one per batch of source images), got ", images.size()));
   for (const TensorType& type : images)
     if (!type.shape.ranked() || type.shape.rank() != 4 || type.shape[1] < 1 || type.shape[2] < 1 || type.shape[3] < 1)
       throw ShapeError(

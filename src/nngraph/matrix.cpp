@@ -57,9 +57,9 @@ NDArray rows_of_images(std::string_view what, const NDArray& images, const Matri
   const MatrixDescriptor& d = matrix.descriptor();
   const int64_t n = images.dims()[0], h = images.dims()[1], w = images.dims()[2], c = images.dims()[3];
   if (origin.row < 0 || origin.column < 0 || origin.row > d.rows - n || origin.column > d.columns - h * w * c)
-    throw ShapeError(cat("[", what, "] ", n, " images of ", h, " x ", w, " x ", c, " need ", n, " rows and ", h * w * c,
-                         " columns starting at row ", origin.row, ", column ", origin.column, ", but the matrix has ",
-                         d.rows, " rows and ", d.columns, " columns"));
+    throw ShapeError(cat("[", what, "] ", n, " image(s) of ", h, " x ", w, " x ", c, " need ", n, " row(s) and ",
+                         h * w * c, " column(s) starting at row ", origin.row, ", column ", origin.column,
+                         ", but the matrix has ", d.rows, " row(s) and ", d.columns, " column(s)"));
   const NDArray one = matrix.at(origin.matrix, 0, what);
   const auto item = static_cast<int64_t>(size_of(d.dtype));
   const int64_t row = d.row_bytes / item;
@@ -183,7 +183,7 @@ NDArray Matrix::at(int64_t index, int64_t byte_offset, std::string_view what) co
   const auto item = static_cast<int64_t>(size_of(dtype()));
   if (index < 0 || index >= descriptor_.matrices)
     throw ShapeError(
-        cat("[", what, "] matrix index ", index, " is out of range for ", descriptor_.matrices, " matrices"));
+        cat("[", what, "] matrix index ", index, " is out of range; the number of matrices is ", descriptor_.matrices));
   const int64_t begin = byte_offset_ + index * descriptor_.matrix_bytes + byte_offset;
   const int64_t needed = rows() && columns() ? (rows() - 1) * descriptor_.row_bytes + columns() * item : 0;
   const auto there = static_cast<int64_t>(array_.buffer()->bytes());

@@ -60,12 +60,12 @@ FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> source
   const auto count = static_cast<int>(sources.size());
   if (count < definition.min_sources || (definition.max_sources >= 0 && count > definition.max_sources))
     refuse(cat("must have ", definition.min_sources, definition.max_sources == definition.min_sources ? "" : " or more",
-               " source images, got ", count));
+               " source image(s), got ", count));
   if (std::find(sources.begin(), sources.end(), nullptr) != sources.end())
     refuse("source images must be image nodes, got None");
   if (definition.parameters && (!parameters || parameters->kind() != *definition.parameters))
     refuse(parameters ? "data source must be the kind that this node reads (convolution or a kind of normalization), "
-                        "got another kind"
+                        "got a different kind"
                       : "needs a data source, got None");
   if (!definition.parameters && parameters) refuse("has no parameters, so it takes no data source");
   OperationDefinition named{.name = definition.name, .attributes = definition.attributes};
@@ -92,7 +92,7 @@ void FilterNode::set_source_state(StateNodePtr state) {
   if (definition_->undoes.empty() && definition_->states.empty()) refuse("reads no source state, but one was set");
   if (definition_->undoes.empty() && from)
     refuse(cat("source_state must be a separate StateNode, got the result_state of ", from->title(),
-               " in this graph; to use that, create the gradient filter with gradient_filter"));
+               " in this graph; to use that state, create the gradient filter with gradient_filter"));
   source_state_ = std::move(state);
 }
 

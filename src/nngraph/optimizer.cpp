@@ -68,7 +68,7 @@ std::vector<NDArray> Optimizer::encode(runtime::CommandBuffer& buffer, runtime::
                          ", got ", to_string(gradient.dims())));
   const size_t count = moments().size();
   if (!given.empty() && given.size() != count)
-    throw GraphError(cat(name(), ": expected ", count, " moments, got ", given.size()));
+    throw GraphError(cat(name(), ": the number of moments must be ", count, ", got ", given.size()));
   std::shared_ptr<Compiled> compiled;
   {
     const std::lock_guard lock(mutex_);

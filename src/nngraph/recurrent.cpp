@@ -104,7 +104,8 @@ void RecurrentDescriptor::check() const {
         cat("[RNNDescriptor] the numbers of input and output feature channels must be from 1 to 2^24, got ", inputs,
             " and ", outputs));
   if (gates.size() != gate_count())
-    throw GraphError(cat("[RNNDescriptor] the cell has ", gate_count(), " gates, got ", gates.size()));
+    throw GraphError(
+        cat("[RNNDescriptor] the number of gates of this cell must be ", gate_count(), ", got ", gates.size()));
   if (identity_input && inputs != outputs)
     throw ShapeError(
         cat("[RNNDescriptor] without input weights, the input must have as many feature channels as the "

@@ -50,7 +50,8 @@ void RecurrentInferenceLayer::check_chain(const std::vector<size_t>& layers) con
     const int64_t given = descriptors_[layers[i - 1]].outputs, taken = descriptors_[layers[i]].inputs;
     if (given != taken)
       throw ShapeError(cat("[", name_, "] layer ", layers[i], " must have ", given,
-                           " input feature channels, the outputs of layer ", layers[i - 1], " before it; got ", taken));
+                           " input feature channel(s), like the output of the preceding layer ", layers[i - 1],
+                           "; got ", taken));
   }
 }
 
@@ -169,7 +170,7 @@ void RecurrentInferenceLayer::encode_bidirectional_sequence(runtime::CommandBuff
   if (ahead.empty() || back.empty())
     throw GraphError(
         cat("[", what,
-            "] needs layers of both directions, but all have the same; set layer_sequence_direction of some "
+            "] needs layers of both directions, but all have the same direction; set layer_sequence_direction of some "
             "descriptors to backward before creating the layer"));
   const bool separate = combine_mode == BidirectionalCombineMode::none;
   if (separate == backward_steps.empty())

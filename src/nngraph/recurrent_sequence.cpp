@@ -63,8 +63,8 @@ StepSequence::StepSequence(std::string what, Steps steps, int64_t channels, cons
       throw ShapeError(cat("[", what_, "] step ", t, " must have shape ", like ? cat(wanted) : "1 or more", " x ",
                            channels_, " (sequences, feature channels), got ", step.dims()[0], " x ", step.dims()[1]));
     if (t && step.dims()[0] > steps_[t - 1].dims()[0])
-      throw ShapeError(cat("[", what_, "] the number of rows may not increase from step to step: step ", t, " has ",
-                           step.dims()[0], ", the step before it ", steps_[t - 1].dims()[0],
+      throw ShapeError(cat("[", what_, "] the number of rows must not increase from step to step, but step ", t,
+                           " has ", step.dims()[0], " and the preceding step has ", steps_[t - 1].dims()[0],
                            "; sort the sequences so that the longest come first"));
   }
   find_array();

@@ -116,7 +116,7 @@ void RecurrentTrainingLayer::check_weights(std::string_view what, const std::vec
   const size_t count = matrices_of(role, descriptor_.weight_dtype()).size();
   if (weights.size() != count)
     throw GraphError(
-        cat("[", what, "] expected ", count, " weight matrices, got ", weights.size(),
+        cat("[", what, "] the number of weight matrices must be ", count, ", got ", weights.size(),
             "; pass those of trainable_weights, create_weight_matrices, or create_weight_gradient_matrices"));
   for (size_t i = 0; i < count; ++i) {
     const Matrix& matrix = weights[i];

@@ -90,7 +90,7 @@ def test_exception_in_python_function_propagates(sorted_rows):
     [
         (lambda x: x[:1], mg.ShapeError, r"\[wrong\] .*result 0 with the inferred shape \(2\), got \(1\): 'wrong'"),
         (lambda x: x.astype(np.float64), mg.DTypeError, r"\[wrong\] .*to have the inferred dtype float32, got float64"),
-        (lambda x: [x, x], mg.GraphError, r"\[wrong\] the kernel function must return 1 arrays, got 2: 'wrong'"),
+        (lambda x: [x, x], mg.GraphError, r"\[wrong\] the kernel function must return 1 array\(s\), got 2: 'wrong'"),
     ],
 )
 def test_python_function_returning_wrong_types_raises(function, error, words):

@@ -261,7 +261,7 @@ class TestGraphs:
         loss = nn.LossNode(x(), nn.LossDescriptor("mean_squared_error"), label="me")
         graph = graph_of(loss.result_image)
         y = images(3, 2, 2, 2)
-        with pytest.raises(GraphError, match="expected 1 batches of labels"):
+        with pytest.raises(GraphError, match="number of batches of labels or source states must be 1"):
             run(graph, {"x": y})
         with pytest.raises(OutOfRangeError, match="labels for 3 images, got labels for 2"):
             run(graph, {"x": y}, [nn.LossLabelsBatch(images(2, 2, 2, 2))])

@@ -149,7 +149,7 @@ def test_invalid_image_and_matrix_copies_raise():
     images, rows = np.zeros((2, 2, 2, 3), np.float32), np.zeros((2, 12), np.float32)
     copy = ImageCopyToMatrix(NAME)
     buffer = mg.CommandQueue(NAME).command_buffer()
-    with pytest.raises(mg.ShapeError, match="need 2 rows and 12 columns starting at row 1"):
+    with pytest.raises(mg.ShapeError, match=r"need 2 row\(s\) and 12 column\(s\) starting at row 1"):
         copy.destination_matrix_origin = (1, 0)
         copy.encode_batch(buffer, images, Matrix(rows))
     copy.destination_matrix_origin = (0, 0)

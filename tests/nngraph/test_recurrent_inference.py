@@ -149,7 +149,7 @@ def test_inference_weights_are_float16_by_default(rng):
 def test_invalid_stacks_and_sequences_raise(rng):
     stack = [cell.drawn(rng).descriptor() for cell in (Cell("lstm", 3, 2), Cell("gru", 4, 2))]
     with pytest.raises(
-        mg.ShapeError, match="layer 1 must have 2 input feature channels, the outputs of layer 0 before it; got 4"
+        mg.ShapeError, match=r"layer 1 must have 2 input feature channel\(s\), like the output .* layer 0; got 4"
     ):
         RNNMatrixInferenceLayer(NAME, stack)
     with pytest.raises(mg.GraphError, match="needs at least one descriptor"):

@@ -129,9 +129,9 @@ def test_invalid_run_targets_raise(model: Model):
 def test_invalid_executable_inputs_raise(model: Model):
     types = {model.x: (4, 3), model.scale: ()}
     executable = model.g.compile(types, [model.y])
-    with pytest.raises(mg.GraphError, match="takes 2 inputs, got 1"):
+    with pytest.raises(mg.GraphError, match="number of inputs must be 2, got 1"):
         executable.run([FLOATS])
-    with pytest.raises(mg.GraphError, match="takes 2 inputs, got 3"):
+    with pytest.raises(mg.GraphError, match="number of inputs must be 2, got 3"):
         executable.run([FLOATS, np.float32(1), FLOATS])
     with pytest.raises(mg.GraphError, match="order of `feeds`, got a dict"):
         executable.run(model.feeds())

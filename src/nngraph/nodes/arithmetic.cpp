@@ -3,7 +3,8 @@
 //
 //   result = clamp((primary_scale * x op secondary_scale * y) + bias, minimum_value, maximum_value)
 //
-// A stride of 0 repeats an image's first pixel, row, or channel. Like Apple's, the gradient ignores the clamp.
+// A stride of 0 repeats an image's first pixel, row, or channel. As in Apple's implementation, the gradient ignores the
+// clamp.
 #include <algorithm>
 #include <limits>
 

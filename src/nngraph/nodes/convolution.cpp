@@ -13,8 +13,8 @@ namespace {
 void require_channels(const Lowering& l) {
   const int64_t expected = l.layer->convolution.input_feature_channels;
   if (l.channels() != expected)
-    l.shape_error(
-        cat("images must have ", expected, " channels like the descriptor of the data source, got ", l.channels()));
+    l.shape_error(cat("the number of image channels must be ", expected,
+                      " as in the descriptor of the data source, got ", l.channels()));
 }
 
 Tensor* with_biases_and_neuron(const Lowering& l, Tensor* image) {
@@ -57,12 +57,13 @@ WindowAxis undone(const Lowering& l, int axis, int64_t pixels, int64_t kernel, i
   WindowAxis windows = l.undone->node.padding.forward(axis, size, kernel, stride);
   if (windows.size != pixels)
     l.shape_error(cat("images do not match the result of ", l.undone->node.title(),
-                      ", which this node reverses: with kernel size ", kernel, " and stride ", stride, " it has ",
-                      windows.size, " pixels along an axis of size ", size, ", got ", pixels));
+                      ", which this node reverses: with kernel size ", kernel, " and stride ", stride,
+                      ", an axis of size ", size, " gives ", windows.size, " pixel(s), got ", pixels));
   return {size, windows.before, std::max<int64_t>(0, windows.after)};
 }
 
-// If the windows start after the beginning of an axis, crop the pixels before the first window. Returns their number.
+// If the windows start after the beginning of an axis, crop the pixels before the first window. Returns the number of
+// cropped pixels.
 int64_t cut(WindowAxis& axis) {
   const int64_t pixels = std::max<int64_t>(0, -axis.before);
   axis.before += pixels;

@@ -104,8 +104,7 @@ ConstantPtr slopes(const Lowering& l, std::string_view type) {
   if (type != "prelu") return nullptr;
   const ConstantPtr& data = l.attributes().data("slopes");
   if (data->elements() != l.channels())
-    l.shape_error(
-        cat("a PReLU needs one slope per channel: expected ", l.channels(), " slopes, got ", data->elements()));
+    l.shape_error(cat("a PReLU needs one slope per channel (", l.channels(), "), got ", data->elements()));
   return data;
 }
 

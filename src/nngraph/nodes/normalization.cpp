@@ -12,8 +12,8 @@ namespace {
 void require_feature_channels(const Lowering& l) {
   const int64_t expected = l.layer->normalization.number_of_feature_channels;
   if (l.channels() != expected)
-    l.shape_error(
-        cat("images must have ", expected, " channels like the descriptor of the data source, got ", l.channels()));
+    l.shape_error(cat("the number of image channels must be ", expected,
+                      " as in the descriptor of the data source, got ", l.channels()));
 }
 
 Tensor* normalized(const Lowering& l, Tensor* x, Tensor* mean, Tensor* variance, const Ints& shape) {
