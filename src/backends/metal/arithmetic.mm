@@ -2,7 +2,7 @@
 //
 // This library defines some cases that Apple's documentation leaves open: integer division by zero, NaN in minimum,
 // maximum, and sign, ties in round, crossing bounds in clamp, and bool in comparisons. Such operations are composed of
-// others with documented results. Complex operands are handled in complex.mm; logic and bitwise operations are in
+// operations with documented results. Complex operands are handled in complex.mm; logic and bitwise operations are in
 // bits.mm.
 #include "backends/metal/complex.h"
 

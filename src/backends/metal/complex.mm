@@ -1,7 +1,7 @@
 // Complex numbers: their parts, and arithmetic composed of real operations on the parts.
 //
-// Apple documents complex numbers for their construction, for their parts, and for Fourier transforms, but does not say
-// which other operations accept them. No other operation is therefore used on complex tensors. The formulas are suited
+// Apple documents how complex numbers are constructed and split into parts, and that Fourier transforms accept them,
+// but not which other operations do. No other operation is therefore used on complex tensors. The formulas are suited
 // to float32: they avoid products of two large numbers unless the result is large. The inverse functions follow Hull,
 // Fairgrieve, and Tang, with the usual branch cuts.
 #include "backends/metal/complex.h"

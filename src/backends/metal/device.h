@@ -59,8 +59,8 @@ struct ArrayData {
 
 // PendingUses tracks the memory that work in flight reads or writes.
 //
-// Metal orders two uses of the same MTLBuffer. It is unaware of the host's copies to and from staging buffers, and of
-// two buffers that alias the same external memory. Such a use must wait until the conflicting use is over.
+// Metal orders two uses of the same MTLBuffer. Metal does not know about the host's copies to and from staging buffers,
+// or that two buffers alias the same external memory, so these uses must wait until conflicting uses are over.
 class PendingUses {
  public:
   struct Use {
@@ -72,7 +72,7 @@ class PendingUses {
   };
   // Mark the uses as pending as long as the returned token lives. All uses of a run are added in one call, because two
   // runs that each added a part of their uses could wait for each other forever.
-  std::shared_ptr<const void> add(const std::vector<Use>& uses);      // waits for conflicting uses, then adds these
+  std::shared_ptr<const void> add(const std::vector<Use>& uses);      // waits for conflicting uses, then adds `uses`
   // returns null and adds nothing if there are conflicts
   std::shared_ptr<const void> try_add(const std::vector<Use>& uses);
   void wait_for(const Use& use);
@@ -86,7 +86,7 @@ class PendingUses {
   std::list<Use> uses_;
 };
 
-// Compile for the GPU only, in full precision, and before execution. By default, Apple may place parts on the Neural
+// Compile for the GPU only, in full precision, and before execution. By default, MPSGraph may place parts on the Neural
 // Engine. Each use creates a new descriptor because several threads compile.
 MPSGraphCompilationDescriptor* compilation_descriptor();
 MPSGraphExecutionDescriptor* execution_descriptor();
@@ -99,7 +99,7 @@ class MetalDevice {
   const id<MTLDevice> device;
   MPSGraphDevice* const graph_device;
   const std::shared_ptr<BufferPool> pool;
-  // queue for work that runs immediately: variables, and programs that are split into parts
+  // queue for work that is not part of a runtime command buffer, such as reads and writes of variables
   const id<MTLCommandQueue> queue;
 
   std::string description() const;

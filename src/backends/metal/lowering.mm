@@ -246,7 +246,7 @@ GraphTensors ProgramLowering::results_of(const Operation& operation) {
     throw UnsupportedError(
         cat("[", operation.kind(),
             "] on the Metal device: MPSGraph has no such operation, and this library cannot compose it "
-            "of others; use device=\"cpu\"",
+            "of other operations; use device=\"cpu\"",
             operation.where()));
   GraphTensors inputs;
   // Operands may be nil here, because tensors without elements can pass through blocks. The contents of empty shapes
@@ -263,8 +263,8 @@ GraphTensors ProgramLowering::results_of(const Operation& operation) {
     throw UnsupportedError(cat(what, where));
   }
   if (results.size() != operation.outputs.size())
-    throw GraphError(cat("[", operation.kind(), "] lowering must return ", operation.outputs.size(), " results, got ",
-                         results.size(), operation.where()));
+    throw GraphError(cat("[", operation.kind(), "] the number of results of the lowering must be ",
+                         operation.outputs.size(), ", got ", results.size(), operation.where()));
   return results;
 }
 
@@ -279,8 +279,8 @@ GraphTensors ProgramLowering::assigned(const Operation& operation) {
   return {};
 }
 
-// MPSGraph may infer another dtype or shape for a result than this library. Such a result is cast and reshaped to the
-// type that this library infers. If the numbers of elements differ, a GraphError is thrown.
+// For a result, MPSGraph may infer a different dtype or shape than this library does. Such a result is cast and
+// reshaped to the type that this library infers. If the numbers of elements differ, a GraphError is thrown.
 MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t result, MPSGraphTensor* tensor) const {
   const TensorType& type = operation.outputs[result]->type;
   if (!tensor || type.history) return tensor;
@@ -292,7 +292,7 @@ MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t resu
   const bool known = tensor.shape && std::ranges::none_of(dims, [](int64_t size) { return size < 0; });
   if (known && element_count(dims) != type.shape.elements())
     throw GraphError(cat("[", operation.kind(), "] MPSGraph infers shape ", mpsgraph::to_string(dims),
-                         " for a result, but expected ", type, "; please report this", operation.where()));
+                         " for a result, but the expected type is ", type, "; please report this", operation.where()));
   return [graph reshapeTensor:tensor withShape:shape name:nil];
 }
 

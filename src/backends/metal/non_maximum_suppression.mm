@@ -3,8 +3,8 @@
 // MPSGraph's nonMaximumSuppression requires macOS 14, and Apple does not document its results. Here, a loop visits the
 // candidates in descending order of score; each candidate that has not been removed removes the later candidates that
 // it overlaps. The candidates are the (box, class) pairs of an image. The loop has one iteration per candidate; each
-// iteration processes all images at once, and compares the current candidate of an image with all its later ones at
-// once.
+// iteration processes all images at once, and compares the current candidate of an image with all later candidates of
+// this image at once.
 #include "backends/metal/formula.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"

@@ -2,8 +2,8 @@
 //
 // Apple's documentation of 4-D pooling does not define additional leading axes. If a tensor has such axes, those
 // without windows are merged into the batch, or two 2-D poolings are applied in sequence. Averages use MPSGraph's
-// divisor if it matches. Otherwise an average over whole windows is multiplied by constants, because zero padding
-// counts in the required divisor but the overhang of ceil_mode does not.
+// divisor if it matches. Otherwise an average over whole windows is multiplied by constants, because this library's
+// divisor can count zero padding but never the overhang of ceil_mode.
 //
 // MPSGraph documents neither how its poolings treat NaN nor which of several equal maxima receives the gradient. This
 // library promises that NaN is the maximum and that the first maximum receives the gradient. MPSGraph's poolings are
@@ -142,8 +142,8 @@ GraphTensors lower_at_maxima(Lowering& l) {
 
 // --- average and sum -------------------------------------------------------------------------------------------------
 
-// Converts an average over whole windows to the required result. The result (or, in the gradient, the incoming
-// gradient) is multiplied by one factor per position along each windowed axis.
+// Converts an average over whole windows to the average or sum that the pooling defines: the average (or, in the
+// gradient, the incoming gradient) is multiplied by one factor per position along each windowed axis.
 struct Weighting {
   bool excludes_padding = false;  // if set, MPSGraph divides by the number of elements inside the tensor
   // List of factors of each windowed axis, one factor per position. A list is empty if all its factors are 1.

@@ -33,10 +33,10 @@ Ints steps_of(const ops::IndicesMode& mode, const Dims& sizes) {
   return steps;
 }
 
-// How to convert MPSGraph's index of a maximum to the required index: request MPSGraph's index in `mode`, and add
-// `added` (nil means 0). `added` is set only if the required index counts four axes, but MPSGraph treats the first of
-// these as part of the batch and counts only three. It is then p times the product of the sizes of the last three axes,
-// where p is the element's position along the first axis.
+// How to convert MPSGraph's index of a maximum to the index that the operation returns: request MPSGraph's index in
+// `mode`, and add `added` (nil means 0). `added` is set only if the returned index counts four axes, but MPSGraph
+// treats the first of these as part of the batch and counts only three. `added` is then p times the product of the
+// sizes of the last three axes, where p is the element's position along the first axis.
 struct Indices {
   ops::IndicesMode mode;
   MPSGraphTensor* added = nil;

@@ -162,27 +162,28 @@ std::vector<Probe> probes(MetalDevice& device) {
       probe(device, "variables_of_executables", "Do executables of the same MPSGraph share its variables?",
             "a variable of 1 is doubled by one executable and read by another, twice, then read by the graph",
             "[2, 2, 4, 4, 4]: shared, so programs with variables could become MPSGraphExecutables, too "
-            "(src/backends/metal/program.h). Any other answer: they must keep running through the MPSGraph.",
+            "(src/backends/metal/program.h). Any other answer: programs with variables must keep running through the "
+            "MPSGraph.",
             variables_of_executables),
       probe(device, "rank_0", "Does MPSGraph accept tensors of rank 0?",
             "a placeholder of shape [] is fed, added to itself, and read",
             "6 with 0 dimensions: shape_of() in src/backends/metal/types.mm could keep rank 0. Any other answer, or an "
-            "error: it must keep using shape (1).",
+            "error: shape_of() must keep using shape (1).",
             rank_of_nothing),
       probe(device, "nan_of_extrema", "How do minimum, maximum and their reductions treat NaN?",
             "pairs with NaN on either side and on both, and a reduction",
             "The number if one operand is a number: the selections around these operations in "
-            "src/backends/metal/arithmetic.mm and reduction.mm could be removed. NaN, or only for one side: they are "
-            "needed.",
+            "src/backends/metal/arithmetic.mm and reduction.mm could be removed. NaN, or the number for only one side: "
+            "the selections are needed.",
             extrema_of_nan),
       probe(device, "nan_of_relu", "How does reLUWithTensor: treat NaN?", "for [NaN, -1, 1]",
-            "NaN first: lower_relu in src/backends/metal/activation.mm could use reLUWithTensor:. 0: it must stay "
-            "composed.",
+            "NaN first: lower_relu in src/backends/metal/activation.mm could use reLUWithTensor:. 0: lower_relu must "
+            "stay composed.",
             relu_of_nan),
       probe(device, "gather_out_of_bounds", "What does gather return for out-of-range indices?",
             "five indices into three numbers",
             "0 for -1 and beyond 2, as on the CPU: the masks in src/backends/metal/gather.mm could be removed. Any "
-            "other answer, or an error: they are needed.",
+            "other answer, or an error: the masks are needed.",
             gather_outside),
       probe(device, "memory_of_others", "Which memory that Metal did not allocate can it share?",
             "newBufferWithBytesNoCopy: over four writable pages, four read-only pages, and memory of malloc",

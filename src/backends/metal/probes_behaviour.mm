@@ -100,22 +100,22 @@ std::vector<Probe> behaviour_probes(MetalDevice& device) {
   return {
       probe(device, "gathered_integers", "Do gathers preserve integers that float32 cannot represent?",
             "five integers are gathered directly",
-            "The same five: moved() in src/backends/metal/indexing.mm could gather integers directly. Others: they "
-            "must be split into parts.",
+            "The same five: moved() in src/backends/metal/indexing.mm could gather integers directly. Other values: "
+            "integers must be split into parts.",
             gathered_integers),
       probe(device, "gathered_patterns", "Do gathers of float32 preserve all bits?",
             "five bit patterns, including a NaN and subnormal numbers, are gathered as float32",
-            "The same bits: integers could be gathered as float32 by reinterpretCast, in one piece. Others: they must "
-            "be split into parts.",
+            "The same bits: integers could be gathered as float32 by reinterpretCast, in one piece. Other bits: "
+            "integers must be split into parts.",
             gathered_patterns),
       probe(device, "scattered_integers", "Do scatters preserve integers that float32 cannot represent?",
             "five integers are scattered into zeros in three modes",
-            "The same five in a mode: src/backends/metal/scatter_nd.mm could use that mode for integers. Others: it "
-            "must keep using float32 parts.",
+            "The same five in a mode: src/backends/metal/scatter_nd.mm could use that mode for integers. Other values: "
+            "scatter_nd.mm must keep using float32 parts.",
             scattered_integers),
       probe(device, "divided_integers", "Are quotients of int32 exact?", "four quotients, including large numbers",
-            "[16777217, -3, -3, 715827882]: as on the CPU. Others: src/backends/metal/arithmetic.mm must divide in "
-            "parts.",
+            "[16777217, -3, -3, 715827882]: as on the CPU. Other values: src/backends/metal/arithmetic.mm must divide "
+            "in parts.",
             divided_integers),
       probe(device, "order_of_many", "Are sorts of more than 2^22 numbers correct?",
             "4194305 descending numbers are sorted",

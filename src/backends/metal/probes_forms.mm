@@ -284,53 +284,54 @@ std::vector<Probe> form_probes(MetalDevice& device) {
   return {
       probe(device, "adam_by_powers", "Does Adam with powers of beta follow its documentation?",
             "one step from zero moments",
-            "values [0.9, 2.1], momentum [2, -2], velocity [4, 4]: as on the CPU. Others: lower_adam in "
-            "src/backends/metal/optimizer.mm must compose it.",
+            "values [0.9, 2.1], momentum [2, -2], velocity [4, 4]: as on the CPU. Other values: lower_adam in "
+            "src/backends/metal/optimizer.mm must compose the step.",
             adam_by_powers),
       probe(device, "pooling_gradients", "Are the gradients of 4-D poolings correct?",
             "windows of two along the last axis, by the source and by indices",
-            "average [5, 5, 10, 10], the others [0, 10, 20, 0]: as on the CPU. Others: src/backends/metal/pooling.mm "
-            "or pooling_indices.mm must compose them of slices.",
+            "average [5, 5, 10, 10], the others [0, 10, 20, 0]: as on the CPU. Other values: "
+            "src/backends/metal/pooling.mm or pooling_indices.mm must compose these gradients of slices.",
             pooling_gradients),
       probe(device, "local_indices", "Does MPSGraph's pooling gradient accept indices local to a window?",
             "windows of two along the last axis",
-            "indices [1, 0], gradient [0, 10, 20, 0]: as on the CPU. Others: src/backends/metal/pooling_indices.mm "
-            "must compose them of slices.",
+            "indices [1, 0], gradient [0, 10, 20, 0]: as on the CPU. Other values: "
+            "src/backends/metal/pooling_indices.mm must compose indices and gradient of slices.",
             local_indices),
       probe(device, "stencils", "Do the weights, padding and reductions of stencils follow their documentation?",
             "three weights over four numbers",
-            "sum [-1, 9, 19, 34], max [1, 10, 20, 30], min [-2, -3, -4, 0]: as on the CPU. Others: lower_windows in "
-            "src/backends/metal/stencil.mm must compose them of slices.",
+            "sum [-1, 9, 19, 34], max [1, 10, 20, 30], min [-2, -3, -4, 0]: as on the CPU. Other values: lower_windows "
+            "in src/backends/metal/stencil.mm must compose stencils of slices.",
             stencils),
       probe(device, "activations_of_cells", "Which functions are the activations of recurrent cells?",
             "one step of one unit",
             "The numbers themselves for none, [0, 0.3, 0.6, 1] for hard sigmoid, the named function otherwise: as on "
-            "the CPU. Others: src/backends/metal/recurrent.mm must compose layers with that activation.",
+            "the CPU. Other values: src/backends/metal/recurrent.mm must compose layers with that activation.",
             activations_of_cells),
       probe(device, "resized_without_a_batch", "Does resizing accept images without a batch axis?",
             "two pixels become four in three layouts",
-            "[1, 2, 4, 5] each: as on the CPU. Others, or an error: src/backends/metal/resize.mm must add a batch axis "
-            "of size 1.",
+            "[1, 2, 4, 5] each: as on the CPU. Other values, or an error: src/backends/metal/resize.mm must add a "
+            "batch axis of size 1.",
             resized_without_a_batch),
       probe(device, "long_sums", "Are matmuls with more than 32766 terms correct?", "matmuls of ones",
-            "[32766, 32767, 32769, 65536]: product() in src/backends/metal/matrix.mm need not split long sums. Others: "
-            "it must.",
+            "[32766, 32767, 32769, 65536]: product() in src/backends/metal/matrix.mm need not split long sums. Other "
+            "values: product() must split them.",
             long_sums),
       probe(device, "tall_kernels", "Are convolutions with tall kernels correct?", "grouped convolutions of ones",
-            "0 everywhere: check_kernels in src/backends/metal/convolution.mm could be removed. Others under 255 or "
-            "128, too: it must refuse more.",
+            "0 everywhere: check_kernels in src/backends/metal/convolution.mm could be removed. Other values also "
+            "under 255 or 128: check_kernels must refuse more filters.",
             tall_kernels),
       probe(device, "convolutions_of_three_axes", "Are 3-D convolutions correct?",
             "convolutions of ones in two layouts",
-            "0 everywhere: as on the CPU. Others: convolution3d in src/backends/metal/convolution.mm must refuse them, "
-            "or use the other layout.",
+            "0 everywhere: as on the CPU. Other values: convolution3d in src/backends/metal/convolution.mm must refuse "
+            "such convolutions, or use the other layout.",
             convolutions_of_three_axes),
       probe(device, "order_of_equal_numbers", "Are sorts stable?", "65536 numbers with five distinct values",
             "0 wrong positions: as on the CPU. More: sorted_order in src/backends/metal/order.mm must sort positions, "
             "too.",
             order_of_equal_numbers),
       probe(device, "many_images", "Are weight gradients over 65536 images correct?", "gradients of ones",
-            "[65535, 65536]: check_images in src/backends/metal/convolution.mm could be removed. Others: it is needed.",
+            "[65535, 65536]: check_images in src/backends/metal/convolution.mm could be removed. Other values: the "
+            "check is needed.",
             many_images),
   };
 }

@@ -352,73 +352,76 @@ std::vector<Probe> limit_probes(MetalDevice& device) {
   std::vector<Probe> all{
       probe(device, "elements_beyond_2_31", "Does MPSGraph accept 2^31 elements or more?",
             "2^31 + 8 bytes are fed and the last four are sliced; takes 2 GB",
-            "[1, 2, 3, 4]: require_size in src/backends/metal/types.mm could allow more. Others, or an aborted "
-            "process: it is needed.",
+            "[1, 2, 3, 4]: require_size in src/backends/metal/types.mm could allow more. Other values, or an aborted "
+            "process: the limit is needed.",
             elements_beyond_2_31),
       probe(device, "long_products", "Are matmuls with a dimension above 32768 correct?",
             "2x40000 by 40000x2 matrices of ones",
             "[40000, 40000, 40000, 40000]: as on the CPU from macOS 14.4 on; on older systems, require_sound in "
-            "src/backends/metal/matrix.mm could be removed. Others on 14.4 or later: it must refuse them there, too.",
+            "src/backends/metal/matrix.mm could be removed. Other values on 14.4 or later: require_sound must refuse "
+            "such matmuls there, too.",
             long_products),
       probe(device, "large_inverse", "Does MPSGraph support inverses of more than 1024 rows?",
             "twice the identity with 1025 rows",
-            "0 wrong numbers: the limit in src/backends/metal/matrix_inverse.mm could be raised. Others, or an aborted "
-            "process: it is needed.",
+            "0 wrong numbers: the limit in src/backends/metal/matrix_inverse.mm could be raised. Other values, or an "
+            "aborted process: the limit is needed.",
             large_inverse),
       probe(device, "sum_of_uint32", "Does MPSGraph support sums of uint32?", "16777217 + 1 + 2",
-            "[16777220]: keys_of in src/backends/metal/reduction.mm could keep uint32 for sums. Others, or an aborted "
-            "process: the conversion is needed.",
+            "[16777220]: keys_of in src/backends/metal/reduction.mm could keep uint32 for sums. Other values, or an "
+            "aborted process: the conversion is needed.",
             sum_of_uint32),
       probe(device, "all_and_any_of_bool", "Does MPSGraph support reductionAnd and reductionOr of bool?",
             "for [true, false, true]",
-            "and [0], or [1]: all_of and any_of in src/backends/metal/reduction.mm could use them. Others, or an "
-            "aborted process: they must stay composed.",
+            "and [0], or [1]: all_of and any_of in src/backends/metal/reduction.mm could use these reductions. Other "
+            "values, or an aborted process: all_of and any_of must stay composed.",
             all_and_any),
       probe(device, "sorted_int64", "Are sorts of int64 complete?", "5000 shuffled numbers",
             "0 wrong positions: ascending_order in src/backends/metal/order.mm could sort int64 directly on this "
-            "system. More: it must sort the high and low 32 bits separately.",
+            "system. More: ascending_order must sort the high and low 32 bits separately.",
             sorted_int64),
       probe(device, "gathered_bools", "Do gathers of bool work?", "four elements of [1, 0, 1]",
-            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm could keep bool. Others, or an aborted "
+            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm could keep bool. Other values, or an aborted "
             "process: the conversion is needed.",
             gathered<MPSDataTypeBool>),
       probe(device, "gathered_bytes", "Do gathers of uint8 work?", "four elements of [1, 0, 1]",
-            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm could keep uint8. Others, or an aborted "
+            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm could keep uint8. Other values, or an aborted "
             "process: the conversion is needed.",
             gathered<MPSDataTypeUInt8>),
       probe(device, "scattered_products", "Are scattered products of int32 exact?", "16777217 times 3, 5 times 7",
-            "[50331651, 35]: the check of products in src/backends/metal/scatter_nd.mm could accept integers. Others, "
-            "or an aborted process: it must refuse them.",
+            "[50331651, 35]: the check of products in src/backends/metal/scatter_nd.mm could accept integers. Other "
+            "values, or an aborted process: the check must refuse integers.",
             scattered_product),
       probe(device, "padding_beyond_the_axis", "Does reflection padding support more than the size of the axis?",
             "three elements before three",
-            "[2, 3, 2, 1, 2, 3]: native_mode in src/backends/metal/padding.mm could use it. Others, or an aborted "
-            "process: it must stay composed.",
+            "[2, 3, 2, 1, 2, 3]: native_mode in src/backends/metal/padding.mm could use reflection padding. Other "
+            "values, or an aborted process: such padding must stay composed.",
             reflected_twice),
       probe(device, "indices_of_64_bits", "Do gathers along an axis accept int64 indices?",
             "three indices, by gatherAlongAxis",
-            "[30, 10, 20]: along_indices in src/backends/metal/indexing.mm could pass them directly. Others, or an "
-            "aborted process: the conversion to int32 is needed.",
+            "[30, 10, 20]: along_indices in src/backends/metal/indexing.mm could pass int64 indices directly. Other "
+            "values, or an aborted process: the conversion to int32 is needed.",
             indices_of_64_bits),
-      probe(device, "large_scalars_of_uint32",
-            "Are uint32 scalars above 2^31 passed correctly, and are products of uint32 exact?",
-            "the word 3528531795 and three times its value, as the bits of int32",
-            "[-766435501] and [1995660793]: word() in src/backends/metal/random.mm could use a scalar. Another first "
-            "number: it must pass bytes. Another second one: products of uint32 are wrong, and so is Philox.",
-            large_scalar),
+      probe(
+          device, "large_scalars_of_uint32",
+          "Are uint32 scalars above 2^31 passed correctly, and are products of uint32 exact?",
+          "the word 3528531795 and three times its value, as the bits of int32",
+          "[-766435501] and [1995660793]: word() in src/backends/metal/random.mm could use a scalar. A different first "
+          "number: word() must pass bytes. A different second number: products of uint32 are wrong, and so is Philox.",
+          large_scalar),
       probe(device, "scatter_along_a_last_axis_of_one", "Does scatterAlongAxis accept a last axis of size 1?",
             "two numbers into four",
-            "[0, 8, 0, 7]: src/backends/metal/scatter_nd.mm need not remove that axis. Others, or an aborted process: "
-            "it must.",
+            "[0, 8, 0, 7]: src/backends/metal/scatter_nd.mm need not remove that axis. Other values, or an aborted "
+            "process: the removal is needed.",
             scatter_along_one),
       probe(device, "gather_along_a_last_axis_of_one", "Does gatherAlongAxis accept a last axis of size 1?",
             "two rows of three",
-            "[30, 10]: gathers do not need short_dims in src/backends/metal/indexing.h. Others, or an aborted "
-            "process: they do.",
+            "[30, 10]: gathers do not need short_dims in src/backends/metal/indexing.h. Other values, or an aborted "
+            "process: short_dims is needed.",
             gather_along_one),
       probe(device, "scan_of_five_axes", "Do cumulative operations support the first of five axes?",
             "cumulative sums of 1, 2, 3",
-            "[1, 3, 6]: src/backends/metal/cumulative.mm need not reshape. Others, or an aborted process: it must.",
+            "[1, 3, 6]: src/backends/metal/cumulative.mm need not reshape. Other values, or an aborted process: the "
+            "reshape is needed.",
             scan_of_five_axes),
       probe(device, "gradient_of_varying_gamma",
             "What is the gradient of a normalization whose gamma varies along the normalized axes?",
@@ -429,23 +432,23 @@ std::vector<Probe> limit_probes(MetalDevice& device) {
       probe(device, "attention_pattern", "Does the attention pattern leak memory, or return unexpected NaN?",
             "300 runs of two heads with 64 queries, the first of which attends to nothing",
             "No growth, NaN for the first and numbers for the next: src/backends/metal/matrix.mm need not add 1e-20. "
-            "Growth, or NaN for both: it must.",
+            "Growth, or NaN for both: the addition is needed.",
             attention_pattern),
       probe(device, "package_without_a_folder", "What happens when a package is written into a missing folder?",
             "a package of one sum",
-            "An error, or a new folder: the check in src/backends/metal/package.mm only improves the message. "
-            "An aborted process: it is needed.",
+            "An error, or a new folder: the check in src/backends/metal/package.mm only improves the message. An "
+            "aborted process: the check is needed.",
             package_without_a_folder),
       probe(device, "halves_at_the_default_level", "Are float16 results correct at the default optimization level?",
             "logarithms of 0, infinity and NaN in float16, compiled without a descriptor",
-            "[-inf, inf, nan]: applications need not select level 0 as docs/metal.md asks, on this machine. Others: "
-            "they must.",
+            "[-inf, inf, nan]: applications need not select level 0 as docs/metal.md asks, on this machine. Other "
+            "values: applications must select level 0.",
             halves_at_the_default_level),
   };
   for (const Kind& kind : kinds)
     all.push_back(probe(device, kind.name, kind.question, "the maximum and minimum of three numbers",
                         "maximum [3], minimum [1]: keys_of in src/backends/metal/reduction.mm could keep the dtype. "
-                        "Others, or an aborted process: the conversion is needed.",
+                        "Other values, or an aborted process: the conversion is needed.",
                         kind.ask));
   return all;
 }

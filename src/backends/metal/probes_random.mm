@@ -70,13 +70,13 @@ std::string default_sampling(MetalDevice&) {
 std::vector<Probe> random_probes(MetalDevice& device) {
   return {
       probe(device, "philox_state_of_a_seed", "Which state does a seed give?", "randomPhiloxStateTensorWithSeed: of 7",
-            "[1, 0, 0, 0, 0, 7, 0] equals mg.random.philox_state(7). Others: python/mpsgraph/random.py needs a "
+            "[1, 0, 0, 0, 0, 7, 0] equals mg.random.philox_state(7). Other values: python/mpsgraph/random.py needs a "
             "function philox_state_from_mpsgraph to continue MPSGraph's own seeds.",
             state_of_a_seed),
       probe(device, "philox_state_of_counters", "What is the order of counter and key in a state?",
             "randomPhiloxStateTensorWithCounterLow:1 counterHigh:2 key:3",
-            "[1, 1, 0, 2, 0, 3, 0] is the order of this library. Others: src/backends/metal/random.mm must reorder "
-            "states before and after MPSGraph.",
+            "[1, 1, 0, 2, 0, 3, 0] is the order of this library. Other values: src/backends/metal/random.mm must "
+            "reorder states before and after MPSGraph.",
             state_of_counters),
       probe(
           device, "philox_numbers_of_a_seed", "Do a seed and the state of that seed give the same numbers?",
@@ -86,18 +86,18 @@ std::vector<Probe> random_probes(MetalDevice& device) {
       probe(device, "philox_uniform_numbers", "Are MPSGraph's uniform numbers TensorFlow's for the same state?",
             "four uniform float32 numbers of the state [1, 1, 0, 2, 0, 3, 0]",
             "[0.45901167, 0.53342485, 0.9627732, 0.71216857] are the numbers on which src/backends/metal/random.mm "
-            "relies. Others: it must compose these, too, from Philox rounds.",
+            "relies. Other values: random.mm must compose uniform numbers, too, from Philox rounds.",
             numbers_of_a_state<MPSGraphRandomDistributionUniform>),
       probe(device, "philox_normal_numbers", "Are MPSGraph's normal numbers TensorFlow's for the same state?",
             "four normal float32 numbers by Box and Muller of the state [1, 1, 0, 2, 0, 3, 0]",
             "[-0.26016375, -1.220522, -0.26770854, -0.064861052] as on the CPU: src/backends/metal/random.mm could use "
-            "MPSGraph's normal numbers. Others, or NaN: it must keep composing them.",
+            "MPSGraph's normal numbers. Other values, or NaN: random.mm must keep composing them.",
             numbers_of_a_state<MPSGraphRandomDistributionNormal>),
       probe(device, "philox_advance", "How far does the counter advance after n uniform numbers?",
             "the state after 1, 4, 5 and 1000 numbers from [1, 1, 0, 2, 0, 3, 0]",
             "A second word of 1 + 256 n (advance \"tensorflow\") or 1 + ceil(n / 4) (advance \"blocks\"): "
-            "src/backends/metal/random.mm could use MPSGraph's state. Others: the state must stay composed, and to "
-            "continue MPSGraph's own streams, `advance` in src/core/ops/random.cpp needs a third value.",
+            "src/backends/metal/random.mm could use MPSGraph's state. Other values: the state must stay composed, and "
+            "to continue MPSGraph's own streams, `advance` in src/core/ops/random.cpp needs a third value.",
             advance_of_the_counter<MPSGraphRandomDistributionUniform>),
       probe(device, "philox_advance_of_normals", "How far does the counter advance after n normal numbers?",
             "the state after 1, 4, 5 and 1000 numbers from [1, 1, 0, 2, 0, 3, 0]", "As for uniform numbers.",

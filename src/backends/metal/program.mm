@@ -27,7 +27,7 @@ std::vector<size_t> places(NSArray<MPSGraphTensor*>* theirs, const GraphTensors&
     const auto found = std::ranges::find(ours, tensor);
     if (found == ours.end())
       throw DeviceError(cat("[metal] expected each ", what, " of MPSGraph's executable among the requested tensors, ",
-                            "got another one; please report this"));
+                            "got a different tensor; please report this"));
     order.push_back(static_cast<size_t>(found - ours.begin()));
   }
   return order;

@@ -22,7 +22,7 @@ std::string to_string(MPSDataType type);
 // For such arrays, Metal's frameworks abort the process or compute wrong results (pytorch/pytorch#84039, #143859,
 // #188756).
 void require_size(const Dims& dims, size_t element_bytes, const std::string& where = {});
-// checks an array of another shape with the tensor's dtype
+// checks an array with shape `dims` and the tensor's dtype
 void require_size(MPSGraphTensor* tensor, const Dims& dims);
 void require_size_of(MPSGraphTensor* a, MPSGraphTensor* b);  // checks the broadcast shape of two operands
 

@@ -7,8 +7,8 @@
 
 namespace mpsgraph::metal {
 
-// Whether a layer trains selects the class of its data source: sources of trainable layers update themselves while a
-// batch is encoded; those of other layers do not.
+// The class of a data source depends on whether its layer trains: sources of trainable layers update themselves while a
+// batch is encoded; sources of other layers do not.
 struct ConvolutionOptions {
   bool fuses = false;  // whether the neuron is part of the descriptor
   bool half = false;   // whether kernels store the weights as float16, as float16 accumulation requires

@@ -241,7 +241,7 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
     const int64_t pixels = sources.front().dims()[0];
     if (pixels > most)
       throw UnsupportedError(cat("[RNNImageInferenceLayer] on the Metal device, a step must have at most ", most,
-                                 " pixels, because each is encoded separately, got ", pixels,
+                                 " pixels, because each pixel is encoded separately, got ", pixels,
                                  "; use RNNMatrixInferenceLayer with one row per pixel, or device=\"cpu\""));
     for (const Steps* steps : {&sources, &destinations})
       require_texture({1, 1, 1, steps->front().dims()[1]}, "[RNNImageInferenceLayer] an image");

@@ -48,7 +48,7 @@ void make_fully_connected(Making& m) {
 void make_transpose(Making& m) {
   if (m.filter.padding.custom || m.filter.padding.alignment != nngraph::PaddingAlignment::centered)
     m.unsupported(cat("a transposed convolution must have a centered padding policy, because Apple does not fully "
-                      "document others, got ",
+                      "document other policies, got ",
                       to_string(m.filter.padding), "; use device=\"cpu\""));
   const nngraph::ConvolutionDescriptor& d = descriptor(m);
   if (m.filter.padding.size == nngraph::PaddingSize::same && (d.kernel_height % 2 == 0 || d.kernel_width % 2 == 0))

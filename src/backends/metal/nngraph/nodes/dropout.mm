@@ -1,4 +1,4 @@
-// MPSNNGraph nodes of family dropout. Apple generates the masks, so the same seed gives another mask on Metal than on
+// MPSNNGraph nodes of family dropout. Apple generates the masks, so the same seed gives different masks on Metal and on
 // the CPU.
 #include "backends/metal/nngraph/make_node.h"
 
