@@ -42,8 +42,7 @@ REFERENCE_DIFFERS = {
 }  # fmt: skip
 
 # Maxima and minima ignore NaN here but not in ONNX; the importer cannot resize empty images; and index vectors of
-# length
-# 0 do not exist in ONNX.
+# length 0 do not exist in ONNX.
 OTHERWISE = {
     "gather_nd-whole", "scatter_nd-whole_tensors",
     "reduction_maximum-nan", "reduction_minimum-nan", "resize_nearest-nothing", "resize_nearest-to_nothing",

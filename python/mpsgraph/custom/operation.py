@@ -271,7 +271,8 @@ def load_custom_operations(
 ) -> dict[str, CustomOperation]:
     """Load a shared library of custom operations.
 
-    The library must export mpsgraph_custom_operations(), declared in mpsgraph/custom_operation.h. It stays loaded.
+    The library must export mpsgraph_custom_operations(), declared in mpsgraph/custom_operation.h. The library stays
+    loaded.
 
     Args:
         path: Path of the library.

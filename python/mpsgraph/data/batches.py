@@ -22,8 +22,8 @@ Dataset = Sequence[np.ndarray]
 class Batches:
     """Iterable over the batches of a dataset of arrays, as returned by `batches`.
 
-    Each iteration goes through one epoch; the next one continues with the next epoch, or where an unfinished one
-    stopped.
+    Each iteration goes through one epoch; the next iteration continues with the next epoch, or where an unfinished
+    epoch stopped.
 
     Args:
         dataset: Arrays of equal length.
@@ -162,7 +162,7 @@ class Batches:
             state: Result of `state_dict`.
 
         Raises:
-            ShapeError: If the state has another seed or number of samples, or is incomplete.
+            ShapeError: If the state has a different seed or number of samples, or is incomplete.
         """
         if missing := [key for key in ("epoch", "position", "seed", "samples") if key not in state]:
             raise ShapeError(

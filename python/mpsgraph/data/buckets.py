@@ -24,8 +24,8 @@ _SHORTEST = 8  # First boundary if no boundaries are given.
 class Buckets(Batches):
     """Iterable over batches of sequences of similar length, as returned by `bucketed`.
 
-    Each iteration goes through one epoch; the next one continues with the next epoch, or where an unfinished one
-    stopped.
+    Each iteration goes through one epoch; the next iteration continues with the next epoch, or where an unfinished
+    epoch stopped.
 
     Args:
         dataset: Sequences, a list of arrays, followed by other columns with as many items.

@@ -202,7 +202,7 @@ def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
         pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
     except DataError as error:
         raise DataError(f"{path} is not a batch of CIFAR-10's Python version: {error}") from error
-    except Exception as error:  # A pickle that is truncated or something else can raise anything.
+    except Exception as error:  # A truncated or invalid pickle can raise any exception.
         raise DataError(
             f"{path} is not a batch of CIFAR-10's Python version: {type(error).__name__} {error}"
         ) from error

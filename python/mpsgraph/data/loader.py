@@ -34,8 +34,8 @@ class Samples(Protocol):
 class Loader(Batches):
     """Iterable over the batches of a dataset of samples, as returned by `loaded`.
 
-    Each iteration goes through one epoch; the next one continues with the next epoch, or where an unfinished one
-    stopped.
+    Each iteration goes through one epoch; the next iteration continues with the next epoch, or where an unfinished
+    epoch stopped.
 
     Args:
         dataset: Object with a length and samples by index, or a tuple of such objects.

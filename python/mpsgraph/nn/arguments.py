@@ -34,8 +34,7 @@ def padding_of(padding: int | Padding, axes: int) -> Padding:
     axis.
 
     With one axis, the result is a single pair instead of a list of pairs. Invalid values are returned unchanged,
-    because
-    the operation rejects them.
+    because the operation rejects them.
     """
     if isinstance(padding, str):
         return _STYLES.get(padding.lower(), padding)

@@ -166,8 +166,9 @@ class MultiheadAttention(Module):
             key_padding_mask: (N, S), where True excludes a key for all queries, or floating point, added to the scores.
                 If None, the mask attached to the keys, if any, is used (see nn.masks).
             is_causal: Whether to exclude keys after the query. Defaults to False.
-            cache: KeyValueCache, for self-attention only. The query holds the steps that follow the stored ones; it
-                attends to these and, causally, to itself. In masks, S is then the maximum length of the cache.
+            cache: KeyValueCache, for self-attention only. The query holds the steps that follow the stored steps; it
+                attends to the stored steps and, causally, to itself. In masks, S is then the maximum length of the
+                cache.
 
         Returns:
             A tensor (N, L, embed_dim).
@@ -298,8 +299,7 @@ class MultiheadAttention(Module):
         """Split the head axis into (kv_heads, heads per kv_head) if several query heads share each key and value head.
 
         Otherwise x is returned unchanged. If x has fewer axes or heads than the queries, it gets an axis of size 1
-        instead,
-        which broadcasts over the heads of a group.
+        instead, which broadcasts over the heads of a group.
         """
         g, shape = graph_of(x), x.shape or ()
         if self.num_kv_heads == self.num_heads or len(shape) < 3:

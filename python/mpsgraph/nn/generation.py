@@ -312,8 +312,7 @@ class Generator:
         return self._samplers[top_k, top_p]
 
     def _run(self, tokens: np.ndarray, place: int, target: Tensor, temperature: float) -> np.ndarray:
-        """Run the model on tokens (rows, L) whose first is at position `place`, and return the value of `target` at the
-        end.
+        """Run the model on tokens (rows, L) that start at position `place`, and return the final value of `target`.
 
         The tokens are processed in runs whose lengths are powers of two, so that only few programs need to be compiled.
         """

@@ -21,7 +21,7 @@ from .._display import ShowsArguments, shown
 from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]
-# Number of elements from which an initial value is redrawn when needed instead of being stored a second time.
+# An initial value with at least this many elements is redrawn when needed instead of being stored a second time.
 _LARGE = 1 << 14
 # Standard deviation of a standard normal truncated at two standard deviations; Keras divides by it.
 _TRUNCATED_DEVIATION = 0.87962566103423978

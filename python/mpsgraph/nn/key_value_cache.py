@@ -88,7 +88,7 @@ class KeyValueCache:
         return places_from(x, 0, self.max_length)
 
     def grown(self, layer: Module, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Store a layer's keys and values of this call, and return all that are stored.
+        """Store a layer's keys and values of this call, and return all keys and values stored so far.
 
         Args:
             layer: Attention layer that owns the keys and values.

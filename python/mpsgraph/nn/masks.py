@@ -2,8 +2,8 @@
 
 `Embedding(mask_zero=True)`, `Masking`, and `set_mask` attach a mask to a tensor of shape (N, T, ...). The output of an
 element-wise operation, or of a layer that keeps time steps separate (`passes_mask`), has the same mask. Recurrent
-layers and attention use it unless they are passed a mask explicitly. Other operations, such as a convolution over time
-or a reshape, drop it. `mask_of` returns the mask, for use in losses and custom layers.
+layers and attention use the attached mask unless they are passed a mask explicitly. Other operations, such as a
+convolution over time or a reshape, drop the mask. `mask_of` returns the mask, for use in losses and custom layers.
 """
 
 from __future__ import annotations

@@ -519,8 +519,8 @@ class Module(ShowsArguments):
         """Summarize the layers: output shapes, parameter counts, and multiply-adds.
 
         The model is copied and called once in inference mode in a separate graph, so the model itself does not change.
-        Multiply-adds count matrix products, convolutions, attention, and recurrent layers, with dynamic sizes such as
-        the batch taken as 1: they are per sample.
+        Multiply-adds are counted for matrix products, convolutions, attention, and recurrent layers. Dynamic sizes,
+        such as the batch size, are taken as 1, so the counts are per sample.
 
         Args:
             input_shape: Shape of the first input, including the batch, such as (-1, 28, 28, 1).

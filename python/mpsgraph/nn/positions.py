@@ -49,7 +49,7 @@ class AttentionPositions(Module):
         return x
 
     def added(self, like: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """Return a term to add to the attention scores, or None, the default, for none.
+        """Return a term to add to the attention scores, or None if there is no such term. The default returns None.
 
         Args:
             like: Tensor whose graph and dtype the term takes.

@@ -30,7 +30,7 @@ def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
 def _nearest(size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return, for each output pixel, the nearest source pixel as the graph computes it, and as PyTorch computes it.
 
-    PyTorch multiplies in float32 by 1 / scale, which can select another pixel.
+    PyTorch multiplies in float32 by 1 / scale, which can select a different pixel.
     """
     i = np.arange(size)
     return np.floor(i / np.float64(np.float32(scale))), np.floor(i.astype(np.float32) * np.float32(1 / scale))

@@ -63,9 +63,10 @@ class TransposedConvolution(Family):
         it.
 
         This is convolution2d_data_gradient: its arguments describe the forward convolution, from output_shape to the
-        shape of
-        source. result[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c] += source[n, y, x, o] * weights[i,
-        j, c, o].
+        shape of source. It computes
+
+            result[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c] +=
+                source[n, y, x, o] * weights[i, j, c, o]
 
         Args:
             source: Floating-point images of shape (N, H, W, O), or (N, O, H, W) with data_layout="NCHW".

@@ -255,8 +255,7 @@ class Pooling(Family):
         Gradient: computed by avg_pooling2d for incoming.
 
         Source: MPSGraph avgPooling2DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
-        instead of
-        its shape.
+        instead of its shape.
 
         Example:
             >>> g = mg.Graph()

@@ -207,8 +207,7 @@ class Pooling4D(Family):
         Gradient: computed by avg_pooling4d for incoming.
 
         Source: MPSGraph avgPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
-        instead of
-        its shape.
+        instead of its shape.
 
         Example:
             >>> g = mg.Graph()

@@ -217,15 +217,15 @@ def split_off(data: Any, labels: Any, weights: Any, share: float) -> tuple[Batch
         whole = checked_batch(data, labels, weights)
     else:
         raise GraphError(
-            "Trainer.fit: validation_split needs data as arrays: for an iterable of batches, pass other batches as "
+            "Trainer.fit: validation_split needs data as arrays: for an iterable of batches, pass separate batches as "
             "validation"
         )
     length = len(whole)
     first = int(length * (1 - share))
     if not 0 < first < length:
         raise GraphError(
-            f"Trainer.fit: validation_split={share} leaves one part of {length} samples empty: use another fraction or "
-            "more samples"
+            f"Trainer.fit: validation_split={share} leaves one of the two parts of {length} samples empty: use a "
+            "different fraction or more samples"
         )
     parts = [mapped(lambda a, s=where: a[s], whole.parts) for where in (slice(None, first), slice(first, None))]
     return Batch(*parts[0]), Batch(*parts[1])

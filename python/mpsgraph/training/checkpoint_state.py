@@ -112,7 +112,9 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
 
 
 def _optimizers(trainer: Trainer) -> list[Optimizer]:
-    """Return the optimizers with learning rates of their own: the trainer's, then others that its steps use."""
+    """Return the optimizers with learning rates of their own: first the trainer's, then all others that its steps
+    use.
+    """
     outer = [trainer.optimizer, *(m.optimizer for built in trainer._builts.values() for m in built.minimized)]
     return list({id(each): each for one in outer for each in one._innermost()}.values())
 
@@ -149,7 +151,7 @@ def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
 
 
 def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
-    """Use the layer precisions of a checkpoint. Raise CheckpointError if it was trained with another precision."""
+    """Use the layer precisions of a checkpoint. Raise CheckpointError if it was trained with a different precision."""
     precision = metadata.get("precision", "float32")
     if precision != trainer.precision:
         raise CheckpointError(

@@ -1,8 +1,8 @@
 """The operations that a trainer builds for batches of one form: placeholders, the training step, and the evaluation.
 
-The form of a batch is its structure, dtypes, ranks, and which axes have a fixed size. If a later batch has another size
-on such an axis, the form is widened and the operations are built again with the same variables. After that, batches of
-other sizes only need another executable.
+The form of a batch is its structure, dtypes, ranks, and which axes have a fixed size. If a later batch has a different
+size on such an axis, the form is widened and the operations are built again with the same variables. After that,
+batches of other sizes only need another executable.
 """
 
 from __future__ import annotations

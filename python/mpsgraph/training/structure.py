@@ -40,7 +40,7 @@ def mapped(function: Callable[..., Any], structure: Any, *others: Any, what: str
     """Return the structure with a function's result for each leaf.
 
     Args:
-        function: Function of a leaf and the corresponding leaves of the others.
+        function: Function of a leaf and the corresponding leaves of the other structures.
         structure: The structure.
         others: Further structures of the same form.
         what: Start of the error message.

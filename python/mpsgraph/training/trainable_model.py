@@ -175,7 +175,7 @@ class TrainableModel(Model):
 
         Raises:
             GraphError: If the structure differs from that of the trainer's batches.
-            ShapeError: If an axis that always had the same size has another one.
+            ShapeError: If an axis that always had the same size has a different size.
             DTypeError: If a dtype differs.
             OutOfRangeError: If the package has no learning rate for the step.
         """
@@ -267,7 +267,7 @@ class TrainableModel(Model):
 
         Raises:
             GraphError: If the structure differs from that of the trainer's batches, or there is no data.
-            ShapeError: If an axis that always had the same size has another one.
+            ShapeError: If an axis that always had the same size has a different size.
             DTypeError: If a dtype differs.
             OutOfRangeError: If the package has no learning rate for a step.
             ImportError: If progress is True and tqdm is not installed.

@@ -1,10 +1,10 @@
 """Trainer: trains a model in one graph that holds its training step, evaluation, and prediction.
 
-The first batch determines structure and dtypes, and everything is built for it; other sizes only need further
-executables. Steps run asynchronously: at most two are in flight, and a third waits for the first, so the next batch is
-prepared while the previous one is computed. `fit` copies arrays that their source may overwrite meanwhile. Arrays
-passed to `train_step` must stay unchanged until the step is done (`result.wait()`, or two steps later); the trainer
-holds references to them until then.
+The first batch determines structure and dtypes, for which all operations are built; batches of other sizes only need
+further executables. Steps run asynchronously: at most two are in flight, and a third waits for the first, so the next
+batch is prepared while the previous one is computed. `fit` copies arrays that their source may overwrite meanwhile.
+Arrays passed to `train_step` must stay unchanged until the step is done (`result.wait()`, or two steps later); the
+trainer holds references to them until then.
 
 `step.py` defines what a step consists of, `objective.py` what it minimizes, `fitting.py` the training loop, and
 `checkpoint_state.py` what is saved.
@@ -98,7 +98,7 @@ class Trainer(TrainingGraph):
     Raises:
         GraphError: If an argument is invalid, or arguments cannot be combined.
         DeviceError: If the device does not exist.
-        UnsupportedError: If distributed training is requested on another device than the CPU.
+        UnsupportedError: If distributed training is requested on a device other than the CPU.
 
     Example:
         >>> model = mg.nn.Sequential(mg.nn.Linear(2))
@@ -229,7 +229,7 @@ class Trainer(TrainingGraph):
             The StepResult, which raises errors that occur during the run.
 
         Raises:
-            DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
+            DTypeError: If a value is not a numeric array, or its dtype is not the trainer's or that of earlier batches.
             ShapeError: If the shapes do not match the model, each other, or earlier batches.
             GraphError: If the structures do not match the model, the loss, or earlier batches.
         """
@@ -377,7 +377,7 @@ class Trainer(TrainingGraph):
             The history, including earlier fits.
 
         Raises:
-            DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
+            DTypeError: If a value is not a numeric array, or its dtype is not the trainer's or that of earlier batches.
             ShapeError: If the shapes do not match the model, each other, or earlier batches.
             GraphError: If the structures do not match the model, the loss, or earlier batches; arguments cannot be
                 combined; or there is no data.
@@ -423,7 +423,7 @@ class Trainer(TrainingGraph):
             A dict of numbers, keyed by name.
 
         Raises:
-            DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
+            DTypeError: If a value is not a numeric array, or its dtype is not the trainer's or that of earlier batches.
             ShapeError: If the shapes do not match the model, each other, or earlier batches.
             GraphError: If the structures do not match the model, the loss, or earlier batches, or there is no data.
 
@@ -451,7 +451,7 @@ class Trainer(TrainingGraph):
             Arrays (samples, ...) in the structure of the model's outputs.
 
         Raises:
-            DTypeError: If a value is not a numeric array, or has another dtype than the trainer's or earlier batches'.
+            DTypeError: If a value is not a numeric array, or its dtype is not the trainer's or that of earlier batches.
             ShapeError: If the shapes do not match the model or earlier batches.
             GraphError: If the structure does not match the model or earlier batches, or there is no data.
 
@@ -494,11 +494,11 @@ class Trainer(TrainingGraph):
     def optimize_for_inference(self) -> Model:
         """Return the trained model with its weights as constants and batch normalization folded.
 
-        See Model.optimize_for_inference. The input is named "inputs" and the output "outputs"; several have their own
-        names.
+        See Model.optimize_for_inference. A single input is named "inputs" and a single output "outputs"; several inputs
+        or outputs keep their own names.
 
         Returns:
-            The model, without training.
+            The model, without the operations that are only used in training.
 
         Raises:
             GraphError: If there was no step, evaluation, or prediction yet, so that there is no model.

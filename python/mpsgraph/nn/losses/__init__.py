@@ -1,8 +1,8 @@
 """Loss functions of a model's outputs and the labels, which return the mean over the batch as a tensor of rank 0.
 
-`Trainer` takes them by name, or any function with the same signature; use `functools.partial` to set further arguments.
-All losses share the same reductions and weights (see `reduced`). The default is the mean, as in PyTorch; the sum, which
-is Apple's default, or no reduction can be chosen instead.
+`Trainer` accepts the name of a loss, or any function with the same signature; use `functools.partial` to set further
+arguments. All losses share the same reductions and weights (see `reduced`). The default is the mean, as in PyTorch; the
+sum, which is Apple's default, or no reduction can be chosen instead.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ class Precision(_OfClasses):
 
 
 class Recall(_OfClasses):
-    """Recall: the fraction of the samples of a class that are predicted as it.
+    """Recall: the fraction of the samples of a class that are predicted to be of this class.
 
     Args:
         average: "binary" (the default) for class 1 of two; "macro" for the mean over classes; "micro" for all samples
@@ -323,7 +323,7 @@ class MeanIoU(IoU):
 class TopKAccuracy(Accumulated):
     """Fraction of samples whose class is among the k largest outputs.
 
-    An output equal to that of the true class ranks before it if its class index is smaller.
+    Among equal outputs, the one with the smaller class index ranks first.
 
     Args:
         k: Number of outputs to consider. Defaults to 5.

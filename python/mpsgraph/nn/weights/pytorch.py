@@ -2,7 +2,7 @@
 
 Both functions iterate over the model's forms, which pair PyTorch tensors with variables (see `pytorch_parameters.py`).
 All values are checked before any variable is changed. Conversions move elements but never round them, unless `cast`
-requests another dtype.
+requests a conversion to a different dtype.
 """
 
 from __future__ import annotations

@@ -199,7 +199,9 @@ def _depthwise(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
-    """Pair the tables. Row padding_index must be zero in PyTorch's, because this layer always reads it as zeros."""
+    """Pair the tables. The row at padding_index must be zero in PyTorch's table, because this layer always reads that
+    row as zeros.
+    """
     assert isinstance(module, Embedding)
     own, index = own_variables(module), module.padding_index
     if "weight" not in own or index is None:

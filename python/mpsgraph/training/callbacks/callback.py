@@ -16,7 +16,7 @@ class Callback:
 
     `trainer.stop(reason)` ends the fit. `values` maps names to numbers: "loss", metrics, and, at the end of an epoch,
     validation results such as "val_loss". The result of `state_dict` is saved with the trainer. In the first fit after
-    `Trainer.load`, it is passed to `load_state_dict` of a callback of the same class.
+    `Trainer.load`, this result is passed to `load_state_dict` of a callback of the same class.
 
     Attributes:
         saves: Whether the callback saves the trainer. Such callbacks are called last, so that they save the effects of

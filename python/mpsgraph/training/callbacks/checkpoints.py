@@ -25,7 +25,7 @@ class BestCheckpoint(Watching):
             otherwise.
 
     Raises:
-        GraphError: At the end of an epoch, if it has no value of that name.
+        GraphError: At the end of an epoch, if the epoch has no value of that name.
 
     Example:
         >>> import tempfile, os

@@ -17,8 +17,8 @@ from .callback import Callback
 class CSVLog(Callback):
     """Write a CSV file with a row for each epoch: epoch, step, learning_rate, and the epoch's values.
 
-    If a later epoch has a value with a new name, the table is rewritten with another column. Rows are saved with the
-    trainer: after Trainer.load, the table continues from the checkpoint.
+    If a later epoch has a value with a new name, the table is rewritten with an additional column. Rows are saved with
+    the trainer: after Trainer.load, the table continues from the checkpoint.
 
     Args:
         path: Path of the file.

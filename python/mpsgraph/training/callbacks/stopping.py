@@ -26,7 +26,7 @@ class EarlyStopping(Watching):
         restore_best_weights: Whether to restore the weights of the best epoch at the end of the fit. Defaults to True.
 
     Raises:
-        GraphError: At the end of an epoch, if it has no value of that name.
+        GraphError: At the end of an epoch, if the epoch has no value of that name.
 
     Example:
         >>> x = np.ones((8, 1), np.float32)
@@ -94,7 +94,7 @@ class ReduceRateOnPlateau(Watching):
         min_rate: Lower bound of the trainer's learning rate. Defaults to 0.
 
     Raises:
-        GraphError: At the end of an epoch, if it has no value of that name.
+        GraphError: At the end of an epoch, if the epoch has no value of that name.
 
     Example:
         >>> x = np.ones((8, 1), np.float32)
