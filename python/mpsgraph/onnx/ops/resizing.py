@@ -4,6 +4,10 @@ Where possible, images are resized by MPSGraph's nearest and linear resize opera
 along each axis, every output element is a weighted sum of a few input elements. Indices and weights are computed at
 import time if sizes are known, and by graph operations otherwise.
 
+Coordinates are computed in float32 by ONNX Runtime's formulas, because the rounding of a coordinate decides which
+element is nearest. The scale is the float32 quotient of the sizes if the sizes are given. The rounding modes treat a
+coordinate within 1e-6 of the middle between two elements as a tie, also as in ONNX Runtime.
+
 With align_corners and tf_crop_and_resize, coordinates follow from the integer output size, as in PyTorch and ONNX
 Runtime. The reference implementation in the onnx package uses the unrounded scale * size, so that resizing length 3 by
 2.5 would not align the last element with the corner.
@@ -16,18 +20,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..._core import Tensor, float32, float64, int32, int64
+from ..._core import Tensor, float32, int32, int64
 from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
 from ._compose import cast, counted, folded
 
+TIE = 1e-6  # Coordinates this close to the middle between two elements are ties in the rounding modes.
 LONGEST = 2**24  # Maximum size of an axis whose coordinates are computed at import time.
 MOST_TAPS = 4  # With more filter taps than this, the weighted sums are computed by a matmul.
+BY_SCALE = "by_scale"  # Opset 10, as in its tests and in ONNX Runtime: round down, but up along an axis that shrinks.
 _ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
@@ -43,58 +49,56 @@ class Rule:
     exclude_outside: bool = False
 
 
-def _coordinates(
-    rule: Rule,
-    size: int,
-    result: int,
-    scale: float,
-    roi: tuple[float, float],
-    kind: type[np.floating[Any]] = np.float64,
-) -> np.ndarray:
-    """Return the input coordinate of each output element, computed in the floating-point type `kind`."""
-    i: Any = counted(result, kind)
-    step, half, one = kind(scale), kind(0.5), kind(1)
+def _coordinates(rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
+    """Return the input coordinate of each output element in float32, rounded step by step like ONNX Runtime's."""
+    i, step, last = counted(result, np.float32), np.float32(scale), np.float32(size - 1)
+    half, one = np.float32(0.5), np.float32(1)
     places: np.ndarray
     match rule.coordinates:
         case "half_pixel":
             places = (i + half) / step - half
         # This mode keeps equal distances from both borders even if the output size was rounded.
         case "half_pixel_symmetric":
-            places = kind(size) * half * (one - result / (step * size)) + (i + half) / step - half
+            offset = np.float32(size) / np.float32(2) * (one - np.float32(result) / (step * np.float32(size)))
+            places = np.float64(offset) + (i + np.float64(0.5)) / np.float64(step) - 0.5
         case "pytorch_half_pixel":
-            places = (i + half) / step - half if result > 1 else np.zeros(1, kind)
+            places = (i + half) / step - half if result > 1 else np.zeros(1, np.float32)
         case "tf_half_pixel_for_nn":
             places = (i + half) / step
         case "asymmetric":
             places = i / step
         case "align_corners":  # Like PyTorch, use the output size instead of the scale that it was computed from.
-            places = i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros(1, kind)
+            places = i * last / np.float32(result - 1) if result > 1 else np.zeros(1, np.float32)
         case "tf_crop_and_resize":
-            start, end = (kind(place) for place in roi)
+            start, end = (np.float32(place) for place in roi)
             if result == 1:
-                places = np.full(1, half * (start + end) * kind(size - 1), kind)
+                places = np.full(1, 0.5 * np.float64(start + end) * np.float64(last))
             else:
-                places = start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
+                places = start * last + i * (end - start) * last / np.float32(result - 1)
         case _:
             raise GraphError(f"coordinate_transformation_mode {rule.coordinates!r} is not an ONNX mode")
-    return places
+    return places.astype(np.float32)
 
 
-def _nearest(rule: Rule, x: np.ndarray) -> np.ndarray:
+def _nearest(rule: Rule, x: np.ndarray, near: float = TIE) -> np.ndarray:
+    """Return the indices nearest to coordinates. Coordinates within `near` of the middle of two elements are ties."""
+    x = x.astype(np.float64)
+    below = np.floor(x)
+    tie = np.abs(x - below - 0.5) < near
     rounded: dict[str, np.ndarray] = {
-        "round_prefer_floor": np.ceil(x - 0.5),
-        "round_prefer_ceil": np.floor(x + 0.5),
-        "floor": np.floor(x),
+        "round_prefer_floor": np.where(tie, below, np.ceil(x - 0.5)),
+        "round_prefer_ceil": np.where(tie, below + 1, np.floor(x + 0.5)),
+        "floor": below,
         "ceil": np.ceil(x),
     }
     if rule.nearest not in rounded:
-        raise GraphError(f"nearest_mode must be one of {', '.join(rounded)}, got {rule.nearest!r}")
+        raise GraphError(f"nearest_mode must be one of {', '.join(_ROUNDING)}, got {rule.nearest!r}")
     return rounded[rule.nearest]
 
 
-def _nearest_places(rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
-    """Return the indices of the nearest elements. As in PyTorch and ONNX Runtime, float32 rounding decides ties."""
-    return _nearest(rule, _coordinates(rule, size, result, scale, roi, np.float32))
+def _scale(size: int, result: int, scale: float | None) -> float:
+    """Return the scale of an axis as a float32 number."""
+    return float(np.float32(result) / np.float32(size) if scale is None else np.float32(scale))
 
 
 def _kernel(rule: Rule, distance: np.ndarray) -> np.ndarray:
@@ -115,7 +119,7 @@ def places_and_weights(
         raise ShapeError(f"Resize supports at most {LONGEST} elements along an axis, got {result}")
     x = _coordinates(rule, size, result, scale, roi)
     if rule.mode == "nearest":
-        place = _nearest_places(rule, size, result, scale, roi)[:, None]
+        place = _nearest(rule, x)[:, None]
         return np.clip(place, 0, size - 1).astype(np.int64), np.ones_like(place)
     if rule.mode not in ("linear", "cubic"):
         raise GraphError(f"mode must be nearest, linear, or cubic, got {rule.mode!r}")
@@ -185,6 +189,8 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
     """Resize a tensor along its axes, given one Change for each. With tf_crop_and_resize, coordinates outside x
     yield `fill`.
     """
+    modes = {_for_axis(rule, c).nearest for c in changes if not c.nothing}
+    rule = replace(rule, nearest=modes.pop()) if len(modes) == 1 else rule
     if any(c.scale is not None and c.scale <= 0 or isinstance(c.result, int) and c.result < 1 for c in changes):
         raise ShapeError(f"scales and sizes for resizing an operand of shape {x.shape} must be positive")
     kept = rule.mode != "cubic" and rule.coordinates != "tf_crop_and_resize" and not rule.antialias
@@ -231,22 +237,38 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
 
 
 def _agrees_on_nearest(rule: Rule, change: Change) -> bool:
-    """Return whether exact arithmetic, which the graph uses, and float32 find the same nearest neighbors."""
-    if change.size is None or isinstance(change.result, Tensor) or change.result > LONGEST:
-        # For other scales, agreement cannot be determined without the size.
-        return change.scale is None or change.scale.is_integer()
-    scale = change.result / change.size if change.scale is None else change.scale
-    case = rule, change.size, change.result, scale, change.region
-    return bool((_nearest(rule, _coordinates(*case)) == _nearest_places(*case)).all())
+    """Return whether the graph's resize operation finds the same nearest neighbors as `_nearest`."""
+    size, result = change.size, change.result
+    if size is None or isinstance(result, Tensor) or result > LONGEST:
+        # Rounding errors depend on the sizes. Integer scales and powers of two round no coordinate near a tie.
+        scale = change.scale
+        return scale is not None and (scale.is_integer() or math.frexp(scale)[0] == 0.5)
+    expected = _nearest(rule, _coordinates(rule, size, result, _scale(size, result, change.scale), change.region))
+    i = counted(result)
+    if rule.coordinates == "align_corners":
+        found = i * (size - 1) / max(result - 1, 1)
+    else:
+        half = 0.5 if rule.coordinates == "half_pixel" else 0.0
+        found = (i + half) * size / result - half if change.exact else (i + half) / float(change.scale or 1.0) - half
+    edges = 0, size - 1
+    return bool((np.clip(_nearest(rule, found, near=0.0), *edges) == np.clip(expected, *edges)).all())
+
+
+def _for_axis(rule: Rule, change: Change) -> Rule:
+    """Return the rule with the rounding mode for one axis, which in opset 10 depends on the axis's scale."""
+    if rule.nearest != BY_SCALE:
+        return rule
+    return replace(rule, nearest="ceil" if change.scale is not None and change.scale < 1 else "floor")
 
 
 def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fill: float) -> Tensor:
     """Resize a tensor one axis at a time."""
-    g, crops, told = node.g, rule.coordinates == "tf_crop_and_resize", False
+    g, crops, told, whole = node.g, rule.coordinates == "tf_crop_and_resize", False, rule
     for axis, change in enumerate(changes):
         if change.nothing or (change.exact and change.same and not crops):
             continue
         result = change.result
+        rule = _for_axis(whole, change)
         if change.size is None or isinstance(result, Tensor):
             if change.size is None and change.scale is None and axis < len(changes) - 2:
                 told = True  # A sizes operand includes the batch and channel axes, whose sizes must not change.
@@ -254,7 +276,7 @@ def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fil
                 y = _as_told(node, y, axis, rule, change)
             continue
         size = change.size
-        scale = result / size if change.scale is None else change.scale
+        scale = _scale(size, result, change.scale)
         y = resized_along(node, y, axis, *places_and_weights(rule, size, result, scale, change.region))
         if crops:
             x_at = _coordinates(rule, size, result, scale, change.region)
@@ -279,8 +301,8 @@ def _as_told(node: Node, x: Tensor, axis: int, rule: Rule, change: Change) -> Te
     i = g.cast(g.coordinate_along_axis(0, node.joined([change.result])), float32)
     scale = g.division(result, size) if change.scale is None else g.constant(float(change.scale))
     if rule.coordinates == "align_corners":
-        steps = g.division(g.subtraction(size, 1.0), g.maximum(g.subtraction(result, 1.0), 1.0))
-        place = g.multiplication(i, steps)
+        steps = g.maximum(g.subtraction(result, 1.0), 1.0)
+        place = g.division(g.multiplication(i, g.subtraction(size, 1.0)), steps)
     elif rule.coordinates == "asymmetric":
         place = g.division(i, scale)
     else:
@@ -311,12 +333,18 @@ def _as_told(node: Node, x: Tensor, axis: int, rule: Rule, change: Change) -> Te
 
 
 def _nearest_as_told(node: Node, rule: Rule, place: Tensor) -> Tensor:
+    """Return the indices nearest to coordinates, by the same rules as `_nearest`."""
     g = node.g
     match rule.nearest:
-        case "round_prefer_floor":
-            return g.ceil(g.subtraction(place, 0.5))
-        case "round_prefer_ceil":
-            return g.floor(g.addition(place, 0.5))
+        case "round_prefer_floor" | "round_prefer_ceil":
+            below = g.floor(place)  # The subtraction is exact, so it does not move a coordinate across a tie.
+            above_middle = g.subtraction(g.subtraction(place, below), 0.5)
+            up = (
+                g.greater_than_or_equal_to(above_middle, TIE)
+                if rule.nearest == "round_prefer_floor"
+                else g.greater_than(above_middle, -TIE)
+            )
+            return g.addition(below, g.cast(up, float32))
         case "floor":
             return g.floor(place)
         case "ceil":
@@ -348,7 +376,7 @@ def resize_(node: Node) -> Results:
     rule = Rule(
         node.attribute("mode", "nearest"),
         node.attribute("coordinate_transformation_mode", "half_pixel" if node.version > 10 else "asymmetric"),
-        node.attribute("nearest_mode", "round_prefer_floor" if node.version > 10 else "floor"),
+        node.attribute("nearest_mode", "round_prefer_floor" if node.version > 10 else BY_SCALE),
         node.attribute("cubic_coeff_a", -0.75),
         bool(node.attribute("antialias", 0)),
         bool(node.attribute("exclude_outside", 0)),
@@ -371,16 +399,16 @@ def _as_they_are(node: Node, x: Tensor) -> list[Change]:
 
 
 def _by_scales(node: Node, x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Change]:
-    """Return how each axis is resized when it is multiplied by a scale and rounded down."""
+    """Return how each axis is resized when it is multiplied by a scale in float32 and rounded down."""
     g, changes = node.g, _as_they_are(node, x)
     if len(scales) != len(axes):
         raise ShapeError(f"scales must have {len(axes)} elements, one per axis, got {len(scales)}")
     for axis, scale in zip(axes, scales, strict=True):
         have = changes[axis].result
         if isinstance(have, Tensor):
-            result: int | Tensor = have if scale == 1 else g.cast(g.floor(g.cast(have, float64) * scale), int64)
+            result: int | Tensor = have if scale == 1 else g.cast(g.floor(g.cast(have, float32) * scale), int64)
         else:
-            result = math.floor(have * scale)
+            result = math.floor(np.float32(have) * np.float32(scale))
         changes[axis] = Change(changes[axis].size, scale, result)
     return changes
 
@@ -396,10 +424,11 @@ def _by_sizes(node: Node, x: Tensor, axes: Sequence[int], operand: int) -> list[
             fed = g.slice(g.cast(node.tensor(operand), int64), [i], [i + 1]) if size is None else size
             changes[axis] = Change(changes[axis].size, None, fed)
         return changes
-    wanted = [size / node.size(x, axis) for size, axis in zip(node.ints(operand), axes, strict=True)]
+    wanted = [_scale(node.size(x, axis), size, None) for size, axis in zip(node.ints(operand), axes, strict=True)]
     scale = min(wanted) if policy == "not_larger" else max(wanted)
     for axis in axes:
-        changes[axis] = Change(node.size(x, axis), scale, int(scale * node.size(x, axis) + 0.5))
+        size = node.size(x, axis)
+        changes[axis] = Change(size, scale, math.floor(float(np.float32(scale) * np.float32(size)) + 0.5))
     return changes
 
 
