@@ -367,7 +367,7 @@ void ProgramLowering::write_assigns_in_place() {
 }
 
 // Compute the program's targets, the tensors that a run returns, directly in the caller's result memory where possible.
-// Otherwise, copy them there at the end.
+// Otherwise, copy them into this memory at the end.
 void ProgramLowering::place_results(KernelList& list) {
   next_position();
   for (size_t i = 0; i < out_.program.targets.size(); i++) {

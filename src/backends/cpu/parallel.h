@@ -1,7 +1,7 @@
 // Parallel loops on the thread pool (thread_pool.h).
 //
 // The partition of a loop into items depends only on the loop's size and thread_count(), so a run produces the same
-// bits no matter which threads take part. A thread takes the next item whenever it is free (work_stealing.h).
+// bits no matter which threads run the items. A thread takes the next item whenever it is free (work_stealing.h).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace mpsgraph::cpu {
 
-// Number of threads for which kernels partition their work and reserve scratch memory. Fewer threads may take part.
+// Number of threads for which kernels partition their work and reserve scratch memory. A loop may run on fewer threads.
 inline int thread_count() { return runtime::most_threads(); }
 inline int64_t thread_number() { return ThreadPool::member(); }  // number of the calling thread, below thread_count()
 

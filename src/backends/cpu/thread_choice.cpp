@@ -34,7 +34,7 @@ void ThreadChoice::ran(bool alone, uint64_t ticks) {
   ++runs_;
   if (!trying_) {
     since_trial_ += ticks;
-    // A program that is idle now and then is slow after each pause, whether or not helpers take part. The next trial
+    // A program that pauses now and then runs slowly after each pause, with or without helpers. The next trial
     // therefore starts only after a minimum number of runs.
     if (changed(ticks))
       next_trial_ =

@@ -1,5 +1,5 @@
 // Kernels for half precision and short integers that compute in a wider type: the operands are converted into scratch
-// memory, the kernel for the wide type runs there, and its results are converted back.
+// memory, the kernel for the wide type reads the converted operands, and its results are converted back.
 //
 // These kernels implement operations that are rarely applied to narrow types and whose loops would compute in the wide
 // type anyway. The results are the same, and there is one loop less to compile for each narrow type.

@@ -194,7 +194,7 @@ class ProgramLowering::ControlFlow {
   }
 
   // Let the kernel that computes a result overwrite the carried value, if the kernel allows that and the old value is
-  // no longer needed. Return whether it does.
+  // no longer needed. Return whether the kernel does so.
   bool compute_in_place(const Block& block, size_t result, Slot carried) {
     const Slot value = walk_.slot_of(block.results[result]);
     SlotInfo &made = walk_.out_.slots[value], &old = walk_.out_.slots[carried];

@@ -1,5 +1,5 @@
-// 8-bit integer micro-kernels with AVX2. Its multiply instruction adds two adjacent products in 16 bits and saturates,
-// but the results of these micro-kernels are exact int32 sums.
+// 8-bit integer micro-kernels with AVX2. AVX2's multiply instruction adds two adjacent products in 16 bits and
+// saturates, but the results of these micro-kernels are exact int32 sums.
 //
 // A step multiplies four bytes of a row by four weights of each column. If, in each column, the magnitudes of the first
 // two weights sum to at most 128, and so do those of the last two, nothing saturates, because 255 * 128 fits in 16

@@ -1,8 +1,9 @@
 // max_pooling_return_indices, and the kernels that use its indices to scatter gradients and to gather values.
 //
-// An index counts either elements of the source over some of its last axes, or taps of the window. The loops find both
-// together with the maximum; this file converts them to and from the requested mode. Indices that point outside the
-// plane of their window are skipped, so that invalid indices never cause out-of-bounds access.
+// An index counts either elements of the source over some of its last axes, or taps of the window. The loops find the
+// number of the element or tap together with the maximum; this file converts these numbers to and from the requested
+// mode. Indices that point outside the plane of their window are skipped, so that invalid indices never cause
+// out-of-bounds access.
 #include "backends/cpu/pooling/pooling_maxima.h"
 
 namespace mpsgraph::cpu {

@@ -193,7 +193,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     }
   }
 
-  // Multiply the inputs of a few rows by their weights, and add the products to those of the states.
+  // Multiply the inputs of a few rows by the input weights, and add the products to the products of the states.
   template <int vectors>
   static void add_inputs(const Job& j, const Place& p, int count, S* out) {
     S more[max_rows * vectors * W];

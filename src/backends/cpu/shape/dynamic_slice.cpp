@@ -47,8 +47,8 @@ class Window {
  private:
   [[noreturn]] void outside(size_t axis, int64_t start) const {
     throw OutOfRangeError(cat(name_, " start ", start, " on axis ", axis, " is out of range for shape ",
-                              to_string(full_), ": the ", sizes_[axis],
-                              " elements of the slice must lie within the axis", where_));
+                              to_string(full_), ": a slice of size ", sizes_[axis], " must lie within the axis",
+                              where_));
   }
 
   Dims sizes_, full_, steps_;
