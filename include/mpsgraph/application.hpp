@@ -2,8 +2,8 @@
 // Header-only; requires C++20.
 //
 // These classes need only mpsgraph.h from the library. A program compiled with them therefore works with newer versions
-// of the library and with a library built by another compiler. The classes of mpsgraph.hpp are for programs that extend
-// the library.
+// of the library and with a library built by a different compiler. The classes of mpsgraph.hpp are for programs that
+// extend the library.
 #pragma once
 
 #include <cstdint>
@@ -71,8 +71,7 @@ constexpr mpsgraph_dtype dtype_of() {
   if constexpr (std::is_same_v<Element, uint16_t>) return MPSGRAPH_UINT16;
   if constexpr (std::is_same_v<Element, uint32_t>) return MPSGRAPH_UINT32;
   if constexpr (std::is_same_v<Element, uint64_t>) return MPSGRAPH_UINT64;
-  throw std::invalid_argument(
-      "the element type must be a type with an mpsgraph dtype, such as float or int32_t, got another type");
+  throw std::invalid_argument("the element type must have a corresponding mpsgraph dtype, as float and int32_t do");
 }
 
 // Returns a type with this dtype and shape; -1 means an unknown dimension.
@@ -125,8 +124,9 @@ class Array : public Shared<mpsgraph_array> {
   template <class T>
   std::span<T> span() const {
     if (type().dtype != dtype_of<T>())
-      throw Failure(MPSGRAPH_DTYPE_ERROR,
-                    "span<T>() requires an array whose dtype matches T, got another dtype; type() returns the dtype");
+      throw Failure(
+          MPSGRAPH_DTYPE_ERROR,
+          "span<T>() requires an array whose dtype matches T, but the dtypes differ; call type() to query the dtype");
     void* data;
     size_t bytes;
     check(mpsgraph_array_data(handle(), &data, &bytes));

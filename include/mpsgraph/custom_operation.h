@@ -92,7 +92,7 @@ typedef int32_t (*mpsgraph_custom_threads)(const mpsgraph_custom_site* site, int
 /* The description of a custom operation. Everything that it points to must remain valid until the process ends. */
 typedef struct mpsgraph_custom_operation {
   const char* name;
-  const char* key; /* not empty; distinguishes this code from other code with the same name, such as another version */
+  const char* key; /* not empty; distinguishes this code from other code of this name, such as a different version */
   const mpsgraph_custom_attribute* attributes;
   size_t attribute_count;
   int32_t operand_count; /* -1 for any number */
@@ -263,8 +263,8 @@ class View {
 };
 
 // Access to the types and, by name, the attributes of one use of the operation. Base class of Inference and Call.
-// Throws std::out_of_range for an invalid index and std::invalid_argument for an attribute that does not exist or has
-// another kind.
+// Throws std::out_of_range for an invalid index and std::invalid_argument for an attribute that does not exist or has a
+// different kind.
 class Site {
  public:
   explicit Site(const mpsgraph_custom_site& site) : site_(site) {}
@@ -273,13 +273,13 @@ class Site {
   const mpsgraph_type& operand_type(int32_t i) const {
     if (i < 0 || i >= site_.operand_count)
       throw std::out_of_range("operand " + std::to_string(i) + " is out of range: the operation has " +
-                              std::to_string(site_.operand_count) + " operands");
+                              std::to_string(site_.operand_count) + " operand(s)");
     return site_.operand_types[i];
   }
   const mpsgraph_type& result_type(int32_t i) const {
     if (i < 0 || i >= site_.result_count)
       throw std::out_of_range("result " + std::to_string(i) + " is out of range: the operation has " +
-                              std::to_string(site_.result_count) + " results");
+                              std::to_string(site_.result_count) + " result(s)");
     return site_.result_types[i];
   }
   bool boolean(const char* name) const { return attribute(name, MPSGRAPH_CUSTOM_BOOLEAN).integer != 0; }
@@ -360,7 +360,7 @@ class Call : public Site {
 };
 
 // The argument of an inference function, which writes the types of the results. There is initially one result with the
-// type of the first operand; results() sets another number.
+// type of the first operand; results() sets a different number.
 class Inference : public Site {
  public:
   explicit Inference(mpsgraph_custom_inference& inference) : Site(*inference.site), inference_(inference) {}
@@ -373,7 +373,7 @@ class Inference : public Site {
   mpsgraph_type& result(int32_t i) const {
     if (i < 0 || i >= inference_.result_count)
       throw std::out_of_range("result " + std::to_string(i) + " is out of range: the operation has " +
-                              std::to_string(inference_.result_count) + " results; call results() first");
+                              std::to_string(inference_.result_count) + " result(s); call results() first");
     return inference_.results[i];
   }
 
@@ -394,7 +394,7 @@ int32_t guarded(const Function& function, const Fail& fail) noexcept {
   } catch (const std::exception& error) {
     fail(error.what());
   } catch (...) {
-    fail("expected an exception derived from std::exception, but the custom operation threw another type");
+    fail("expected an exception derived from std::exception, but the custom operation threw a different type");
   }
   return 1;
 }

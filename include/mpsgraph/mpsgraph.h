@@ -4,9 +4,9 @@
 // unchanged on failure. mpsgraph_error_message() describes the last failure of the calling thread.
 //
 // Ownership: handles refer to reference-counted objects. A function that creates an object gives the caller one
-// reference. mpsgraph_release() releases a reference, and mpsgraph_retain() adds one. Objects keep alive what they
-// need: an executable its graph, a run its arrays. Tensors and operations belong to their graph and need neither
-// function.
+// reference. mpsgraph_release() releases a reference, and mpsgraph_retain() adds one. Objects keep the objects that
+// they need alive: an executable keeps its graph, and a run keeps its arrays. Tensors and operations belong to their
+// graph and need not be retained or released.
 //
 // Safety: NULL, released handles, and handles of another kind are detected and refused. The sizes of memory blocks that
 // the caller passes are trusted. Objects may be used from several threads, but no operation may be added to a graph
@@ -201,8 +201,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_graph_tensor_at(mpsgraph_graph graph, mpsg
                                                       mpsgraph_tensor* tensor);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_name_at(mpsgraph_graph graph, mpsgraph_role role, size_t index,
                                                     char* buffer, size_t capacity, size_t* length);
-/* Find the tensor with a role and name, or an operation by its name. Return MPSGRAPH_GRAPH_ERROR if it does not
- * exist. */
+/* Find the tensor with a role and name, or an operation by its name. Return MPSGRAPH_GRAPH_ERROR if there is none. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_find(mpsgraph_graph graph, mpsgraph_role role, const char* name,
                                                  mpsgraph_tensor* tensor);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_find_operation(mpsgraph_graph graph, const char* name,
@@ -303,8 +302,8 @@ MPSGRAPH_API mpsgraph_status mpsgraph_variable_write(mpsgraph_tensor variable, m
 
 /* ---- executables ---- */
 
-/* Compiles the graph from its named inputs to its named outputs, in the graph's order of both. `types` has one type per
- * input; if all inputs have static shapes, it may be NULL with a count of 0. */
+/* Compiles the graph from its named inputs to its named outputs, in the graph's order of inputs and outputs. `types`
+ * has one type per input; if all inputs have static shapes, it may be NULL with a count of 0. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_compile(mpsgraph_graph graph, const mpsgraph_type* types, size_t type_count,
                                                     mpsgraph_executable* executable);
 /* Compiles any feeds and targets, and target operations, which a run executes for their effects. `types` has one type
@@ -328,13 +327,13 @@ MPSGRAPH_API mpsgraph_status mpsgraph_executable_run(mpsgraph_executable executa
                                                      size_t input_count, mpsgraph_array* results, size_t result_count);
 
 /* Called exactly once on a thread of the library when work has ended, after both success and failure. `status` and
- * `message` describe the outcome. `results` are owned by the library; call mpsgraph_retain() to keep one. */
+ * `message` describe the outcome. `results` are owned by the library; call mpsgraph_retain() to keep a result. */
 typedef void (*mpsgraph_completion)(void* context, mpsgraph_status status, const char* message,
                                     const mpsgraph_array* results, size_t result_count);
 
-/* Starts a run and returns immediately. `results` are as in mpsgraph_executable_run(), or NULL with a count of 0, and
- * new arrays are then available from mpsgraph_execution_results() and in the completion. `queue` is NULL for the
- * device's default queue. `completion` may be NULL; it is called only if this function succeeds. */
+/* Starts a run and returns immediately. `results` are as in mpsgraph_executable_run(), or NULL with a count of 0; new
+ * arrays are then available from mpsgraph_execution_results() and in the completion. `queue` is NULL for the device's
+ * default queue. `completion` may be NULL; it is called only if this function succeeds. */
 MPSGRAPH_API mpsgraph_status mpsgraph_executable_run_async(mpsgraph_executable executable, const mpsgraph_array* inputs,
                                                            size_t input_count, const mpsgraph_array* results,
                                                            size_t result_count, mpsgraph_queue queue,
@@ -430,8 +429,8 @@ MPSGRAPH_API mpsgraph_status mpsgraph_trainer_predict(mpsgraph_trainer trainer, 
 /* Stores the number of completed steps. Returns MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_step_count(mpsgraph_trainer trainer, int64_t* count);
 /* Return or set the learning rate of the next step. Setting the rate replaces the schedule from the next step on. Both
- * functions return MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package. Setting the rate also does so if
- * the trainer has several rates. */
+ * functions return MPSGRAPH_UNSUPPORTED if the trainer was not opened from a package. Setting the rate also returns
+ * MPSGRAPH_UNSUPPORTED if the trainer has several rates. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_learning_rate(mpsgraph_trainer trainer, double* rate);
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_set_learning_rate(mpsgraph_trainer trainer, double rate);
 /* Save a package from which Python, C++, and C can continue training, or set the trainer's state from a package that

@@ -27,8 +27,8 @@ class MPSGRAPH_API ThreadedCallable : public Callable {
     });
   }
 
-  // Identifies the callable's own memory: callables that return the same address share it. Null if it has no memory to
-  // lend.
+  // Identifies the callable's own memory: callables that return the same address share memory. Null if it has no memory
+  // to lend.
   virtual const void* memory() const { return nullptr; }
   // Returns memory into which the caller may compute an operand during this run, so that call_with() need not copy it.
   // Returns null if the caller can compute the operand anywhere.

@@ -102,7 +102,7 @@ enum class AttributeKind : uint8_t {
   data,
   type,
   types
-};  // Numbered as the index within the variant Attribute.
+};  // Each value equals the index of its type in the variant Attribute.
 MPSGRAPH_API std::string_view name(AttributeKind kind);
 MPSGRAPH_API bool same(const Attribute& a, const Attribute& b);  // compares data by content
 
@@ -127,7 +127,7 @@ class MPSGRAPH_API Attributes {
   const Items& items() const;
 
   template <class T>
-  const T& get(std::string_view key) const {  // throws GraphError if the attribute is missing or of another kind
+  const T& get(std::string_view key) const {  // throws GraphError if the attribute is missing or of a different kind
     const Attribute* value = find(key);
     const T* held = value ? std::get_if<T>(value) : nullptr;
     if (!held) refuse(key, kind_of<T>(static_cast<const Attribute*>(nullptr)));

@@ -2,8 +2,9 @@
 // and to which dtype.
 //
 // An Autocast is used in place of Graph::create and inserts casts, which are ordinary operations. Gradients, compiler
-// passes, files, and backends therefore need no knowledge of it. Variables keep their own dtype and are cast where they
-// are used. The rules for each kind of operation are a table in autocast.cpp, which docs/mixed_precision.md documents.
+// passes, files, and backends therefore need no knowledge of autocast. Variables keep their own dtype and are cast
+// where they are used. The rules for each kind of operation are a table in autocast.cpp, which docs/mixed_precision.md
+// documents.
 #pragma once
 
 #include <memory>

@@ -152,8 +152,9 @@ class MPSGRAPH_API Graph {
   // function.
   void remove_operations(Block& block, const std::function<bool(const Operation&)>& dead);
 
-  // The gradient of a branch is built in another block, where tensors of the branch do not exist. Until the matching
-  // end_substitution(), every operand that lies in the block `hidden` is replaced with the result of `substitute`.
+  // The gradient of a branch is built in a different block, where tensors of the branch do not exist. Until the
+  // matching end_substitution(), every operand that lies in the block `hidden` is replaced with the result of
+  // `substitute`.
   using Substitute = std::function<Tensor*(Tensor*)>;
   void begin_substitution(const Block& hidden, Substitute substitute);
   void end_substitution() noexcept;

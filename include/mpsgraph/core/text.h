@@ -63,7 +63,7 @@ MPSGRAPH_API std::string print(const Block& block, const PrintOptions& options =
 // Parses a graph and verifies it. Throws GraphError with the line and column if the text is invalid. Every name must be
 // defined above its uses. Setting `verification` to off allows inspecting an invalid graph.
 enum class Verification { on, off };
-// Returns constant data that is stored elsewhere, by name. It must have the type that the text states.
+// Returns constant data that is stored elsewhere, by name. The data must have the type that the text states.
 using Elsewhere = std::function<ConstantPtr(const std::string& name, const TensorType& type)>;
 MPSGRAPH_API std::unique_ptr<Graph> parse(std::string_view text, Verification verification = Verification::on,
                                           const Elsewhere& elsewhere = {});

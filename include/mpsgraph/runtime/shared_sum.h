@@ -7,8 +7,8 @@
 // timeout.
 //
 // A round consists of post(), wait(posted), add() or other work on the member's own range, reach(added), and
-// wait(added). One member may then modify the total and call reach(spread), for which the others wait(spread). The next
-// round may be posted after the total has been read.
+// wait(added). One member may then modify the total and call reach(spread), and the other members call wait(spread).
+// The next round may be posted after the total has been read.
 #pragma once
 
 #include <cstddef>

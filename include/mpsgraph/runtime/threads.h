@@ -5,13 +5,13 @@
 
 namespace mpsgraph::runtime {
 
-// Returns the number that was set. If it is automatic, returns OMP_NUM_THREADS or the number of processors available to
-// the process.
+// Returns the number that was set. If the number is automatic, returns OMP_NUM_THREADS or the number of processors
+// available to the process.
 MPSGRAPH_API int thread_count();
 
 // Sets the number of threads from the next parallel loop on; 0 means automatic. The first compilation fixes how kernels
 // are partitioned, according to the number of threads at that time, so that results are bitwise identical with fewer
-// threads. Throws DeviceError if the number is negative or exceeds that number.
+// threads. Throws DeviceError if the number is negative or exceeds the number of threads at the first compilation.
 MPSGRAPH_API void set_thread_count(int count);
 
 // During the lifetime of a LentTeam, programs of the CPU device that this thread runs itself may use another library's
