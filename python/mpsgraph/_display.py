@@ -14,6 +14,8 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any
 
+from .errors import GraphError
+
 FEW, LONGEST = 3, 60
 """Maximum number of list items and maximum number of characters that are shown."""
 
@@ -132,6 +134,10 @@ class ShowsArguments:
     def __new__(cls, *arguments: Any, **options: Any) -> Any:
         made = super().__new__(cls)
         if arguments or options:
+            if cls.__init__ is object.__init__:
+                # object.__init__ accepts any arguments of a class that defines __new__.
+                given = [*map(shown, arguments), *(f"{name}={shown(value)}" for name, value in options.items())]
+                raise GraphError(f"{cls.__name__} takes no arguments, got {', '.join(given)}")
             vars(made)["_arguments"] = Given(arguments, options)
         return made
 

@@ -14,7 +14,7 @@ from . import _core
 from ._checks import Size, checked
 from ._core import Device, Tensor
 from ._display import shown
-from .errors import GraphError
+from .errors import GraphError, PackageError
 from .graph import Graph
 from .model import Model, graph_of, save_model
 
@@ -109,7 +109,8 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
         A Model, or a TrainableModel for the package of a trainer.
 
     Raises:
-        PackageError: If the package is missing, truncated, modified, or in a newer format, or is not a package.
+        PackageError: If the package is missing, truncated, modified, or in a newer format, or is not a package. For
+            other kinds of files, the message names the function that reads them.
 
     Example:
         >>> import os, tempfile
@@ -120,6 +121,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
         >>> mg.load(path)(np.float32([1, 2])).tolist()
         [2.0, 4.0]
     """
+    _require_directory(os.fspath(path))
     contents = _core.PackageContents(os.fspath(path), verify)
     graph = graph_of(contents, seed)
     if not contents.training(graph):
@@ -127,6 +129,35 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
     from .training.trainable_model import TrainableModel
 
     return TrainableModel(graph, contents)
+
+
+_READERS = {
+    ".safetensors": (
+        "mg.nn.load_safetensors(model, path) for weights of other programs, trainer.load(path) for the checkpoint of a "
+        "trainer, or mg.checkpoint.load(path) for other tensors that mpsgraph saved"
+    ),
+    ".onnx": "mg.onnx.load(path)",
+    ".mlmodel": "mg.coreml.load(path)",
+    ".mlpackage": "mg.coreml.load(path)",
+    ".pt": "mg.nn.load_torch(model, torch.load(path))",
+    ".pth": "mg.nn.load_torch(model, torch.load(path))",
+    ".bin": "mg.nn.load_torch(model, torch.load(path))",
+    ".npy": "numpy.load(path)",
+    ".npz": "numpy.load(path)",
+}
+"""Expressions that read other kinds of files, keyed by extension."""
+
+
+def _require_directory(path: str) -> None:
+    """Raise PackageError if a path cannot be a package: it does not exist, is a file, or is of another format."""
+    reader = _READERS.get(os.path.splitext(path)[1].lower())
+    advice = "" if reader is None else f"; to read a {os.path.splitext(path)[1]} file, use {reader}"
+    if not os.path.exists(path):
+        raise PackageError(f"{path} does not exist{advice}")
+    if not os.path.isdir(path):
+        raise PackageError(f"{path} is a file, but a package is a directory{advice}")
+    if reader is not None and not os.path.exists(os.path.join(path, "package.json")):
+        raise PackageError(f"{path} is not a package: it has no package.json{advice}")
 
 
 class Preparation(NamedTuple):

@@ -368,7 +368,8 @@ PYTHON_LAYERS = [
     ["ops"],
     ["_tensor_data", "pictures", "precision", "random"],
     ["_checks", "_dtypes"],
-    ["_core_docstrings", "_display", "_loader", "_optional", "errors"],
+    ["_core_docstrings", "_display", "_loader", "_optional"],
+    ["errors"],
     ["_core"],
 ]
 

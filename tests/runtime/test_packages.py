@@ -201,3 +201,28 @@ def test_loading_converted_package_does_not_import_onnx(tmp_path):
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(tmp_path), check=True
     )
     assert run.stdout == "[[9.5, 11.5]]\nmpsgraph.onnx needs the onnx package: pip install mpsgraph[onnx]\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("x.safetensors", r"mg\.nn\.load_safetensors\(model, path\).*trainer\.load"),
+        ("x.onnx", r"mg\.onnx\.load"),
+        ("x.mlmodel", r"mg\.coreml\.load"),
+        ("x.pth", r"mg\.nn\.load_torch"),
+        ("x.mpsgraph", "a package is a directory$"),
+        ("x", "a package is a directory$"),
+    ],
+)
+def test_loading_a_file_names_the_function_that_reads_it(tmp_path, name, advice):
+    (tmp_path / name).write_bytes(b"12345678")
+    with pytest.raises(mg.PackageError, match=f"is a file, but a package is a directory.*{advice}|{advice}"):
+        mg.load(tmp_path / name)
+    with pytest.raises(mg.PackageError, match="does not exist"):
+        mg.load(tmp_path / "missing" / name)
+
+
+def test_loading_a_core_ml_package_names_the_function_that_reads_it(tmp_path):
+    (tmp_path / "x.mlpackage").mkdir()
+    with pytest.raises(mg.PackageError, match=r"has no package\.json; .*mg\.coreml\.load"):
+        mg.load(tmp_path / "x.mlpackage")

@@ -224,18 +224,13 @@ class Module(ShowsArguments):
     def children(self) -> Iterator[tuple[str, Module]]:
         """Iterate over the direct child modules with their names.
 
-        Modules in lists, tuples, and dicts count as children, under names such as "layers.0".
+        Modules in lists, tuples, and dicts, also nested ones, count as children, under names such as "layers.0".
 
         Returns:
             An iterator over (name, module) pairs.
         """
         for name, value in vars(self).items():
-            if isinstance(value, Module):
-                yield name, value
-            elif isinstance(value, (list, tuple)):
-                yield from ((f"{name}.{i}", item) for i, item in enumerate(value) if isinstance(item, Module))
-            elif isinstance(value, dict):
-                yield from ((f"{name}.{key}", item) for key, item in value.items() if isinstance(item, Module))
+            yield from _modules_in(name, value)
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """Iterate over this module and all its descendants with their dotted paths.
@@ -289,15 +284,23 @@ class Module(ShowsArguments):
         return [variable for _, variable in self.named_buffers()]
 
     def _named(self, where: str) -> Iterator[tuple[str, Tensor]]:
-        """Yield each variable once, with the first path that leads to it."""
-        if not any(module._graph is not None for _, module in self.named_modules()):
+        """Yield each variable once, with the first path that leads to it.
+
+        Variables that modules hold in attributes without `add_parameter` or `add_buffer` follow those that were added.
+        """
+        modules = list(self.named_modules())
+        if not any(module._graph is not None for _, module in modules):
             self._require_built()
         seen: set[Tensor] = set()
-        for path, module in self.named_modules():
+        for path, module in modules:
             for name, variable in vars(module).get(where, {}).items():
                 if variable not in seen:
                     seen.add(variable)
                     yield (f"{path}.{name}" if path else name), variable
+        for path, _, variable, trainable in _held_variables(modules):
+            if trainable == (where == "_parameters") and variable not in seen:
+                seen.add(variable)
+                yield path, variable
 
     def _require_built(self) -> Graph:
         if self._graph is None:
@@ -361,7 +364,9 @@ class Module(ShowsArguments):
         Raises:
             GraphError: If the module has not been called yet and so has no variables.
         """
-        frozen = {variable for _, m in self.named_modules() if m.frozen for variable in own_parameters(m).values()}
+        modules = list(self.named_modules())
+        frozen = {variable for _, m in modules if m.frozen for variable in own_parameters(m).values()}
+        frozen |= {variable for _, m, variable, _ in _held_variables(modules) if m.frozen}
         return ((path, variable) for path, variable in self.named_parameters() if variable not in frozen)
 
     def add_loss(self, loss: Tensor) -> None:
@@ -718,6 +723,51 @@ def adopt(module: Module, graph: Graph) -> None:
             part._graph = graph
 
 
+def _modules_in(name: str, value: Any) -> Iterator[tuple[str, Module]]:
+    """Yield the modules in an attribute of a module, with their names."""
+    if isinstance(value, Module):
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from _modules_in(f"{name}.{i}", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _modules_in(f"{name}.{key}", item)
+
+
+def _variables_in(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """Yield the variables in an attribute of a module, with their names."""
+    if isinstance(value, Tensor):
+        if value.operation.kind == "variable":
+            yield name, value
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from _variables_in(f"{name}.{i}", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _variables_in(f"{name}.{key}", item)
+
+
+def _held_variables(modules: Sequence[tuple[str, Module]]) -> Iterator[tuple[str, Module, Tensor, bool]]:
+    """Yield variables that modules hold in attributes but that no module has added.
+
+    Each comes with its dotted path, its module, and whether it is trainable.
+    """
+    added = {variable for _, module in modules for variable in own_variables(module).values()}
+    trainable: dict[Graph, set[Tensor]] = {}
+    for path, module in modules:
+        for name, value in vars(module).items():
+            if name in ("_parameters", "_buffers"):
+                continue
+            for inner, variable in _variables_in(name, value):
+                if variable in added:
+                    continue
+                graph = graph_of(variable)
+                if graph not in trainable:
+                    trainable[graph] = set(graph.trainable_variables)
+                yield (f"{path}.{inner}" if path else inner), module, variable, variable in trainable[graph]
+
+
 def own_parameters(module: Module) -> dict[str, Tensor]:
     """Return the trainable variables created by the module itself, not by its children, as a dict keyed by name."""
     return dict(vars(module).get("_parameters", {}))
@@ -750,9 +800,9 @@ def unbuilt_copy(module: Module) -> Module:
                 vars(twin).clear()
                 vars(twin).update(state)
             return made[id(value)]
-        if isinstance(value, (list, tuple)) and any(isinstance(item, Module) for item in value):
+        if isinstance(value, (list, tuple)) and any(_modules_in("", value)):
             return type(value)(copied(item) for item in value)
-        if isinstance(value, dict) and any(isinstance(item, Module) for item in value.values()):
+        if isinstance(value, dict) and any(_modules_in("", value)):
             return {key: copied(item) for key, item in value.items()}
         return value
 

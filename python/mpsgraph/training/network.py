@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from .._core import Tensor, float32
@@ -45,6 +45,7 @@ class Network:
             scopes.enter_context(chosen_precisions(self.module, choices))
             scopes.enter_context(mode_of(self.module, training))
             added = scopes.enter_context(added_losses())
+            scopes.enter_context(self._all_variables_found())
             outputs = self._called(inputs)
 
         def wide(output: Tensor) -> Tensor:
@@ -69,6 +70,32 @@ class Network:
             first, *rest = names
             return self.module(inputs[first], **{name: inputs[name] for name in rest if name in inputs})
         return self.module(*inputs) if isinstance(inputs, (tuple, list)) else self.module(inputs)
+
+    @contextmanager
+    def _all_variables_found(self) -> Iterator[None]:
+        """Raise GraphError if the model creates trainable variables within a `with` block that it does not contain
+        afterwards.
+        """
+        before, known = set(self.graph.trainable_variables), self._parameters()
+        yield
+        now = self._parameters()
+        kind = type(self.module).__name__
+        if lost := [v for v in self.graph.trainable_variables if v not in before and v not in now]:
+            raise GraphError(
+                f"{kind}: the trainable variable '{lost[0].name}' was created while the model was called, but no "
+                "module of the model holds it, so it would not be trained or saved: create it in build with "
+                "add_parameter, or assign it, or the module that created it, to an attribute"
+            )
+        if replaced := [v for v in known if v not in now]:
+            raise GraphError(
+                f"{kind}: the call replaced the variable '{replaced[0].name}' by another one, so training and "
+                "evaluation would use different variables: create variables in build, which is called once"
+            )
+
+    def _parameters(self) -> set[Tensor]:
+        """Return the trainable variables that the module holds, frozen ones included."""
+        built = any(is_built(part) for _, part in self.module.named_modules())
+        return set(self.module.parameters()) if built else set()
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the trainable parameters with their paths, except those of frozen modules."""

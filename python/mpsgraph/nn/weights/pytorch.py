@@ -22,7 +22,7 @@ from ..module import Module, graph_of, is_built, wait_for
 from ..state import IncompatibleKeys, Value, copied, fitting, value_of
 from .flatten_order import Orders, orders_in
 from .names import Names, renamed
-from .pytorch_parameters import Form, forms_of
+from .pytorch_parameters import Form, all_forms
 
 
 @checked
@@ -86,7 +86,7 @@ def take_torch_state(
     state: Mapping[str, Any], model: Module, *, strict: bool, cast: bool, where: str
 ) -> IncompatibleKeys:
     """Load a state with PyTorch's names into a model that already has its variables."""
-    forms = list(forms_of(model, _orders(model), state))
+    forms = all_forms(model, _orders(model), state)
     slots = {name: slot for form in forms for name, slot in form.slots.items()}
     arrays, keys = fitting(where, slots, state, strict=strict, cast=cast, optional=_may_be_missing(forms, state))
     values: dict[Tensor, np.ndarray] = {}
@@ -169,7 +169,7 @@ def to_torch(model: Module, *, arrays: bool = False) -> dict[str, Any]:
     if not is_built(model):
         raise GraphError(f"to_torch: {type(model).__name__} has no variables yet: call it with a tensor first")
     found: dict[str, Value] = {}
-    for form in forms_of(model, _orders(model), {}):
+    for form in all_forms(model, _orders(model), {}):
         held = [value_of(graph_of(v).variable_value(v)).array for v in form.variables]
         for (name, slot), array in zip(form.slots.items(), form.write(held), strict=True):
             found[name] = Value(np.ascontiguousarray(array).reshape(slot.shape), slot.dtype)

@@ -78,6 +78,17 @@ def forms_of(module: Module, orders: Orders, names: Mapping[str, object], path: 
             yield from forms_of(child, orders, names, f"{path}.{name}" if path else name)
 
 
+def all_forms(module: Module, orders: Orders, names: Mapping[str, object]) -> list[Form]:
+    """Return the Forms of every variable of a model.
+
+    Variables that no layer's Forms contain, such as those that a module assigned to an attribute itself, have the same
+    name and array in PyTorch.
+    """
+    forms = list(forms_of(module, orders, names))
+    known = {variable for form in forms for variable in form.variables}
+    return forms + [_same(path, variable) for path, variable in module._variables() if variable not in known]
+
+
 # --- kinds of forms ---------------------------------------------------------------------------------------------------
 
 
@@ -324,25 +335,47 @@ def _attention(module: Module, orders: Orders) -> list[list[Form]]:
     layer does not support.
     """
     assert isinstance(module, MultiheadAttention)
-    maps = {name: own_variables(child) for name, child in module.children() if name in _PACKED}
-    apart = [
-        form.within(name) for name, child in module.children() if name in _PACKED for form in _linear(child, orders)[0]
-    ]
-    if not all("weight" in own for own in maps.values()) or module.num_kv_heads != module.num_heads:
-        return [apart]
-    weights = [maps[name]["weight"] for name in _PACKED[:3]]
-    output = [form.within("out_proj") for form in _linear(module.output, orders)[0]]
+    inside = {name: child for name, child in module.children() if name in _PACKED}
+
+    def parts(out: str, *names: str) -> list[Form]:
+        """Return the Forms of separate projections; `out` is the name of the output projection."""
+        labels = {name: out if name == "output" else name for name in names}
+        return [form for name in names for form in forms_of(inside[name], orders, {}, labels[name])]
+
+    apart = [parts(out, *inside) for out in ("output", "out_proj")]
+    inward = inside.keys() >= set(_PACKED[:3]) and _inward(module, orders)
+    if not inward:
+        return apart
+    packed = {variable for form in inward for variable in form.variables}
+    # A subclass of Linear may have further variables, which PyTorch does not pack.
+    inward += [form for form in parts("output", *_PACKED[:3]) if not packed.issuperset(form.variables)]
+    outward = [parts(out, "output") if "output" in inside else [] for out in ("out_proj", "output")]
+    return [inward + outward[0], apart[0], inward + outward[1], apart[1]]
+
+
+def _inward(module: MultiheadAttention, orders: Orders) -> list[Form]:
+    """Return the Forms of the projections of query, key, and value as PyTorch's layer stores them.
+
+    The list is empty if PyTorch's layer cannot represent the projections, for example because one of them is not a
+    Linear.
+    """
+    layers = [getattr(module, name) for name in _PACKED[:3]]
+    maps = [own_variables(layer) for layer in layers]
+    alike = len({"bias" in own for own in maps}) == 1 and all("weight" in own for own in maps)
+    if not alike or not all(isinstance(layer, Linear) for layer in layers) or module.num_kv_heads != module.num_heads:
+        return []
+    weights = [own["weight"] for own in maps]
     if all(weight.shape == (module.embed_dim, module.embed_dim) for weight in weights):
         inward = [_packed("in_proj_weight", weights)]
     else:
         inward = [
             replace(form, slots={f"{name}_proj_weight": form.slots["weight"]})
-            for name, child in zip("qkv", (module.query, module.key, module.value), strict=True)
-            for form in _linear(child, orders)[0][:1]
+            for name, layer in zip("qkv", layers, strict=True)
+            for form in _linear(layer, orders)[0][:1]
         ]
-    if "bias" in maps["query"]:
-        inward.append(_packed("in_proj_bias", [maps[name]["bias"] for name in _PACKED[:3]]))
-    return [inward + output, apart]
+    if "bias" in maps[0]:
+        inward.append(_packed("in_proj_bias", [own["bias"] for own in maps]))
+    return inward
 
 
 def _packed(name: str, variables: Sequence[Tensor]) -> Form:
