@@ -145,7 +145,7 @@ def constants_in(graph: GraphProto) -> dict[str, TensorProto]:
 
 
 def _digest(graph: GraphProto, weights: Container[str]) -> str:
-    """Return a digest of an ONNX graph: its nodes, inputs, outputs, and constants. Of weights, only the types are
+    """Return a digest of an ONNX graph: its nodes, inputs, outputs, and constants. For weights, only their types are
     included.
     """
     made = hashlib.sha256()

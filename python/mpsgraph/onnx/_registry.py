@@ -144,7 +144,7 @@ class Import(Protocol):
     def assume_one(self) -> bool | None:
         """Return whether to assume that an axis has size 1, for a node that removes the axis only in that case.
 
-        True assumes size 1, False assumes another size, and None leaves the decision to run time.
+        True assumes size 1, False assumes a different size, and None leaves the decision to run time.
         """
 
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:

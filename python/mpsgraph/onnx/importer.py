@@ -264,8 +264,9 @@ class Importer:
     def assume_one(self) -> bool | None:
         """Return whether to assume that an axis has size 1, for a node that removes the axis only in that case.
 
-        True assumes size 1, False assumes another size, and None leaves the decision to run time. If an axis that was
-        assumed to have size 1 has another size in a run, squeezing it raises an error that names the node.
+        True assumes size 1, False assumes a different size, and None leaves the decision to run time. If an axis that
+        was assumed to have size 1 has a different size in a run, squeezing the axis raises an error that names the
+        node.
         """
         self.assumed += 1
         return self._assumptions(self.assumed - 1)

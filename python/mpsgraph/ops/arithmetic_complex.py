@@ -2,7 +2,7 @@
 
 Other arithmetic operations accept complex operands where that makes sense; the only comparisons that do are equal and
 not_equal. The gradient of a real loss L with respect to z = x + iy is dL/dx + i dL/dy, as in PyTorch and TensorFlow, so
-that z - rate * gradient descends; JAX returns the conjugate.
+that a step to z - rate * gradient decreases L; JAX returns the conjugate.
 """
 
 from __future__ import annotations

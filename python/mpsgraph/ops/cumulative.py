@@ -106,7 +106,7 @@ class Cumulative(Family):
         reverse: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Compute the cumulative minimum along an axis, which is NaN from the first NaN on.
+        """Compute the cumulative minimum along an axis; from the first NaN on, results are NaN.
 
         result_i = min(x_0, ..., x_i); with `exclusive`, min(x_0, ..., x_(i-1)), starting with infinity or the largest
         integer of the dtype.
@@ -126,7 +126,7 @@ class Cumulative(Family):
             ShapeError: If axis is out of range.
             DTypeError: If x is not floating-point or integer, or an axis tensor is not integer.
 
-        Gradient: the incoming gradient to the element that is the minimum, or to the last of several equal ones.
+        Gradient: the incoming gradient to the element that is the minimum, or to the last of several equal elements.
 
         Source: MPSGraph cumulativeMinimumWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without
         flags.
@@ -146,7 +146,7 @@ class Cumulative(Family):
         reverse: bool = False,
         name: str | None = None,
     ) -> Tensor:
-        """Compute the cumulative maximum along an axis, which is NaN from the first NaN on.
+        """Compute the cumulative maximum along an axis; from the first NaN on, results are NaN.
 
         result_i = max(x_0, ..., x_i); with `exclusive`, max(x_0, ..., x_(i-1)), starting with -infinity or the lowest
         integer of the dtype.
@@ -166,7 +166,7 @@ class Cumulative(Family):
             ShapeError: If axis is out of range.
             DTypeError: If x is not floating-point or integer, or an axis tensor is not integer.
 
-        Gradient: the incoming gradient to the element that is the maximum, or to the last of several equal ones.
+        Gradient: the incoming gradient to the element that is the maximum, or to the last of several equal elements.
 
         Source: MPSGraph cumulativeMaximumWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without
         flags.

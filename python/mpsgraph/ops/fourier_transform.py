@@ -38,7 +38,7 @@ class FourierTransform(Family):
             axes: Axes to transform: an int, one to four ints, or an integer tensor.
             inverse: Whether to compute the inverse transform; this does not change the scale. Defaults to False.
             scaling: "none" (scale 1, the default), "size" (1 / the number of points along all axes), or "unitary" (1 /
-                its square root).
+                the square root of that number).
             name: Name of the operation.
 
         Returns:
@@ -49,8 +49,8 @@ class FourierTransform(Family):
             DTypeError: If the dtype of x is not supported.
             GraphError: If scaling has an unknown value.
 
-        Gradient: the incoming gradient transformed in the opposite direction with the same scale; for a real x, its
-        real part.
+        Gradient: the incoming gradient transformed in the opposite direction with the same scale; for a real x, the
+        real part of that transform.
 
         Source: MPSGraph fastFourierTransformWithTensor:axes:descriptor:name: (or axesTensor:).
 
@@ -80,7 +80,7 @@ class FourierTransform(Family):
             axes: Axes to transform: an int, one to four ints, or an integer tensor.
             inverse: Whether to compute the inverse transform; this does not change the scale. Defaults to False.
             scaling: "none" (scale 1, the default), "size" (1 / the number of points along all axes), or "unitary" (1 /
-                its square root).
+                the square root of that number).
             name: Name of the operation.
 
         Returns:
@@ -116,15 +116,15 @@ class FourierTransform(Family):
     ) -> Tensor:
         """Compute the real discrete Fourier transform of a Hermitian tensor that is given by half of its points.
 
-        The result is the fast_fourier_transform of the complete Hermitian tensor. Points that must be real in a
-        Hermitian tensor have their imaginary parts ignored.
+        The result is the fast_fourier_transform of the complete Hermitian tensor. Imaginary parts at points that must
+        be real in a Hermitian tensor are ignored.
 
         Args:
             x: Tensor, complex64 (on the CPU also complex128), with m points along the last transformed axis.
             axes: Axes to transform: an int, one to four ints, or an integer tensor.
             inverse: Whether to compute the inverse transform; this does not change the scale. Defaults to False.
             scaling: "none" (scale 1, the default), "size" (1 / the number of points of the result along all axes), or
-                "unitary" (1 / its square root).
+                "unitary" (1 / the square root of that number).
             round_to_odd_hermitean: Whether the last transformed axis of the result has 2m - 1 points instead of 2m - 2.
                 Defaults to False.
             name: Name of the operation.

@@ -179,7 +179,7 @@ class Gather(Family):
             A tensor with the shape of indices and the dtype of updates.
 
         Raises:
-            ShapeError: If axis is out of range, or the shapes differ along another axis.
+            ShapeError: If axis is out of range, or the shapes differ along any other axis.
             DTypeError: If indices are not integers.
             GraphError: If out_of_range has an unknown value.
             OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.

@@ -132,8 +132,8 @@ class Normalization(Family):
         """Compute the gradient, with respect to source, of a normalization with the mean and variance of source.
 
         result = gamma / sqrt(variance + epsilon) * (incoming - beta_gradient / n - (source - mean) /
-        sqrt(variance + epsilon) * gamma_gradient / n), where mean and variance are those of source over `axes`, with n
-        elements.
+        sqrt(variance + epsilon) * gamma_gradient / n), where each mean and variance is that of n elements of source
+        along `axes`.
 
         Args:
             incoming: Gradient with respect to the result of normalization, with the shape of that result.

@@ -1,5 +1,5 @@
-"""Maximum and average pooling of images, with their gradients; pooling over four axes and with indices has its own
-files.
+"""Maximum and average pooling of images, with their gradients; pooling over four axes and pooling with indices have
+their own files.
 
 Windows, strides, and padding are (y, x) in pixels. Strides default to the window, as in Keras. Minimum pooling is
 `-max_pooling2d(-x)`.
@@ -185,7 +185,7 @@ class Pooling(Family):
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
-                averages only over elements inside.
+                averages only over elements inside the image.
             name: Name of the operation.
 
         Returns:
@@ -240,7 +240,7 @@ class Pooling(Family):
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
-                averages only over elements inside.
+                averages only over elements inside the image.
             name: Name of the operation.
 
         Returns:

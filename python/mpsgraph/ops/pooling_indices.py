@@ -30,8 +30,8 @@ class PoolingWithIndices(Family):
     ) -> tuple[Tensor, Tensor]:
         """Compute the maximum of each window of an image, and the index of its first occurrence.
 
-        values = max_pooling2d(source); indices[n, y, x, c] = the position of the maximum: its coordinates in the
-        source, or in the window, over the last k axes, as one number with the last axis varying fastest.
+        values = max_pooling2d(source); indices[n, y, x, c] = the position of the maximum, counted in row-major order
+        over the last k axes of the source or of the window.
 
         Args:
             source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
@@ -234,8 +234,8 @@ class PoolingWithIndices(Family):
         Raises:
             ShapeError: If the shapes are inconsistent with each other, or the window is invalid.
             DTypeError: If incoming is not floating-point, or indices are not integers.
-            GraphError: If the indices do not identify the position, because windows extend over axes that they do not
-                count.
+            GraphError: If the indices do not identify the positions, because windows extend over axes that the indices
+                do not count.
 
         Gradient: to incoming, the elements of the incoming gradient that the indices point to.
 

@@ -140,7 +140,7 @@ class Pooling4D(Family):
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
-                averages only over elements inside.
+                averages only over elements inside the source.
             name: Name of the operation.
 
         Returns:
@@ -192,7 +192,7 @@ class Pooling4D(Family):
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
                 Defaults to False.
             include_zero_pad_to_average: Whether padding counts as zeros in the average. Defaults to False, which
-                averages only over elements inside.
+                averages only over elements inside the source.
             name: Name of the operation.
 
         Returns:

@@ -116,13 +116,13 @@ class Quantization(Family):
 
         Args:
             x: Integer tensor of indices; MPSGraph requires uint8. An index without an entry gives 0.
-            table: Tensor of shape (entries) for all of x, or (groups of each axis of x, entries), where the number of
-                groups divides the size of the axis. With an axis, the shape is (..., entries, v).
+            table: Tensor of shape (entries) for all of x, or (groups..., entries), with a number of groups for each
+                axis of x that divides the size of that axis. With an axis, the shape is (..., entries, v).
             axis: Axis along which vectors are placed. None, the default, for a table of numbers.
             name: Name of the operation.
 
         Returns:
-            A tensor with the dtype of table and the shape of x, with `axis` v times as long.
+            A tensor with the dtype of table and the shape of x, except that `axis`, if given, is v times as long.
 
         Raises:
             ShapeError: If the shape of table does not match x, or axis is out of range.

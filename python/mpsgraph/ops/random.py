@@ -116,9 +116,10 @@ class Random(Family):
             A tensor of random numbers or, if state was given, the pair (values, new_state).
 
         Raises:
-            ShapeError: If shape is negative or not made of ints, or state is not int32[7].
+            ShapeError: If shape has negative sizes or elements other than ints, or state is not int32[7].
             DTypeError: If the distribution does not support dtype, or state is not int32.
-            GraphError: If both state and seed are given, a name is unknown, or the bounds are empty.
+            GraphError: If both state and seed are given, distribution, sampling_method, or advance has an unknown
+                value, or no number is within the bounds.
 
         Gradient: none.
 
@@ -240,9 +241,9 @@ class Random(Family):
             A tensor of random numbers or, if state was given, the pair (values, new_state).
 
         Raises:
-            ShapeError: If shape is negative or not made of ints, or state is not int32[7].
+            ShapeError: If shape has negative sizes or elements other than ints, or state is not int32[7].
             DTypeError: If dtype is neither floating-point nor integer, or state is not int32.
-            GraphError: If both state and seed are given, or the bounds are empty.
+            GraphError: If both state and seed are given, or no number is within the bounds.
 
         Gradient: none.
 
@@ -315,7 +316,7 @@ class Random(Family):
             A tensor of random numbers or, if state was given, the pair (values, new_state).
 
         Raises:
-            ShapeError: If shape is negative or not made of ints, or state is not int32[7].
+            ShapeError: If shape has negative sizes or elements other than ints, or state is not int32[7].
             DTypeError: If dtype is not floating-point, or state is not int32.
             GraphError: If both state and seed are given, sampling_method is unknown, or standard_deviation is negative.
 
@@ -395,10 +396,10 @@ class Random(Family):
             A tensor of random numbers or, if state was given, the pair (values, new_state).
 
         Raises:
-            ShapeError: If shape is negative or not made of ints, or state is not int32[7].
+            ShapeError: If shape has negative sizes or elements other than ints, or state is not int32[7].
             DTypeError: If dtype is not floating-point, or state is not int32.
-            GraphError: If both state and seed are given, the bounds are empty, or so few numbers lie within them that
-                sampling_method must be "inverse_cdf".
+            GraphError: If both state and seed are given, no number is within the bounds, or so few numbers are within
+                the bounds that sampling_method must be "inverse_cdf".
 
         Gradient: none.
 

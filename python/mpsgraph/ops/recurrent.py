@@ -273,7 +273,7 @@ class Recurrent(Family):
             mask: The mask given to lstm. Defaults to None.
             peephole: The peephole given to lstm. Defaults to None.
             state_gradient: Gradient with respect to the last state of each direction, of shape [N, H] or [N, 2 H],
-                which is added to that in source_gradient. Defaults to None.
+                which is added to the gradient of that state in source_gradient. Defaults to None.
             cell_gradient: Gradient with respect to the last cell state of each direction, of shape [N, H] or [N, 2 H],
                 or to all cell states, of shape [T, N, H] or [T, N, 2 H]. Defaults to None.
             reverse: The reverse given to lstm. Defaults to False.
@@ -454,7 +454,7 @@ class Recurrent(Family):
             mask: The mask given to gru. Defaults to None.
             secondary_bias: The secondary_bias given to gru. Defaults to None.
             state_gradient: Gradient with respect to the last state of each direction, of shape [N, H] or [N, 2 H],
-                which is added to that in source_gradient. Defaults to None.
+                which is added to the gradient of that state in source_gradient. Defaults to None.
             reverse: The reverse given to gru. Defaults to False.
             bidirectional: The bidirectional given to gru. Defaults to False.
             reset_gate_first: The reset_gate_first given to gru. Defaults to False.
@@ -505,8 +505,8 @@ class Recurrent(Family):
     def _recurrent(
         self, kind: str, required: list[Tensor], optional: dict[str, Optional], how: dict[str, Any], name: str | None
     ) -> list[Tensor]:
-        """Create a recurrent operation. Optional operands that are None are omitted, and attributes record which are
-        present.
+        """Create a recurrent operation. Optional operands that are None are omitted, and attributes record which
+        operands are present.
         """
         given = [x for x in optional.values() if x is not None]
         flags = {f"has_{key}": x is not None for key, x in optional.items()}

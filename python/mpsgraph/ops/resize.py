@@ -1,10 +1,11 @@
 """Resizing of images by nearest-neighbor or bilinear interpolation, and the gradients of resizing.
 
 With a layout (NHWC, NCHW, HWC, CHW, HW), the height and width are resized and `size` is (height, width); without one,
-every axis is resized and `size` has an entry for each. Element i of the result is taken from position p of the input.
-If the axis has m elements in the input and n in the result, then p = i * m / n by default; p = (i + 1/2) * m / n - 1/2
-with center_result; p = i * (m - 1) / (n - 1) with align_corners; and i = p * scale + offset with scale and offset.
-Positions beyond an edge are moved to the edge.
+every axis is resized and `size` has one entry per axis.
+
+Element i of the result is taken from position p of the input. If the axis has m elements in the input and n in the
+result, then p = i * m / n by default; p = (i + 1/2) * m / n - 1/2 with center_result; p = i * (m - 1) / (n - 1) with
+align_corners; and i = p * scale + offset with scale and offset. Positions beyond an edge are moved to the edge.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class SampleGrid(Family):
             DTypeError: If the dtypes differ or are not floating-point.
             GraphError: If a mode or layout has an unknown value.
 
-        Gradient: to the elements of source that were sampled, and with bilinear sampling to coordinates.
+        Gradient: to the elements of source that were sampled, and with bilinear sampling also to coordinates.
 
         Source: MPSGraph sampleGridWithSourceTensor:coordinateTensor:layout:normalizeCoordinates:relativeCoordinates:
         alignCorners:paddingMode:samplingMode:constantValue:name: and …nearestRoundingMode:constantValue:name:.

@@ -19,7 +19,7 @@ class Shape(Family):
     """Graph methods for shapes, padding, tiling, and casts."""
 
     def reshape(self, x: Tensor, shape: ShapeLike, name: str | None = None) -> Tensor:
-        """Return the elements of x, in row-major order, with another shape.
+        """Return the elements of x, in row-major order, with a new shape.
 
         Args:
             x: Tensor of any dtype.
@@ -288,7 +288,8 @@ class Shape(Family):
     ) -> Tensor:
         """Compute the gradient of pad with respect to its source.
 
-        result = the inner part of incoming, plus the gradients of the elements that the border copied from it.
+        result = the inner part of incoming, with the gradient of each border element that is a copy added to the
+        element it was copied from.
 
         Args:
             incoming: Gradient with respect to the result of pad, with the shape of that result.

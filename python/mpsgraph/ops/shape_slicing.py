@@ -204,7 +204,7 @@ class ShapeSlicing(Family):
         *,
         sizes: AttributeLike | None = None,
     ) -> Tensor:
-        """Replace the elements that a slice would select with other values.
+        """Replace the elements that a slice would select with new values.
 
         If the result is assigned to the variable that data was read from, only the update is written.
 
@@ -266,7 +266,7 @@ class ShapeSlicing(Family):
             A tensor with the dtype of the operands.
 
         Raises:
-            ShapeError: If the shapes differ along another axis, or axis is out of range.
+            ShapeError: If the shapes differ along any other axis, or axis is out of range.
             DTypeError: If the dtypes differ.
 
         Gradient: to each tensor, its part of the incoming gradient.

@@ -30,15 +30,14 @@ class Sparse(Family):
         """Create a sparse matrix from the values and positions of its stored elements.
 
         The result has values[e] at the row and column of element e, and 0 elsewhere. Values at the same position are
-        summed. A product with a dense matrix of float32, float64, or a complex dtype uses the sparse form, on either
-        side and transposed as well; all other operations convert it to a dense matrix.
+        summed. A product with a dense matrix of float32, float64, or a complex dtype uses the sparse form, also if the
+        sparse matrix is transposed or is the right operand; all other operations convert it to a dense matrix.
 
         Args:
             values: Tensor of n numbers.
             index0: n integers: for COO and CSR the column of each value, for CSC its row.
-            index1: For COO, the row of each value, n integers. For CSR, the index in values at which each row starts,
-                followed by n, rows + 1 integers; for CSC, the same for columns. Positions outside the matrix are
-                ignored.
+            index1: For COO, n integers: the row of each value. For CSR, rows + 1 integers: the index in values at which
+                each row starts, followed by n. For CSC, the same for columns. Positions outside the matrix are ignored.
             shape: (rows, columns).
             storage: "COO" (the default), "CSC", or "CSR".
             name: Name of the operation.

@@ -36,7 +36,7 @@ class Stencil(Family):
             weights: Tensor of rank 4 with the shape of the window and the dtype of source.
             reduction_mode: "sum" (the default), "product", "minimum", "maximum", or "arg_minimum" and "arg_maximum",
                 which return the index in the window, in row-major order, of the first smallest or largest element.
-            strides: Step between windows: an int, or four, for the last four axes. Defaults to 1.
+            strides: Step between windows: an int, or four ints, for the last four axes. Defaults to 1.
             dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             padding: Four pairs (before, after), or "TF_VALID", "TF_SAME", or "ONNX_SAME_LOWER". Defaults to no padding.
             offsets: Position on each axis at which the first window starts, where 0 is the first element. The padding,

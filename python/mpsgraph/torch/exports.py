@@ -69,7 +69,7 @@ def loss_of(
     missing = importer.unmapped(graph)
     if missing:
         raise UnsupportedError(
-            f"{len(missing)} PyTorch operations are not supported: {', '.join(missing)}. Use "
+            f"these PyTorch operations are not supported: {', '.join(missing)}. Use "
             "torch.compile(model, backend='mpsgraph'), which runs them in PyTorch"
         )
     first = names_of(step.module)

@@ -205,7 +205,8 @@ def _save(model: Any, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             if not os.path.isfile(os.path.join(path, "Manifest.json")):
                 raise GraphError(
-                    f"[coreml.export] {path} exists and is not a Core ML package: choose another path or remove it"
+                    f"[coreml.export] {path} exists and is not a Core ML package: choose a different path or remove "
+                    "the existing file"
                 )
             shutil.rmtree(path)
         os.replace(beside, path)

@@ -13,7 +13,7 @@ STYLES = {"same": "TF_SAME", "same_lower": "ONNX_SAME_LOWER"}
 
 
 def planar(call: Call, x: Tensor) -> Tensor:
-    """Return x with at least two spatial axes: if it has only one, another axis of size 1 is added."""
+    """Return x with at least two spatial axes: if it has only one, an additional axis of size 1 is inserted."""
     return call.g.expand_dims(x, [2]) if call.rank(x) == 3 else x
 
 

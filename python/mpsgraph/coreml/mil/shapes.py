@@ -214,8 +214,8 @@ def batch_to_space(call: Call) -> Results:
 
 @mil("sliding_windows")
 def sliding_windows(call: Call) -> Results:
-    """Translate sliding_windows, which puts the elements of each window along a new axis after the axis it slides
-    along.
+    """Translate sliding_windows, which puts the elements of each window along a new axis that follows the axis along
+    which the windows slide.
     """
     g, x, axis = call.g, call.tensor("x"), call.axis(call.tensor("x"), call.integer("axis"))
     size, stride = call.integer("size"), call.integer("stride", 1)

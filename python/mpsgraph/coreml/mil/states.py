@@ -1,7 +1,7 @@
 """Translations of iOS18 states, which persist between runs, to variables and assignments.
 
 A state starts as zeros. Every output of the model depends on all writes to states, so computing any output performs all
-of them.
+these writes.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class InstanceNormalizationNode(_Normalization):
         **attributes: Must be empty; this node has no attributes.
 
     Raises:
-        GraphError: If source is not an ImageNode, data_source lacks a required member or has another kind, or a keyword
-            is passed.
+        GraphError: If source is not an ImageNode, data_source lacks a required member or is of a different kind,
+            or a keyword is passed.
         ShapeError: From encode_batch, if the number of channels of the images differs from that of the data source.
 
     Source: MPSCNNInstanceNormalizationNode.
@@ -84,8 +84,8 @@ class GroupNormalizationNode(_Normalization):
         **attributes: Must be empty; this node has no attributes.
 
     Raises:
-        GraphError: If source is not an ImageNode, data_source lacks a required member or has another kind, or a keyword
-            is passed.
+        GraphError: If source is not an ImageNode, data_source lacks a required member or is of a different kind,
+            or a keyword is passed.
         ShapeError: From encode_batch, if the number of channels of the images differs from that of the data source, or
             the channels do not divide into groups.
 

@@ -15,7 +15,9 @@ def _two(value: int | Sequence[int]) -> tuple[int, int]:
 
 
 class _Pooling(Node):
-    """Base of the pooling nodes; filter_size and stride are one number or (x, y), stride defaults to filter_size."""
+    """Base of the pooling nodes; filter_size and stride are one number or (x, y), and stride defaults to
+    filter_size.
+    """
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class ConcatenationNode(Node):
 
 
 class ReshapeNode(Sizes):
-    """Image with the same elements, in the order height, width, channels, and another shape.
+    """Image with the same elements, in the order height, width, channels, but a different shape.
 
     Args:
         source: Image node that the filter reads.

@@ -89,7 +89,7 @@ def window_of(node: Node, x: Tensor, kernel: Sequence[int]) -> Window:
 
 
 def planar(node: Node, x: Tensor) -> Tensor:
-    """Return x with at least two spatial axes: if it has only one, another axis of size 1 is added."""
+    """Return x with at least two spatial axes: if it has only one, an additional axis of size 1 is inserted."""
     return node.g.expand_dims(x, 2) if node.rank(x) == 3 else x
 
 

@@ -53,8 +53,8 @@ class Layers:
         shape = node.shape(node.tensor(1))
         if (shape[0], shape[self.gates_axis]) != (self.directions, len(order) * self.hidden):
             raise ShapeError(
-                f"weights of a {self.direction} layer must have {self.directions} directions and "
-                f"{len(order)} x {self.hidden} rows of gates, got shape {node.tensor(1).shape}"
+                f"weights of a {self.direction} layer must have sizes {self.directions} (directions) and "
+                f"{len(order)} x {self.hidden} (gates), got shape {node.tensor(1).shape}"
             )
         self.x = self.g.swap_axes(node.tensor(0), 0, 1) if self.batch_first else node.tensor(0)
 

@@ -107,8 +107,8 @@ class Recurrence:
         self.lengths = cast(node, node.tensor(4), int32) if node.has(4) else None
         if node.size(node.tensor(1), 1) != gates * self.hidden or node.size(node.tensor(1), 0) != self.directions:
             raise ShapeError(
-                f"weights of a {self.direction} layer must have {self.directions} directions and "
-                f"{gates} x {self.hidden} rows of gates, got shape {node.tensor(1).shape}"
+                f"weights of a {self.direction} layer must have sizes {self.directions} (directions) and "
+                f"{gates} x {self.hidden} (gates), got shape {node.tensor(1).shape}"
             )
         functions = _activations(node, self.directions)
         self.layers = [self._layer(i, functions[i], states) for i in range(self.directions)]

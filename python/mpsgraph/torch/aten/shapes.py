@@ -18,7 +18,7 @@ from ._table import Call, aten, composed, dtype_of, prims, shape_of
 @aten("view", "_unsafe_view", "reshape", "view_copy", "flatten", "unflatten", "expand_as_view")
 def view(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
     if dtype_of(call.result.dtype) != x.dtype:
-        call.refuse("views with another dtype are not supported")
+        call.refuse("views with a different dtype are not supported")
     return call.g.reshape(x, call.shape)
 
 

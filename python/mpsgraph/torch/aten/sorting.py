@@ -34,7 +34,7 @@ def argsort(call: Call, x: Tensor, *arguments: Any, **named: Any) -> Tensor:
 
 def _running(method: str, before: str) -> Callable[..., Any]:
     def function(call: Call, x: Tensor, axis: int) -> list[Tensor]:
-        """Translate cummax or cummin: return running extrema and, for each, the index of the last element equal to it.
+        """Translate cummax or cummin: return running extrema and, for each, the index of the last equal element.
 
         Once an element is NaN, all later extrema are NaN.
         """
