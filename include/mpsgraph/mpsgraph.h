@@ -8,9 +8,9 @@
 // they need alive: an executable keeps its graph, and a run keeps its arrays. Tensors and operations belong to their
 // graph and need not be retained or released.
 //
-// Safety: NULL, released handles, and handles of another kind are detected and refused. The sizes of memory blocks that
-// the caller passes are trusted. Objects may be used from several threads, but no operation may be added to a graph
-// while the graph is being run.
+// Safety: NULL, released handles, and handles of a different kind are detected and refused. The sizes of memory blocks
+// that the caller passes are trusted. Objects may be used from several threads, but no operation may be added to a
+// graph while the graph is being run.
 //
 // mpsgraph_get_functions() of function_table.h returns the same functions as a table, for programs that load the
 // library at run time.
@@ -167,7 +167,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_array_type(mpsgraph_array array, mpsgraph_
 /* Stores the stride of each axis in elements. `strides` has room for `capacity` numbers. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_strides(mpsgraph_array array, int64_t* strides, size_t capacity);
 /* Returns the array's own memory, which is valid as long as the array exists. `bytes`, which may be NULL, receives the
- * number of bytes from the first element to the end of the last. */
+ * number of bytes from the first element to the end of the last element. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_data(mpsgraph_array array, void** data, size_t* bytes);
 /* Copies all elements out of or into the array in row-major order. `bytes` must be exactly the size of the elements. */
 MPSGRAPH_API mpsgraph_status mpsgraph_array_read(mpsgraph_array array, void* destination, size_t bytes);
@@ -184,7 +184,7 @@ enum { MPSGRAPH_INPUT = 0, MPSGRAPH_OUTPUT = 1, MPSGRAPH_PARAMETER = 2, MPSGRAPH
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_create(mpsgraph_device device, mpsgraph_graph* graph);
 /* Opens a package that mpsgraph.save() in Python or mpsgraph_graph_save() wrote. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_open(const char* path, mpsgraph_device device, mpsgraph_graph* graph);
-/* Parses the textual form of a graph, which core/text.h describes. Its placeholders become inputs with their names. */
+/* Parses the textual form of a graph, which core/text.h describes. The placeholders become inputs of the same names. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_from_text(const char* text, size_t length, mpsgraph_device device,
                                                       mpsgraph_graph* graph);
 /* Returns the textual form of the graph. */
@@ -234,7 +234,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_control_dependencies(mpsgraph_
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph);
 /* Control flow. Operations created between begin_block and end_block belong to a block, which has its own arguments
  * and may use all tensors from outside. mpsgraph_operation_create_with_blocks() then passes the last `block_count`
- * blocks that have ended in the current block to an operation. It consumes these blocks even if it fails:
+ * blocks that have ended in the current block to an operation. The call consumes these blocks even if it fails:
  *
  *   "if" (predicate)                      two blocks: then, else
  *   "while" (initial values)              two blocks: before, which returns the predicate and the values; after

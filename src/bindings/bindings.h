@@ -193,8 +193,8 @@ using TensorObject = Object<Tensor>;
 using OperationObject = Object<Operation>;
 
 void define_graph(py::module_& module);
-// Returns the Python object of a tensor. As long as that object is alive, the same object is returned. It keeps the
-// Python object of the graph alive.
+// Returns the Python object of a tensor. As long as that object is alive, the same object is returned. The tensor's
+// object keeps the Python object of the graph alive.
 TensorObject to_object(py::handle graph, Tensor* tensor);
 OperationObject to_object(py::handle graph, Operation* operation);
 py::object graph_object(const std::shared_ptr<Graph>& graph);

@@ -15,8 +15,8 @@ namespace mpsgraph::bindings {
 
 namespace {
 
-// A deleter that deletes nothing, because the graph owns its tensors and operations. It holds the reference to the
-// graph, which is released together with the Python object.
+// A deleter that deletes nothing, because the graph owns its tensors and operations. The deleter holds the reference to
+// the graph, which is released together with the Python object.
 struct GraphReference {
   PyObject* graph;
   void operator()(const void*) const { release_object(graph); }

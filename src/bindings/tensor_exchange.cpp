@@ -98,7 +98,7 @@ class TensorExchange {
     inputs.reserve(places.size());
     for (size_t i = 0; i < places.size(); ++i) {
       if (places[i] >= count)
-        throw GraphError(cat("[run] places must be indices of the ", count, " tensors, got ", places[i]));
+        throw GraphError(cat("[run] places must be valid indices of tensors (", count, " in total), got ", places[i]));
       auto tensor = py::reinterpret_borrow<py::object>(
           PySequence_Fast_GET_ITEM(sequence.ptr(), static_cast<Py_ssize_t>(places[i])));
       NDArray shared = borrowed(tensor, brief, held);

@@ -126,7 +126,7 @@ mpsgraph_status mpsgraph_array_strides(mpsgraph_array array, int64_t* strides, s
     const Dims& steps = source->array.strides();
     if (capacity < steps.size())
       throw Failure(MPSGRAPH_BUFFER_TOO_SMALL,
-                    cat("the buffer must have room for ", steps.size(), " strides, got a capacity of ", capacity));
+                    cat("the buffer must have room for ", steps.size(), " stride(s), got a capacity of ", capacity));
     if (!steps.empty()) std::copy(steps.begin(), steps.end(), required(strides, "strides"));
   });
 }

@@ -1,8 +1,8 @@
 // Handles, through which C programs refer to objects, and the lookup of their objects at the start of every function.
 //
 // A handle is a number that is used only once during the lifetime of the process. A registry maps each live handle to
-// its object and kind. Released handles, handles of another kind, and arbitrary values are therefore detected without
-// accessing the memory that they seem to point to.
+// its object and kind. Released handles, handles of a different kind, and arbitrary values are therefore detected
+// without accessing the memory that they seem to point to.
 #pragma once
 
 #include <cstddef>

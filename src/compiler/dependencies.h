@@ -18,8 +18,8 @@ namespace mpsgraph::compiler {
 // Whether the result has the same bytes as the operand and differs only in shape.
 bool is_alias(const Operation& operation);
 
-// Visits the tensors that an operation needs: its operands, and all tensors used in its blocks, including those defined
-// there.
+// Visits the tensors that an operation needs: its operands, and all tensors used in its blocks, including tensors
+// defined in these blocks.
 void for_each_operand(const Operation& operation, const std::function<void(Tensor*)>& visit);
 
 // The dependencies between a block's operations, which are identified by their positions in the block. An operation

@@ -102,7 +102,7 @@ class Fuser {
     const bool product = root.is("matrix_multiplication");
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
     while (const Operation* user = users_.only(fusion.tail->output())) {
-      // The epilogue ends before a user in another block, which may run a different number of times. It also ends
+      // The epilogue ends before a user in a different block, which may run a different number of times. It also ends
       // before an operation that already belongs to the epilogue of another matmul or convolution, such as an addition
       // of two convolution results.
       if (user->parent != root.parent || taken_.count(user)) break;
@@ -115,7 +115,8 @@ class Fuser {
       const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
       if (other == fusion.tail->output()) break;
       if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
-      // In channels-first layouts, oneDNN would use slow reference loops for a residual, so none is absorbed there.
+      // In channels-first layouts, oneDNN would use slow reference loops for a residual, so no residual is absorbed in
+      // these layouts.
       else if (channels_from_end == 1 && !fusion.residual && other->type == type)
         fusion.residual = other;
       else

@@ -192,8 +192,8 @@ bool changes(const Operation& operation) {
   return (is_effect(operation) && !checks(operation) && !prints(operation)) || operation.is("call");
 }
 
-// Moves checks and the operations they need to the front. They also move before the computation of values that are
-// assigned to variables, because a backend may write such values directly to the variable.
+// Moves checks and the operations they need to the front. The checks also move before the computation of values that
+// are assigned to variables, because a backend may write such values directly to the variable.
 void move_up(Block& root) {
   auto& all = root.operations;
   const auto is_effect = [](const auto& operation) { return any_inside(*operation, changes); };

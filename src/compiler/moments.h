@@ -1,5 +1,5 @@
-// Matches normalizations by the mean and variance of their own source, which pass normalize fuses with these two
-// operations.
+// Matches normalizations by the mean and variance of their own source. The pass normalize fuses such a normalization
+// with its mean and variance.
 #pragma once
 
 #include <optional>

@@ -113,8 +113,8 @@ class Cutter {
       const Operation& operation = *tensor->operation;
       const auto home = home_.find(&operation);
       if (home != home_.end() && home->second == run) return;
-      // A tensor that is defined inside a block is used only there. Only results of operations of the root block are
-      // passed between parts.
+      // A tensor that is defined inside a block is used only inside that block. Only results of operations of the root
+      // block are passed between parts.
       if (operation.parent != &whole_.graph->root()) return;
       if (operation.is("constant") || operation.is("variable")) {
         if (rewriter.has(operation)) return;

@@ -1,7 +1,7 @@
 // The passes over a Program, and the evaluator that fold needs from a backend.
 //
 // Each pass leaves a valid Program with the same results. Rounding may only change through standard rewrites (x³ as
-// x·x², sums in another order), and a NaN or infinity never becomes a finite number.
+// x·x², sums in a different order), and a NaN or infinity never becomes a finite number.
 #pragma once
 
 #include <optional>

@@ -1,11 +1,11 @@
 // Rewriter: copies a graph operation by operation, and lets a visitor replace operations.
 //
-// A visitor sees each live operation in order, after the operations it depends on have been copied or replaced. It
-// returns nullopt to have the operation copied, or the tensors that replace the operation's results. These can be new
-// tensors, created with a Builder on graph(), or existing tensors of the new graph. rewrite() applies a visitor to a
-// whole Program and removes operations that have become unused. Most passes change nothing in most graphs, so nothing
-// is copied until a visitor asks for a tensor of the new graph: a visitor first inspects the source with seen(), and
-// uses the rest of the Rewriter only when it replaces something.
+// A visitor sees each live operation in order, after the operations it depends on have been copied or replaced. The
+// visitor returns nullopt to have the operation copied, or the tensors that replace the operation's results. These can
+// be new tensors, created with a Builder on graph(), or existing tensors of the new graph. rewrite() applies a visitor
+// to a whole Program and removes operations that have become unused. Most passes change nothing in most graphs, so
+// nothing is copied until a visitor asks for a tensor of the new graph: a visitor first inspects the source with
+// seen(), and uses the rest of the Rewriter only when it replaces something.
 #pragma once
 
 #include <functional>

@@ -12,8 +12,8 @@
 
 namespace mpsgraph::compiler {
 
-// Thrown by Site when a rule starts to create operations before the Rewriter has copied anything. It reports that the
-// rule applies, so the program has to be copied.
+// Thrown by Site when a rule starts to create operations before the Rewriter has copied anything. The exception reports
+// that the rule applies, so the program has to be copied.
 struct Applies {};
 
 // The operation that a rule inspects: its operands in the new graph, and helpers to create its replacement. Until the

@@ -452,8 +452,8 @@ static Tensor* applied(const std::vector<Rule>* of_kind, Site site) {
   return site.source.definition->elementwise ? narrow_operands(site) : nullptr;
 }
 
-// Whether a rule applies to the operation. For most operations none does; this function detects that before anything is
-// copied.
+// Whether a rule applies to the operation. No rule applies to most operations; this function detects that before
+// anything is copied.
 static bool applies(const std::vector<Rule>* of_kind, const Site& site) {
   try {
     return applied(of_kind, site) != nullptr;

@@ -5,7 +5,7 @@
 //   %b = exponent(%x); %c = exponent(%x)   ->    %c: %b
 //   assign(%v, %y); %r = read(%v)                %r: %y
 // Each round rebuilds the program once. The number of rounds is limited. If the limit is reached, the program is valid
-// but may not be fully simplified.
+// but might not be fully simplified.
 #include <functional>
 #include <unordered_map>
 

@@ -459,7 +459,7 @@ class Specializer {
     }
   }
 
-  // Where the rest of a program gets a feed: from a feed of the program or from one of its targets.
+  // The source of a feed of the rest: a feed or a target of the preceding program.
   Rest::Source source_of(Tensor* value) {
     const auto fed = std::find(program_.feeds.begin(), program_.feeds.end(), value);
     if (fed != program_.feeds.end()) return {true, static_cast<size_t>(fed - program_.feeds.begin())};

@@ -105,7 +105,8 @@ const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
 bool takes_part(DType dtype) { return is_half(dtype) || dtype == DType::float32; }
 
 // Whether a tensor adapts to the dtypes of the other operands. Variables, values read from variables, and scalar
-// constants do, even after operations that only rearrange or repeat their elements, such as reshape and broadcast_to.
+// constants adapt, even after operations that only rearrange or repeat their elements, such as reshape and
+// broadcast_to.
 bool follows(const Tensor* tensor) {
   const Operation* operation = tensor->operation;
   for (std::string_view kind : {"read", "reshape", "expand_dims", "squeeze", "transpose", "broadcast_to"})

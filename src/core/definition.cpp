@@ -156,10 +156,10 @@ bool settle_tensor_attributes(const OperationDefinition& definition, std::vector
   const size_t count = definition.tensor_attributes.size(), others = static_cast<size_t>(definition.min_inputs);
   if (count == 0 || inputs.size() == others) return true;
   if (inputs.size() != others + count)
-    throw GraphError(cat("[", definition.name, "] takes ", others, " operands, or ", others + count, " if ",
-                         definition.tensor_attributes.front(),
-                         count > 1 ? " and its other tensor attributes are" : " is", " given as tensors, got ",
-                         inputs.size(), where));
+    throw GraphError(cat("[", definition.name, "] the number of operands must be ", others, ", or ", others + count,
+                         " if ", definition.tensor_attributes.front(),
+                         count > 1 ? " and the other tensor attributes are given as tensors" : " is given as a tensor",
+                         ", got ", inputs.size(), where));
   Attributes settled = attributes;
   bool known = true;
   for (size_t i = 0; i < count; ++i) {

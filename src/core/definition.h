@@ -87,8 +87,9 @@ class GradientContext {
   std::vector<Tensor*> result;
   std::vector<Tensor*> capture_result;  // the gradient of each capture; null if it is zero
 
-  // Adds an operation of another kind whose tensor attributes (attributes that can be passed as integer tensors) are a
-  // subset of this operation's. If this operation takes them as operands, these operands are appended to `inputs`.
+  // Adds an operation of a different kind whose tensor attributes (attributes that can be passed as integer tensors)
+  // are a subset of this operation's. If this operation takes them as operands, these operands are appended to
+  // `inputs`.
   Tensor* add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const;
 };
 

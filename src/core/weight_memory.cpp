@@ -59,7 +59,7 @@ class Chunks {
     return instance;
   }
 
-  // Returns memory for a block, and the chunk in which it lies, which must live as long as the block.
+  // Returns memory for a block, and the chunk that contains the memory. The chunk must live as long as the block.
   std::pair<std::byte*, std::shared_ptr<Chunk>> take(size_t bytes) {
     std::lock_guard lock(mutex_);
     std::shared_ptr<Chunk> chunk = current_.lock();

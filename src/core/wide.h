@@ -1,5 +1,5 @@
-// Operations that compute half precision in float32: sums, and operations that take several steps, each of which would
-// round.
+// Operations that compute half precision in float32: sums, and operations of several steps, which would otherwise round
+// at every step.
 //
 // Such an operation takes and returns float16 or bfloat16, but computes in float32 in between and rounds once at the
 // end. The pass widen makes this explicit in a program. This header lists the kinds of operations, and provides
@@ -16,7 +16,7 @@ class Builder;
 
 inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// Whether the operation's floating-point operands all have the same half-precision dtype, and there is at least one.
+// Whether the operation has floating-point operands, all of the same half-precision dtype.
 bool is_of_halves(const Operation& operation);
 
 // Whether the operation computes its value in float32 if its operands are half precision.

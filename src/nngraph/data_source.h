@@ -151,8 +151,8 @@ MPSGRAPH_API std::vector<NamedArray> checked_arrays(DataSource& source, const st
 
 // --- built-in data sources, which never call back into Python during a step ------------------------------------------
 
-// A convolution source that holds its parameters itself. They are trained with `optimizer`, or stay unchanged if it is
-// null.
+// A convolution source that holds its parameters itself. The parameters are trained with `optimizer`, or stay unchanged
+// if `optimizer` is null.
 class MPSGRAPH_API TrainableConvolution : public ConvolutionSource {
  public:
   // Throws ShapeError if the arrays do not match the descriptor. An invalid `biases` means no biases.

@@ -67,8 +67,8 @@ class Layer {
   // source cannot be read, no layer has changed.
   std::vector<NamedArray> reloaded();
   void take(runtime::DeviceGraph& on_device, const std::vector<NamedArray>& arrays);
-  // Pass the parameter values that an optimizer has trained to the source. `on_device` holds them as variables of the
-  // core graph; it is null if a native device holds them.
+  // Pass to the source the parameter values that an optimizer has trained. `on_device` holds the values as variables of
+  // the core graph; `on_device` is null if a native device holds them.
   void store(runtime::DeviceGraph* on_device);
 
  private:

@@ -112,8 +112,8 @@ class Lowerer {
     return layer && layer->home == Home::on_demand;
   }
 
-  // Start a new part before filter `next`, so that its parameters can be loaded on demand. They are the last feeds of
-  // the new part. Values that later filters read become results of the part that ends here.
+  // Start a new part before filter `next`, so that its parameters can be loaded on demand. The parameters are the last
+  // feeds of the new part. Values that later filters read become results of the part that ends here.
   void cut(const FilterNode& next) {
     Layer* layer = state_.layer_of(next);
     if (part_feeds_ > 0 || lowered_count_ > 0) end_part(live_images());

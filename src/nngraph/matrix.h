@@ -97,7 +97,7 @@ struct ArrayCopy {
 };
 MPSGRAPH_API void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies, std::string label);
 
-// Whether two arrays have an element in common. Interleaved views do not.
+// Whether two arrays have an element in common. Interleaved views have none.
 MPSGRAPH_API bool share_elements(const runtime::NDArray& a, const runtime::NDArray& b);
 
 }  // namespace mpsgraph::nngraph

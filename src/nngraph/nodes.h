@@ -85,8 +85,8 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // Return one gradient filter per source of this filter; `source` is the gradient of the result. Throws
   // UnsupportedError with the reason if this kind of filter has no gradient filter.
   std::vector<std::shared_ptr<FilterNode>> gradient_filters(const ImagePtr& source);
-  // Return this filter's gradient filter if it has exactly one. Throws GraphError if the filter has several sources,
-  // each with a gradient filter; call gradient_filters() for these.
+  // Return the only gradient filter of this filter. Throws GraphError if the filter has several sources, each with a
+  // gradient filter; for such a filter, call gradient_filters().
   std::shared_ptr<FilterNode> gradient_filter(const ImagePtr& source);
 
   // Function that training_graph() calls for each new gradient filter. Its arguments are the gradient filter, its

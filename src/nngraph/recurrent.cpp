@@ -70,7 +70,7 @@ Dims size_of_weights(const RecurrentDescriptor& d, WeightKind kind) {
   throw GraphError("unknown kind of weights");
 }
 
-// Copy an array into a matrix of another dtype. Conversion to float16 rounds to nearest even.
+// Copy an array into a matrix of a different dtype. Conversion to float16 rounds to nearest even.
 void copy_converted(const NDArray& from, NDArray to) {
   const NDArray dense = from.contiguous() ? from : from.copy_contiguous();
   NDArray result = NDArray::allocate(to.dtype(), dense.dims());

@@ -35,8 +35,8 @@ class CellGraph {
   static bool is_operation(const RecurrentDescriptor& descriptor);
 
   CellSequence forward(Tensor* source, const CellStart& start, bool training, bool reverse = false);
-  // Return the gradients of the sequence. `known` is the result that forward() returned in training. It is used only if
-  // the cell is a single core operation. `last` holds the gradients of the last state and cell, or null.
+  // Return the gradients of the sequence. `known` is the result that forward() returned in training. `known` is used
+  // only if the cell is a single core operation. `last` holds the gradients of the last state and cell, or null.
   CellGradients backward(Tensor* source, const CellStart& start, const CellSequence& known, Tensor* d_states,
                          const CellStart& last);
 

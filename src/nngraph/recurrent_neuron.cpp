@@ -1,4 +1,4 @@
-// Builds the neurons of recurrent gates, which are the neurons of the nodes with Apple's derivatives at 0.
+// Builds the neurons of recurrent gates: the same neurons as those of the nodes, but with Apple's derivatives at 0.
 #include "nngraph/recurrent.h"
 #include "nngraph/windows.h"
 

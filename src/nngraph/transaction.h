@@ -1,5 +1,5 @@
-// EncodeTransaction: restores what an encode changes besides its command buffer, so that a failed encode changes
-// nothing.
+// EncodeTransaction: undoes the changes that an encode makes outside its command buffer, so that a failed encode
+// changes nothing.
 //
 // When a data source updates its own parameters, its optimizers count a step. If that source or a later one throws, the
 // graph removes the commands from the buffer (CommandBuffer::rewind) and the transaction restores the step counts.

@@ -129,9 +129,9 @@ class CommandQueue::Thread final : public Worker {
   bool alone() const { return !device_ && !closing_ && buffers_.size() == 1 && buffers_.front()->brief(); }
   bool called() const { return !busy_ && (closing_ || (!buffers_.empty() && !alone())); }
 
-  // Reserves a lone short buffer briefly for the thread that committed it, which often waits for it next. Otherwise the
-  // committing thread and the queue's thread would compete for the buffer, and whenever the queue's thread won, the
-  // thread teams of both threads would be active.
+  // Briefly reserves a lone short buffer for the thread that committed the buffer, because this thread often waits for
+  // the buffer next. Otherwise the committing thread and the queue's thread would compete for the buffer, and whenever
+  // the queue's thread won, the thread teams of both threads would be active.
   bool taken_by_a_waiter(std::unique_lock<std::mutex>& lock) {
     const auto left = [this] { return alone() && !busy_; };
     while (left()) {

@@ -22,7 +22,7 @@ DLDataType to_code(DType dtype) {
 DType from_code(DLDataType type) {
   if (const auto dtype = dtype_of_dlpack(type)) return *dtype;
   throw DTypeError(cat("[from_dlpack] DLPack element type with code ", int{type.code}, ", ", int{type.bits},
-                       " bits and ", type.lanes, " lanes is not supported; convert the array first"));
+                       " bits and ", type.lanes, " lane(s) is not supported; convert the array first"));
 }
 
 // Keeps the array alive, and stores its dimensions where the DLPack structure can point to them.

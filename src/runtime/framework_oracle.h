@@ -21,7 +21,7 @@ class Device;
 struct Probe {
   std::string name, question;
   std::string method;   // how the question is tested
-  std::string meaning;  // what each answer would change in our code
+  std::string meaning;  // the change to our code that each answer implies
   std::function<std::string()> ask;  // may throw or terminate the process if the frameworks reject an operation
 };
 

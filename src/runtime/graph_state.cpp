@@ -1,4 +1,5 @@
-// The variables of a graph on a device, and the executables to rebuild when a variable moves to another memory layout.
+// The variables of a graph on a device, and the executables to rebuild when a variable moves to a different memory
+// layout.
 #include "runtime/graph_state.h"
 
 #include <algorithm>

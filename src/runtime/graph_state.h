@@ -2,7 +2,7 @@
 // access to them.
 //
 // Runs that assign variables exclude all other runs of the graph, so that no run sees a partial update; runs that only
-// read execute concurrently. Compilation excludes runs too, because a backend may move a variable to another memory
+// read execute concurrently. Compilation excludes runs too, because a backend may move a variable to a different memory
 // layout during compilation.
 #pragma once
 
@@ -37,7 +37,7 @@ class GraphState {
   // Whether the variable has been given storage. If not, no compiled executable reads it, and it has its initial value.
   bool has_storage(Tensor* variable);
   void add(const std::shared_ptr<Executable>& executable);
-  // Must be called, with the gate held exclusively, after anything that may have moved a variable to another memory
+  // Must be called, with the gate held exclusively, after anything that may have moved a variable to a different memory
   // layout. Stale programs are recompiled before their next run, or immediately if they have runs in flight.
   void refresh();
   // Registers that executables of this graph will call executables of `other` while holding this graph's gate. Returns

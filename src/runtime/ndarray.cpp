@@ -85,7 +85,7 @@ NDArray::NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims st
   if (dims_.size() > max_rank)
     throw ShapeError(cat("an array must have at most ", max_rank, " dimensions, got ", dims_.size()));
   if (dims_.size() != strides_.size())
-    throw ShapeError(cat("an array must have one stride per dimension, got ", strides_.size(), " strides for shape ",
+    throw ShapeError(cat("an array must have one stride per dimension, got ", strides_.size(), " stride(s) for shape ",
                          to_string(dims_)));
   elements_ = element_count(dims_);
   contiguous_ = is_contiguous(dims_, strides_);
@@ -108,7 +108,7 @@ NDArray NDArray::borrow(void* first, DType dtype, Dims dims, Dims strides, std::
   try {
     if (dims.size() > max_rank || dims.size() != strides.size())
       throw ShapeError(cat("an array must have at most ", max_rank, " dimensions and one stride per dimension, got ",
-                           dims.size(), " dimensions and ", strides.size(), " strides"));
+                           dims.size(), " dimension(s) and ", strides.size(), " stride(s)"));
     if (element_count(dims) > 0) {
       const auto [lowest, highest] = extent(dims, strides);
       const auto item = static_cast<int64_t>(size_of(dtype));

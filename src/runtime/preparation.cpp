@@ -1,5 +1,5 @@
-// Prepared packages: collects the forms of constants, which are copies that the device has rearranged for its kernels,
-// after compilation, and attaches them to the constants again when a package is read.
+// Prepared packages: after compilation, collects the forms of constants (copies that the device has rearranged for its
+// kernels), and attaches these forms to the constants again when a package is read.
 #include "runtime/preparation.h"
 
 #include <algorithm>

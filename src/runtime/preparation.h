@@ -3,11 +3,11 @@
 //
 //   NAME.mpsgraph/prepared/
 //     cpu-0123456789abcdef.json          which build and processor the forms are for, which constants they belong to,
-//                                        and the checksums of both
+//                                        and the checksums of forms and weights
 //     cpu-0123456789abcdef.safetensors   the forms, each a sequence of bytes aligned to a cache line
 //
 // The digits are a checksum of the text that Backend::takes_forms() returns. A form is valid only for one build of the
-// kernels on one kind of processor, and only for the weights from which it was derived. Forms for another build,
+// kernels on one kind of processor, and only for the weights from which it was derived. Forms for a different build,
 // processor, or weights are ignored; damaged files are errors.
 #pragma once
 

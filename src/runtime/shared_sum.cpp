@@ -97,7 +97,7 @@ struct SharedSum::Counter {
 size_t SharedSum::bytes(DType dtype, int64_t elements, int members) {
   if (members < 1 || elements < 0)
     throw OutOfRangeError(cat("[shared sum] there must be at least 1 member and at least 0 elements, got ", members,
-                              " members and ", elements, " elements"));
+                              " member(s) and ", elements, " element(s)"));
   const size_t one = rounded(static_cast<size_t>(elements) * size_of(dtype));
   return rounded(static_cast<size_t>(members) * marks * line) + one * (static_cast<size_t>(members) + 1);
 }

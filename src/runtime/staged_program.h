@@ -1,9 +1,9 @@
 // A program whose rest is compiled during the run, once the values that determine shapes or branches are available.
 //
 // The most recently used compiled rests are kept, keyed by these values, so that repeated values cost only a lookup. A
-// run that compiles must exclude all other runs of the graph, because compilation may move variables to another memory
-// layout. If there is a first part before the rest, every run must exclude all others; otherwise, only runs for which
-// `compiles` returns true.
+// run that compiles must exclude all other runs of the graph, because compilation may move variables to a different
+// memory layout. If there is a first part before the rest, every run must exclude all other runs; otherwise, only a run
+// for which `compiles` returns true must do so.
 #pragma once
 
 #include <functional>

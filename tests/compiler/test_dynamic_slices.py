@@ -138,7 +138,7 @@ def test_oversized_slice_and_constant_out_of_range_start_raise():
             mg.OutOfRangeError, match=rf"start {at} of axis 0 is out of range: a slice of size 1 extends beyond"
         ):
             g.slice(x, [at, 0, 0], sizes=(1, 1, 1))
-    with pytest.raises(mg.ShapeError, match="starts must be a list with one entry for each of the 3 axes"):
+    with pytest.raises(mg.ShapeError, match=r"starts must be a list with one entry per axis \(3\)"):
         g.slice(x, g.constant([0, 0], dtype="int32"), sizes=(1, 1, 1))
     with pytest.raises(mg.DTypeError, match="starts must be integers"):
         g.slice(x, g.placeholder((3,)), sizes=(1, 1, 1))

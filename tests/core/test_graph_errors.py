@@ -69,7 +69,7 @@ REFUSED = {
     "convolution2d": (
         S,
         lambda w: w.g.convolution2d(w.image, w.g.constant(0.0, (5, 5, 4, 16))),
-        r"weights have 4 input channels \(HWIO axis 2\), but source has 3 \(NHWC axis 3\): "
+        r"weights have 4 input channel\(s\) \(HWIO axis 2\), but source has 3 \(NHWC axis 3\): "
         r"source \(8,32,32,3\), weights \(5,5,4,16\)",
     ),
     "convolution2d ": (S, lambda w: w.g.convolution2d(w.x, w.g.constant(0.0, (5, 5, 4, 16))), "rank 4"),

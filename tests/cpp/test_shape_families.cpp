@@ -164,12 +164,12 @@ TEST(convolution_types_and_errors) {
               (Shape{2, 4, 6, 6}));
   CHECK_EQUAL(f.shape("convolution2d", {f.input({0, 8, 8, 3}), f.input({3, 3, 3, 0})}), (Shape{0, 6, 6, 0}));
   CHECK_THROWS(ShapeError, f.shape("convolution2d", {f.input({8, 32, 32, 3}), f.input({5, 5, 4, 16})}),
-               "[convolution2d] weights have 4 input channels (HWIO axis 2), but source has 3 (NHWC axis 3): "
+               "[convolution2d] weights have 4 input channel(s) (HWIO axis 2), but source has 3 (NHWC axis 3): "
                "source (8,32,32,3), weights (5,5,4,16)");
   CHECK_THROWS(ShapeError, f.shape("convolution2d", {f.input({1, 4, 4, 3}), w}),
                "the kernel covers 5 elements of the height, but source has size 4 (axis 1)");
   CHECK_THROWS(ShapeError, f.shape("convolution2d", {x, w}, {{"groups", int64_t{3}}}),
-               "3 input channels in each of 3 groups");
+               "3 input channel(s) in each of 3 groups");
   CHECK_THROWS(ShapeError, f.shape("convolution2d", {x, w}, {{"strides", Ints{0, 1}}}), "strides must be");
   CHECK_THROWS(GraphError, f.shape("convolution2d", {x, w}, {{"padding_style", text("SAME")}}), "padding_style must be",
                "got 'SAME'");
@@ -292,7 +292,7 @@ TEST(slice_types_and_errors) {
   CHECK_THROWS(ShapeError, f.shape("slice", {x}, slice_of({0, 0, 0}, {0, 0, 0}, {1, 0, 1})), "got 0 for axis 1");
   CHECK_THROWS(ShapeError, f.shape("slice", {x}, slice_of({0}, {1}, {1})), "one entry for each axis");
   CHECK_THROWS(ShapeError, f.shape("slice", {x}, slice_of({0, 0, 0}, {0, 0, 0}, {1, 1, 1}, 8)),
-               "bits set for the 3 axes");
+               "bits set only for the axes (3)");
   CHECK_THROWS(ShapeError, f.shape("slice", {x}, slice_of({0, 0, 0}, {0, 0, 0}, {1, 1, INT64_MIN})), "less than 2^62");
 }
 

@@ -66,7 +66,7 @@ def test_training_through_fake_quantized_weight_lowers_the_loss():
 def test_invalid_quantization_arguments_raise():
     g = mg.Graph()
     x, n = g.placeholder((4, 6)), g.placeholder((4, 6), mg.int8)
-    with pytest.raises(mg.ShapeError, match="one element for each of the 4 indices"):
+    with pytest.raises(mg.ShapeError, match=r"one element per index \(4\)"):
         g.quantize(x, g.constant([0.1, 0.2]), axis=0)
     with pytest.raises(mg.ShapeError, match="with groups must have the rank"):
         g.dequantize(n, g.constant(0.1, (4, 4)))

@@ -47,7 +47,7 @@ class MPSGRAPH_API ConstantData {
   using Make = std::function<std::shared_ptr<std::byte>()>;
   static std::shared_ptr<const ConstantData> remade(DType, Dims, std::shared_ptr<std::byte> bytes, Make make);
   // Refers to external data that `open` returns when the bytes are first accessed; `open` may throw then. `digest` is a
-  // checksum of the bytes, which distinguishes constants without accessing them.
+  // checksum of the bytes, by which constants can be compared without accessing their bytes.
   static std::shared_ptr<const ConstantData> deferred(DType, Dims, uint64_t digest, Make open);
   static std::shared_ptr<const ConstantData> of_ints(const std::vector<int64_t>& values);  // int64[n]
 

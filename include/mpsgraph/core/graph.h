@@ -142,7 +142,7 @@ class MPSGRAPH_API Graph {
   // Appends a result to an existing operation, such as a value that the gradient of an `if` needs.
   Tensor* append_output(Operation* operation, TensorType type);
   // Appends an operation with exactly this name and these types to a given block, without inference. The parser and
-  // compiler passes use this function. It checks only that the name is free; verify() checks the rest.
+  // compiler passes use this function. create_unchecked() checks only that the name is free; verify() checks the rest.
   Operation* create_unchecked(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs,
                               Attributes attributes, std::string_view name, std::vector<TensorType> output_types,
                               std::vector<std::unique_ptr<Block>> blocks = {});

@@ -96,7 +96,7 @@ struct MPSGRAPH_API TensorType {
   Shape shape;
   // If above 0, this is the type of a history: a list with one value per iteration of a loop, whatever the number of
   // iterations in the run. Each of these values has this type with `history` reduced by one. Only gradients of loops
-  // create histories, and only control flow takes them as operands.
+  // create histories, and only control flow takes histories as operands.
   int history = 0;
   bool operator==(const TensorType&) const = default;
 };

@@ -32,8 +32,9 @@ class MPSGRAPH_API CommandQueue : public std::enable_shared_from_this<CommandQue
 
   void check_usable() const;  // throws DeviceError in a forked child
   void enqueue(std::shared_ptr<CommandBuffer> buffer);  // called by CommandBuffer::commit
-  // run_at_once() runs `buffer` on the calling thread if the queue is idle. run_instead() does so if `buffer` is the
-  // next one and the queue's thread has not begun it. Otherwise, both return false and do nothing.
+  // run_at_once() runs `buffer` on the calling thread if the queue is idle. run_instead() runs `buffer` on the calling
+  // thread if `buffer` is next in the queue and the queue's thread has not begun it. Otherwise, both functions return
+  // false and do nothing.
   bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer);
   bool run_instead(const std::shared_ptr<CommandBuffer>& buffer);
 

@@ -64,11 +64,12 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   //
   // `results` is empty or has one array per target. Results are written in place to arrays that are valid; such an
   // array must be contiguous, writable, and of the target's type, and must not overlap with other results or with
-  // inputs. For invalid arrays, the run allocates new ones. If a target's type has dynamic dimensions, which depend on
-  // values, the run itself creates the array; encode() needs an array for such a target.
+  // inputs. In place of invalid arrays, the run allocates new arrays. If a target's type has dynamic dimensions, which
+  // depend on values, the run itself creates the array; encode() needs an array for such a target.
   //
   // `queue` is null for the device's default queue. run() may use the calling thread if runs are brief and the queue is
-  // idle. run_async() does so if `waiting` is true, and the run is then completed when run_async() returns.
+  // idle. run_async() may use the calling thread if `waiting` is true; the run is then completed when run_async()
+  // returns.
   std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                            const std::shared_ptr<CommandQueue>& queue = nullptr);
   std::shared_ptr<Execution> run_async(std::vector<NDArray> inputs, std::vector<NDArray> results = {},

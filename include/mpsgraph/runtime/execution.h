@@ -54,8 +54,8 @@ class MPSGRAPH_API Execution {
     wait();
     return *results_;
   }
-  // Returns the results without waiting. Their contents may not have been written yet; if a shape depends on values,
-  // even the array may not exist yet.
+  // Returns the results without waiting. Their contents might not have been written yet; if a shape depends on values,
+  // even the array might not exist yet.
   const std::vector<NDArray>& pending_results() const { return *results_; }
 
  private:

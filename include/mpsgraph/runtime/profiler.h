@@ -1,8 +1,8 @@
 // Profiler: records compilations, commits, runs, copies, waits, and the kernels of programs that a backend reports.
 // While no profile is being recorded, a scope costs only one relaxed atomic load.
 //
-// Code that records events first gets the current session and passes it with each record. Records of another session,
-// or without a session, are dropped. A Profile is the immutable result of a session.
+// Code that records events first gets the current session and passes it with each record. Records of a different
+// session, or without a session, are dropped. A Profile is the immutable result of a session.
 #pragma once
 
 #include <atomic>

@@ -2,8 +2,8 @@
 // object of this class exists (decision 0017).
 //
 // Values that decay, such as gradients late in training or the optimizer momentum of a dead unit, end up as denormals
-// and remain denormal. On x86, each operation on a denormal takes about a hundred cycles. Other processors handle
-// denormals at full speed, so this class does nothing there.
+// and remain denormal. On x86, each operation on a denormal takes about a hundred cycles. On other processors, which
+// handle denormals at full speed, this class does nothing.
 #pragma once
 
 #if defined(__x86_64__)

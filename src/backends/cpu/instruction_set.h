@@ -13,7 +13,7 @@ std::string_view instruction_set();
 }  // namespace mpsgraph::cpu
 
 // Select avx512::name, avx2::name, or baseline::name. On architectures other than x86, only the baseline version is
-// compiled, so the macro must not refer to the AVX versions there.
+// compiled, so the macro must not refer to the AVX versions.
 #if defined(__x86_64__)
 #define MPSGRAPH_BY_INSTRUCTION_SET(name)                         \
   (::mpsgraph::cpu::instruction_set() == "AVX-512" ? avx512::name \

@@ -1,5 +1,5 @@
-// Prints inside control-flow blocks. The host cannot observe them there, so the printed values are passed out of
-// branches and around loops.
+// Prints inside control-flow blocks. The host cannot observe values inside a block, so the printed values are passed
+// out of branches and around loops.
 #pragma once
 
 #include <vector>

@@ -220,9 +220,9 @@ GraphTensors lower_for(Lowering& l) {
 // --- histories -------------------------------------------------------------------------------------------------------
 // A history is the stack of values that the iterations of a loop push for the loop's derivative. It is a tensor whose
 // first axis has room for all values that it will ever hold: the latest value first, zeros after the last. An empty
-// history therefore yields zeros, and two histories are added by adding the tensors. Pushing a value shifts all others
-// by one. The shift copies the tensor, but because MPSGraph's tensors are immutable, every other way to write a value
-// would copy the tensor, too.
+// history therefore yields zeros, and two histories are added by adding the tensors. Pushing a value shifts all other
+// values by one. The shift copies the tensor, but because MPSGraph's tensors are immutable, every other way to write a
+// value would copy the tensor, too.
 
 MPSGraphTensor* rows(Lowering& l, MPSGraphTensor* history, int64_t first, int64_t count) {
   return [l.graph() sliceTensor:history dimension:0 start:first length:count name:nil];

@@ -163,8 +163,8 @@ MPSGraphTensor* depthwise2d(const Lowering& l, Part part, const ops::Convolution
 }
 
 // Weights of a depthwise convolution have the layout (y, x, channel, multiple) or (multiple, channel, y, x), where
-// `multiple` counts the results per channel. They are reshaped to those of a grouped convolution: (y, x, 1, channel *
-// multiple) or (channel * multiple, 1, y, x).
+// `multiple` counts the results per channel. These weights are reshaped to the layout of a grouped convolution: (y, x,
+// 1, channel * multiple) or (channel * multiple, 1, y, x).
 template <Part part>
 GraphTensors lower_depthwise2d(Lowering& l) {
   const ops::Convolution c(l.attributes());

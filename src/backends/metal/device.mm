@@ -165,7 +165,8 @@ BufferView MetalDevice::shared(const NDArray& array) {
                                                    length:end - first
                                                   options:MTLResourceStorageModeShared
                                               deallocator:nil];
-  return {buffer, address - first, nullptr, false};  // The buffer is nil if the device may not write to the memory.
+  return {buffer, address - first, nullptr,
+          false};  // The buffer is nil if Metal refuses the memory, e.g. read-only pages.
 }
 
 BufferView MetalDevice::staged(const NDArray& array) {

@@ -21,8 +21,8 @@ struct Lanes {
   Dims short_dims() const { return inner == 1 ? Dims{outer, n} : dims(); }
 };
 
-// Valid int32 indices in [0, size), and a bool tensor that marks where the original indices were valid; the latter is
-// null if all indices are known to be valid.
+// Valid int32 indices in [0, size), and a bool tensor that marks where the original indices were valid; the bool tensor
+// is null if all indices are known to be valid.
 struct Picks {
   MPSGraphTensor* index;
   MPSGraphTensor* inside;
@@ -64,7 +64,7 @@ MPSGraphTensor* moved(const Lowering& l, DType dtype, MPSGraphTensor* x, const O
 DType moving_type(DType dtype);
 MPSGraphTensor* moved_along(const Lowering& l, DType dtype, MPSGraphTensor* x, MPSGraphTensor* indices, int64_t axis);
 // Apply f, which adds at most `count` elements into one position, to x of type `dtype`. f receives tensors of
-// summing_type(). Throws UnsupportedError if the sum of `count` elements could exceed what float32 represents exactly.
+// summing_type(). Throws UnsupportedError if the sum of `count` elements might not be exact in float32.
 MPSGraphTensor* added(const Lowering& l, DType dtype, MPSGraphTensor* x, int64_t count, const OfTensor& f);
 DType summing_type(DType dtype);
 // Split integers into parts, lowest first, as non-negative float32 values; `as` is uint8 or uint16. joined_parts()

@@ -58,8 +58,8 @@ GraphTensors lower_pad(Lowering& l) {
   const Ints &left = l.attributes().integers("left"), &right = l.attributes().integers("right");
   const PadMode mode = mode_of(l);
   if (l.rank() == 0 || l.dims() == l.result_dims()) return {l.input()};
-  // MPSGraph takes the constant as a double. If a double may not represent an integer constant exactly, the constant is
-  // subtracted before padding with zeros and added afterwards; both operations wrap around.
+  // MPSGraph takes the constant as a double. If a double might not represent an integer constant exactly, the constant
+  // is subtracted before padding with zeros and added afterwards; both operations wrap around.
   const Attribute* given = l.attributes().find("value");
   const bool exact = given && std::holds_alternative<ConstantPtr>(*given);
   if (exact && mode == PadMode::constant && is_integer(l.dtype())) {

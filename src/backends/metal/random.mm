@@ -23,7 +23,7 @@ class Arithmetic {
   explicit Arithmetic(Lowering& l) : l(l), graph(l.graph()) {}
 
   // The word is passed as bytes, because it is unknown whether MPSGraph converts a double above 2^31 to uint32
-  // correctly: no other project is known to pass one.
+  // correctly: no other project is known to pass such a double.
   MPSGraphTensor* word(uint32_t value) const {
     const NSData* bytes = [NSData dataWithBytes:&value length:sizeof value];
     return [graph constantWithData:const_cast<NSData*>(bytes) shape:@[ @1 ] dataType:MPSDataTypeUInt32];

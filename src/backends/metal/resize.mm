@@ -1,7 +1,7 @@
 // Resizing of images by nearest-neighbor or linear interpolation, and the gradients.
 //
-// MPSGraph interpolates 2-D images. Its operation is used if the layout names the image axes and the centering is one
-// that its documentation defines. All other resizes are composed per axis by picking and weighting elements. This
+// MPSGraph interpolates 2-D images. MPSGraph's operation is used if the layout names the image axes and MPSGraph's
+// documentation defines the centering. All other resizes are composed per axis by picking and weighting elements. This
 // includes nearest-neighbor, because halfway points round identically on all devices only if positions are exact, and
 // scales and offsets that are operands, because they need not be constants.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Stencils without boundary handling, which is a separate pad or slice before the stencil, and their gradients.
+// Stencils and their gradients, without boundary handling, which is a separate pad or slice before the stencil.
 //
 // MPSGraph reduces windows by sum, minimum, and maximum. It does not document what ArgumentMin and ArgumentMax return,
 // and it has no gradients of stencils. Stencils with these two modes, and all gradients, are therefore composed of

@@ -2,10 +2,10 @@
 // symbol when the graph is compiled.
 //
 // The compilation's callables define what a symbol refers to, so the graph itself only stores the types of the results.
-// Because the executable may change variables of its own graph, a call is never merged with another, and a call that is
-// a target operation always runs. Differentiation cannot see inside the executable. Only linear calls are therefore
-// differentiable, and each must name the callable that is its transpose. A sum over processes, for example, is its own
-// transpose.
+// Because the executable may change variables of its own graph, a call is never merged with another call, and a call
+// that is a target operation always runs. Differentiation cannot see inside the executable. Only linear calls are
+// therefore differentiable, and each must name the callable that is its transpose. A sum over processes, for example,
+// is its own transpose.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 

@@ -22,9 +22,9 @@ std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t fir
 // operand. Differentiation adds such values to existing loops, because operands can no longer be added to those loops.
 inline constexpr std::string_view from_zero = "from_zero";
 
-// Supplies substitutes for the tensors of a block while the derivative of that block is built in another block. Cheap
-// operations (constants, shape arithmetic) are repeated in the other block so that inference can still evaluate them.
-// All other tensors are saved when the original block runs, because running their operations again would draw new
+// Supplies substitutes for the tensors of a block while the derivative of that block is built in a different block.
+// Cheap operations (constants, shape arithmetic) are repeated in the other block so that inference can still evaluate
+// them. All other tensors are saved when the original block runs, because running their operations again would draw new
 // random numbers and repeat assignments.
 class Substitutes {
  public:

@@ -1,4 +1,4 @@
-// Substitutes for the tensors of a block whose derivative is built in another block: each tensor is either saved or
+// Substitutes for the tensors of a block whose derivative is built in a different block: each tensor is either saved or
 // recomputed.
 #include "core/known_values.h"
 #include "core/ops/control_flow.h"

@@ -85,7 +85,7 @@ int64_t result_channels(const InferContext& context, const Convolution& c, const
   }
   if (c.depthwise) return product(context, operands.weights[c.weights_in], outputs, operands);
   if (outputs >= 0 && outputs % c.groups != 0)
-    context.shape_error(cat("output channels must be divisible by groups, got ", outputs, " channels (",
+    context.shape_error(cat("output channels must be divisible by groups, got ", outputs, " channel(s) (",
                             context.attributes.string("weights_layout"), " axis ", c.weights_out, ") and ", c.groups,
                             " groups: ", list(operands)));
   return outputs;
@@ -96,7 +96,7 @@ int64_t result_channels(const InferContext& context, const Convolution& c, const
 Shape convolve(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t expected = source_channels(context, c, operands), came = size_at(operands.source, c.channel);
   if (expected >= 0 && came >= 0 && expected != came)
-    context.shape_error(cat("weights have ", operands.weights[c.weights_in], " input channels",
+    context.shape_error(cat("weights have ", operands.weights[c.weights_in], " input channel(s)",
                             c.groups > 1 ? cat(" in each of ", c.groups, " groups") : std::string(), " (",
                             context.attributes.string("weights_layout"), " axis ", c.weights_in, "), but source has ",
                             came, " (", context.attributes.string("data_layout"), " axis ", c.fixed_rank + c.channel,
@@ -148,7 +148,7 @@ std::vector<TensorType> infer_weights_gradient(const InferContext& context, int 
   const int64_t channels = size_at(operands.source, c.channel), outputs = size_at(operands.result, c.channel);
   const int64_t groups = c.depthwise ? 1 : c.groups;
   if (channels >= 0 && channels % groups != 0)
-    context.shape_error(cat("source channels must be divisible by groups, got ", channels, " channels and ", groups,
+    context.shape_error(cat("source channels must be divisible by groups, got ", channels, " channel(s) and ", groups,
                             " groups: source ", operands.source));
   if (channels >= 0) implied[c.weights_in] = channels / groups;
   if (!c.depthwise || c.weights_in == c.weights_out) implied[c.weights_out] = outputs;

@@ -110,7 +110,7 @@ void d_custom(GradientContext& g) {
   const std::vector<Tensor*> gradients = custom->gradient(seen);
   if (gradients.size() != g.operation.inputs.size())
     throw GraphError(cat(front, "the gradient function must return one tensor per operand (null for a zero gradient), ",
-                         "got ", gradients.size(), " tensors for ", g.operation.inputs.size(), " operands",
+                         "got ", gradients.size(), " tensor(s) for ", g.operation.inputs.size(), " operand(s)",
                          g.operation.where()));
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;

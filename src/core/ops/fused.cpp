@@ -51,7 +51,7 @@ std::vector<TensorType> infer_quantized_convolution(const InferContext& c) {
   }
   if (c.count() != 2u + c.attributes.boolean("has_residual"))
     c.graph_error(
-        cat("operands must be source, weights, and a residual if has_residual is set, got ", c.count(), " operands"));
+        cat("operands must be source, weights, and a residual if has_residual is set, got ", c.count(), " operand(s)"));
   Graph floats;
   std::vector<Tensor*> operands;
   for (size_t i : {0, 1})

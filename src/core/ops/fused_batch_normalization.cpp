@@ -48,7 +48,7 @@ struct OperandCheck {
   void present(std::string_view role) const {
     if (next >= c.count())
       c.graph_error(
-          cat("the attributes require the operand ", role, " at index ", next, ", got ", c.count(), " operands"));
+          cat("the attributes require the operand ", role, " at index ", next, ", got ", c.count(), " operand(s)"));
   }
   void end() const {
     if (c.count() != next) c.graph_error(cat("expected ", next, " operands, got ", c.count()));

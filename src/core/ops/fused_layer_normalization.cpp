@@ -31,7 +31,7 @@ struct LayerOperands {
   void like(std::string_view role, const TensorType& type) {
     if (next >= c.count())
       c.graph_error(
-          cat("the attributes require the operand ", role, " at index ", next, ", got ", c.count(), " operands"));
+          cat("the attributes require the operand ", role, " at index ", next, ", got ", c.count(), " operand(s)"));
     if (c.dtype(next) != type.dtype || c.shape(next).elements() != type.shape.elements())
       c.shape_error(cat(role, " must be ", type, ", got ", c.type(next)));
     ++next;

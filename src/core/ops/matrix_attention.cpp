@@ -31,7 +31,7 @@ void check_operands(const InferContext& c, size_t sources, size_t behind) {
     c.graph_error(cat("dropout (the fraction of attention weights to drop) must be in [0, 1), got ", rate));
   if (sources != 3 && sources != 4)
     c.graph_error(cat("operands must be query, key, value, and optionally a mask", rate > 0 ? ", then a state" : "",
-                      behind ? ", then the operands of the gradient" : "", ", got ", c.count(), " operands"));
+                      behind ? ", then the operands of the gradient" : "", ", got ", c.count(), " operand(s)"));
   c.require_float(0);
   c.require_same_dtype(0, sources);
   if (rate > 0 && (c.dtype(sources) != DType::int32 || !compatible(c.shape(sources), Shape{7})))

@@ -1,6 +1,6 @@
 // Operation family matrix_inverse: the inverses of square matrices, batched over the leading axes.
 //
-// The inverse of a singular matrix contains infinities or NaN; it is not an error.
+// A singular matrix is not an error; its inverse contains infinities or NaN.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 

@@ -27,8 +27,8 @@ struct Pooling : Windows {
   Window window(int i, int64_t input) const { return *Windows::window(i, input, kernel[i]); }
 };
 
-// The elements that a window covers along one axis: `count` filter taps from `first` on lie inside the input. `divisor`
-// is the number of taps by which an average divides, which may include padding.
+// The elements that a window covers along one axis: `count` filter taps from `first` on lie inside the input.
+// `divisor`, the number of taps by which an average divides, may include padding.
 struct PoolingTaps {
   int64_t first = 0;
   int64_t count = 0;

@@ -98,8 +98,8 @@ constexpr IndicesKinds images_with_indices{2, "max_pooling2d_return_indices", "m
 constexpr IndicesKinds tiles_with_indices{4, "max_pooling4d_return_indices", "max_pooling4d_gradient_from_indices",
                                           "max_pooling4d_at_indices", "max_pooling4d_gradient"};
 
-// Derivative of a pooling that returns indices. It uses the indices if they determine the source elements; otherwise it
-// computes the positions of the maxima again.
+// Derivative of a pooling that returns indices. The rule uses the indices if they determine the source elements;
+// otherwise the rule computes the positions of the maxima again.
 void d_return_indices(GradientContext& g, const IndicesKinds& k) {
   Attributes attributes = g.attributes();
   const IndicesMode mode = *indices_mode_from_name(attributes.string("return_indices_mode"));

@@ -40,8 +40,8 @@ void require_parameter(const InferContext& c, size_t i, const Shape& x, std::str
   }
   const int axis = c.axis(c.attributes.integer("axis"), x.rank());
   if (shape.rank() != 1 || (shape[0] >= 0 && x[axis] >= 0 && shape[0] != x[axis]))
-    c.shape_error(cat(role, " must be a scalar or have one element for each of the ", x[axis], " indices of axis ",
-                      axis, " of ", x, ", got shape ", shape));
+    c.shape_error(cat(role, " must be a scalar or have one element per index (", x[axis], ") of axis ", axis, " of ", x,
+                      ", got shape ", shape));
 }
 
 // The shape of x with each grouped axis split in two, so that a parameter broadcasts: for x [d0, d1] and a parameter

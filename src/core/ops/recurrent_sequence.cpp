@@ -40,7 +40,7 @@ using Tensors = std::vector<Tensor*>;
 
 constexpr std::string_view cell_names[] = {"single_gate", "lstm", "gru"};
 
-// ---- inference: decompositions always pass valid operands, but a graph read from a file may not ----
+// ---- inference: decompositions always pass valid operands, but a graph read from a file might not ----
 
 // The sizes of a sequence, inferred from the operands. Throws GraphError or ShapeError if the operands are
 // inconsistent.
@@ -121,9 +121,9 @@ class SequenceSizes {
     for (size_t i = 0; fits && i < places.size(); ++i) fits = places[i] == static_cast<int64_t>(i);
     for (int64_t a : activations) fits &= a >= 0 && a <= static_cast<int64_t>(RecurrentActivation::hard_sigmoid);
     if (!fits)
-      c_.graph_error(cat("places must be a permutation of ", gate_counts[cell], " gates, and activations must have ",
-                         activation_counts[cell], " valid entries, got ", to_string(places), " and ",
-                         to_string(activations)));
+      c_.graph_error(cat("places must be a permutation of ", gate_counts[cell],
+                         " gate(s), and the number of valid activations must be ", activation_counts[cell], ", got ",
+                         to_string(places), " and ", to_string(activations)));
     return static_cast<int64_t>(gate_counts[cell]);
   }
 

@@ -8,8 +8,9 @@
 //   top left   p = i · input / result              centered   p = (i + 1/2) · input / result - 1/2
 //   corners    p = i · (input - 1) / (result - 1)  given      i = p · scale + offset
 //
-// Positions beyond an edge are clamped to the edge. With a layout, its two spatial axes are resized; without one, all
-// axes. Resizing is linear in the images, so its gradient is the transposed operation, whose own gradient is resizing.
+// Positions beyond an edge are clamped to the edge. With a layout, the layout's two spatial axes are resized; without a
+// layout, all axes. Resizing is linear in the images, so its gradient is the transposed operation, whose own gradient
+// is resizing.
 #include "core/ops/resize.h"
 
 #include <algorithm>

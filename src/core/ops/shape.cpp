@@ -87,8 +87,8 @@ std::vector<TensorType> infer_reshape(const InferContext& context) {
   Dims dims = stated.dims();
   const int64_t elements = product(source.dims());
   const auto fail = [&](const std::string& detail) {
-    context.shape_error(
-        cat("cannot reshape ", elements, " elements to ", to_string(stated), detail, ": source ", source));
+    context.shape_error(cat("cannot reshape ", elements, elements == 1 ? " element to " : " elements to ",
+                            to_string(stated), detail, ": source ", source));
   };
   const auto wildcard = std::find(dims.begin(), dims.end(), -1);
   if (wildcard == dims.end()) {

@@ -76,7 +76,7 @@ void check_windows(const InferContext& context, const Dims& source, const Dims& 
   if (!is_integer(starts.dtype) || starts.dtype == DType::uint64)
     context.dtype_error(cat("starts must be integers that fit in int64, got ", starts, "; cast them to int64 first"));
   if (!compatible(starts.shape, Shape{rank}))
-    context.shape_error(cat("starts must be a list with one entry for each of the ", rank, " axes, got ", starts));
+    context.shape_error(cat("starts must be a list with one entry per axis (", rank, "), got ", starts));
   const Ints strides = window_strides(context.attributes, source.size());
   const auto wrong = [](int64_t stride) { return stride == 0 || stride > max_extent || stride < -max_extent; };
   if (strides.size() != source.size() || std::any_of(strides.begin(), strides.end(), wrong))

@@ -4,8 +4,8 @@
 //
 // The boundary mode determines which values a window reads outside the source. A stencil is therefore decomposed into a
 // pad (or a slice, if an offset starts inside) and stencil_windows, which has no boundary and carries the derivative.
-// Its sum is bilinear, like a convolution. A minimum or maximum passes its gradient to the chosen filter tap, using the
-// operations of max_pooling4d with indices. A product is decomposed into a product of slices.
+// A stencil that sums is bilinear, like a convolution. A minimum or maximum passes its gradient to the chosen filter
+// tap, using the operations of max_pooling4d with indices. A product is decomposed into a product of slices.
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"

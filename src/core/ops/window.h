@@ -73,9 +73,9 @@ inline std::optional<Window> make_window(int64_t input, int64_t kernel, int64_t 
 
 // The attributes common to all operations with windows, with one entry per windowed axis, slowest-varying axis first.
 //
-// The layout is given by data_layout, or by channel_dimension_index (the channel axis among the last four axes, the
-// others being windowed). If the operation has neither attribute, the last four axes are windowed. Axes count from the
-// end, so all axes before the ones that the layout names are batch axes, for any rank.
+// The layout is given by data_layout, or by channel_dimension_index (the channel axis among the last four axes; the
+// other three are windowed). If the operation has neither attribute, the last four axes are windowed. Axes count from
+// the end, so all axes before the ones that the layout names are batch axes, for any rank.
 struct Windows {
   static constexpr int most = 4;
   int count = 0;       // number of windowed axes

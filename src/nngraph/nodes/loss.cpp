@@ -109,7 +109,7 @@ Tensor* reduced_loss(const LossTerms& terms, Builder& b, Tensor* loss, Tensor* w
     sum = b.binary("division_no_nan", sum, number);
   }
   if (!terms.reduce_across_batch || shape[0] == 1) return sum;
-  // With reduce_across_batch, the first image holds the loss of the whole batch and all others hold 0.
+  // With reduce_across_batch, the first image holds the loss of the whole batch and all other images hold 0.
   return b.graph().add("pad", {sum}, {{"left", Ints{0, 0, 0, 0}}, {"right", Ints{shape[0] - 1, 0, 0, 0}}});
 }
 
@@ -208,7 +208,8 @@ Tensor* lower_forward_loss(Lowering& l) {
 Tensor* d_forward_loss(Lowering& l, Tensor* incoming, size_t i) {
   const LossTerms terms = loss_terms(l.attributes());
   Tensor* g = incoming;
-  // The loss of the whole batch is stored in the first image, so its incoming gradient is taken from there.
+  // The loss of the whole batch is stored in the first image, so the incoming gradient of the loss is taken from the
+  // first image.
   if (terms.reduction != "none" && terms.reduce_across_batch)
     g = l.add("slice", {g}, {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1, 1, 1}}});
   if (i == 0) return l.b.mul(l.state["slope"], g);

@@ -58,7 +58,7 @@ Tensor* lower_group(Lowering& l) {
   require_feature_channels(l);
   const int64_t groups = l.layer->normalization.number_of_groups, channels = l.channels();
   if (groups < 1 || channels % groups != 0)
-    l.shape_error(cat("the number of groups must divide the ", channels, " channels, got ", groups, " groups"));
+    l.shape_error(cat("the number of groups must divide the number of channels (", channels, "), got ", groups));
   Tensor* x = l.b.reshape(l.sources[0], Ints{l.batch(), l.height(), l.width(), groups, channels / groups});
   const Ints axes{1, 2, 4};
   Tensor* mean = l.add("mean", {x}, {{"axes", axes}});

@@ -75,7 +75,7 @@ Tensor* lower_l2_norm(Lowering& l) {
   return l.state["norm"] = l.b.unary("square_root", l.state["sum"]);
 }
 
-// A window of zeros has zero gradient, because the square root is not differentiable there.
+// A window of zeros has zero gradient, because the square root is not differentiable at zero.
 Tensor* d_l2_norm(Lowering& l, Tensor* incoming, size_t) {
   Tensor* start = l.b.mul(l.b.binary("division_no_nan", incoming, l.state["norm"]), 0.5);
   return gradients(l.state["sum"], {l.sources[0]}, start)[0];

@@ -37,7 +37,7 @@ class Yolo {
         classes_(l.channels() / anchors_ - 5) {
     if (l.channels() % anchors_ != 0 || classes_ < 0)
       l.shape_error(cat("images must have ", anchors_, " * (5 + number of classes) channels for ", anchors_,
-                        " anchors, got ", l.channels()));
+                        " anchor(s), got ", l.channels()));
     shape_ = {l.batch(), l.height(), l.width(), anchors_, 5 + classes_};
     predicted_ = b_.reshape(l.sources[0], shape_);
     Tensor* labels = l.fed("labels");
@@ -161,7 +161,7 @@ void check_yolo(const FilterNode& node) {
   };
   const int64_t anchors = a.integer("number_of_anchor_boxes");
   if (anchors < 1 || a.data("anchor_boxes")->elements() != 2 * anchors)
-    refuse(cat("anchor_boxes must hold a width and a height for each of ", anchors, " anchors, got ",
+    refuse(cat("anchor_boxes must hold a width and a height per anchor (", anchors, "), got ",
                a.data("anchor_boxes")->elements(), " numbers"));
   constexpr std::pair<std::string_view, std::string_view> needed[] = {{"confidence", "sigmoid_cross_entropy"},
                                                                       {"classes", "softmax_cross_entropy"}};

@@ -29,8 +29,8 @@ constexpr int64_t least_dilation = 2;
 // per piece.
 constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;
 
-// Return the plan of the input gradient for strides of 1, which is a convolution of the incoming gradient with the taps
-// in reverse order.
+// Return the plan of the input gradient. For strides of 1, the input gradient is a convolution of the incoming gradient
+// with the taps in reverse order.
 ConvolutionPlan turned(ConvolutionPlan p) {
   std::swap(p.x, p.y);
   for (int axis = 0; axis < 3; ++axis) {

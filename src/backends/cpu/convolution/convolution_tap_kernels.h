@@ -107,8 +107,8 @@ class TapSource {
 };
 
 // Call f(element, factor), whose arguments are tags of the element type and of the type in which elements are
-// multiplied. For bfloat16, the latter depends on the processor and on `waits_for_weights`, which means that the matmul
-// has so few rows that it is bound by reading the weights.
+// multiplied. For bfloat16, the type of the factors depends on the processor and on `waits_for_weights`, which means
+// that the matmul has so few rows that it is bound by reading the weights.
 bool multiplies_pairs(bool waits_for_weights);
 template <class F>
 std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const F& f) {

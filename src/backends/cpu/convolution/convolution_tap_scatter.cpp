@@ -1,11 +1,11 @@
 // Gradient of a convolution with respect to a source with few channels. The last transposed convolution of a decoder
 // runs the same computation.
 //
-// A panel for a single tap would be mostly empty, so a single matmul has the channels of all taps as its columns. It
-// multiplies each pixel of the incoming gradient by the weights, which yields the contributions of this pixel to all
-// source pixels of its window. Each image is processed by one thread, which accumulates the contributions in the order
-// of the incoming pixels. If windows do not overlap, nothing needs to be accumulated, and each row of pixels is written
-// directly.
+// A panel for a single tap would be mostly empty, so a single matmul has the channels of all taps as its columns. This
+// matmul multiplies each pixel of the incoming gradient by the weights, which yields the contributions of this pixel to
+// all source pixels of its window. Each image is processed by one thread, which accumulates the contributions in the
+// order of the incoming pixels. If windows do not overlap, nothing needs to be accumulated, and each row of pixels is
+// written directly.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"

@@ -68,8 +68,9 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
 
 // Return whether to multiply pairs of bfloat16 directly instead of widening them to float32. On Intel processors, the
 // vector instruction for pairs takes four times as long as a float32 multiply-add (measured on a fifth-generation
-// Xeon), so it has half the throughput. It pays off only if the matmul is bound by reading the weights, which are half
-// as large in bfloat16. On other processors, and in AMX registers, multiplying pairs is always faster.
+// Xeon), so multiplying pairs has half the throughput. Multiplying pairs pays off only if the matmul is bound by
+// reading the weights, which are half as large in bfloat16. On other processors, and in AMX registers, multiplying
+// pairs is always faster.
 bool multiplies_pairs(bool waits_for_weights) {
   const std::string_view wish = wanted_products();
   if (!has_bfloat16() || wish == "float32") return false;

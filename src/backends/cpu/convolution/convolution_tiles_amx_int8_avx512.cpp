@@ -1,4 +1,4 @@
-// 8-bit integer convolution micro-kernels in AMX tile registers, which also multiply signed rows.
+// 8-bit integer convolution micro-kernels in AMX tile registers. AMX also multiplies signed rows.
 #include <immintrin.h>
 
 #include <algorithm>

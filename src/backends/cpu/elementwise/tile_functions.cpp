@@ -38,7 +38,8 @@ TileFunction order(std::string_view k, ScalarMask m) {
   return nullptr;
 }
 
-// Replace subnormals with 0. The processor already treats them as 0, but a C library that inspects their bits may not.
+// Replace subnormals with 0. The processor already treats subnormals as 0, but a C library that inspects bits might
+// not.
 double flushed(double x) { return x == 0 ? std::copysign(0., x) : x; }
 double power(double a, double b) { return std::pow(flushed(a), flushed(b)); }
 double modulo(double a, double b) { return std::fmod(flushed(a), flushed(b)); }

@@ -1,7 +1,7 @@
 // Records the operations of a fused element-wise kernel as VectorCode.
 //
 // Values are node indices. With 32-bit lanes, floats and half precision are float lanes, booleans are masks, and int32,
-// int8, and uint8 are integer lanes. 64-bit lanes are used if float64 or int64 occur. They hold float64, int64, and
+// int8, and uint8 are integer lanes. 64-bit lanes, which are used if float64 or int64 occur, hold float64, int64, and
 // masks. float32 and shorter integers are then represented as float64 and can only be cast. If an operation cannot be
 // recorded, the functions return std::nullopt or false, and tile functions run the kernel instead.
 #pragma once

@@ -1,7 +1,7 @@
 // The weight gradient of a dense layer, fused with the update that is its only user.
 //
 // Each thread computes a block of rows of the gradient in its own buffer, and the fused element-wise kernel of the
-// update reads the block from there. The gradient, which is as large as the weights, is never written to memory.
+// update reads the block from this buffer. The gradient, which is as large as the weights, is never written to memory.
 #pragma once
 
 #include <memory>

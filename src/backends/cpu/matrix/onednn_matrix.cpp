@@ -123,8 +123,8 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   if (!fused && vector && a.dtype == DType::float32 && !flag(lowering, "transpose_a"))
     return rows_times_vector(a, b, result);
   const Epilogue epilogue(lowering.operation());
-  // Size of the inner dimension if the operands are a single row and a transposed matrix, which the next condition
-  // checks.
+  // Size of the inner dimension. Valid only if the operands are a single row and a transposed matrix; the next
+  // condition checks this.
   const int64_t k = result.elements() > 0 ? b.elements() / result.elements() : 0;
   if (fused && a.dtype == DType::float32 && flag(lowering, "transpose_b") && !flag(lowering, "transpose_a") &&
       !epilogue.has_residual && a.elements() == k && b.dims.back() == k && b.elements() == k * result.elements())

@@ -244,9 +244,9 @@ class OnednnProduct final : public Kernel {
   };
 
   // Partition the result. Batched matmuls are first divided along a batch axis. float32 matmuls are then divided so
-  // that oneDNN packs the operands or, if it does not, re-reads them as little as possible. All others are divided
-  // along columns and then rows. If each thread gets a single block with enough rows, only rows are divided, so that
-  // threads read and write entire rows.
+  // that oneDNN packs the operands or, if oneDNN does not pack, re-reads the operands as little as possible. Matmuls of
+  // other types are divided along columns and then rows. If each thread gets a single block with enough rows, only rows
+  // are divided, so that threads read and write entire rows.
   void cut(size_t rank) {
     const memory::dims& result = parts_[2].matrix.dims;
     int64_t products = parts_[0].matrix.dims[rank - 1];

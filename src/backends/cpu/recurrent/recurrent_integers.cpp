@@ -30,7 +30,7 @@ const QuantizedLstmEngine& quantized_engine(bool reference) {
   return MPSGRAPH_BY_INSTRUCTION_SET(quantized_lstm_engine);
 }
 
-// 8-bit matmul for any processor, which also serves as the reference.
+// 8-bit matmul for any processor. This function also serves as the reference.
 void multiply_bytes(int count, const uint8_t* const* rows, bool, const TileRun* all, int64_t, const int8_t* panel,
                     std::byte* const* out, int, const IntegerEpilogue&) {
   for (int r = 0; r < count; ++r) {

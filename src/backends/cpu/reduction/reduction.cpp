@@ -416,7 +416,7 @@ void arg_extremum_of_short_rows(const Order<T>& order, const T* in, int32_t* out
   });
 }
 
-// Compute argmin or argmax of long rows in interleaved lanes. The last elements of a row may not fill all lanes.
+// Compute argmin or argmax of long rows in interleaved lanes. The last elements of a row do not always fill all lanes.
 template <class T>
 void arg_extremum_of_long_rows(const Order<T>& order, const T* in, int32_t* out, int64_t rows, int64_t n) {
   using V = Value<T>;

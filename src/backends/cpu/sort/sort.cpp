@@ -2,7 +2,7 @@
 //
 // Rows are sorted as unsigned keys, with vector instructions or by radix sort. If there are several rows, each is
 // sorted by one thread; a single long row is sorted by all threads together. If the axis is not the last one, a
-// transpose first moves it there, and a second transpose restores the order of axes afterwards.
+// transpose first moves it to the end, and a second transpose restores the order of axes afterwards.
 
 #include "backends/cpu/environment.h"
 #include "backends/cpu/instruction_set.h"

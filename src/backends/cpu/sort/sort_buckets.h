@@ -58,7 +58,7 @@ class BucketSorter {
     const auto each = [&](int64_t first, int64_t last, const auto& f) {
       for (int64_t b = first; b < last; ++b) f(b == 0 ? 0 : int64_t{ends[b - 1]}, int64_t{ends[b]});
     };
-    // Sort large buckets first, each with all threads, and then the others, each on one thread.
+    // Sort large buckets first, each with all threads, and then the other buckets, each on one thread.
     const int64_t large = parts_ == 1 ? n_ : n_ / (8 * parts_);
     each(0, buckets_, [&](int64_t begin, int64_t end) {
       if (end - begin > large) sort_large(begin, end, store);

@@ -12,8 +12,8 @@ namespace mpsgraph::cpu {
 bool sorts_keys_in_vectors();
 
 // Return whether long rows of 4-byte elements are sorted by buckets (sort_buckets.h). Intel's cores partition so fast
-// that buckets do not pay off there: on a fifth-generation Xeon, sorting a million int32 takes 3.3 ms by quicksort and
-// 4.2 ms by buckets. On a Zen 4 EPYC, it takes 3.6 ms by quicksort and 2.8 ms by buckets.
+// that buckets do not pay off: on a fifth-generation Xeon, sorting a million int32 takes 3.3 ms by quicksort and
+// 4.2 ms by buckets. On a Zen 4 EPYC, the same sort takes 3.6 ms by quicksort and 2.8 ms by buckets.
 bool sorts_words_by_buckets();
 
 namespace avx512 {

@@ -212,8 +212,8 @@ class QuickSort {
     Network<Key>::template sort<vectors>(from, to, n);
   }
 
-  // Return the median of some evenly spaced keys. Longer ranges use more keys, because a bad pivot would cost more
-  // there.
+  // Return the median of some evenly spaced keys. Longer ranges use more keys, because a bad pivot costs more in a
+  // longer range.
   static Key middle(const Key* keys, int64_t begin, int64_t end) {
     if (end - begin > 1 << 16) return middle_of<vectors>(keys, begin, end);
     return end - begin > 1 << 12 ? middle_of<4>(keys, begin, end) : middle_of<1>(keys, begin, end);

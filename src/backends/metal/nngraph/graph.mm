@@ -156,8 +156,8 @@ void MetalNodes::make_graph() {
     needed[results.count] = needed_result(graph_, image.get());
     [results addObject:node];
   }
-  // Handles identify results and exported images in what MPSNNGraph returns. An input that is also a result keeps its
-  // handle.
+  // Handles identify results and exported images among the images that MPSNNGraph returns. An input that is also a
+  // result keeps its handle.
   size_t number = graph_.source_images().size();
   for (const FilterPtr& filter : graph_.filters()) images_.at(&filter->result()).handle = handle(number++);
   native_ = [MPSNNGraph graphWithDevice:device_.device resultImages:results resultsAreNeeded:needed.get()];
@@ -272,8 +272,8 @@ void MetalNodes::encode(BatchEncoding& encoding, const nngraph::NodeBatch& batch
     if (images_.at(image).exportFromGraph || needed_result(graph_, image)) handles.push_back(number_of(each));
   }
   if (handles.size() != exported.count)
-    throw DeviceError(
-        cat("[metal] expected ", handles.size(), " intermediate images from MPSNNGraph, got ", exported.count));
+    throw DeviceError(cat("[metal] the number of intermediate images from MPSNNGraph must be ", handles.size(),
+                          ", got ", exported.count));
   for (size_t i = 0; i < handles.size(); ++i) handed.made[handles[i]] = exported[i];
   if (first) handed.made[number_of(native_.resultHandle)] = first;
 }

@@ -43,8 +43,8 @@ class MatrixWork {
   MetalDevice& device;
 
   // Add an array [rows, columns] whose columns are adjacent in memory, and return its index in this work. The host
-  // copies arrays that the device cannot map, and arrays that are used with another dtype (float16 instead of float32
-  // or vice versa).
+  // copies arrays that the device cannot map, and arrays that are used with a different dtype (float16 instead of
+  // float32 or vice versa).
   size_t add(const runtime::NDArray& array, Access access) { return add(array, access, array.dtype()); }
   size_t add(const runtime::NDArray& array, Access access, DType as);
   // Add images [N, H, W, C] with any strides. Each image becomes one row of a matrix [N, H W C].

@@ -17,7 +17,7 @@ struct ValuesStep {
 };
 using VectorStep = ValuesStep<MPSVector>;
 using MatrixStep = ValuesStep<MPSMatrix>;
-// Create the kernel for the optimizer's next step. Its time step is the number of preceding steps. Throws
+// Create the kernel for the optimizer's next step. The kernel's time step is the number of preceding steps. Throws
 // UnsupportedError for settings whose effect in Apple's optimizers is unknown.
 MPSNNOptimizer* optimizer_kernel(id<MTLDevice> device, const nngraph::Optimizer& optimizer);
 void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const VectorStep& step);

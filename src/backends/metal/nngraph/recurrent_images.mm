@@ -202,8 +202,8 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
             each_place(ends[i], [&](size_t layer, bool cells, size_t place) {
               Images* images = of_layer(given[i], layer, cells);
               if (static_cast<int64_t>(images.count) != work[place].rows)
-                throw DeviceError(
-                    cat("[metal] expected ", work[place].rows, " states from a sequence, got ", images.count));
+                throw DeviceError(cat("[metal] the number of states from a sequence must be ", work[place].rows,
+                                      ", got ", images.count));
               images_to_rows(commands, work.device, images, work[place], layout);
             });
             work.keep(given[i]);

@@ -81,7 +81,8 @@ class MetalMatrixLayer final : public nngraph::DeviceInferenceLayer {
                                    recurrentInputState:begin
                                  recurrentOutputStates:states];
           if (states.count < ends.size())
-            throw DeviceError(cat("[metal] expected ", ends.size(), " states from a sequence, got ", states.count));
+            throw DeviceError(
+                cat("[metal] the number of states from a sequence must be ", ends.size(), ", got ", states.count));
           for (size_t i = 0; i < ends.size(); ++i)
             read_state(commands, states[states.count - ends.size() + i], work, ends[i]);
         });

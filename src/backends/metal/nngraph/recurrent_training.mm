@@ -115,7 +115,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
     return result;
   }
 
-  // The device copies the initial weights, because the memory that Apple allocates may not be visible to the CPU.
+  // The device copies the initial weights, because the memory that Apple allocates might not be visible to the CPU.
   std::vector<Matrix> initial_weights() override {
     std::vector<Matrix> result = zeros(weights_);
     guarded([&] {
@@ -169,8 +169,8 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
                                         recurrentOutputStates:states  // Apple requires an array of output states
                                                       weights:matrices_of(work, weights)];
           if (states.count < ends.size())
-            throw DeviceError(
-                cat("[metal] expected ", ends.size(), " states from a forward sequence, got ", states.count));
+            throw DeviceError(cat("[metal] the number of states from a forward sequence must be ", ends.size(),
+                                  ", got ", states.count));
           training->states = steps;
           for (size_t i = 0; i < ends.size(); ++i)
             read_state(commands, states[states.count - ends.size() + i], work, {ends[i]});
