@@ -13,8 +13,8 @@ caches, and clock frequency without any communication.
 
 The columns of the table: `effic.` is the throughput of n processes divided by n times that of a single process,
 `/apart` the throughput relative to n independent copies, and `hidden` the share of communication time that no step
-waited for. For each step follow CPU time over all threads of the process, system time, page faults, and involuntary and
-voluntary context switches.
+waited for. The next columns count per step: CPU time over all threads of the process, system time, page faults, and
+involuntary and voluntary context switches.
 
 Every launch first measures the machine itself in all processes at once: matmuls that fit in the cache, which follow the
 clock frequency, and 64 MB copies, which follow memory bandwidth. No program can recover what these lose as n grows.

@@ -78,7 +78,7 @@ def results(rows: Sequence[Row]) -> list[str]:
 
 
 def short(rows: Sequence[Row]) -> list[str]:
-    """Return the same table for the workloads of `SHORT`, without their codes."""
+    """Return the table of `results` for only the workloads of `SHORT`, without their codes."""
     text = ["| workload | mpsgraph | fastest other library | mpsgraph is |", "|---|---|---|---|"]
     return text + _results(rows, _chosen(rows), lambda row: capitalized(row.title))
 

@@ -28,7 +28,7 @@ TIME, MEMORY = "W1, training step by batch size", "W6, peak memory by number of 
 
 
 def step_of(batch: int) -> Step:
-    """Return W1's training step with another batch size."""
+    """Return W1's training step with the given batch size."""
     trainer = w1_digits.training()
     rng = np.random.default_rng(0)
     images = rng.standard_normal((batch, sizes.W1_IMAGE, sizes.W1_IMAGE, 1), np.float32)

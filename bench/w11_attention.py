@@ -1,7 +1,7 @@
 """W11: scaled dot-product attention, forward with all gradients, over 256 to 4,096 positions, in mpsgraph and PyTorch.
 
 Attention has eight heads of 64 features. Batches are 16, 4, and 1, so that every length has enough rows for the
-threads. PyTorch runs its tiled operation, which does not store the scores, either. Peak memory is measured for the
+threads. PyTorch runs its tiled operation, which does not store the scores either. Peak memory is measured for the
 longest sequence. Sizes are in workloads.py.
 """
 

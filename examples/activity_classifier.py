@@ -4,7 +4,8 @@ The network is that of "Metal for Accelerating Machine Learning" (WWDC18): a con
 axes to a sequence of 20 steps, an LSTM processes it, and a convolution head predicts the activity at each step.
 The recordings are generated: a phone in a trouser pocket, on the swinging thigh of a person who sits, stands, walks,
 runs, climbs stairs, or cycles. --data reads a directory of CSV files instead, one recording per file: a header line
-ax,ay,az,gx,gy,gz,activity, then a line for each of evenly spaced samples, in g and rad/s, with the activity's name.
+ax,ay,az,gx,gy,gz,activity, then one line per sample, evenly spaced in time, with accelerations in g, rotations in
+rad/s, and the activity's name.
 Run: python examples/activity_classifier.py [--data DIR] [--recordings 600] [--epochs 20] [--output DIR];
 page: docs/examples/activity_classifier.md.
 """
@@ -51,8 +52,9 @@ class Classifier(nn.Module):
 def motion(activity: str, count: int, rng: np.random.Generator) -> np.ndarray:
     """Generate samples (count, 6) of one person during one activity.
 
-    The thigh is at an angle a to the vertical. The sensor turns with it, so it measures the body's acceleration and
-    gravity rotated by a, and da/dt about the lateral axis, plus some sway, the tilt of its mounting, and noise.
+    The thigh is at an angle a to the vertical. The sensor turns with the thigh, so it measures gravity and the body's
+    acceleration rotated by a, and the rotation da/dt about the lateral axis, plus some sway, the tilt of its mounting,
+    and noise.
     """
     strides, mean, swing, bounce, push, impact = GAITS[activity]
     pace, strength = rng.uniform(0.88, 1.12), rng.uniform(0.75, 1.25)
@@ -77,7 +79,7 @@ def motion(activity: str, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def sway(count: int, rng: np.random.Generator, size: float) -> np.ndarray:
-    """Return a slow random drift of about this size."""
+    """Return a slow random drift of about the given size."""
     knots = rng.normal(0, size, count // (2 * RATE) + 3)
     return np.interp(np.arange(count) / (2 * RATE), np.arange(len(knots)), knots)
 

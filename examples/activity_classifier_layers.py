@@ -3,7 +3,7 @@
 A convolution of nodes reduces a recording to 20 steps. ImageCopyToMatrix turns them into a sequence of 20 matrices, an
 RNNMatrixTrainingLayer (an LSTM) processes it, and MatrixCopyToImage passes its outputs to nodes with the head and the
 loss. Gradients flow back through all of it, and optimizers update the LSTM's matrices; each batch is one command
-buffer. Recordings, sizes, and picture are those of activity_classifier.py, whose model has four lines.
+buffer. Recordings, sizes, and picture are those of activity_classifier.py, where the model takes four lines.
 Run: python examples/activity_classifier_layers.py [--data DIR] [--recordings 600] [--epochs 20] [--output DIR];
 page: docs/examples/activity_classifier_layers.md.
 """
@@ -73,7 +73,7 @@ class Classifier:
         self.moments = list[ng.Matrix](), list[ng.Matrix]()
         for moment in self.moments:
             self.lstm.create_weight_gradient_matrices(moment)
-        # One per matrix, because Adam counts each encode as a step.
+        # One optimizer per matrix, because Adam counts each encode as a step.
         self.optimizers = [ng.Adam(rate) for _ in self.weights]
         self.queue = mg.CommandQueue(self.before.device)
 

@@ -94,7 +94,8 @@ class Diffusion(mg.Trainer):
 
         Args:
             digits: Requested digits (n,), int32.
-            guidance: Weight of the conditional prediction against the unconditional one; 1 uses it alone.
+            guidance: Weight of the conditional prediction against the unconditional one; 1 uses the conditional
+                prediction alone.
             seed: Seed of the noise.
             moves: Number of denoising steps.
         """

@@ -1,8 +1,8 @@
 """A small GPT: a transformer learns a text character by character, and continues your prompt with a key-value cache.
 
 It has four layers with rotary positions and is trained by `Trainer` on pieces of the text. `nn.Generator` then writes:
-for each new character only its own keys and values are computed, those of earlier ones are cached. Sampling supports
-temperature, top-k, and top-p; `--beams` uses beam search instead.
+for each new character, only its own keys and values are computed; those of earlier characters are cached. Sampling
+supports temperature, top-k, and top-p; `--beams` uses beam search instead.
 Run: python examples/gpt.py [--text FILE] [--start WORDS] [--length 600] [--temperature 0.7] [--top-k K] [--top-p P]
 [--beams N] [--steps 800] [--weights FILE] [--output DIR]; page: docs/examples/gpt.md.
 """
@@ -31,7 +31,7 @@ RARE = 20  # Characters that occur less often are removed.
 
 
 class GPT(nn.Module):
-    """Maps integer characters (batch, time) to logits of the next one, (batch, time, characters)."""
+    """Maps integer characters (batch, time) to logits of the next characters, (batch, time, characters)."""
 
     def __init__(self, characters: int, features: int = FEATURES, layers: int = LAYERS, dropout: float = 0.1) -> None:
         self.embedding = nn.Embedding(characters, features, weight_initialiser=nn.initialisers.Normal(0.0, 0.02))

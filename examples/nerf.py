@@ -1,6 +1,6 @@
 """A neural radiance field: learns a scene from pictures and renders it from other viewpoints.
 
-Each ray of a picture is sampled at several points. At each point, one perceptron predicts the density, another one the
+Each ray of a picture is sampled at several points. At each point, one perceptron predicts the density and another the
 color, and the graph composes them (Mildenhall et al., arXiv:2003.08934). Two such networks are trained in turns for the
 same time. One is deep and encodes positions as sines and cosines. The other is small and uses trained tables, which a
 custom operation with C++ and Metal kernels looks up (Müller et al., arXiv:2201.05989). Scene and operation are in

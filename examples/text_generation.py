@@ -71,7 +71,7 @@ class Writer:
         self.write, self.write_updates = self.drawn(self.last)
 
     def drawn(self, characters: mg.Tensor) -> tuple[mg.Tensor, list[mg.Operation]]:
-        """Draw the character after (1, n) others; return it and the updates of the network's state."""
+        """Draw the character that follows (1, n) characters; return it and the updates of the network's state."""
         g = self.g
         logits, state = self.network.with_state(characters, (self.state[0], self.state[1]))
         odds = g.softmax(logits[:, -1] * self.inverse_temperature)

@@ -35,7 +35,7 @@ def find() -> str | None:
 
 
 def complete(path: str) -> bool:
-    """Return whether its sanitizers and llvm-cov are installed, too."""
+    """Return whether the compiler's sanitizers and llvm-cov are installed as well."""
     command = [path, "-fsanitize=address,undefined", "-x", "c++", "-", "-o", os.devnull]
     done = subprocess.run(command, input="int main() {}\n", capture_output=True, text=True)
     beside = Path(path).resolve().with_name("llvm-cov")

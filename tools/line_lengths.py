@@ -1,4 +1,4 @@
-"""List lines of more than 120 columns in source files, except Python, which ruff measures, and prose.
+"""List lines of more than 120 columns in source files, except in Python files, which ruff checks, and in prose.
 
 C++ is included because clang-format leaves comments and strings alone. `make lint` runs this script and fails if it
 finds a line. It skips generated files by their folders' names, so it does not need git.

@@ -36,8 +36,8 @@ LIMITS = {
     "document the window positions for other cases. Groups and dilation are not supported on any device.",
     "lanczos_scale": "No downscaling: Apple does not document whether the filter kernel widens when an image shrinks.",
     "loss": "No Kullback-Leibler divergence: the gradient that Apple documents is not its derivative.",
-    "forward_loss": "The same losses as `LossNode`. No reduction across the batch, labels and weights must have the "
-    "shape of the images, and weights have no gradient.",
+    "forward_loss": "The same losses as `LossNode`. No reduction across the batch. Labels and weights must have the "
+    "shape of the images. Weights have no gradient.",
     "yolo_loss": "Boxes need at least one class.",
 }
 

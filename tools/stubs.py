@@ -1,7 +1,7 @@
 """Write the stub of mpsgraph._core: pybind11-stubgen's output, corrected where it lacks information.
 
-pybind11-stubgen takes exceptions for imports although this module defines them, gives parameters that may be None the
-bare type, and omits the element types of tuples, dicts, and callables. `make stubs` runs this.
+pybind11-stubgen mistakes the exceptions that _core defines for imports, omits None from the types of parameters that
+may be None, and omits the element types of tuples, dicts, and callables. `make stubs` runs this.
 """
 
 import inspect

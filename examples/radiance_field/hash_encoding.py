@@ -26,7 +26,7 @@ def encoded_type(places: mg.TensorType, tables: mg.TensorType, resolutions: tupl
     if levels != len(resolutions) or rows < 1 or rows & (rows - 1) or features != 2:
         raise mg.ShapeError(
             f"hash_encoding: tables must have shape (levels, rows, 2) with {len(resolutions)} levels, as many as "
-            f"resolutions, and a power of two of rows; got {tables.shape}"
+            f"resolutions, and a number of rows that is a power of two, got {tables.shape}"
         )
     if not all(1 <= cells < 2**16 for cells in resolutions):
         raise mg.GraphError(f"hash_encoding: resolutions must be from 1 to 65535 cells, got {resolutions}")

@@ -37,7 +37,7 @@ def nearest(origins: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np
 
 
 def painted(places: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Return the colors (n, 3) of points on shapes, which have two each, in stripes, checks, and dots."""
+    """Return the colors (n, 3) of points on shapes; each shape has two colors, in stripes, checks, or dots."""
     x, y, z = places.T
     one, two = ((places - centre).T / radius for centre, radius in BALLS)
     pattern = [
