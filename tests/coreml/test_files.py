@@ -11,6 +11,7 @@ from pathlib import Path
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.protobuf import message
 from mpsgraph import tool
 from mpsgraph.coreml._wire import Message, messages
 
@@ -148,21 +149,6 @@ def test_corrupted_coreml_model_raises_or_loads(name, tmp_path):
         except mg.Error:
             refused += 1
     assert refused > 50
-
-
-def message(*fields):
-    """Encode a message from (number, value) fields; a value is bytes, another message, or an int."""
-
-    def varint(n):
-        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
-
-    made = b""
-    for number, value in fields:
-        if isinstance(value, int):
-            made += varint(number << 3) + varint(value)
-        else:
-            made += varint(number << 3 | 2) + varint(len(value)) + value
-    return made
 
 
 def test_import_error_lists_all_unsupported_operations_and_model_types(tmp_path):

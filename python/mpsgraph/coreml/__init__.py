@@ -8,7 +8,7 @@ operations, one file per group, and `layers/` those of neural-network layers, mo
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from .._checks import checked
 from .._display import shown
 from ..errors import GraphError, UnsupportedError
+from ..interchange.custom_operators import Operators, value_of
 from ..interchange.data_dependent import DataDependent, Trainable
 from ..interchange.deferred_build import Built, DeferredModel
 from ..model import Model
@@ -42,6 +43,7 @@ def load(
     trainable: Trainable = True,
     values: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    operators: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Model:
     """Load a model from a Core ML package or file.
 
@@ -62,6 +64,12 @@ def load(
             on the name. Defaults to True.
         values: Dict of arrays, keyed by input name. These inputs become constants.
         shapes: Dict of shapes, keyed by input name, that replace the shapes in the file.
+        operators: Dict of functions that translate operations, keyed by the type of an operation of ML Programs, the
+            kind of a layer, or the class name of a custom layer. The function of an operation takes its parameters as
+            keyword arguments. The function of a layer takes its inputs as positional arguments; that of a custom layer
+            also takes the layer's parameters as keyword arguments, and its weights, if it has any, as a list of arrays
+            named `weights`. Functions return a tensor or a sequence of tensors. They take precedence over built-in
+            translations.
 
     Returns:
         A Model. If shapes depend on input values, a DeferredModel, whose graph is built on the first run.
@@ -82,6 +90,9 @@ def load(
         >>> _ = file.write_bytes(bytes.fromhex(network))
         >>> mg.coreml.load(file)(np.float32([-1, 2])).tolist()
         [0.0, 2.0]
+        >>> model = mg.coreml.load(file, operators={"activation": lambda x: x * 2.0})
+        >>> model(np.float32([-1, 2])).tolist()
+        [-2.0, 4.0]
     """
     model, folder = read_model(path)
     held = model.which("Type")
@@ -92,9 +103,9 @@ def load(
         )
     build: _OfProgram | _OfNetwork
     if held == "mlProgram":
-        build = _OfProgram(model, folder, function, trainable)
+        build = _OfProgram(model, folder, function, trainable, operators or {})
     elif function is None:
-        build = _OfNetwork(model, folder, trainable)
+        build = _OfNetwork(model, folder, trainable, operators or {})
     else:
         raise GraphError(f"[coreml] a {held} has no functions: omit function={shown(function)}")
     given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
@@ -134,7 +145,9 @@ class _OfProgram:
     A DeferredModel, whose graph depends on input values or shapes, calls this object once for each set of them.
     """
 
-    def __init__(self, model: Message, folder: Path, name: str | None, trainable: Trainable) -> None:
+    def __init__(
+        self, model: Message, folder: Path, name: str | None, trainable: Trainable, operators: Operators
+    ) -> None:
         functions = model.mlProgram.entries("functions")
         name = name or model.description.defaultFunctionName or "main"
         if name not in functions:
@@ -143,14 +156,14 @@ class _OfProgram:
             )
         self._function = functions[name]
         block = body_of(self._function)
-        _require_known(missing_operations(block), "operation")
+        _require_known(missing_operations(block, operators), "operation")
         named = self._function.inputs
         self.inputs = [one.name for one in named if not is_state(one)]
         self.states, self.outputs = [one.name for one in named if is_state(one)], list(block.outputs)
-        self._values, self._trainable = Values(Blobs(folder)), trainable
+        self._values, self._trainable, self._operators = Values(Blobs(folder)), trainable, operators
 
     def __call__(self, values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> Built:
-        return Program(self._function, self._values, self._trainable, values, shapes).run()
+        return Program(self._function, self._values, self._trainable, values, shapes, self._operators).run()
 
 
 class _OfNetwork:
@@ -159,16 +172,16 @@ class _OfNetwork:
     A DeferredModel, whose graph depends on input values or shapes, calls this object once for each set of them.
     """
 
-    def __init__(self, model: Message, folder: Path, trainable: Trainable) -> None:
+    def __init__(self, model: Message, folder: Path, trainable: Trainable, operators: Operators) -> None:
         require_no_state(model)
         self.states: list[str] = []
-        _require_known(missing_layers(getattr(model, str(model.which("Type")))), "layer")
+        _require_known(missing_layers(getattr(model, str(model.which("Type"))), operators), "layer")
         self.inputs = [feature.name for feature in model.description.input]
         self.outputs = [feature.name for feature in model.description.output]
-        self._model, self._values, self._trainable = model, Values(Blobs(folder)), trainable
+        self._model, self._values, self._trainable, self._operators = model, Values(Blobs(folder)), trainable, operators
 
     def __call__(self, values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> Built:
-        return Network(self._model, self._values, self._trainable, values, shapes).run()
+        return Network(self._model, self._values, self._trainable, values, shapes, self._operators).run()
 
 
 def _require_known(missing: Sequence[str], what: str) -> None:
@@ -176,7 +189,17 @@ def _require_known(missing: Sequence[str], what: str) -> None:
         raise UnsupportedError(
             f"[coreml] the model has {len(missing)} {what}{'s' * (len(missing) > 1)} that mpsgraph does not support: "
             + ", ".join(missing)
+            + "; supply them with load(..., operators={name: function})"
         )
 
 
-__all__ = ["DeferredModel", "Model", "export", "exported_operations", "known_layers", "known_operations", "load"]
+__all__ = [
+    "DeferredModel",
+    "Model",
+    "export",
+    "exported_operations",
+    "known_layers",
+    "known_operations",
+    "load",
+    "value_of",
+]

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._core import Tensor, float32, int32, int64
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
+from ..interchange.custom_operators import Operators, called, errors_of_users
 from ..interchange.data_dependent import Trainable
 from ._values import Values
 from ._wire import Message
@@ -32,8 +33,9 @@ class Network(Importing):
         trainable: Trainable = True,
         given: Mapping[str, np.ndarray] | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        operators: Operators | None = None,
     ) -> None:
-        super().__init__(values, trainable, given, shapes)
+        super().__init__(values, trainable, given, shapes, operators)
         self._model, self._kind = model, str(model.which("Type"))
         self._network: Message = getattr(model, self._kind)
         self._exact = self._network.arrayInputShapeMapping == "EXACT_ARRAY_MAPPING"
@@ -47,8 +49,9 @@ class Network(Importing):
         try:
             for feature in self._model.description.input:
                 self._tensors[feature.name] = self._feature(feature)
-            for proto in self._network.layers:
-                self._run_layer(proto)
+            with errors_of_users():
+                for proto in self._network.layers:
+                    self._run_layer(proto)
         except InOperation as inside:
             raise inside.error from inside.__cause__
         finally:
@@ -129,11 +132,8 @@ class Network(Importing):
         place = described(proto)
         try:
             self.graph.place = place
-            function = layer_function(kind)
-            if function is None:
-                raise UnsupportedError(f"layer {kind} is not supported by mpsgraph")
             xs = [self._tensor_named(name) for name in proto.input]
-            made = function(Layer(self, kind, proto.name, getattr(proto, kind), xs, len(proto.output)))
+            made = self._translated(proto, kind, xs)
             found = [made] if isinstance(made, Tensor) else list(made)
             if len(found) != len(proto.output):
                 raise GraphError(f"the layer must have {len(found)} outputs, got {len(proto.output)}")
@@ -144,6 +144,18 @@ class Network(Importing):
         except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             kind = type(error).__name__
             raise InOperation(GraphError(f"[coreml] {place} is malformed: {kind}: {error}")) from error
+
+    def _translated(self, proto: Message, kind: str, xs: Sequence[Tensor]) -> Tensor | Sequence[Tensor]:
+        """Return the outputs of a layer, from a user's function if one is given for it."""
+        name = operator_name(proto)
+        if name in self._operators:
+            parameters = _custom_parameters(proto.custom) if kind == "custom" else {}
+            found = called(self, name, self._operators[name], xs, parameters, [True] * len(proto.output))
+            return [y for y in found if y is not None]
+        function = layer_function(kind)
+        if function is None:
+            raise UnsupportedError(f"layer {kind} is not supported by mpsgraph")
+        return function(Layer(self, kind, proto.name, getattr(proto, kind), xs, len(proto.output)))
 
     def _tensor_named(self, name: str) -> Tensor:
         if name not in self._tensors:
@@ -191,12 +203,33 @@ class Network(Importing):
 
 def described(proto: Message) -> str:
     """Return a layer's kind and name, for error messages."""
-    return f"{proto.which('layer') or 'unknown'} '{proto.name}'"
+    kind = proto.which("layer") or "unknown"
+    return f"{kind} {proto.custom.className} '{proto.name}'" if kind == "custom" else f"{kind} '{proto.name}'"
 
 
-def missing_layers(network: Message) -> list[str]:
-    """Return the kinds and names of unsupported layers."""
-    return [described(proto) for proto in network.layers if layer_function(proto.which("layer") or "") is None]
+def operator_name(proto: Message) -> str:
+    """Return the class name of a custom layer, and the kind of any other layer."""
+    kind = proto.which("layer") or ""
+    return str(proto.custom.className) if kind == "custom" else kind
+
+
+def missing_layers(network: Message, operators: Operators) -> list[str]:
+    """Return the kinds and names of unsupported layers. `operators` translates further layers."""
+    layers = [proto for proto in network.layers if operator_name(proto) not in operators]
+    return [described(proto) for proto in layers if layer_function(proto.which("layer") or "") is None]
+
+
+def _custom_parameters(custom: Message) -> dict[str, Any]:
+    """Return the parameters of a custom layer, with its weights as a list of flat arrays."""
+    found: dict[str, Any] = {}
+    for key, value in custom.entries("parameters").items():
+        kind = value.which("value")
+        found[key] = getattr(value, kind) if kind else None
+    weights = [
+        np.frombuffer(w.float16Value, "<f2").astype(np.float32) if w.has("float16Value") else np.asarray(w.floatValue)
+        for w in custom.weights
+    ]
+    return {**found, "weights": weights} if weights else found
 
 
 def _array_shape(held: Message) -> list[int]:

@@ -6,7 +6,7 @@ are cast to the dtype that the program declares. A result whose shape differs fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +15,10 @@ import numpy as np
 from .._core import DType, Operation, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
+from ..interchange.custom_operators import Operators, called, errors_of_users
 from ..interchange.data_dependent import DataDependent, Trainable, chooser
 from ..interchange.known_values import Known
-from ._table import Call, State, TensorList, Value, function_of
+from ._table import Call, Function, State, TensorList, Value, function_of
 from ._values import Fixed, Values, dims_of, dtype_of, shown_type
 from ._wire import Message
 
@@ -40,6 +41,7 @@ class Importing:
         trainable: Trainable,
         given: Mapping[str, np.ndarray] | None,
         shapes: Mapping[str, Sequence[int]] | None,
+        operators: Operators | None,
     ) -> None:
         self.graph = Graph()
         self.inputs: dict[str, Tensor] = {}
@@ -48,7 +50,7 @@ class Importing:
         self.classes: dict[str, list[Any]] = {}
         self._classes_of: dict[Tensor, list[Any]] = {}
         self._values, self._trains = values, chooser(trainable)
-        self._given, self._shapes = dict(given or {}), dict(shapes or {})
+        self._given, self._shapes, self._operators = dict(given or {}), dict(shapes or {}), dict(operators or {})
         self._constants: list[dict[int, tuple[Fixed, Tensor]]] = [{}]
         self._known = Known(self.graph, self.inputs)
 
@@ -125,8 +127,9 @@ class Program(Importing):
         trainable: Trainable = True,
         given: Mapping[str, np.ndarray] | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        operators: Operators | None = None,
     ) -> None:
-        super().__init__(values, trainable, given, shapes)
+        super().__init__(values, trainable, given, shapes, operators)
         self._function = function
         self._scopes: list[dict[str, Value]] = [{}]
         self._done = 0
@@ -142,7 +145,9 @@ class Program(Importing):
         try:
             for named in self._function.inputs:
                 self._scopes[-1][named.name] = self._input(named)
-            for name, value in zip(block.outputs, self._run_block(block), strict=True):
+            with errors_of_users():
+                results = self._run_block(block)
+            for name, value in zip(block.outputs, results, strict=True):
                 self.outputs[name] = self.tensor(value)
             if self._writes:
                 self._wait_for_writes()
@@ -241,7 +246,8 @@ class Program(Importing):
             name = operation.outputs[0].name
             self._scopes[-1][name] = self._values.read(operation.entries("attributes")["val"], name)
             return
-        function = function_of(operation.type)
+        given = self._operators.get(operation.type)
+        function = function_of(operation.type) if given is None else _translation(operation.type, given)
         if function is None:
             raise UnsupportedError(f"operation {operation.type} is not supported by mpsgraph")
         operands = {key: list(self._bound(key, a)) for key, a in operation.entries("inputs").items()}
@@ -285,6 +291,38 @@ class Program(Importing):
         return cast
 
 
+def _translation(name: str, function: Callable[..., Any]) -> Function:
+    """Return a translation function that calls a user's function with an operation's parameters."""
+
+    def translate(call: Call) -> Sequence[Value]:
+        parameters = {key: _plain(call, key) for key in call.operands}
+        found = called(call.importer, name, function, (), parameters, [True] * len(call.results))
+        return [value for value in found if value is not None]
+
+    return translate
+
+
+def _plain(call: Call, key: str) -> Any:
+    """Return a parameter as tensors, or as a number, a string, a list, or an array if it is a constant.
+
+    Floating-point constants with several elements are tensors, because they can be weights.
+    """
+    call.has(key)
+    found = []
+    for value in call.operands[key]:
+        if not isinstance(value, Fixed):
+            found.append(call.importer.tensor(value))
+            continue
+        elements = value.value
+        if isinstance(elements, np.ndarray) and elements.size > 1 and value.dtype.is_float:
+            found.append(call.importer.weight(value, True))
+        elif isinstance(elements, np.ndarray) and elements.ndim == 0 and value.kind != "BFLOAT16":
+            found.append(elements.item())
+        else:
+            found.append(call.importer.tensor(value) if value.kind == "BFLOAT16" else elements)
+    return found[0] if len(found) == 1 else found
+
+
 def is_state(named: Message) -> bool:
     """Return whether an input of a function is a state."""
     return bool(named.type.which("type") == "stateType")
@@ -320,13 +358,16 @@ def body_of(function: Message) -> Message:
     return blocks.get(function.opset) or next(iter(blocks.values()))  # type: ignore[no-any-return]
 
 
-def missing_operations(block: Message) -> list[str]:
-    """Return the unsupported operations of a block and its nested blocks, each with the name of its first result."""
+def missing_operations(block: Message, operators: Operators) -> list[str]:
+    """Return the unsupported operations of a block and its nested blocks, each with the name of its first result.
+
+    `operators` translates further operations.
+    """
     found: list[str] = []
     todo = [block]
     while todo:
         for operation in todo.pop().operations:
             todo.extend(operation.blocks)
-            if operation.type != "const" and function_of(operation.type) is None:
+            if operation.type not in ("const", *operators) and function_of(operation.type) is None:
                 found.append(described(operation))
     return found

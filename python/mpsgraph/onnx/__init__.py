@@ -8,7 +8,7 @@ translation is expanded if the model defines it as a function of simpler operato
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ except ImportError as error:
     raise ImportError("mpsgraph.onnx needs the onnx package: pip install mpsgraph[onnx]") from error
 
 from .._checks import checked
+from ..interchange.custom_operators import Operators, value_of
 from ..interchange.data_dependent import DataDependent, Trainable
 from ..interchange.deferred_build import DeferredModel
 from ..model import Model
@@ -38,6 +39,7 @@ def load(
     trainable: Trainable = True,
     values: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    operators: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Model:
     """Load a model from an ONNX file.
 
@@ -68,6 +70,10 @@ def load(
             or a predicate on the name. Defaults to True.
         values: Dict of arrays, keyed by input name. These inputs become constants.
         shapes: Dict of shapes, keyed by input name, that replace the shapes in the file.
+        operators: Dict of functions that translate operators, keyed by "domain::Name", or by "Name" for any domain.
+            Each function takes the operands of a node as positional arguments (None for an omitted operand) and its
+            attributes as keyword arguments, and returns a tensor or a sequence of tensors. These functions take
+            precedence over built-in translations.
 
     Returns:
         A Model, or a DeferredModel if shapes depend on input values.
@@ -86,9 +92,19 @@ def load(
         >>> model = mg.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
         >>> model(np.float32([-1, 2])).tolist()
         [0.0, 2.0]
+
+        An operator that is not built in:
+
+        >>> node = helper.make_node("Scale", ["x"], ["y"], domain="com.example", factor=3.0)
+        >>> graph = helper.make_graph([node], "net", [x], [y])
+        >>> opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+        >>> scale = {"com.example::Scale": lambda x, factor: x * factor}
+        >>> model = mg.onnx.load(helper.make_model(graph, opset_imports=opsets), operators=scale)
+        >>> model(np.float32([-1, 2])).tolist()
+        [-3.0, 6.0]
     """
     with _no_search_for_circles():
-        return _loaded(path, trainable, values or {}, shapes or {})
+        return _loaded(path, trainable, values or {}, shapes or {}, operators or {})
 
 
 @contextmanager
@@ -108,11 +124,15 @@ def _no_search_for_circles() -> Iterator[None]:
 
 
 def _loaded(
-    path: ModelLike, trainable: Trainable, values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]
+    path: ModelLike,
+    trainable: Trainable,
+    values: Mapping[str, Any],
+    shapes: Mapping[str, Sequence[int]],
+    operators: Operators,
 ) -> Model:
     model, tensors = read_model(path)
     with sense("the model"):
-        functions = Functions(model)
+        functions = Functions(model, operators)
     given_values = {name: np.asarray(value) for name, value in values.items()}
     given_shapes = dict(shapes)
 
@@ -133,4 +153,4 @@ def _loaded(
     return model
 
 
-__all__ = ["DeferredModel", "Model", "export", "known_operators", "load"]
+__all__ = ["DeferredModel", "Model", "export", "known_operators", "load", "value_of"]

@@ -15,6 +15,8 @@ from typing import Any
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ..errors import GraphError, UnsupportedError
+from ..interchange.custom_operators import Operators
+from ._custom import translation
 from ._files import is_known, type_name
 from ._registry import OF_RUNTIME, Function, function_of, newest_version
 from ._standard import newest_opset, standard_operator
@@ -40,7 +42,8 @@ class Found:
 class Functions:
     """Looks up how to translate the operators that a model uses."""
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, operators: Operators | None = None) -> None:
+        self._operators = dict(operators or {})
         self.opsets = _opsets(model.opset_import) or {"": 1}  # IR versions before 3 had only one operator set.
         self._own = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self._found: dict[tuple[str, str, str, int], Found | None] = {}
@@ -67,7 +70,16 @@ class Functions:
             self._found[key] = self._make(*key)
         return self._found[key]
 
+    @property
+    def customized(self) -> bool:
+        """Whether a user's functions translate some operators."""
+        return bool(self._operators)
+
     def _make(self, domain: str, name: str, overload: str, opset: int) -> Found | None:
+        keys = f"{domain or 'ai.onnx'}::{name}", f"{domain}::{name}", name
+        given = next((key for key in keys if key in self._operators), None)
+        if given is not None:
+            return Found(0, lower=translation(given, self._operators[given]))
         if (domain, name, overload) in self._own:
             body = self._own[domain, name, overload]
             stated = [*body.attribute, *(attribute.name for attribute in body.attribute_proto)]
@@ -99,6 +111,8 @@ class Functions:
         if missing:
             lines = [f"{what} ({_shortened(sorted(set(places)))})" for what, places in sorted(missing.items())]
             hint = "; encode strings as integers, because tensors cannot hold strings" if _STRINGS in missing else ""
+            if any(what.startswith("operator ") for what in missing):
+                hint += '; supply missing operators with load(..., operators={"domain::Name": function})'
             raise UnsupportedError(f"[onnx] mpsgraph does not support parts of the model: {'; '.join(lines)}{hint}")
         if self._unknown:
             raise GraphError(f"[onnx] the model has invalid nodes: {_shortened(self._unknown, '; ')}")

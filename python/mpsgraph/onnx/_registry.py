@@ -291,6 +291,11 @@ class Node(Sizes):
             raise GraphError(f"attribute {name} must be of type {type(default).__name__}, got {value!r}")
         return value
 
+    def attributes(self) -> dict[str, Any]:
+        """Return all attributes, keyed by name."""
+        self._asked.update(self._attributes)
+        return dict(self._attributes)
+
     def has_attribute(self, name: str) -> bool:
         """Return whether the node has an attribute."""
         self._asked.add(name)

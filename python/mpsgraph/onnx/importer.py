@@ -17,6 +17,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from .._core import DType, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
+from ..interchange.custom_operators import errors_of_users
 from ..interchange.data_dependent import DataDependent, Trainable, chooser
 from ..interchange.known_values import Known
 from ._description import Rebuilt, constants_in, description_of
@@ -113,7 +114,8 @@ class Importer:
         self._weights = frozenset() if ours else weights_in_constants(graph)
         self._buffers = buffers_of(self._model) if ours else frozenset()
         self._states = states_of(self._model) if ours else {}
-        description = None if self._values else description_of(self._model)
+        # The description replaces the nodes, including those that a user's functions translate.
+        description = None if self._values or self._functions.customized else description_of(self._model)
         if description is not None:
             self._rebuild(description)
             return
@@ -412,7 +414,7 @@ class Importer:
 def build(importer: Importer) -> Importer:
     """Run an import. If an error is wrapped in an InNode exception, raise the error itself."""
     try:
-        with sense("the model"):
+        with errors_of_users(), sense("the model"):
             importer.run()
     except InNode as inside:
         raise inside.error from inside.__cause__
