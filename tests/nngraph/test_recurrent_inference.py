@@ -181,7 +181,7 @@ def test_invalid_stacks_and_sequences_raise(rng):
         both.encode_bidirectional_sequence(buffer, falling, matrices(empty([2, 1], 5)))
     with pytest.raises(mg.GraphError, match=r"one entry per layer \(1\), got 2"):
         one_way.encode_sequence(buffer, xs, ys, recurrent_input_state=RNNRecurrentMatrixState([(None, None)] * 2))
-    with pytest.raises(mg.ShapeError, match="layer 1 must have [0-9]+ input feature channels, .* got 3"):
+    with pytest.raises(mg.ShapeError, match=r"layer 1 must have [0-9]+ input feature channel\(s\), .* got 3"):
         both.encode_sequence(buffer, xs, ys)
     assert not buffer.done
 

@@ -185,7 +185,8 @@ def test_invalid_convolution_states_raise():
     graph = graph_of(node.result_image)
     feeds = {"x": floats(1, 4, 4, 1), "g": floats(1, 3, 4, 1)}
     with pytest.raises(
-        ShapeError, match="convolution 'other', which this node reverses: .* 4 pixels along an axis of size 4, got 3"
+        ShapeError,
+        match=r"convolution 'other', which this node reverses: .* an axis of size 4 gives 4 pixel\(s\), got 3",
     ):
         run(graph, feeds)
 
