@@ -102,7 +102,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         params = item.callspec.params if hasattr(item, "callspec") else {}
         case = params.get("case")
         ids = (f"{case.id}-{params.get('dtype')}", case.id, case.operation) if hasattr(case, "operation") else ()
-        # Tests of gradients have separate reasons, as a gradient may not need the operation itself.
+        # Tests of gradients have separate reasons, as computing a gradient does not always need the operation itself.
         reasons = GRADIENTS if "gradient" in item.originalname else REASONS
         reason = next((reasons[name] for name in ids if name in reasons), None)
         if item.path.parent.name == "nngraph":

@@ -153,8 +153,8 @@ class AppleTarget:
         return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}".strip() or f"exit code {done.returncode}"
 
     def precompiled(self, options: list[str]) -> list[str]:
-        """Return compiler options for a precompiled header, or none if the header has errors, which the files will
-        repeat.
+        """Return compiler options for a precompiled header, or none if the header has errors, because compiling the
+        files reports them again.
 
         Parsing the header takes half of a file's compile time.
         """

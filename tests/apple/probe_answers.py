@@ -26,7 +26,7 @@ class Rule:
     not_needed: str = ""
     counted_on: bool = False  # The code relies on `needed`; any other answer means wrong results on this Mac.
     from_macos: float = 0.0  # First macOS version for which the row is true.
-    until_macos: float = 99.0  # First version for which it no longer is.
+    until_macos: float = 99.0  # First macOS version for which the row is no longer true.
 
     def judge(self, answer: str, macos: float) -> str:
         """Return the verdict on an answer: AS_THE_TABLE, BETTER, WORSE, UNFORESEEN, or NOT_ASKED."""

@@ -127,8 +127,8 @@ int main(void) {
 
 @pytest.mark.parametrize("missing", [0, 20], ids=["the_first_header", "a_header_before_some_functions"])
 def test_programs_with_old_headers_run_with_current_library(missing, tmp_path):
-    """Functions keep their position in the table, whose size tells programs that it may be longer than in
-    their header.
+    """Functions keep their positions in the table. Its size tells a program that the table may be longer than in the
+    header that the program was built with.
     """
     old = tmp_path / "mpsgraph"
     old.mkdir()

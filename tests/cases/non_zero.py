@@ -34,5 +34,5 @@ CASES = [
     case("zero", np.array(0.0)),
     case("long", LONG, dtypes=("float32", "int8", "bool")),
     Case("non_zero_indices", [SPARSE], lambda x: x[x != 0] * 2, build=picked, label="used", batch=(), late=True,
-         gradient=False),  # a finite difference at a zero changes their number
+         gradient=False),  # a finite difference at a zero changes the size of the result
 ]  # fmt: skip

@@ -156,8 +156,8 @@ def test_results_are_bitwise_reproducible():
     [*(("gamma", x) for x in LATE[:2]), *(("beta", x) for x in LATE)],  # the gradient of gamma uses the moments
 )
 def test_fused_gradient_sums_with_late_transposed_operand_are_correct(first: str, late: str):
-    """Both gradient sums are fused at the position of the first one. An operand of the second that is transposed later
-    must be moved before it, or the sums must stay separate.
+    """Both gradient sums are fused at the position of the first one. An operand of the second sum that is transposed
+    later must be moved before this position, or the sums must stay separate.
     """
     rng = np.random.default_rng(0)
     g = mg.Graph()

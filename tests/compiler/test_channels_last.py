@@ -64,7 +64,7 @@ def broadcast(g, x):
 
 
 def seen_within(g, x):
-    """A network whose middle needs another layout: for a reshape, and for a channels-last convolution."""
+    """A network whose middle needs a different layout: for a reshape, and for a channels-last convolution."""
     h = g.convolution2d(x, weights(g, 3, 3, 4, 4), padding="TF_SAME", **FIRST)
     flat = g.reshape(h, (3, -1)) @ weights(g, 192, 5)
     back = g.convolution2d(g.transpose(h, [0, 2, 3, 1]), weights(g, 1, 1, 4, 4))
@@ -210,8 +210,8 @@ def test_max_pooling_over_many_channels_is_converted_to_channels_last():
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_single_depthwise_convolution_stays_channels_first(layout):
-    """A single depthwise convolution stays channels first. Explicit transposes around another one, here in a loop, must
-    not change which of its axes holds the channels.
+    """A single depthwise convolution stays channels first. Explicit transposes around a second one, here in a loop,
+    must not change which axis holds the channels.
     """
     g = mg.Graph()
     x, count = g.placeholder((2, 6, 6, 6)), g.placeholder((), mg.int32)
@@ -255,7 +255,7 @@ def test_branches_and_loops_are_converted_to_channels_last_independently():
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision(dtype):
+def test_channels_last_half_precision_training_matches_reference(dtype):
     def network(g, x):
         w = g.cast(weights(g, 3, 3, 4, 8), dtype)
         return g.cast(g.relu(g.convolution2d(x, w, padding="TF_SAME", **FIRST)), "float32")

@@ -1,8 +1,8 @@
 """Test constant folding: every case runs once with its inputs fed and once with constants, and both must agree bitwise.
 
 Folded values must equal those that the kernels compute at run time. Operands are those of the cases, the extremes of
-every integer type, and NaN, infinities, and signed zeros. If a kernel rounds, constants may select another kernel that
-sums in another order. The last digits may then differ, but not a NaN, an infinity, or a sign.
+every integer type, and NaN, infinities, and signed zeros. If a kernel rounds, constants may select a different kernel
+that sums in a different order. The last digits may then differ, but not a NaN, an infinity, or a sign.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def near_the_ends(dtype: str, rng: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize(("case", "dtype"), ENDS, ids=[f"{c.operation}-{d}" for c, d in ENDS])
 def test_folded_integer_extremes_give_same_results_as_feeds(case: Case, dtype: str, rng: np.random.Generator):
-    """Fold all combinations in one graph, then each element alone, which takes another code path."""
+    """Fold all combinations in one graph, then each element alone, which takes a different code path."""
     sides = np.meshgrid(*[near_the_ends(dtype, rng) for x in case.inputs if typed(x)])
     columns = iter([np.ascontiguousarray(side.ravel()[:4096]) for side in sides])
     count = min(sides[0].size, 4096)

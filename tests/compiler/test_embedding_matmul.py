@@ -105,8 +105,8 @@ def test_non_finite_used_table_row_propagates_as_without_rewrite(value):
 
 
 def test_program_with_zero_fill_lookups_is_not_rewritten():
-    """An out-of-range lookup gives zeros, which become NaN times an infinite weight. No row of the product would have
-    it.
+    """An out-of-range lookup gives zeros, and zero times an infinite weight is NaN. No row of the multiplied table
+    would contain this NaN.
     """
     w = numbers((WIDTH, RESULTS), seed=3)
     w[0, 0] = np.inf

@@ -39,7 +39,7 @@ def test_softmax_gradient_reuses_forward_result(shape, axis):
     beside_plain(g, feeds, targets)
 
 
-def test_softmax_gradient_does_not_reuse_result_of_another_axis():
+def test_softmax_gradient_does_not_reuse_result_of_a_different_axis():
     g = mg.Graph()
     x, start = g.placeholder((4, 6)), g.placeholder((4, 6))
     other = g.gradients(g.softmax(x, 0), [x], start=start)[x]  # the softmax over axis 0 itself is not a target

@@ -276,7 +276,7 @@ def test_inference_optimization_keeps_assigned_variables():
     assert model(np.float32(1)).item() == 12
     optimized = model.optimize_for_inference()
     assert list(optimized.parameters) == ["total"], (
-        "the assigned variable is copied with its value, and the other one becomes a constant"
+        "the assigned variable is copied with its value, and the other variable becomes a constant"
     )
     assert [optimized(np.float32(1)).item() for _ in range(2)] == [14, 16]
     assert model(np.float32(0)).item() == 12, "the original model must be independent of the copy"

@@ -25,7 +25,7 @@ SIZES = {
 
 class Network:
     """A graph whose variables get random values representable in bfloat16, in creation order, so that all dtypes get
-    the same.
+    the same values.
     """
 
     def __init__(self, g, dtype, shape, axes, half=None):

@@ -1,7 +1,7 @@
 """Run ONNX's own backend cases through mpsgraph.onnx: 1,793 cases of onnx 1.20.1 or 1,910 of onnx 1.23.2.
 
 The installed version determines the cases; `make conformance` tests both. exclusions.py lists cases that do not pass,
-by name and reason; a listed case fails here if it passes, or if it fails in another way than listed.
+by name and reason; a listed case fails here if it passes, or if it fails in a different way than listed.
 """
 
 import mpsgraph as mg
@@ -46,7 +46,7 @@ HELD = [case for case in CASES if case.name not in DIFFERENT | MISSING]
 
 
 @pytest.mark.parametrize("case", HELD, ids=lambda c: c.name)
-def test_case(case: Case):
+def test_onnx_backend_case_matches_expected_outputs(case: Case):
     assert not differences(case)
 
 

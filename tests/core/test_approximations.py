@@ -9,7 +9,7 @@ from mpsgraph.interchange import approximations as known
 
 
 @pytest.mark.parametrize("x", np.linspace(1, 20, 39))
-def test_erfc_coefficients(x):
+def test_erfc_coefficients_match_math_erfc(x):
     above, below = (known.ERFC_P, known.ERFC_Q) if x < 8 else (known.ERFC_R, known.ERFC_S)
     found = np.polyval(above, x) / np.polyval(below, x)
     assert found == pytest.approx(math.erfc(x) * math.exp(x * x), rel=2e-13 if x > 5 else 3e-14)
@@ -30,7 +30,7 @@ def test_lanczos_coefficients_match_math_lgamma(x):
     assert found == pytest.approx(math.lgamma(x), rel=1e-13, abs=1e-13)
 
 
-def test_bernoulli_numbers():
+def test_bernoulli_numbers_match_exact_fractions():
     numbers = [Fraction(1)]
     for n in range(1, 17):
         numbers.append(-sum(math.comb(n + 1, k) * b for k, b in enumerate(numbers)) / (n + 1))

@@ -91,7 +91,7 @@ def test_calls_share_variables_of_the_called_graph():
 
 @VARIABLES
 def test_callable_stays_correct_when_variable_layout_changes():
-    """A later compilation of the called graph may store its weights in another layout; the callable must follow."""
+    """A later compilation of the called graph may store its weights in a different layout; the callable must follow."""
     inner = mg.Graph()
     x = inner.placeholder((1, 8, 8, 16))
     w = inner.variable(np.random.default_rng(0).standard_normal((3, 3, 16, 16)).astype(np.float32))

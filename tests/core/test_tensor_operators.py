@@ -95,7 +95,7 @@ def test_tensor_indexing_matches_numpy(index):
     np.testing.assert_array_equal(value(lambda x: x[index], CUBE), CUBE[index])
 
 
-def test_gradient_of_indexing():
+def test_gradient_of_indexing_reaches_only_selected_elements():
     g = mg.Graph()
     x = g.constant(CUBE)
     gradient = g.gradients(x[1, ::2, -1] * 2.0, x)[x]

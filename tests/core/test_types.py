@@ -41,7 +41,7 @@ BOOLEAN = sorted({c.operation for c in cases.ALL if c.dtypes == ("bool",)})
 
 
 @pytest.mark.parametrize("operation", BOOLEAN)
-def test_logical_operations_reject_other_dtypes_than_bool(operation: str):
+def test_logical_operations_reject_dtypes_other_than_bool(operation: str):
     case = next(c for c in cases.ALL if c.operation == operation)
     for dtype in ("float32", "int32", "uint8"):
         g = mg.Graph()

@@ -88,8 +88,8 @@ IMAGES = np.int32([1, 0, 1, 0])
 
 
 def points(start, end, n, mode):
-    """Return the sampling positions in an interval, as specified in coremltools' NeuralNetwork.proto (length is its X -
-    1).
+    """Return the sampling positions in an interval, as specified in coremltools' NeuralNetwork.proto, whose X - 1 is
+    `length` here.
     """
     length = end - start
     if mode == "STRICT_ALIGN_CORNERS" or (mode == "ALIGN_CORNERS" and n > 1):
@@ -172,7 +172,7 @@ def test_mil_crop_resize_accepts_boxes_for_one_or_all_images(tmp_path):
     np.testing.assert_allclose(found[:, 0], crops(X, inside, [0, 0], 2, 3, "DEFAULT"), rtol=1e-4, atol=1e-5)
 
 
-def test_network_crop_resize(tmp_path):
+def test_network_crop_resize_matches_numpy(tmp_path):
     shapes = {"x": (1, 2, 3, 6, 7), "roi": (4, 1, 5, 1, 1)}
     builder = NeuralNetworkBuilder(
         [(name, datatypes.Array(*shape)) for name, shape in shapes.items()], [("y", None)],

@@ -27,7 +27,7 @@ def check(path, inputs, outputs, feeds, **options):
             np.testing.assert_allclose(found[name].numpy(), wanted[tensor].numpy(), rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-def test_exported_branches(tmp_path):
+def test_exported_branches_match_graph(tmp_path):
     """Branches capture outer values, are nested, and return values of the outer scope unchanged."""
     g = mg.Graph()
     x, y = g.placeholder((3,), name="x"), g.placeholder((3,), name="y")
@@ -51,7 +51,7 @@ def test_exported_counted_loop_matches_graph(lower, upper, step, tmp_path):
     check(tmp_path, {"x": x}, {"last": last, "sums": sums}, [{"x": numbers(n, 2)} for n in (1, 3)])
 
 
-def test_exported_while_loops(tmp_path):
+def test_exported_while_loops_match_graph(tmp_path):
     """The loop runs several times or not at all; its results are the values before the failing condition."""
     g = mg.Graph()
     x = g.placeholder((2,), name="x")
@@ -77,7 +77,7 @@ def test_export_error_names_unsupported_operation_in_a_block(tmp_path):
 
 @pytest.mark.parametrize("mode", ["add", "sub", "mul", "div", "min", "max", "set"])
 @pytest.mark.parametrize("rule", ["drop", "clip", "error"])
-def test_exported_scatters(rule, mode, tmp_path):
+def test_exported_scatters_match_graph(rule, mode, tmp_path):
     """The scatter indices are in and out of range, in each mode."""
     g = mg.Graph()
     data, rows = g.placeholder((4, 3), name="data"), g.placeholder((5, 3), name="rows")

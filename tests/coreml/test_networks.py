@@ -398,7 +398,7 @@ def in_torch(module, order, inner, outer, bias):
 
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("backwards", [True, False])
-def test_lstm(whole, backwards, tmp_path):
+def test_network_lstm_matches_pytorch(whole, backwards, tmp_path):
     # The gates are ordered input, forget, output, cell.
     inner, outer, bias = gates(4, 3), gates(4, 4), [numbers(4) for _ in range(4)]
 

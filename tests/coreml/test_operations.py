@@ -226,7 +226,7 @@ def test_mil_branches_and_loops_give_expected_values(tmp_path):
         np.testing.assert_allclose(found, -total if n % 2 else np.abs(total), rtol=1e-5)
 
 
-def test_mil_lists(tmp_path):
+def test_mil_lists_are_written_and_read(tmp_path):
     def make(x):
         held = mb.make_list(init_length=3, elem_shape=(4,), dynamic_length=False)
         held = mb.list_write(ls=held, index=1, value=mb.reduce_sum(x=x, axes=[0], keep_dims=False))
@@ -241,7 +241,7 @@ def test_mil_lists(tmp_path):
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_gru(after, tmp_path):
+def test_mil_gru_matches_numpy(after, tmp_path):
     """Gates are ordered reset, output, update; reset applies before the matmul or, as in PyTorch, after it, with two
     biases.
     """

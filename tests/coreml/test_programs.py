@@ -211,7 +211,7 @@ def test_converted_models_are_trainable(tmp_path):
 
 
 # --- dynamic sizes ----------------------------------------------------------------------------------------------------
-def test_range_of_image_sizes(tmp_path):
+def test_converted_model_accepts_a_range_of_image_sizes(tmp_path):
     torch.manual_seed(0)
     module, side = seeded(cnn()), ct.RangeDim(8, 64, default=32)
     types = [ct.TensorType("x0", (ct.RangeDim(1, 8), 3, side, side))]
@@ -236,7 +236,7 @@ def test_converted_model_accepts_a_range_of_sequence_lengths(tmp_path):
         compare(found, recurrent, [numbers(2, count, 5)])
 
 
-def test_enumerated_shapes(tmp_path):
+def test_converted_model_accepts_enumerated_shapes(tmp_path):
     torch.manual_seed(0)
     module = seeded(cnn())
     shapes = [(1, 3, 32, 32), (1, 3, 48, 48), (1, 3, 64, 40)]

@@ -302,7 +302,7 @@ def test_winograd_bias_gradient_is_exact_for_mostly_zero_images():
     np.testing.assert_allclose(results(fast, arrays)[0], expected, rtol=0, atol=np.abs(expected).max() * 1e-5)
 
 
-def test_rms_error_is_small():
+def test_winograd_rms_error_is_small():
     """The RMS error relative to the RMS of the result; docs/measurements.md reports it for decision 0018."""
     fast, arrays = executable("three_of_five_taps")
     for ours, theirs in zip(results(fast, arrays), plain("three_of_five_taps")[1], strict=True):

@@ -17,7 +17,7 @@ PLAIN = mg.CompilationDescriptor(reference_kernels=True)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("channels", [3, 16, 70])
 @pytest.mark.parametrize("dilations, strides", [((1, 16), (1, 1)), ((2, 3), (1, 2))])
-def test_dilated_taps(dtype, channels, dilations, strides):
+def test_dilated_depthwise_convolution_matches_reference(dtype, channels, dilations, strides):
     rng = np.random.default_rng(channels)
     images = rng.standard_normal((2, 5, 40, channels)).astype(dtype)
     g = mg.Graph()
@@ -56,7 +56,7 @@ STRIPS = {
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("rest", ["", "bias", "bias, residual and relu"])
 @pytest.mark.parametrize("name", STRIPS)
-def test_strips_of_pixels(name, rest, constant):
+def test_depthwise_strips_of_pixels_match_reference(name, rest, constant):
     size, channels, taps, how = STRIPS[name]
     rng = np.random.default_rng(0)
     g = mg.Graph()

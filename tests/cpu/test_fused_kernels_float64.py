@@ -53,7 +53,7 @@ def chain(g, x, y):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_long_expression(n):
+def test_long_float64_expression_matches_reference(n):
     check(both(lambda g, x, y: [chain(g, x, y)], [numbers(n), numbers(n, 1)]), 1e-13)
 
 

@@ -17,7 +17,11 @@ HERE = Path(__file__).resolve().parent
 OPERATIONS = HERE.parent / "operations"
 TESTS = [
     f"{OPERATIONS / 'test_values.py'}::{test}"
-    for test in ("test_elementwise_sizes", "test_broadcasting", "test_special_values")
+    for test in (
+        "test_elementwise_operations_of_various_sizes_match_numpy",
+        "test_elementwise_operations_broadcast_as_in_numpy",
+        "test_special_values_match_numpy",
+    )
 ]
 TESTS += [
     f"{OPERATIONS / 'test_fourier.py'}::{test}"
@@ -123,7 +127,7 @@ np.testing.assert_allclose(half, single, rtol=0.05)
 
 @pytest.mark.skipif("oneDNN" not in mg.Device("cpu").description, reason="requires oneDNN")
 def test_bfloat16_training_works_without_onednn_bfloat16_matmul():
-    """oneDNN has no bfloat16 matmul before AVX-512; its own environment variable simulates such a processor."""
+    """oneDNN has no bfloat16 matmul on processors without AVX-512; an environment variable of oneDNN simulates one."""
     for name in ("ONEDNN_MAX_CPU_ISA", "MPSGRAPH_INSTRUCTION_SET"):
         run = with_set("AVX2", "-c", TRAINING_IN_BFLOAT16, variable=name)
         assert run.returncode == 0, f"{name}\n{run.stderr}"
@@ -187,7 +191,7 @@ def test_invalid_int8_matmul_variant_raises():
 
 @AMX
 @pytest.mark.parametrize("name", ["registers", "vectors"])
-def test_int8_matmul_variants(name):
+def test_quantized_tests_pass_with_each_int8_matmul_variant(name):
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", QUANTIZED, variable="MPSGRAPH_INT8_PRODUCTS")
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 50

@@ -151,7 +151,7 @@ def test_scatter_of_single_elements_matches_numpy(mode, dtype):
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (700,), (3, 0, 2), (2, 3, 700), (2000, 3), (90, 5, 70)])
-def test_non_zero_indices(shape):
+def test_non_zero_indices_match_numpy(shape):
     x = RNG.random(shape) < 0.4
     np.testing.assert_array_equal(run(lambda g, x: [g.non_zero_indices(x)], x)[0], np.argwhere(x))
 

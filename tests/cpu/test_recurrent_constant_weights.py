@@ -9,7 +9,7 @@ from harness.instructions import run_again_with
 
 STEPS = 7
 GATES = {"lstm": 4, "gru": 3, "single_gate_rnn": 1}
-ROUNDING = 2e-6  # for states of magnitude about 1, summed in another order
+ROUNDING = 2e-6  # for states of magnitude about 1, summed in a different order
 
 
 def layer(kind, batch, weights, *, constant, directions=1, steps=STEPS, **how):

@@ -31,7 +31,7 @@ def check(x):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "uint64"])
 @pytest.mark.parametrize("n", LENGTHS)
-def test_extrema_with_ties(n, dtype):
+def test_row_extrema_with_ties_match_numpy(n, dtype):
     rng = np.random.default_rng(n)
     low = 0 if dtype.startswith("u") else -9
     check(rng.integers(low, 10, (37, n)).astype(dtype))  # several elements are the greatest

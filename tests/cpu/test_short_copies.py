@@ -43,7 +43,7 @@ def test_reverse_of_short_rows_matches_numpy(columns, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", [*LENGTHS, 300])
-def test_padding_of_rows(columns, dtype):
+def test_padding_of_rows_matches_numpy(columns, dtype):
     """Pad on one side and on both, for short rows and long ones."""
     x = numbers((6, columns), dtype)
     value = 1 if dtype == "bool" else 7
@@ -62,7 +62,7 @@ def test_concatenation_and_slice_of_short_rows_match_numpy(columns, dtype):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float32", "float64", "int64"])
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 8, 9])
-def test_sorting_short_rows(n, dtype):
+def test_sorting_short_rows_matches_numpy(n, dtype):
     """Rows contain ties, which arg_sort must keep in order, and floats include NaN, infinities, and zeros of both
     signs.
     """

@@ -74,8 +74,8 @@ def test_tiled_matmul_fuses_bias_residual_and_relu(rows, columns, constant):
 @pytest.mark.parametrize("rows", [30, 200, 1500])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_tiled_half_precision_constants_are_readable_by_other_kernels(rows, dtype):
-    """A kernel that packs a constant promises not to read the original; one that passes the matmul on must not promise
-    that.
+    """A kernel that packs a constant promises not to read the original; one that passes the matmul on to another kernel
+    must not promise that.
     """
     g, rng = mg.Graph(), np.random.default_rng(0)
     weights = rng.integers(-4, 5, (34, 60)).astype(np.float32)

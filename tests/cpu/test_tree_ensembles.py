@@ -131,7 +131,7 @@ def test_degenerate_tree_as_deep_as_its_node_count_matches_traversal():
 
 
 def test_trees_with_shared_nodes_are_not_expanded():
-    """Both nodes of each level point to both of the next, so an expanded copy would have 2^40 nodes."""
+    """Both nodes of each level point to both nodes of the next level, so an expanded copy would have 2^40 nodes."""
     depth, forest = 40, Forest(1, 0, 3, 1)
     forest.nodes = []
     for level in range(depth):
@@ -181,7 +181,7 @@ def test_tree_ensembles_accept_zero_rows_and_zero_features():
     assert run(np.zeros((0, 5), np.float32), Forest(3, 3, 5, 2).tables("float32"), 3)[0].shape == (0, 2)
 
 
-def test_non_finite_weights():
+def test_non_finite_tree_weights_propagate():
     """NaN wins every reduction, and infinities add up."""
     forest, x = Forest(6, 3, 3, 2), np.ones((3, 3), np.float32)
     for value in (np.nan, np.inf):

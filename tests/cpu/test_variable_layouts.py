@@ -67,7 +67,7 @@ def test_other_programs_read_and_write_reordered_variables():
     # The first program was compiled for the old layout.
     target = next(iter(before))
     np.testing.assert_array_equal(np.asarray(g.run({}, [target])[target]), after)
-    # Assign from outside, and by a program compiled for another layout.
+    # Assign from outside, and by a program compiled for a different layout.
     g.set_variable(w, first)
     np.testing.assert_array_equal(g.variable_value(w), first)
     flipped = g.assign(w, g.reshape(g.reshape(w, (-1,)), (3, 3, 16, 32)) + 1.0)

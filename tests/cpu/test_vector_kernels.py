@@ -52,7 +52,7 @@ def plain_softmax(x):
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 31, 33, 64, 67, 1000])
-def test_softmax_of_rows(n):
+def test_softmax_of_rows_matches_numpy(n):
     """Rows of large and tiny numbers, rows that are mostly -inf, and rows with NaN and infinities."""
     x = normal(12, n) * np.array([1, 30, 1e-3, 1e30, 1, 1, 1, 1, 1, 1, 1, 1], np.float32)[:, None]
     x[4, : n - 1] = -np.inf
@@ -84,7 +84,7 @@ def test_softmax_of_rows(n):
     np.testing.assert_allclose(gradient, share, rtol=1e-5, atol=1e-6)
 
 
-def test_softmax_of_long_row():
+def test_softmax_of_long_row_sums_accurately():
     """Summing two million equal exponentials and a 1 sequentially in each lane would lose digits."""
     n = 1 << 21
     x = np.full((1, n), np.log(0.1), np.float32)
@@ -96,7 +96,7 @@ def test_softmax_of_long_row():
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 33, 1000])
-def test_complex_operations(n):
+def test_complex_operations_match_numpy(n):
     x, y = (normal(2, n, seed=seed).astype(np.float64) for seed in (0, 1))
     a, b = (x[0] + 1j * x[1]).astype(np.complex64), (y[0] + 1j * y[1]).astype(np.complex64)
     builds = {
@@ -111,7 +111,7 @@ def test_complex_operations(n):
 
 
 @pytest.mark.parametrize("n", [5, 8, 16, 24, 32, 64, 65, 128, 129])
-def test_copies_of_short_runs(n):
+def test_copies_of_short_runs_match_numpy(n):
     """Large enough that some threads begin in the middle of an axis."""
     x = normal(7, 53, 9, 2 * n)
     np.testing.assert_array_equal(run(lambda g, t: t[:, 1:, :, n:], x), x[:, 1:, :, n:])
@@ -287,7 +287,7 @@ def resized(x, rows, columns):
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("columns", [1, 4, 5, 9, 35])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 67])
-def test_bilinear_resize(channels, columns, layout):
+def test_bilinear_resize_with_exact_weights_matches_numpy(channels, columns, layout):
     """Results must be exact, because weights are eighths and no multiply-add is fused."""
     x = normal(2, 3, columns, channels)
     x[1, 1, columns // 2, channels // 2], x[1, 2, 0, 0], x[0, 0, -1, -1] = np.nan, np.inf, -np.inf

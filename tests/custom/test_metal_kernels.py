@@ -81,7 +81,7 @@ def affine() -> mg.CustomOperation:
     )
 
 
-def test_zero_out_example(zero_out):
+def test_zero_out_example_matches_numpy(zero_out):
     g = mg.Graph()
     x = g.placeholder((-1,), dtype=mg.int32)
     y, more = zero_out(x), zero_out(x + 1, keep=3)
@@ -92,7 +92,7 @@ def test_zero_out_example(zero_out):
         np.testing.assert_array_equal(results[more].numpy(), np.where(np.arange(size) < 3, value + 1, 0))
 
 
-def test_empty_operand(zero_out):
+def test_custom_metal_kernel_accepts_empty_operand(zero_out):
     g = mg.Graph()
     x = g.placeholder((-1,), dtype=mg.int32)
     assert g.run({x: np.zeros(0, np.int32)}, zero_out(x)).shape == (0,)

@@ -26,7 +26,7 @@ def saved(tmp_path_factory) -> tuple[str, list[float]]:
 
 
 @pytest.mark.parametrize("processes", [0, 1, 2, 3, 4])
-def test_training_resumes_with_another_number_of_processes(processes: int, saved):
+def test_training_resumes_with_a_different_number_of_processes(processes: int, saved):
     path, losses = saved
     for own in fitted(processes, steps=9, resume=path):
         assert own["step"] == 20

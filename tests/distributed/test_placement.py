@@ -12,7 +12,7 @@ def topology(folder: Path, monkeypatch: pytest.MonkeyPatch, cores: dict[int, tup
     Args:
         folder: Where to write them.
         monkeypatch: Makes placement read the folder.
-        cores: The thread list of its core, and its package, by processor.
+        cores: By processor, the thread list of its core, and its package.
     """
     monkeypatch.setattr(placement, "_TOPOLOGY", folder)
     for processor, (threads, package) in cores.items():

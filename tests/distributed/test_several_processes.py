@@ -17,7 +17,7 @@ from harness.processes import results_of
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
-def test_collective_calls(processes: int):
+def test_collective_calls_combine_processes_or_raise(processes: int):
     for results, refused in results_of(processes, "collective_calls"):
         last = processes - 1
         np.testing.assert_array_equal(results["sum"], np.arange(3.0) * processes + processes * last / 2)

@@ -1,7 +1,7 @@
 """Every public function and method with valid arguments, and values that are invalid for most parameters.
 
-The valid arguments are recorded while the examples in the docstrings run. A function without an example that calls it
-has none, which the test reports. The test itself calls the functions that are bound from C++.
+The valid arguments are recorded while the examples in the docstrings run. A function that no example calls has no
+recorded arguments, which the test reports. The test itself calls the functions that are bound from C++.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def assert_values(operation: str, chosen: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("operation", VALUES)
-def test_values(operation: str):
+def test_exported_values_match_cpu_device(operation: str):
     assert_values(operation, FIRST)
 
 
@@ -100,7 +100,7 @@ def test_exported_operations_match_graph_in_other_dtypes(operation: str):
 
 
 @pytest.mark.parametrize("operation", GRADIENTS)
-def test_gradients(operation: str):
+def test_exported_gradients_match_cpu_device(operation: str):
     made = []
     for case in GRADIENTS[operation]:
         built, loss, wanted, arrays = loss_of(case)

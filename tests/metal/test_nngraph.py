@@ -246,7 +246,7 @@ def test_images_too_large_for_a_texture_raise():
         graph.encode_batch(buffer, [np.zeros((1, 1, 16385, 1), np.float32)])
 
 
-def test_float16_images():
+def test_float16_images_round_intermediate_results():
     """Intermediate and input images are stored in float16."""
     x = nn.ImageNode("x")
     first = nn.NeuronLinearNode(x, a=1.0, b=1e-4)

@@ -116,7 +116,7 @@ def test_training_layer_without_weights_raises(rng):
         nn.RNNMatrixTrainingLayer("metal", nn.LSTMDescriptor(3, 2), [])
 
 
-def test_recurrent_weights_of_another_dtype_raise(rng):
+def test_recurrent_weights_of_a_different_dtype_raise(rng):
     trained = Trained(rng)
     halves: list[nn.Matrix] = []
     trained.layer.create_weight_gradient_matrices(halves, "float16")
@@ -311,7 +311,7 @@ def test_optimizers_leave_padding_between_rows_unchanged(optimizer, moments, rng
 # --- converters and images --------------------------------------------------------------------------------------------
 
 
-def test_converters_reject_other_dtypes_than_float32():
+def test_converters_reject_dtypes_other_than_float32():
     images, rows = np.zeros((2, 2, 2, 3), np.int32), np.zeros((2, 12), np.int32)
     buffer = mg.CommandQueue("metal").command_buffer()
     with pytest.raises(mg.UnsupportedError, match="images must be float32 or float16 on the Metal device, got int32"):

@@ -111,7 +111,7 @@ def test_rotation_by_fixed_angle_matches_numpy(monkeypatch):
     np.testing.assert_allclose(run(nn.RandomRotation(180, "nearest"), x), x[:, ::-1, ::-1], atol=1e-5)
 
 
-def test_color_jitter():
+def test_color_jitter_factors_have_expected_range():
     x = images(1000)
     grey = (x * [0.299, 0.587, 0.114]).sum(-1, keepdims=True)
     mean = grey.mean((1, 2), keepdims=True)
@@ -139,7 +139,7 @@ def test_cutout_hides_one_rectangle():
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.4, 1.0])
-def test_mixup(alpha):
+def test_mixup_shares_follow_beta_distribution(alpha):
     count = 4000
     x = np.arange(count, dtype=np.float32)[:, None]
     y = np.eye(2, dtype=np.float32)[np.arange(count) % 2]

@@ -23,7 +23,7 @@ def x(rng):
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
-def test_linear(x):
+def test_linear_layer_matches_numpy(x):
     layer = nn.Linear(3, bias_initialiser=nn.initialisers.Constant(0.5))
     result, _ = applied(layer, x)
     state = layer.state_dict()
@@ -145,7 +145,7 @@ ACTIVATIONS = {
 
 
 @pytest.mark.parametrize("module", ACTIVATIONS, ids=lambda m: type(m).__name__)
-def test_activations(module, x):
+def test_activations_match_numpy(module, x):
     np.testing.assert_allclose(applied(module, x)[0], ACTIVATIONS[module](x.astype(float)), rtol=2e-5, atol=1e-6)
 
 
@@ -226,7 +226,7 @@ def test_initial_values_of_custom_initializers_are_kept():
     assert (g.variable_value(layer.weight) == 2).all()
 
 
-def test_plain_initializers():
+def test_plain_initializers_have_expected_values_and_moments():
     make = nn.initialisers
     assert (make.zeros((2, 3)) == 0).all() and (make.ones((2,)) == 1).all()
     assert make.Constant(0.1)((4,)).tolist() == [np.float32(0.1)] * 4
@@ -292,7 +292,7 @@ def test_cross_entropy_of_indices_and_one_hot_labels_matches_numpy(x):
         scalar(nn.losses.cross_entropy, x, one_hot[:, :4])
 
 
-def test_other_losses(x, rng):
+def test_regression_and_binary_losses_match_numpy(x, rng):
     y = rng.normal(size=x.shape).astype(np.float32)
     assert scalar(nn.losses.mean_squared_error, x, y) == pytest.approx(((x - y) ** 2).mean(), rel=1e-5)
     assert scalar(nn.losses.mean_absolute_error, x, y) == pytest.approx(np.abs(x - y).mean(), rel=1e-5)
@@ -308,7 +308,7 @@ def test_other_losses(x, rng):
         nn.losses.loss_named("hinges")
 
 
-def test_accuracy(x):
+def test_accuracy_accepts_class_indices_and_one_hot_labels(x):
     classes = x.argmax(1)
     classes[:2] = (classes[:2] + 1) % 5
     assert scalar(nn.metrics.accuracy, x, classes) == pytest.approx(4 / 6)

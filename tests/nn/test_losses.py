@@ -10,7 +10,7 @@ from mpsgraph.nn import losses
 
 
 def weighed(function, **how):
-    """Return the loss taking class weights as its third operand."""
+    """Return the loss function with class weights as its third operand."""
     return lambda x, labels, weights, **more: function(x, labels, class_weights=weights, **how, **more)
 
 

@@ -181,7 +181,7 @@ class TestReading:
         buffer.wait_until_completed()
         assert [float(s.loss_image.numpy().item()) for s in states] == [1, 4]
 
-    def test_encode_of_one_image(self):
+    def test_encode_accepts_a_single_image(self):
         image = nn.Image(np.ones((2, 3, 4), np.float32))
         buffer = queue().command_buffer()
         result = self.graph().encode(buffer, [image])
@@ -189,7 +189,7 @@ class TestReading:
         buffer.wait_until_completed()
         assert (result.numpy() == 2).all() and result.numpy().shape == (2, 3, 4)
 
-    def test_execute_async(self):
+    def test_execute_async_calls_handler_and_returns_result(self):
         done, seen = threading.Event(), []
 
         def handler(result: Any, error: Any) -> None:
@@ -207,7 +207,7 @@ class TestReading:
 
 
 class TestLabels:
-    def test_label_shapes(self):
+    def test_label_shapes_are_expanded_to_images(self):
         assert nn.LossLabels([1.0, 2.0]).labels.shape == (1, 1, 2)
         assert nn.LossLabels(np.zeros((2, 3, 4), np.float32), 2.0).weights.shape == (1, 1, 1)
         batch = nn.LossLabelsBatch(np.zeros((5, 3), np.float32), np.ones(5, np.float32))

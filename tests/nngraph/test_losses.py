@@ -149,7 +149,7 @@ def all_of() -> list[Any]:
 
 
 @pytest.mark.parametrize(("loss", "reduction", "weights", "smoothing", "across"), all_of())
-def test_loss_node(loss: str, reduction: str, weights: str, smoothing: float, across: bool):
+def test_loss_node_and_gradient_match_formula(loss: str, reduction: str, weights: str, smoothing: float, across: bool):
     given = (loss, reduction, WEIGHTS[weights], smoothing, across)
     wanted, slope = by_hand(*given)
     _, y, t = LOSSES[loss]

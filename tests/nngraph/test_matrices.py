@@ -97,7 +97,7 @@ def test_invalid_matrices_and_vectors_raise(make, error, says):
         make()
 
 
-def test_vectors():
+def test_vectors_share_memory_or_start_with_zeros():
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     vectors = Vector(array)
     assert (vectors.length, vectors.vectors, vectors.vector_bytes) == (3, 2, 12)

@@ -18,12 +18,12 @@ ELSEWHERE = {  # These kinds need labels or random numbers and have their own te
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_value(case: NodeCase):
+def test_filter_value_matches_numpy(case: NodeCase):
     check_value(case)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.gradient], ids=str)
-def test_gradient(case: NodeCase):
+def test_filter_gradient_matches_finite_differences(case: NodeCase):
     check_gradient(case)
 
 

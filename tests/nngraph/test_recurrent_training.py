@@ -159,7 +159,7 @@ def test_initial_and_final_states_of_every_cell_match_numpy(cell: Cell, rng):
 
 
 @CASES
-def test_gradients_of_states(cell: Cell, rng):
+def test_gradients_of_recurrent_states_match_numpy(cell: Cell, rng):
     trained = Trained(cell, rng, states=True, state_gradients=True)
     trained.run()
     trained.check()

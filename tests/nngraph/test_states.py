@@ -269,7 +269,7 @@ def mask(*shape: int) -> nn.ParameterState:
     return nn.ParameterState({"mask": np.ones(shape, np.float32)})
 
 
-def test_mask_of_another_batch_raises():
+def test_mask_of_a_different_batch_raises():
     images = {name: floats(2, 3, 3, 1) for name in "xg"}
     with pytest.raises(
         ShapeError, match=r"'me'\] source state must have as many images .*\(2\), got 3; .* belongs to another batch"

@@ -133,7 +133,9 @@ def test_integer_image_batches_are_scaled_to_unit_range(dtype: Any):
 
 
 def test_core_graph_runs_between_node_graphs_in_one_command_buffer():
-    """The core graph reads what nodes will write, and nodes read what it will write, before anything has run."""
+    """All are encoded before anything has run: the core graph reads what nodes write, and nodes read what the core
+    graph writes.
+    """
     relu = graph_of(nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
     g, x, y = plus_one((1, 1, 1, 2))
     executable = g.compile({x: ((1, 1, 1, 2), "float32")}, [y])

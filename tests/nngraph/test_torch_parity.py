@@ -58,7 +58,7 @@ def test_avg_pool2d_excluding_padding_matches_pytorch():
     close(planar_of(node), np.concatenate([first, first + 1, first + 2]), 1e-6, "average")
 
 
-def test_gelu_and_softplus():
+def test_node_gelu_and_softplus_match_pytorch():
     gelu = [-0.15865525393, -0.16997051428, -0.15426876937, -0.10032341858, 0, 0.14967658142, 0.34573123064,
             0.58002948572, 0.84134474607, 1.11793778292, 1.39978919810, 1.67989647549]  # fmt: skip
     close(planar_of(nn.NeuronGeLUNode(nn.ImageNode("x"))), np.array(gelu), 2e-6, "gelu")

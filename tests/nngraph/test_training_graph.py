@@ -136,7 +136,7 @@ def test_training_graph_supports_two_inputs():
 
 
 class TestGradientFilters:
-    def test_gradient_filter(self):
+    def test_gradient_filter_refers_to_its_forward_node(self):
         node = nn.NeuronSigmoidNode(nn.ImageNode("x"), label="squash")
         gradient = node.gradient_filter(nn.ImageNode("g"))
         assert gradient.is_gradient and not node.is_gradient

@@ -19,7 +19,9 @@ IMAGE = ("n", 2, "h", "w")
 
 
 def open_and_known(nodes, shapes, fed, initialisers=None, opset=22):
-    """Return the results of a model with dynamic shapes, which must not be deferred, and of one with the fed shapes."""
+    """Return the results of a model with dynamic shapes, which must not be deferred, and of a model with the shapes of
+    the feeds.
+    """
     results = []
     for known in (False, True):
         inputs = []
@@ -69,7 +71,7 @@ def test_pooling_window_starting_in_padding_defers_the_import():
     assert isinstance(mg.onnx.load(made), mg.onnx.DeferredModel)
 
 
-def test_max_pooling_indices():
+def test_max_pooling_indices_of_dynamic_sizes_match_reference():
     nodes = [
         node("MaxPool", ["x"], ["values", "places"], kernel_shape=[2, 2], strides=[2, 2]),
         node("Cast", ["places"], ["y"], to=FLOAT),
@@ -79,7 +81,7 @@ def test_max_pooling_indices():
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
 @pytest.mark.parametrize("pads", [(0, 0, 2, 1, 0, 0, 1, 3), (0, 0, -1, 2, 0, 0, 2, -1), (0, 1, 0, 0, 0, 0, 0, 0)])
-def test_fed_pads(mode, pads):
+def test_fed_pads_match_static_pads(mode, pads):
     x = image(1, 2, 4, 5)
     fed = {"x": x, "pads": np.int64(pads)}
     same([node("Pad", ["x", "pads"], ["y"], mode=mode)], {"x": IMAGE, "pads": (8,)}, fed)

@@ -93,7 +93,7 @@ WRITTEN: dict[str, int] = {}  # Number of exported cases per kind, in the tests 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_values(kind: str):
+def test_exported_case_values_match_reference(kind: str):
     WRITTEN[kind] = sum(check(case) for case in cases.ALL if case.operation == kind)
     assert WRITTEN[kind], f"no case of {kind} can be exported"
 

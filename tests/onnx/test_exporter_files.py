@@ -119,8 +119,8 @@ def test_conditional_squeeze_is_deferred_if_both_branches_are_valid():
     assert loaded(ones(4, 3, 1)).shape == (4, 3) and loaded(ones(4, 3, 5)).shape == (4, 3, 5)
 
 
-def test_squeeze_conditional_on_another_axis_is_not_assumed():
-    """If the condition tests another axis, the squeezed axis has size 1 only by coincidence."""
+def test_squeeze_conditional_on_a_different_axis_is_not_assumed():
+    """If the condition tests a different axis, the squeezed axis has size 1 only by coincidence."""
     made = squeezed(-1, node("Gemm", ["s", "w"], ["y"]), shape=("n", 3, "m"))
     made.graph.node[0].attribute[0].CopyFrom(constant("", np.int64([0])).attribute[0])
     assert isinstance(mg.onnx.load(made), mg.onnx.DeferredModel)
@@ -428,8 +428,8 @@ def blocks(count: int) -> onnx.ModelProto:
 
 
 def test_import_time_is_linear_in_the_number_of_nodes():
-    """Eight times as many nodes must take about eight times as many calls, not 60 times as when nodes search all
-    others.
+    """Eight times as many nodes must take about eight times as many calls, not 60 times as many, as when each node
+    searches all others.
     """
 
     def calls(count: int) -> int:

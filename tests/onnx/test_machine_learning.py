@@ -30,7 +30,7 @@ def load(op: str, outputs: int = 1, version: int = 3, dtype: int = FLOAT, shape=
 
 
 # --- features -------------------------------------------------------------------------------------------------------
-def test_scaler():
+def test_scaler_subtracts_offset_and_multiplies_scale():
     x = np.float32([[1, 2], [3, 5]])
     np.testing.assert_allclose(load("Scaler", offset=[1.0, 0.5], scale=[2.0, 3.0])(x), (x - [1, 0.5]) * [2, 3])
     np.testing.assert_allclose(load("Scaler", dtype=INT64, offset=[1.0], scale=[0.5])(np.int64([[1, 4]])), [[0, 1.5]])
@@ -45,7 +45,7 @@ def test_scaler():
         ("L2", [[0, 0, 0], np.float64([-1, -2, -3]) / 14**0.5, [0.6, -0.8, 0]]),
     ],
 )
-def test_normalizer(norm, expected):
+def test_normalizer_divides_rows_by_their_norm(norm, expected):
     rows = np.float32([[0, 0, 0], [-1, -2, -3], [3, -4, 0]])
     np.testing.assert_allclose(load("Normalizer", norm=norm)(rows), expected, rtol=1e-6)
     if norm == "L2":
@@ -69,7 +69,7 @@ def test_onnx_feature_preprocessing_operators_give_expected_values():
     assert hot(np.int64([2, 4, 9])).tolist() == [[0, 1], [1, 0], [0, 0]]
 
 
-def test_encoders():
+def test_label_encoders_map_keys_to_values():
     encoded = load("LabelEncoder", dtype=INT64, keys_int64s=[1, 5], values_floats=[1.5, 2.5], default_float=9.0)
     assert encoded(np.int64([[1, 5], [5, 7]])).tolist() == [[1.5, 2.5], [2.5, 9]]
     large = 2**53 + 1  # This integer is not representable in float64.
@@ -81,7 +81,7 @@ def test_encoders():
 
 
 # --- linear models --------------------------------------------------------------------------------------------------
-def test_linear_models():
+def test_linear_models_match_numpy():
     x, weights, bias = (
         np.float32([[-2, 1], [0.5, 3]]),
         np.float32([[0.2, 0.1], [0.3, -0.4], [-0.5, 0.2]]),

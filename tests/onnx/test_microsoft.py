@@ -67,7 +67,7 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def test_activations():
+def test_microsoft_activations_match_numpy():
     x, bias = numbers(2, 3, 8), numbers(8)
     close(run("Gelu", {"x": x}), gelu(x))
     close(run("BiasGelu", {"x": x}, {"b": bias}), gelu(x + bias))
@@ -80,7 +80,7 @@ def test_activations():
 
 
 # --- matmuls and convolutions ---------------------------------------------------------------------------------------
-def test_fused_matmuls():
+def test_fused_matmuls_match_numpy():
     a, b = numbers(2, 3, 4), numbers(2, 5, 4)
     close(run("FusedMatMul", {"a": a, "b": b}, transB=1, alpha=0.5), a @ b.transpose(0, 2, 1) / 2)
     a, b = numbers(3, 2, 4), numbers(2, 4, 5)
@@ -182,7 +182,7 @@ MASKS = {
 
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("mask", list(MASKS))
-def test_attention(mask, causal):
+def test_microsoft_attention_matches_numpy(mask, causal):
     x, w, b = numbers(2, 5, 8), numbers(8, 24), numbers(24)
     given, kept = MASKS[mask]
     feeds, names = {"x": x}, ["x", "w", "b"]
@@ -288,7 +288,7 @@ def test_quantized_average_pooling_matches_numpy():
     within_one(mean, quantized(real(a, 0.03, 3).mean((2, 3), keepdims=True), 0.0217, 7, "uint8"), "uint8")
 
 
-def test_quantized_matmuls():
+def test_quantized_matmuls_match_numpy():
     a, b = np.uint8([[0, 10, 200], [255, 3, 128]]), np.int8([[1, -2], [3, 4], [-128, 127]])
     given = {"sa": np.float32(0.1), "za": np.uint8(3), "b": b, "sb": np.float32(0.2), "zb": np.int8(2)}
     given |= {"c": np.int32([100, -200]), "sy": np.float32(9), "zy": np.uint8(128)}

@@ -72,7 +72,9 @@ def test_integer_matmul_of_dynamic_size_matches_numpy():
 
 @pytest.mark.parametrize("terms", [3, 257, 258, 259, 2000])
 def test_8_bit_matmuls_are_exact(terms, rng):
-    """Use as many terms as float32 can just sum exactly, with the largest differences from the zero points."""
+    """Use the largest number of terms that float32 can sum exactly, with the largest differences from the zero
+    points.
+    """
     a, b = any_of(rng, np.uint8, 5, terms), any_of(rng, np.int8, terms, 6)
     a[0], b[:, 0] = 255, 127
     expected = a.astype(np.int32) @ (b.astype(np.int32) + 128)

@@ -1,6 +1,6 @@
 """Run exported layers with masks, lengths, caches, and states in ONNX Runtime, in every supported opset.
 
-The dynamic dimensions have other sizes in each run than at export.
+In each run, the dynamic dimensions have sizes that differ from those at export.
 """
 
 import harness.exports as exports

@@ -196,7 +196,7 @@ def test_attention_accepts_empty_sequences_and_features(rng):
 
 
 @pytest.mark.both_devices
-def test_gradient_of_mask(rng):
+def test_attention_gradient_of_mask_matches_numpy(rng):
     given, incoming = operands(rng, 130, 140)
     mask = rng.normal(size=(2, 1, 130, 140))
     found, _ = ours(given, incoming, mask, causal=True, learns_mask=True)

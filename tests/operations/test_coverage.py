@@ -93,7 +93,7 @@ def checked_operands(name: str, checked: list[Case]) -> tuple[set[int], set[int]
 # Operations whose gradient does not depend on a fed operand, and the tests that check it instead.
 ELSEWHERE = {
     "read": "test_variable_gradient_sums_over_reads",
-    "if": "test_gradient_through_if",
+    "if": "test_gradient_through_if_reaches_only_the_taken_branch",
     "straight_through": "test_straight_through_passes_gradient_to_source",
 }
 DIFFERENTIABLE = [

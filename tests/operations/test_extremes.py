@@ -39,8 +39,8 @@ DROPS = {
     "select": "the operand that is not selected is not read",
     "power": "x^0 and 1^x are 1, as in C",
 }
-# The same for operations along axes, by prefix of their names. The numpy versions of many are matmuls with zeros, and
-# zero times NaN is NaN.
+# Operations along axes that may drop a NaN, by prefix of their names. The numpy versions of many are matmuls with
+# zeros, and zero times NaN is NaN.
 PASSES_OVER = {
     "convolution": "taps over padding, and zeros between dilated ones, are not computed",
     "depthwise_convolution": "as for convolution",
@@ -57,7 +57,7 @@ PASSES_OVER = {
 }
 # The standard library computes such elements and keeps subnormal numbers. Decision 0017 promises neither behavior.
 TAKES_SUBNORMALS = {"power": "elements that are not positive and finite"}
-# Compared with the reference kernels: neither computes taps over padding, but some kernels multiply by zeros there.
+# Some kernels of these operations multiply by the zeros of the padding, which the reference kernels skip.
 MULTIPLIES_PADDING = ("convolution", "depthwise_convolution")
 
 
@@ -138,7 +138,7 @@ def test_axis_operations_propagate_nan_as_in_numpy(case: Case, dtype: str):
                 assert not lost.any(), f"NaN in operand {i} is missing from {lost.sum()} result elements"
 
 
-# Operations for which an infinite operand may give another result than numpy's.
+# Operations for which an infinite operand may give a result that differs from numpy's.
 INFINITE_DIFFERS = {
     "gru": "numpy computes hard_sigmoid with minima; the kernel multiplies infinity by a gate of 0",
     "l2_norm_pooling4d_gradient": "infinity over an infinite norm is NaN",

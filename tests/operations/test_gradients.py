@@ -159,7 +159,7 @@ def test_gradient_of_tensor_with_respect_to_itself_is_one():
     np.testing.assert_array_equal(d, [1, 1])
 
 
-def test_gradient_with_respect_to_intermediate_tensor():
+def test_gradient_with_respect_to_intermediate_tensor_is_correct():
     g = mg.Graph()
     x = g.placeholder((2,), mg.float64)
     between = g.square(x)
@@ -192,7 +192,7 @@ def test_integers_and_bools_stop_gradient_flow():
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_gradient_through_if(taken: bool):
+def test_gradient_through_if_reaches_only_the_taken_branch(taken: bool):
     """Tensors used in the taken branch get its gradient, and those of the other branch get zeros."""
     g = mg.Graph()
     p, x, y = g.placeholder((), mg.bool_), g.placeholder((2,), mg.float64), g.placeholder((2,), mg.float64)

@@ -88,7 +88,7 @@ def test_random_normals_match_tensorflow(vector: dict):
 
 @pytest.mark.parametrize("sequence", VECTORS["generator_sequences"], ids=lambda s: str(s["seed"]))
 def test_random_sequence_with_fed_back_state_matches_tensorflow(sequence: dict):
-    """As tf.random.Generator: successive draws of six numbers, with the caller feeding the state back."""
+    """Compare with tf.random.Generator: successive draws of six numbers, with the caller feeding the state back."""
     g = mg.Graph()
     state = g.placeholder((7,), mg.int32)
     kinds = {d: g.random((6,), state, distribution=d) for d in ("uniform", "normal", "truncated_normal")}
@@ -105,7 +105,7 @@ def test_random_sequence_with_fed_back_state_matches_tensorflow(sequence: dict):
 
 @pytest.mark.parametrize("vector", VECTORS["stateless"], ids=lambda v: str(v["seed"]))
 def test_stateless_seeds_match_tensorflow(vector: dict):
-    """As tf.random.stateless_uniform([2, 3], seed, alg="philox") and related functions."""
+    """Compare with tf.random.stateless_uniform([2, 3], seed, alg="philox") and related functions."""
     g = mg.Graph()
     state = g.constant(mg.random.philox_state_from_stateless_seed(*vector["seed"]))
     for kind in ("uniform", "normal", "truncated_normal"):
@@ -117,7 +117,7 @@ def test_stateless_seeds_match_tensorflow(vector: dict):
 
 @pytest.mark.parametrize("vector", VECTORS["two_seeds"], ids=lambda v: f"{v['seed']}_{v['seed2']}")
 def test_two_seed_operations_match_tensorflow(vector: dict):
-    """As RandomUniform, RandomStandardNormal, and TruncatedNormal with seed and seed2, each called twice."""
+    """Compare with RandomUniform, RandomStandardNormal, and TruncatedNormal with seed and seed2, each called twice."""
     for draw in vector["draws"]:
         g = mg.Graph()
         state = g.variable(mg.random.philox_state_from_seeds(vector["seed"], vector["seed2"]))

@@ -145,7 +145,7 @@ def test_quantized_lstm_reference_kernels_match_numpy(constant):
         check(drawn(2, 3, 9, 35, dtype), constant=constant, options=REFERENCE, reverse=True)
 
 
-def test_all_zero_states():
+def test_quantized_lstm_with_zero_states_matches_numpy():
     """If all states are zero, the products are zero."""
     operands = drawn(1, 1, 2, 9)
     operands[4][:] = 0

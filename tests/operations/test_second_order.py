@@ -19,7 +19,7 @@ def test_second_derivatives_match_finite_differences(case: Case, dtype: str):
     assert_gradients(case, built, of, wanted, [second[w] for w in wanted], arrays)
 
 
-def test_third_derivative():
+def test_third_derivative_matches_formula():
     g = mg.Graph()
     x = g.placeholder((3,), mg.float64)
     y = g.tanh(x) * g.square(x)
@@ -44,7 +44,7 @@ def test_second_derivative_through_if_matches_taken_branch():
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
 
 
-def test_gradient_penalty():
+def test_gradient_penalty_matches_finite_differences():
     """Differentiate a loss that contains a gradient, as in WGAN-GP: d/dw of |df/dx|²."""
     g = mg.Graph()
     x, w = g.placeholder((2, 3), mg.float64), g.variable(np.array([[0.5], [-1.0], [2.0]]), mg.float64)

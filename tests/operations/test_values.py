@@ -70,7 +70,7 @@ def other_batch(case: Case, arrays: list[np.ndarray], length: int) -> list[np.nd
 
 
 @pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.id)
-def test_dynamic_batch_sizes(case: Case):
+def test_dynamic_batch_sizes_match_numpy(case: Case):
     dtype = dtypes_of(case)[0]
     shapes = [(-1, *x.shape[1:]) if i in case.batched() else x.shape for i, x in enumerate(case.inputs)]
     built = build(case, dtype, shapes)
@@ -83,7 +83,7 @@ def test_dynamic_batch_sizes(case: Case):
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.id)
-def test_empty_batches(case: Case):
+def test_empty_batches_match_numpy(case: Case):
     dtype = dtypes_of(case)[0]
     shapes = [(-1, *x.shape[1:]) if i in case.batched() else x.shape for i, x in enumerate(case.inputs)]
     built = build(case, dtype, shapes)
@@ -118,7 +118,7 @@ def run_both(case: Case, dtype: str, what: str) -> Built:
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.id)
-def test_elementwise_sizes(case: Case):
+def test_elementwise_operations_of_various_sizes_match_numpy(case: Case):
     """Rank 0, no elements, one element, counts that do not fill a vector, and enough for several tiles and threads."""
     for shape in [(), (0,), (2, 0, 3), (1,), (17,), (3, 5, 7), (2, 2, 1, 3, 1, 2), (33, 257)]:
         run_both(with_shapes(case, [shape] * len(case.inputs)), dtypes_of(case)[0], f"shape {shape}")
@@ -136,7 +136,7 @@ BROADCASTS = [
 
 
 @pytest.mark.parametrize("case", SEVERAL, ids=lambda case: case.id)
-def test_broadcasting(case: Case):
+def test_elementwise_operations_broadcast_as_in_numpy(case: Case):
     for shapes in BROADCASTS:
         for rotation in range(len(case.inputs)):
             turned = [shapes[(i + rotation) % len(case.inputs)] for i in range(len(case.inputs))]
@@ -153,7 +153,7 @@ REAL_LINE = [
 
 @pytest.mark.parametrize("dtype", [d for d in ("float32", "float64") if device.has(d)])
 @pytest.mark.parametrize("case", REAL_LINE, ids=lambda case: case.id)
-def test_special_values(case: Case, dtype: str):
+def test_special_values_match_numpy(case: Case, dtype: str):
     """Signed zeros, infinities, NaN, and the largest and smallest numbers must match numpy in the same dtype.
 
     Subnormal numbers are zero where programs flush them.

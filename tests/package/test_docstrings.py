@@ -37,7 +37,7 @@ INFALLIBLE = {"conjugate", "identity", "shape_of"}  # Accept any operand, so the
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: test.name.removeprefix("mpsgraph."))
-def test_docstring_example(example: doctest.DocTest):
+def test_docstring_example_prints_documented_output(example: doctest.DocTest):
     said: list[str] = []
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)
     assert not said, "".join(said)

@@ -122,7 +122,7 @@ def test_wheel_contains_no_build_paths(installed):
         assert sys.prefix.encode() + b"/" not in content, f"{name} contains the path of the build environment"
 
 
-def test_import_and_version(installed):
+def test_imported_package_has_version_of_wheel(installed):
     program = "import mpsgraph, importlib.metadata as m; print(mpsgraph.__version__, m.version('mpsgraph'))"
     assert installed.evaluate(program) == f"{version()} {version()}"
     assert ROOT not in installed.package.parents
@@ -133,7 +133,7 @@ def test_import_is_lazy(installed):
     assert not set(modules) & {"tqdm", "matplotlib", "onnx", "safetensors", "sklearn", "scipy", "asyncio", "unittest"}
 
 
-def test_command_line(installed):
+def test_installed_commands_print_help_version_and_folders(installed):
     assert "demo" in run(installed.binaries / "mpsgraph", "--help", cwd=installed.directory)
     assert "demo" in installed.python("-m", "mpsgraph", "--help")
     assert version() in installed.python("-m", "mpsgraph", "--version")
@@ -257,8 +257,8 @@ def test_library_exports_only_public_symbols(installed):
 def test_python_module_exports_only_its_init_function(installed):
     """Check that the extension module exports no symbols of the C++ standard library.
 
-    A process uses one definition of some of its templates. If the module exported them, a later import of PyTorch would
-    bind to our definitions and free memory that it did not allocate.
+    A process uses only one definition of some templates of that library. If the module exported them, a later import of
+    PyTorch would bind to our definitions and free memory that it did not allocate.
     """
     (module,) = installed.package.glob("_core*.so")
     offered = run("nm", "-D", "--defined-only", module, cwd=ROOT).split()
@@ -297,7 +297,7 @@ near: mg.Tensor = loss == 0.0
 """
 
 
-def test_installed_type_stubs(installed):
+def test_installed_type_stubs_pass_strict_mypy(installed):
     """The stubs and annotations pass mypy --strict for a correct program and reject a wrong one."""
     arguments = ("-m", "mypy", "--strict", "--python-executable", installed.binaries / "python")
     (installed.directory / "right.py").write_text(USER_PROGRAM)
@@ -319,7 +319,7 @@ def test_stub_is_up_to_date(tmp_path):
 
 
 @pytest.mark.slow
-def test_isolated_install(tmp_path):
+def test_isolated_install_needs_only_compiler_and_pypi(tmp_path):
     """`pip install .` in an empty environment needs only a compiler and PyPI."""
     isolated = install(ROOT, tmp_path)
     assert isolated.evaluate("import mpsgraph; print(mpsgraph.__version__)") == version()
@@ -327,7 +327,7 @@ def test_isolated_install(tmp_path):
 
 
 @pytest.mark.slow
-def test_build_without_onednn(tmp_path):
+def test_package_builds_and_runs_without_onednn(tmp_path):
     """Without oneDNN, as on other processors, the package uses only its own matmul kernels.
 
     Runs the README example and the self-test.

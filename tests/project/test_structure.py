@@ -57,7 +57,7 @@ def quoted_includes(path: Path) -> list[str]:
 
 
 def layer_of(name: str) -> str | None:
-    """Return the layer of a file from the path that others include, or None for headers above all layers."""
+    """Return the layer of a file from the path that other files include, or None for headers above all layers."""
     folders = name.removeprefix("mpsgraph/").split("/")[:-1]
     return folders[0] if folders else None
 

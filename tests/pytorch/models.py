@@ -53,7 +53,7 @@ def torchvision() -> Any:
         try:
             import torchvision as found
         except RuntimeError:
-            # Declaring them in advance would end the process if the compiled part declares them as well.
+            # Declaring these operators in advance would end the process if the compiled part declares them as well.
             for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
                 del sys.modules[name]
             _library = torch.library.Library("torchvision", "FRAGMENT")

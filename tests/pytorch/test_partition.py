@@ -45,7 +45,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch):
 
 
 def agree(module, function, *inputs):
-    """Compare losses and gradients with eager mode, twice, as the second call uses the compiled graphs."""
+    """Compare losses and gradients with eager mode, twice, because the second call uses the compiled graphs."""
     reference = copy.deepcopy(module)
     for _ in range(2):
         expected = torch.autograd.grad(reference(*inputs).square().sum(), list(reference.parameters()))

@@ -49,7 +49,7 @@ def agree(ours, theirs, *inputs, last=False, back=None, before=False, call=None,
         theirs: Module of PyTorch.
         inputs: Arrays for both modules.
         last: Whether to transpose inputs and results to channels last.
-        back: Whether to transpose the results; None means as `last`.
+        back: Whether to transpose the results; None means the value of `last`.
         before: Whether to load the weights before the first call.
         call: How to call theirs.
         result: Selects which part of their result to compare.
@@ -380,7 +380,7 @@ def their_network():
 @pytest.mark.parametrize("before", [False, True], ids=["after the call", "before the call"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_network_that_flattens_images_matches_pytorch(layout, before):
-    """With channels last, the rows of the first Linear weight are in another order."""
+    """With channels last, the rows of the first Linear weight are in a different order."""
     agree(our_network(layout), their_network(), numbers(2, 3, 15, 19), last=layout == "NHWC", before=before)
 
 

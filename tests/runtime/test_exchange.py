@@ -80,7 +80,9 @@ def test_array_sent_to_exchange_is_unchanged_in_the_run(exchange):
 
 
 def test_run_continues_while_exchange_waits_for_results(exchange):
-    """In kernel order, each give follows the operation it sends, and each take precedes the operations that need it."""
+    """In kernel order, each give follows the operation whose result it sends, and each take precedes the operations
+    that need its result.
+    """
     g = mg.Graph()
     x = g.placeholder((N, N))
     layers, h = [], x

@@ -147,7 +147,7 @@ def test_weights_are_readable_by_safetensors_library(tmp_path):
 
 
 # --- the converter --------------------------------------------------------------------------------------------------
-def test_convert_onnx_file(tmp_path, capsys):
+def test_convert_command_creates_package_from_onnx(tmp_path, capsys):
     onnx.save(linear(), tmp_path / "linear.onnx")
     arguments = [
         "convert",

@@ -80,7 +80,9 @@ def test_threads_can_run_on_separate_queues(d: Doubling):
 
 
 def test_gil_is_released_during_runs_and_waits(d: Doubling):
-    """Another Python thread signals the event that the run waits for, which would time out if the run held the GIL."""
+    """Another Python thread signals the event that the run waits for. The wait would time out if the run held the
+    GIL.
+    """
     event = mg.SharedEvent()
     progress = []
 

@@ -310,7 +310,7 @@ print("all ended")
     assert out == "all ended\n"
 
 
-def test_variable_from_tensor():
+def test_variable_from_tensor_takes_its_current_value():
     g = mg.Graph()
     w = g.variable(np.array([1.0, 2.0], np.float32))
     g.set_variable(w, np.float32([3, 4]))
@@ -327,7 +327,7 @@ def test_variable_from_tensor():
         g.variable_from_tensor(g.placeholder((2,), name="fed") + 1)
 
 
-def test_complex_constants():
+def test_complex_constants_have_given_dtype_and_shape():
     """The three forms of constantWithRealPart:imaginaryPart:."""
     g = mg.Graph()
     widest = "complex128" if device.has("complex128") else "complex64"

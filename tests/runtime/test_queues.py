@@ -340,7 +340,7 @@ def test_invalid_timeouts_raise():
         mg.SharedEvent().signal(-1)
 
 
-def test_semaphore_counts():
+def test_semaphore_blocks_at_zero_until_signaled():
     semaphore = mg.Semaphore(2)
     semaphore.wait(0)
     semaphore.wait(0)
@@ -353,7 +353,7 @@ def test_semaphore_counts():
         mg.Semaphore(-1)
 
 
-def test_double_buffering(d: Doubling):
+def test_double_buffering_keeps_at_most_two_runs_in_flight(d: Doubling):
     """With a semaphore of two that completed handlers signal, at most two runs are in flight."""
     semaphore, flying, most = mg.Semaphore(2), [], []
 

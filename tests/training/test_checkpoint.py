@@ -24,7 +24,7 @@ def path(tmp_path):
     return tmp_path / "model.safetensors"
 
 
-def test_checkpoint_round_trip(path):
+def test_checkpoint_round_trip_keeps_tensors_and_metadata(path):
     mg.checkpoint.save(path, TENSORS, {"note": "größer", "step": "3"}, {"bits": "bfloat16"})
     tensors, metadata = mg.checkpoint.load(path)
     assert tensors.keys() == TENSORS.keys()

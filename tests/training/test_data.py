@@ -101,7 +101,7 @@ def write_mnist(directory, count=(7, 3)):
         (directory / f"{prefix}-labels-idx1-ubyte").write_bytes(idx(np.arange(n).astype("u1")))
 
 
-def test_read_mnist(tmp_path):
+def test_mnist_files_are_read(tmp_path):
     write_mnist(tmp_path)
     (images, labels), (test_images, test_labels) = mg.data.read_mnist(tmp_path)
     assert images.shape == (7, 28, 28, 1) and images.dtype == np.float32 and images.max() == 1
@@ -117,7 +117,7 @@ def test_read_mnist(tmp_path):
         mg.data.read_mnist(tmp_path)
 
 
-def test_read_cifar10(tmp_path, rng):
+def test_cifar10_binary_files_are_read(tmp_path, rng):
     pixels = rng.integers(0, 256, (12, 3, 32, 32)).astype("u1")
     records = [bytes([i % 10]) + pixels[i].tobytes() for i in range(12)]
     names = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
@@ -139,7 +139,7 @@ def test_read_cifar10(tmp_path, rng):
         mg.data.read_cifar10(tmp_path)
 
 
-def test_read_cifar10_pickles(tmp_path, rng):
+def test_cifar10_pickles_are_read(tmp_path, rng):
     pixels = rng.integers(0, 256, (12, 3 * 32 * 32)).astype("u1")
     names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
     for i, name in enumerate(names):
@@ -205,7 +205,7 @@ def test_shards_together_equal_the_unsharded_batches(kind: str, samples: int):
             assert sum(own, []) == batch and max(map(len, own)) - min(map(len, own)) <= 1
 
 
-def test_shards_resume_with_another_shard_count():
+def test_shards_resume_with_a_different_shard_count():
     x = np.arange(60)
     first = mg.data.batches((x,), 5, seed=1).shard(2, 4)
     seen = [next(iter(first))[0] for _ in range(2)]

@@ -131,7 +131,7 @@ def test_python_scalars_keep_precision_in_float32_operations():
 
 
 def smooth_model():
-    """Build a model without kinks, at which rounding could select another branch."""
+    """Build a model without kinks, where rounding could select a different branch."""
     nn = mg.nn
     return nn.Sequential(
         nn.Conv2d(8, 3, padding="TF_SAME"), nn.BatchNorm(), nn.Tanh(), nn.AvgPool2d(2),

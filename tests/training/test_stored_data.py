@@ -107,7 +107,7 @@ def test_invalid_hdf5_datasets_raise(file, tmp_path):
             mg.data.hdf5(path, "x")
 
 
-def test_columns_of_tables():
+def test_columns_of_tables_are_read_or_raise():
     table = [{"a": [i, i + 1], "b": float(i), "c": "words"} for i in range(5)]
     b, a = joined(mg.data.loaded(mg.data.columns(table, "b", "a"), 2, shuffle=False))
     assert b.tolist() == [0, 1, 2, 3, 4] and a[4].tolist() == [4, 5]
@@ -174,7 +174,7 @@ def test_texts_are_tokenized(tmp_path):
         mg.data.tokenized(texts, 3)
 
 
-def test_token_windows(tmp_path):
+def test_token_windows_overlap_and_shift_labels_by_one(tmp_path):
     np.arange(11, dtype=np.uint16).tofile(tmp_path / "tokens")
     data = mg.data.windows(np.memmap(tmp_path / "tokens", np.uint16), 4, 3)
     assert len(data) == 3 and [x[0] for x, _ in (data[i] for i in range(3))] == [0, 3, 6]

@@ -180,7 +180,7 @@ def test_float16_gradient_accumulation_resumes_between_updates(tmp_path):
     assert [float(second.train_step(X, Y)) for _ in range(3)] == losses[3:]
 
 
-def test_averaged_weights():
+def test_averaged_weights_replace_weights_within_their_block():
     trainer = mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.1), seed=3, ema_decay=0.75)
     with pytest.raises(mg.GraphError, match="there are no averaged weights"), trainer.averaged_weights():
         pass

@@ -69,7 +69,7 @@ def data_of(name):
 def batches(name, first, last):
     x, y = data_of(name)
     for step in range(first, last):
-        size = 16 if step % 4 != 2 else 11  # Every fourth batch has another size.
+        size = 16 if step % 4 != 2 else 11  # Every fourth batch has a different size.
         chosen = np.random.default_rng(step).permutation(len(x))[:size]
         yield x[chosen], y[chosen]
 
