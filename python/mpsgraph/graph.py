@@ -148,6 +148,7 @@ class Graph(
         self._trainable: list[Tensor] = [] if text is None else [v for v in self.variables if v.dtype.is_float]
         self._random_count = 0 if text is None else len(self.variables)
         self._own_states: list[Tensor] = []  # States of random operations, in order of creation.
+        self._outputs_first: set[Tensor] = set()  # Variables of shape (outputs, inputs), for optimizers of matrices.
         self._repeated_states: list[Tensor] = []
         self._generator: np.random.Generator | None = None
         self._on_devices: dict[str | None, DeviceGraph] = {}

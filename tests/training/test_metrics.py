@@ -78,3 +78,69 @@ def test_trainer_computes_metrics_over_whole_epochs():
     f1 = metrics.F1("macro")
     f1.update(trainer.predict(LOGITS), LABELS)
     assert f1.result() == pytest.approx(found["f1"])
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool, np.float32])
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_one_hot_labels_of_any_dtype_are_class_indices(name, dtype, batch):
+    metric, labels = OF_CLASSES[name], np.eye(4, dtype=dtype)[LABELS]
+    metric.reset()
+    for start in range(0, len(LOGITS), batch):
+        metric.update(LOGITS[start : start + batch], labels[start : start + batch])
+    np.testing.assert_allclose(metric.result(), GOLDEN[name], rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_labels_with_any_number_of_ones_are_independent(dtype, order):
+    """The first batches may look like one-hot vectors; the result does not depend on the order."""
+    labels = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]], dtype)
+    scores = np.float32([[0.9, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.6]])
+    for metric, wanted in ((metrics.F1(), 2 / 3), (metrics.Accuracy(), 7 / 9), (metrics.Recall(), 2 / 3)):
+        for row in order:
+            metric.update(scores[row : row + 1], labels[row : row + 1])
+        assert metric.result() == pytest.approx(wanted)
+
+
+def test_two_columns_of_one_hot_labels_are_ranked_as_two_classes():
+    outputs = np.stack([-SCORES, SCORES], 1)
+    for name in ("auc", "average_precision"):
+        metric = OF_SCORES[name]
+        metric.reset()
+        metric.update(outputs[:100], np.eye(2, dtype=int)[BINARY[:100]])
+        metric.update(outputs[100:], BINARY[100:])
+        assert metric.result() == pytest.approx(GOLDEN[name])
+
+
+def test_ignored_labels_of_binary_scores_are_not_counted():
+    accuracy = metrics.Accuracy(ignore_index=-100)
+    accuracy.update(np.float32([[0.9, 0.2], [0.8, 0.1]]), np.int32([[1, -100], [0, 0]]))
+    assert accuracy.result() == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("name", [*OF_CLASSES, *OF_SCORES, *OF_NUMBERS])
+def test_nan_outputs_never_count_as_correct(name):
+    """Metrics of classes count such samples as wrong. Metrics of scores and numbers are NaN."""
+    metric = (OF_CLASSES | OF_SCORES | OF_NUMBERS)[name]
+    metric.reset()
+    outputs = np.full((4, 3) if name in OF_CLASSES else 4, np.nan, np.float32)
+    outputs[1] = 1.0
+    metric.update(outputs, np.int32([0, 1, 1, 0]))
+    found = metric.result()
+    if name == "confusion":
+        assert found.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]] and metric.missed.tolist() == [2, 1, 0]
+    elif name in ("auc", "average_precision", "mae", "rmse", "r2", "perplexity"):
+        assert np.isnan(found)
+    else:
+        right = {"binary_Precision": 1.0, "binary_Recall": 0.5, "binary_F1": 2 / 3, "binary_IoU": 0.5}
+        wanted = 0.25 if name == "top_2" else right.get(name, 0.0)
+        np.testing.assert_allclose(found, np.full(np.shape(found), wanted))
+
+
+@pytest.mark.both_devices
+def test_accuracy_in_the_graph_counts_nan_outputs_as_wrong():
+    g = mg.Graph()
+    outputs = g.constant([[1.0, np.nan], [np.nan, np.nan], [0.0, np.nan], [2.0, 1.0]])
+    for labels in (np.int32([1, 0, 0, 0]), np.eye(2, dtype=np.int32)[[1, 0, 0, 0]]):
+        assert g.run({}, metrics.accuracy(outputs, g.constant(labels))).item() == 0.25

@@ -73,7 +73,9 @@ class Embedding(Module):
 
     def build(self, x: Tensor) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
-        self.weight = self.add_parameter("weight", x, shape, self.weight_initialiser, dtype=self.dtype)
+        self.weight = self.add_parameter(
+            "weight", x, shape, self.weight_initialiser, dtype=self.dtype, outputs_first=True
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         if not x.dtype.is_integer:

@@ -156,6 +156,8 @@ class Module(ShowsArguments):
         initialiser: Initialiser,
         fans: tuple[float, float] | None = None,
         dtype: DType | None = None,
+        *,
+        outputs_first: bool = False,
     ) -> Tensor:
         """Create a trainable variable in x's graph, for use in `build`.
 
@@ -167,6 +169,8 @@ class Module(ShowsArguments):
             fans: Number of inputs and outputs of one unit, for scaled initializers. Derived from the shape if None, the
                 default.
             dtype: Element type. None, the default, means x's dtype, or float32 under mixed precision.
+            outputs_first: Whether a matrix has shape (outputs, inputs), like those of recurrent layers and of
+                embeddings, instead of (inputs, outputs). Muon's step depends on it. Defaults to False.
 
         Returns:
             The variable, which `build` should store as an attribute.
@@ -174,7 +178,10 @@ class Module(ShowsArguments):
         Raises:
             ShapeError: If a size is dynamic or zero, or the rank exceeds 16.
         """
-        return self._add("_parameters", name, x, shape, initialiser, fans, dtype)
+        variable = self._add("_parameters", name, x, shape, initialiser, fans, dtype)
+        if outputs_first:
+            graph_of(x)._outputs_first.add(variable)
+        return variable
 
     def add_buffer(
         self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser, dtype: DType | None = None

@@ -41,7 +41,7 @@ class Variable:
         graph: Graph = v.graph  # type: ignore[assignment]
         value = graph.variable_value(v, device=_device_of(graph))
         trainable = any(v is other for other in graph.trainable_variables)
-        return variable_of, (self.graph, v.name, np.asarray(value), str(v.dtype), trainable)
+        return variable_of, (self.graph, v.name, np.asarray(value), str(v.dtype), trainable, v in graph._outputs_first)
 
 
 _standing_for: weakref.WeakKeyDictionary[Any, NewGraph] = weakref.WeakKeyDictionary()
@@ -69,9 +69,14 @@ def written_graph(graph: Any) -> NewGraph:
     return _standing_for[graph]
 
 
-def variable_of(graph: Graph, name: str, value: np.ndarray, dtype: str, trainable: bool) -> Tensor:
+def variable_of(
+    graph: Graph, name: str, value: np.ndarray, dtype: str, trainable: bool, outputs_first: bool = False
+) -> Tensor:
     """Create the variable in the new graph."""
-    return graph.variable(value, dtype, name, trainable)
+    variable = graph.variable(value, dtype, name, trainable)
+    if outputs_first:
+        graph._outputs_first.add(variable)
+    return variable
 
 
 def _device_of(graph: Graph) -> Any:

@@ -182,7 +182,8 @@ class RelativePositions(AttentionPositions):
         self.num_heads = num_heads
 
     def build(self, x: Tensor) -> None:
-        self.weight = self.add_parameter("weight", x, (self.num_buckets, self.num_heads or 1), Normal(0.0, 0.02))
+        shape = (self.num_buckets, self.num_heads or 1)
+        self.weight = self.add_parameter("weight", x, shape, Normal(0.0, 0.02), outputs_first=True)
 
     def added(self, like: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         self.ensure_built(like)

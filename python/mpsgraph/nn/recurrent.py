@@ -99,7 +99,7 @@ class _Recurrent(Module):
         self, name: str, x: Tensor, columns: tuple[int, ...], initialiser: Initialiser, fans: Fans | None
     ) -> None:
         shape = (self.gates * self.hidden_size, *columns)
-        self._weights[name] = self.add_parameter(name, x, shape, initialiser, fans)
+        self._weights[name] = self.add_parameter(name, x, shape, initialiser, fans, outputs_first=True)
 
     def _of_layer(self, kind: str, layer: int, ways: Sequence[str]) -> list[Tensor]:
         """Return a layer's parameters of one kind, such as "weight_ih", one for each direction in `ways`."""

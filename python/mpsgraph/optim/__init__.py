@@ -5,6 +5,7 @@ checkpoints include it without further effort. Constructors also accept the opti
 are unambiguous, such as lr, betas, and eps.
 """
 
+from .adam import Adam, AdamW
 from .adaptive import AdaDelta, Adagrad, RMSProp
 from .clipping import ClipByNorm, ClipByValue
 from .groups import ParameterGroups
@@ -12,7 +13,7 @@ from .layerwise import LAMB, LARS
 from .loss_scaling import LossScaling
 from .matrices import Adafactor, Muon
 from .moments import Adamax, Lion, NAdam, RAdam
-from .optimizers import SGD, Adam, AdamW, Optimizer
+from .optimizers import SGD, Optimizer
 from .schedules import (
     ConstantRate,
     CosineRate,

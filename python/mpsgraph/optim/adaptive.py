@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._checks import BelowOne, NotNegative, Positive
 from .._core import Operation, Tensor
 from ..errors import GraphError
-from .optimizers import Optimizer
+from .optimizers import Optimizer, toward
 from .schedules import Schedule
 
 
@@ -64,14 +64,16 @@ class RMSProp(Optimizer):
         g = self.graph
         if self.weight_decay:
             gradient = gradient + values * self.weight_decay
-        velocity = self.state(variable, values, "velocity")
-        spread = velocity * self.decay + gradient * (1 - self.decay) * gradient
-        assigns = [g.assign(velocity, spread)]
+        velocity = self.state(variable, values, "variance" if self.centered else "velocity")
         if self.centered:
+            # v - m^2 itself follows a recursion without subtraction, so that rounding cannot make it negative.
             mean = self.state(variable, values, "mean")
-            middle = mean * self.decay + gradient * (1 - self.decay)
-            assigns.append(g.assign(mean, middle))
-            spread = spread - g.square(middle)
+            change = gradient - mean
+            spread = toward(velocity, change * self.decay * change, self.decay)
+            assigns = [g.assign(mean, toward(mean, gradient, self.decay)), g.assign(velocity, spread)]
+        else:
+            spread = toward(velocity, g.square(gradient), self.decay)
+            assigns = [g.assign(velocity, spread)]
         slope = gradient / (g.square_root(spread) + self.epsilon)
         if self.momentum:
             momentum = self.state(variable, values, "momentum")
@@ -177,8 +179,8 @@ class AdaDelta(Optimizer):
         if self.weight_decay:
             gradient = gradient + values * self.weight_decay
         velocity, steps = (self.state(variable, values, name) for name in ("velocity", "steps"))
-        spread = velocity * self.decay + gradient * (1 - self.decay) * gradient
+        spread = toward(velocity, g.square(gradient), self.decay)
         slope = gradient * g.square_root((steps + self.epsilon) / (spread + self.epsilon))
-        travelled = steps * self.decay + slope * (1 - self.decay) * slope
+        travelled = toward(steps, g.square(slope), self.decay)
         moved = g.stochastic_gradient_descent(learning_rate, values, slope)
         return moved, [g.assign(velocity, spread), g.assign(steps, travelled)]

@@ -69,10 +69,10 @@ class LAMB(Moments):
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
-        g, count = self.graph, self._count(values)
+        g, dtype = self.graph, values.dtype
         first, second, assigns = self._means(variable, values, gradient)
-        spread = g.square_root(second / (1.0 - self._power(self.beta2, count))) + self.epsilon
-        slope = first / (1.0 - self._power(self.beta1, count)) / spread
+        spread = g.square_root(second / self._correction(self.beta2, dtype)) + self.epsilon
+        slope = first / self._correction(self.beta1, dtype) / spread
         if self.weight_decay:
             slope = slope + values * self.weight_decay
         return values - learning_rate * trust_ratio(values, slope) * slope, assigns

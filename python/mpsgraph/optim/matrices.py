@@ -11,7 +11,7 @@ import numpy as np
 from .._checks import BelowOne, Finite, NotNegative, Positive, Size
 from .._core import Operation, Tensor
 from ..errors import GraphError, ShapeError
-from .moments import Counting
+from .counting import Counting
 from .optimizers import Optimizer
 from .schedules import Schedule
 
@@ -67,10 +67,10 @@ class Adafactor(Counting):
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
-        g, count = self.graph, self._count(values)
+        g, count = self.graph, self._count(values.dtype)
         epsilon = float(np.finfo(values.dtype.numpy).eps) if self.epsilon1 is None else self.epsilon1
         share = g.power(count, g.constant(self.beta2_decay, dtype=values.dtype))
-        rate = g.minimum(learning_rate, 1.0 / g.square_root(count))
+        rate = g.minimum_with_nan_propagation(learning_rate, 1.0 / g.square_root(count))
         scale = g.maximum_with_nan_propagation(self._root_mean_square(values), self.epsilon2)
         if self.weight_decay:
             values = values * (1.0 - learning_rate * self.weight_decay)
@@ -84,7 +84,7 @@ class Adafactor(Counting):
             spread, assign = self._mean(variable, "velocity", squares, share)
             assigns = [assign]
         slope = gradient / g.square_root(g.maximum_with_nan_propagation(spread, epsilon * epsilon))
-        length = g.maximum(self._root_mean_square(slope) * (1 / self.clip_threshold), 1.0)
+        length = g.maximum_with_nan_propagation(self._root_mean_square(slope) * (1 / self.clip_threshold), 1.0)
         return values - scale * rate / length * slope, assigns
 
     def _mean(self, variable: Tensor, name: str, squares: Tensor, share: Tensor) -> tuple[Tensor, Operation]:
@@ -107,8 +107,10 @@ class Muon(Optimizer):
     = u / |u|, X = a X + (b A + c A^2) X with A = X X^T is repeated `iterations` times (Newton-Schulz, with the shorter
     side first). Then values = values * (1 - rate * weight_decay) - rate * factor * X.
 
-    Muon updates parameters of rank 2. Embeddings and the last layer are better trained by AdamW. PyTorch's Muon
-    computes X in bfloat16; here it is computed in the precision of the step.
+    Muon updates parameters of rank 2. They are taken for (inputs, outputs), except for those of recurrent layers and
+    embeddings, and others that a module adds with outputs_first=True, which are (outputs, inputs). Embeddings and the
+    last layer are better trained by AdamW. PyTorch's Muon computes X in bfloat16; here it is computed in the precision
+    of the step.
 
     Args:
         learning_rate: Number or schedule. Defaults to 1e-3.
@@ -204,11 +206,13 @@ class Muon(Optimizer):
         g, momentum = self.graph, self.state(variable, values, "momentum")
         moved = momentum + (gradient - momentum) * (1 - self.momentum)
         slope = gradient + (moved - gradient) * self.momentum if self.nesterov else moved
-        rows, columns = variable.shape or ()
+        inputs, outputs = variable.shape or ()
+        if variable in g._outputs_first:
+            inputs, outputs = outputs, inputs
         if self.adjustment == "match_rms_adamw":
-            factor = 0.2 * math.sqrt(max(rows, columns))
+            factor = 0.2 * math.sqrt(max(inputs, outputs))
         else:
-            factor = math.sqrt(max(1.0, columns / rows))
+            factor = math.sqrt(max(1.0, outputs / inputs))
         if self.weight_decay:
             values = values * (1.0 - learning_rate * self.weight_decay)
         return values - learning_rate * factor * self._orthogonal(slope), [g.assign(momentum, moved)]

@@ -6,26 +6,17 @@ PyTorch's; those of Lion are its authors'.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from .._checks import BelowOne, NotNegative, Positive
-from .._core import Operation, Tensor
-from .optimizers import Optimizer
+from .._core import DType, Operation, Tensor
+from .counting import Counting
+from .optimizers import Optimizer, toward
 from .schedules import Schedule
 
-
-class Counting(Optimizer):
-    """Base class of optimizers that count steps, in a state shared by all parameters."""
-
-    def _count(self, values: Tensor) -> Tensor:
-        """Return the number of the current step, counted from 1."""
-        return self.graph.read(self.common_state("step", values.dtype)) + 1.0
-
-    def finish(self) -> list[Operation]:
-        g = self.graph
-        counts = [state for (variable, _), state in self._states.items() if variable is None]
-        return [g.assign(state, g.read(state) + 1.0) for state in counts if state.name.split("/")[-1][:4] == "step"]
-
-    def _power(self, base: float, exponent: Tensor) -> Tensor:
-        return self.graph.power(self.graph.constant(base, dtype=exponent.dtype), exponent)
+# Coefficients of x^2, x^4, ... in x / (e^x - 1) - 1 + x / 2.
+_SERIES = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)
 
 
 class Moments(Counting):
@@ -41,8 +32,7 @@ class Moments(Counting):
     def _means(self, variable: Tensor, values: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor, list[Operation]]:
         g = self.graph
         momentum, velocity = (self.state(variable, values, name) for name in ("momentum", "velocity"))
-        first = momentum * self.beta1 + gradient * (1 - self.beta1)
-        second = velocity * self.beta2 + gradient * (1 - self.beta2) * gradient
+        first, second = toward(momentum, gradient, self.beta1), toward(velocity, g.square(gradient), self.beta2)
         return first, second, [g.assign(momentum, first), g.assign(velocity, second)]
 
 
@@ -87,28 +77,44 @@ class NAdam(Moments):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.weight_decay, self.momentum_decay = weight_decay, momentum_decay
 
-    def _mu(self, count: Tensor) -> Tensor:
-        return (1.0 - self._power(0.96, count * self.momentum_decay) * 0.5) * self.beta1
+    def _mu(self, count: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mu and 1 - mu of a step."""
+        falling = self._power(0.96, count * self.momentum_decay) * (0.5 * self.beta1)
+        return self.beta1 - falling, falling + (1 - self.beta1)
+
+    def _with_next(self, missing: Tensor, count: Tensor) -> Tensor:
+        """Return 1 - p * mu, where missing = 1 - p, for the product p of mu over earlier steps."""
+        mu, rest = self._mu(count)
+        return missing * mu + rest
 
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
-        g, count = self.graph, self._count(values)
+        g, dtype = self.graph, values.dtype
         gradient = self._decayed(values, gradient)
         first, second, assigns = self._means(variable, values, gradient)
-        product = self.common_state("mu_product", values.dtype, 1.0)
-        mu, following = self._mu(count), self._mu(count + 1.0)
-        whole = g.read(product) * mu
-        spread = g.square_root(second / (1.0 - self._power(self.beta2, count))) + self.epsilon
-        slope = gradient * ((1.0 - mu) / (1.0 - whole)) + first * (following / (1.0 - whole * following))
-        return values - learning_rate * slope / spread, assigns
+        now, after = self._shares(dtype)
+        spread = g.square_root(second / self._correction(self.beta2, dtype)) + self.epsilon
+        return values - learning_rate * (gradient * now + first * after) / spread, assigns
+
+    def _shares(self, dtype: DType) -> tuple[Tensor, Tensor]:
+        """Return the factors of the gradient and of its mean in a step."""
+        if dtype not in self._factors:
+            count, missing = self._count(dtype), self.graph.read(self.common_state("mu_product_missing", dtype))
+            whole = self._with_next(missing, count)
+            (_, rest), (following, _) = self._mu(count), self._mu(count + 1.0)
+            self._factors[dtype] = rest / whole, following / self._with_next(whole, count + 1.0)
+        return self._factors[dtype]
+
+    def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
+        self._factors: dict[DType, tuple[Tensor, Tensor]] = {}
+        return super().updates(gradients, learning_rate)
 
     def finish(self) -> list[Operation]:
         g, made = self.graph, []
         for (variable, name), state in list(self._states.items()):
-            if variable is None and name.startswith("mu_product"):
-                count = g.read(self.common_state("step", state.dtype)) + 1.0
-                made.append(g.assign(state, g.read(state) * self._mu(count)))
+            if variable is None and name.startswith("mu_product_missing"):
+                made.append(g.assign(state, self._with_next(g.read(state), self._count(state.dtype))))
         return [*made, *super().finish()]
 
 
@@ -150,18 +156,45 @@ class RAdam(Moments):
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
-        g, count = self.graph, self._count(values)
+        g, dtype = self.graph, values.dtype
         first, second, assigns = self._means(variable, values, self._decayed(values, gradient))
-        longest = 2 / (1 - self.beta2) - 1
-        power = self._power(self.beta2, count)
-        length = longest - count * 2.0 * power / (1.0 - power)
+        enough, rectified = self._rectification(dtype)
+        divided = rectified / (g.square_root(second) + self.epsilon)
+        factor = g.select(enough, divided, 1.0)
+        return values - learning_rate / self._correction(self.beta1, dtype) * first * factor, assigns
+
+    def _rectification(self, dtype: DType) -> tuple[Tensor, Tensor]:
+        """Return whether the mean square covers enough steps, and the factor to apply then, with its bias correction.
+
+        The mean square after t steps covers l = 2 / (1 - b) - 1 - 2 t b^t / (1 - b^t) steps. With r = -ln(b) and x = r
+        t, this is coth(r / 2) - (2 / r) x / (e^x - 1), a difference of large numbers while x is small. For x below 1,
+        the series of x / (e^x - 1) = 1 - x / 2 + x^2 / 12 - ... is used, whose first two terms give -2 / r + t.
+        """
+        if dtype in self._rectified:
+            return self._rectified[dtype]
+        g, beta = self.graph, self.beta2
+        if not beta:
+            return g.constant(False), g.constant(1.0, dtype=dtype)
+        rate, longest, count = -math.log(beta), 2 / (1 - beta) - 1, self._count(dtype)
+        x = count * rate
+        square = g.minimum(x * x, 1.0)
+        series = square * _SERIES[-1]
+        for term in reversed(_SERIES[:-1]):
+            series = square * (series + term)
+        early = count + (1 / math.tanh(rate / 2) - 2 / rate) - series * (2 / rate)
+        correction = self._correction(self.beta2, dtype)
+        late = longest - count * 2.0 * g.exponent(-x) / correction
+        length = g.select(x < 1.0, early, late)
         enough = length > 5.0
         safe = g.select(enough, length, 6.0)
         scale = (longest - 4) * (longest - 2) / longest
-        rectified = g.square_root((safe - 4.0) * (safe - 2.0) / (safe * scale))
-        divided = rectified * g.square_root(1.0 - power) / (g.square_root(second) + self.epsilon)
-        factor = g.select(enough, divided, 1.0)
-        return values - learning_rate * first / (1.0 - self._power(self.beta1, count)) * factor, assigns
+        rectified = g.square_root((safe - 4.0) * (safe - 2.0) / (safe * scale) * correction)
+        self._rectified[dtype] = enough, rectified
+        return self._rectified[dtype]
+
+    def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
+        self._rectified: dict[DType, tuple[Tensor, Tensor]] = {}
+        return super().updates(gradients, learning_rate)
 
 
 class Adamax(Moments):
@@ -204,12 +237,12 @@ class Adamax(Moments):
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
-        g, count = self.graph, self._count(values)
+        g = self.graph
         gradient = self._decayed(values, gradient)
         momentum, largest = (self.state(variable, values, name) for name in ("momentum", "largest"))
-        first = momentum * self.beta1 + gradient * (1 - self.beta1)
+        first = toward(momentum, gradient, self.beta1)
         bound = g.maximum_with_nan_propagation(largest * self.beta2, g.absolute(gradient) + self.epsilon)
-        moved = values - learning_rate / (1.0 - self._power(self.beta1, count)) * first / bound
+        moved = values - learning_rate / self._correction(self.beta1, values.dtype) * first / bound
         return moved, [g.assign(momentum, first), g.assign(largest, bound)]
 
 
@@ -256,4 +289,4 @@ class Lion(Optimizer):
         if self.weight_decay:
             slope = slope + values * self.weight_decay
         moved = g.stochastic_gradient_descent(learning_rate, values, slope)
-        return moved, [g.assign(momentum, momentum * self.beta2 + gradient * (1 - self.beta2))]
+        return moved, [g.assign(momentum, toward(momentum, gradient, self.beta2))]

@@ -97,7 +97,7 @@ def _rmsprop(
     states.update(step=states["step"] + 1.0, square_avg=square)
     if options["centered"]:
         mean = states["grad_avg"] = states["grad_avg"] * alpha + gradient * (1.0 - alpha)
-        square = square - g.square(mean)
+        square = g.maximum_with_nan_propagation(square - g.square(mean), 0.0)  # Rounding can make it negative.
     slope = gradient / (g.square_root(square) + float(options["eps"]))
     if options["momentum"]:
         slope = states["momentum_buffer"] = states["momentum_buffer"] * float(options["momentum"]) + slope

@@ -71,22 +71,40 @@ class Accumulated(ShowsArguments):
         raise NotImplementedError(f"{type(self).__name__} must define result()")
 
 
-def class_numbers_of(outputs: np.ndarray, labels: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return predicted and true classes as 1-D arrays.
+NO_CLASS = -1  # Predicted class of a sample with a NaN output.
 
-    The prediction is the largest output, or, if there is one score per sample, whether it is above a threshold. Outputs
-    (..., classes) go with labels (...), or with labels of the same shape that hold a number for each class. For two
-    classes, outputs (...) or (..., 1) go with labels (...).
 
-    Raises:
-        ShapeError: If the shapes do not match.
+def per_class(outputs: np.ndarray, labels: np.ndarray) -> bool:
+    """Return whether labels have a number for each class: their shape is that of outputs, (..., classes)."""
+    return outputs.shape == labels.shape and outputs.ndim > 1 and outputs.shape[-1] > 1
+
+
+def several_per_row(labels: np.ndarray) -> bool:
+    """Return whether labels with a number for each class mark any number of classes per sample.
+
+    Otherwise, each row is a one-hot vector or the probabilities of the classes. Integer rows are one-hot if they have
+    exactly one 1 and otherwise 0.
     """
-    outputs, labels = np.asarray(outputs), np.asarray(labels)
-    if outputs.ndim == labels.ndim + 1 and outputs.shape[:-1] == labels.shape and outputs.shape[-1] > 1:
-        return outputs.argmax(axis=-1).ravel(), labels.astype(np.int64).ravel()
-    if outputs.shape == labels.shape and outputs.ndim > 1 and outputs.shape[-1] > 1 and labels.dtype.kind == "f":
-        return outputs.argmax(axis=-1).ravel(), labels.argmax(axis=-1).ravel()
-    return (scores_of(outputs, labels)[0] > threshold).astype(np.int64), (labels.ravel() > 0.5).astype(np.int64)
+    binary = bool(((labels == 0) | (labels == 1)).all())
+    one_each = bool((np.count_nonzero(labels, axis=-1) == 1).all())
+    return not one_each if binary else labels.dtype.kind != "f" and labels.dtype.name != "bfloat16"
+
+
+def largest(outputs: np.ndarray) -> np.ndarray:
+    """Return the index of the largest output of each sample, or NO_CLASS if one of its outputs is NaN."""
+    outputs = outputs.reshape(-1, outputs.shape[-1])
+    return np.where((outputs != outputs).any(axis=-1), NO_CLASS, outputs.argmax(axis=-1)).astype(np.int64)
+
+
+def above(scores: np.ndarray, threshold: float) -> np.ndarray:
+    """Return 1 for each score above a threshold, 0 for others, and NO_CLASS for NaN."""
+    return np.where(scores != scores, NO_CLASS, scores > threshold).astype(np.int64)
+
+
+def binary_numbers(labels: np.ndarray, ignored: int | None) -> np.ndarray:
+    """Return 1 for each label above 0.5, 0 for others, and the ignored label unchanged."""
+    numbers = (labels > 0.5).astype(np.int64)
+    return numbers if ignored is None else np.where(labels == ignored, ignored, numbers)
 
 
 def scores_of(outputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

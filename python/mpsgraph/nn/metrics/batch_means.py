@@ -29,7 +29,7 @@ __all__ = ["METRICS", "Metric", "accuracy", "binary_accuracy", "metric_named"]
 
 @checked
 def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: int | None = None) -> Tensor:
-    """Fraction of samples whose largest output is that of the label.
+    """Fraction of samples whose largest output is that of the label. A sample with a NaN output counts as wrong.
 
     Args:
         outputs: (..., classes), with at least two classes.
@@ -61,7 +61,8 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
             f"accuracy needs at least two classes, got outputs of shape {outputs.shape}: use binary_accuracy for one "
             "score per sample, or mean_absolute_error for other numbers"
         )
-    predicted = g.squeeze(g.reduction_arg_maximum(outputs, axis), axis)
+    place = g.reduction_arg_maximum(outputs, axis)  # The index of a NaN, if there is one.
+    predicted, best = (g.squeeze(x, axis) for x in (place, g.gather_along_axis(axis, outputs, place)))
     by_number = len(labels.shape) != len(outputs.shape)
     if not by_number:
         if ignore_index is not None:
@@ -77,7 +78,7 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
     else:
         require_one_shape(labels, predicted)
         expected = class_numbers(labels, outputs.shape[axis], ignore_index)
-    right = g.cast(g.equal(predicted, expected), "float32")
+    right = g.cast(g.logical_and(g.equal(predicted, expected), g.equal(best, best)), "float32")
     if ignore_index is None:
         return mean_of_all(right)
     counted = g.cast(g.not_equal(labels, ignore_index), "float32")

@@ -1,6 +1,7 @@
 """Accumulated classification metrics; all but Perplexity and TopKAccuracy are computed from one confusion matrix.
 
-Conventions and values are scikit-learn's. A quotient with denominator 0 is 0, as with zero_division=0.
+Conventions and values are scikit-learn's. A quotient with denominator 0 is 0, as with zero_division=0. A sample with a
+NaN output has no predicted class, so it never counts as correct.
 """
 
 from __future__ import annotations
@@ -12,13 +13,29 @@ import numpy as np
 from ..._checks import Size
 from ..._display import shown
 from ...errors import GraphError, OutOfRangeError, ShapeError
-from .accumulated import Accumulated, class_numbers_of, require_some
+from .accumulated import (
+    NO_CLASS,
+    Accumulated,
+    above,
+    binary_numbers,
+    largest,
+    per_class,
+    require_some,
+    scores_of,
+    several_per_row,
+)
 
 Average = Literal["binary", "macro", "micro", "weighted", "none"]
 
 
 class Confusion(Accumulated):
     """Base class of metrics computed from a confusion matrix, counts[true, predicted].
+
+    Outputs (..., classes) go with class indices (...), whose prediction is the largest output, and outputs (...) or
+    (..., 1), one score per sample, with labels 0 and 1 (...). Labels of the outputs' shape (..., classes) are one-hot
+    vectors if every row seen so far has exactly one 1 and otherwise 0, whatever their dtype; probabilities, of which
+    the largest counts, if they are other floating-point numbers; and otherwise independent labels, for which each
+    output is one score.
 
     Args:
         name: Name under which the metric is reported.
@@ -29,6 +46,7 @@ class Confusion(Accumulated):
 
     Attributes:
         counts: int64 (classes, classes). It grows to the largest class seen if num_classes is None.
+        missed: int64 (classes,), the number of samples of each class with a NaN output.
     """
 
     def __init__(
@@ -40,40 +58,78 @@ class Confusion(Accumulated):
     def reset(self) -> None:
         size = self.num_classes or 2
         self.counts: np.ndarray = np.zeros((size, size), np.int64)
+        self.missed: np.ndarray = np.zeros(size, np.int64)
+        # The same for the numbers of one-hot vectors as independent labels, which they are if a later batch has rows
+        # with another number of ones.
+        self._independent: tuple[np.ndarray, np.ndarray] | None = np.zeros((2, 2), np.int64), np.zeros(2, np.int64)
 
     def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
-        predicted, true = class_numbers_of(outputs, labels, self.threshold)
-        if self.ignore_index is not None:
-            counted = true != self.ignore_index
-            predicted, true = predicted[counted], true[counted]
+        outputs, labels = np.asarray(outputs), np.asarray(labels)
+        if outputs.ndim == labels.ndim + 1 and outputs.shape[:-1] == labels.shape and outputs.shape[-1] > 1:
+            self._count(largest(outputs), labels.astype(np.int64).ravel(), outputs.shape[-1])
+            return
+        scores, _ = scores_of(outputs, labels)
+        each = above(scores, self.threshold), binary_numbers(labels.ravel(), self.ignore_index)
+        if not per_class(outputs, labels):
+            self._count(*each, 2)
+            return
+        marked = self.ignore_index not in (None, 0, 1) and bool((labels == self.ignore_index).any())
+        if self._independent is not None and (marked or several_per_row(labels)):
+            counts, missed = self._independent
+            self.counts, self.missed = self._resized(counts), self._resized(missed)
+            self._independent = None
+        if self._independent is None:
+            self._count(*each, 2)
+            return
+        add(*self._independent, *self._counted(*each))
+        self._count(largest(outputs), labels.reshape(-1, labels.shape[-1]).argmax(axis=-1), labels.shape[-1])
+
+    def _counted(self, predicted: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return predicted and true classes of the samples that are not ignored."""
+        if self.ignore_index is None:
+            return predicted, true
+        counted = true != self.ignore_index
+        return predicted[counted], true[counted]
+
+    def _count(self, predicted: np.ndarray, true: np.ndarray, classes: int) -> None:
+        """Add samples to the matrix, which grows to at least the given number of classes."""
+        predicted, true = self._counted(predicted, true)
         if not len(true):
             return
         if true.min() < 0:
             raise OutOfRangeError(f"{self.name}: labels must be class indices of at least 0, got {true.min()}")
-        several = np.ndim(outputs) and np.shape(outputs)[-1] > 1 and np.shape(outputs) != np.shape(labels)
-        classes = int(max(predicted.max(), true.max())) + 1
-        size = max(classes, np.shape(outputs)[-1] if several else 0, len(self.counts))
-        if self.num_classes is not None and classes > self.num_classes:
+        found = int(max(predicted.max(), true.max())) + 1
+        if self.num_classes is not None and found > self.num_classes:
             raise OutOfRangeError(
-                f"{self.name}: class indices must be below num_classes={self.num_classes}, got {classes - 1}"
+                f"{self.name}: class indices must be below num_classes={self.num_classes}, got {found - 1}"
             )
-        size = self.num_classes or size
-        if size > len(self.counts):
-            grown = np.zeros((size, size), np.int64)
-            grown[: len(self.counts), : len(self.counts)] = self.counts
-            self.counts = grown
-        self.counts += np.bincount(true * size + predicted, minlength=size * size).reshape(size, size)
+        size = self.num_classes or max(found, classes, len(self.counts))
+        self.counts, self.missed = self._resized(self.counts, size), self._resized(self.missed, size)
+        add(self.counts, self.missed, predicted, true)
+
+    def _resized(self, counts: np.ndarray, size: int | None = None) -> np.ndarray:
+        """Return counts with zeros for further classes."""
+        size = size or self.num_classes or len(counts)
+        return np.pad(counts, [(0, max(size - n, 0)) for n in counts.shape])
 
     def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the numbers of correctly predicted samples, actual samples, and predicted samples of each class."""
-        require_some(self.counts.sum(), self.name)
-        return self.counts.diagonal().astype(float), self.counts.sum(axis=1), self.counts.sum(axis=0)
+        require_some(self.counts.sum() + self.missed.sum(), self.name)
+        return self.counts.diagonal().astype(float), self.counts.sum(axis=1) + self.missed, self.counts.sum(axis=0)
+
+
+def add(counts: np.ndarray, missed: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> None:
+    """Add samples to a confusion matrix, and those without a predicted class to the numbers of missed samples."""
+    known, size = predicted != NO_CLASS, len(counts)
+    pairs = true[known] * size + predicted[known]
+    counts += np.bincount(pairs, minlength=size * size).reshape(size, size)
+    missed += np.bincount(true[~known], minlength=size)
 
 
 class ConfusionMatrix(Confusion):
     """Confusion matrix: the number of samples of class i predicted as class j at [i, j].
 
-    The result is an int64 array (classes, classes).
+    The result is an int64 array (classes, classes). Samples with a NaN output are in no cell; `missed` counts them.
 
     Args:
         num_classes: Number of classes. None, the default, means as many as occur.
@@ -323,7 +379,8 @@ class MeanIoU(IoU):
 class TopKAccuracy(Accumulated):
     """Fraction of samples whose class is among the k largest outputs.
 
-    Among equal outputs, the one with the smaller class index ranks first.
+    Among equal outputs, the one with the smaller class index ranks first. A sample with a NaN output counts as wrong.
+    Labels are class indices (...), or one-hot vectors or probabilities (..., classes).
 
     Args:
         k: Number of outputs to consider. Defaults to 5.
@@ -358,8 +415,9 @@ class TopKAccuracy(Accumulated):
             )
         own = np.take_along_axis(outputs, labels[..., None].astype(np.int64), -1)
         before = np.arange(outputs.shape[-1]) < labels[..., None]
-        above = (outputs > own) | ((outputs == own) & before)
-        self.right += int((above.sum(axis=-1) < self.k).sum())
+        ahead = (outputs > own) | ((outputs == own) & before)
+        known = (outputs == outputs).all(axis=-1)
+        self.right += int(((ahead.sum(axis=-1) < self.k) & known).sum())
         self.total += labels.size
 
     def result(self) -> float:
@@ -367,8 +425,18 @@ class TopKAccuracy(Accumulated):
         return self.right / self.total
 
 
+def _log_sum(logits: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the sum of exponentials over the last axis."""
+    with np.errstate(invalid="ignore"):
+        highest = logits.max(axis=-1)
+        return np.asarray(highest + np.log(np.exp(logits - highest[..., None]).sum(axis=-1)))
+
+
 class Perplexity(Accumulated):
     """Perplexity: e to the power of the mean cross-entropy of logits (..., classes) and labels (...).
+
+    Labels are class indices, or one-hot vectors or probabilities (..., classes). If a logit of a counted sample is NaN,
+    so is the result.
 
     Args:
         ignore_index: Label whose samples are not counted. Defaults to none.
@@ -394,7 +462,18 @@ class Perplexity(Accumulated):
         self.sum, self.total = 0.0, 0
 
     def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
-        logits, numbers = np.asarray(outputs, np.float64), np.asarray(labels).astype(np.int64)
+        logits, labels = np.asarray(outputs, np.float64), np.asarray(labels)
+        if per_class(logits, labels):
+            if several_per_row(labels):
+                raise ShapeError(
+                    f"{self.name}: labels with the shape of logits, {labels.shape}, must be one-hot vectors or "
+                    "probabilities, got rows with any number of ones"
+                )
+            parts = np.where(labels == 0, 0.0, labels.astype(np.float64) * (_log_sum(logits)[..., None] - logits))
+            self.sum += float(parts.sum())
+            self.total += labels[..., 0].size
+            return
+        numbers = labels.astype(np.int64)
         if logits.shape[:-1] != numbers.shape:
             raise ShapeError(
                 f"{self.name}: labels must have shape {logits.shape[:-1]} for logits of shape {logits.shape}, got "
@@ -411,9 +490,7 @@ class Perplexity(Accumulated):
                 f"{self.name}: labels must be class indices from 0 to {logits.shape[1] - 1}, got values from "
                 f"{numbers.min()} to {numbers.max()}"
             )
-        highest = logits.max(axis=1)
-        logs = highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1))
-        self.sum += float((logs - logits[np.arange(len(numbers)), numbers]).sum())
+        self.sum += float((_log_sum(logits) - logits[np.arange(len(numbers)), numbers]).sum())
         self.total += len(numbers)
 
     def result(self) -> float:

@@ -111,6 +111,6 @@ class R2(Accumulated):
 
     def result(self) -> float:
         require_some(self.total, self.name)
-        if self.spread == 0:
+        if self.spread == 0 and not np.isnan(self.errors):
             return 1.0 if self.errors == 0 else 0.0
-        return 1 - self.errors / self.spread
+        return 1 - self.errors / self.spread if self.spread else float("nan")
