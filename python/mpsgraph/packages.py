@@ -149,7 +149,7 @@ _READERS = {
 
 
 def _require_directory(path: str) -> None:
-    """Raise PackageError if a path cannot be a package: it does not exist, is a file, or is of another format."""
+    """Raise PackageError if a path cannot be a package: it does not exist, is a file, or has a different format."""
     reader = _READERS.get(os.path.splitext(path)[1].lower())
     advice = "" if reader is None else f"; to read a {os.path.splitext(path)[1]} file, use {reader}"
     if not os.path.exists(path):

@@ -100,8 +100,8 @@ def test_gradient_buckets_are_reduced_during_the_backward_pass():
             assert len(before) >= 5, "most buckets must be submitted before the backward pass ends"
             beside = [t for t in buckets if any(k[2] < t[3] and t[2] < k[3] for k in kernels if k[0] != "call")]
             most = max(most, len(beside))
-        # On a busy machine the communication thread may not run before a step ends, but not in every one of twelve
-        # steps.
+        # On a busy machine, the communication thread sometimes does not run before a step ends, but this does not
+        # happen in all of twelve steps.
         assert most >= 4, "buckets must be reduced while kernels run"
         assert statistics["reductions"] >= 15 * len(gives) and 0 <= statistics["hidden"] <= 1
 

@@ -111,7 +111,7 @@ def both_ways(g: mg.Graph, feeds: dict[mg.Tensor, np.ndarray], y: mg.Tensor) -> 
 def require_equal_up_to_ties(got: np.ndarray, expected: np.ndarray) -> None:
     """Assert equality up to one step in rare cases.
 
-    Integer kernels scale sums in one operation instead of several, which may round another way close to half a step.
+    Integer kernels scale sums in one operation instead of several, which may round differently close to half a step.
     """
     assert got.dtype == expected.dtype
     if got.dtype.kind == "f":

@@ -84,7 +84,7 @@ def test_includes_reach_only_lower_layers(path: Path):
             assert own == "mpsgraph/mpsgraph.hpp" or include == "mpsgraph/export.h" or include in C_INTERFACE
             continue
         assert target in LAYERS, f"{include} must belong to one of the layers"
-        assert LAYERS.index(layer) <= LAYERS.index(target), f"{layer} may not include {include}"
+        assert LAYERS.index(layer) <= LAYERS.index(target), f"{layer} must not include {include}"
         if layer == target == "backends":
             assert own.split("/")[1] == include.split("/")[1], f"{include}: backends must not include each other"
 
@@ -150,7 +150,7 @@ def test_third_party_headers_are_included_only_where_allowed(path: Path):
     for include in re.findall(r"^\s*#\s*include\s+<([^>]+)>", path.read_text(), re.MULTILINE):
         for headers, files in THIRD_PARTY:
             if re.match(headers, include):
-                assert re.fullmatch(files, own), f"{own} may not include <{include}>"
+                assert re.fullmatch(files, own), f"{own} must not include <{include}>"
 
 
 def docstring_lines(path: Path) -> int:
@@ -445,7 +445,7 @@ def test_python_imports_reach_only_lower_layers(name: str):
     row, own = python_layer_of(name)
     for imported in IMPORTS[name]:
         below, other = python_layer_of(imported)
-        assert own == other or row < below, f"{own} may not import {imported}"
+        assert own == other or row < below, f"{own} must not import {imported}"
 
 
 def test_every_listed_python_layer_exists():

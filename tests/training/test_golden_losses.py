@@ -182,7 +182,7 @@ MISTAKES = {
     "a kernel with its axes swapped": ("digits", "3.weight", lambda w: np.ascontiguousarray(w.swapaxes(0, 1))),
     "a mirrored kernel": ("digits", "0.weight", lambda w: np.ascontiguousarray(w[:, ::-1])),
     "a bias too large by a hundredth": ("digits", "7.bias", lambda b: b * np.float32(1.01)),
-    "gates in another order": ("activity", "2.weight_hh_l0", gates_swapped),
+    "gates in a different order": ("activity", "2.weight_hh_l0", gates_swapped),
     "a second bias that is not added": ("activity", "2.bias_hh_l0", np.zeros_like),
     "a matrix transposed": ("perceptron", "2.weight", lambda w: np.ascontiguousarray(w.T)),
 }

@@ -172,7 +172,7 @@ class Program(Importing):
     def write(self, state: State, value: Tensor) -> None:
         """Assign a new value to a state in every run that computes an output.
 
-        Raises UnsupportedError inside a branch or loop, because such a block may not run.
+        Raises UnsupportedError inside a branch or loop, because such a block does not always run.
         """
         if len(self._scopes) > 1:
             raise UnsupportedError(

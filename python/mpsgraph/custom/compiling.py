@@ -37,7 +37,7 @@ def cache_directory() -> Path:
     the user's cache. The cached files can be deleted at any time and are recreated when needed.
 
     Returns:
-        The path of the directory, which may not exist yet.
+        The path of the directory, which does not necessarily exist yet.
 
     Example:
         >>> mg.custom.cache_directory().is_absolute()

@@ -506,7 +506,7 @@ class Fold(Unfold):
         dilation: Alias of dilations.
 
     Raises:
-        ShapeError: If the feature axis does not hold a whole number of windows, or another size does not fit.
+        ShapeError: If the feature axis does not hold a whole number of windows, or any other size does not fit.
         GraphError: If data_layout is unknown, or an argument is passed under both of its names.
 
     Example:

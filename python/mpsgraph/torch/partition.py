@@ -17,7 +17,7 @@ from torch._functorch.partitioners import default_partition
 
 from . import importer
 
-# Operations that return the same elements in another shape or order. They cost nothing when an operation reads the
+# Operations that return the same elements in a different shape or order. They cost nothing when an operation reads the
 # result.
 _VIEWS = {
     "alias", "clone", "detach", "expand", "permute", "reshape", "squeeze", "t", "transpose", "unsqueeze", "view",

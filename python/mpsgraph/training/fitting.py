@@ -57,7 +57,7 @@ class Fit:
         self.sums: dict[str, float] = {}
         self.steps = 0
         self.within = False  # Whether an epoch has started and not ended.
-        self.given = False  # Whether all batches of this epoch have been taken; some may not be recorded yet.
+        self.given = False  # Whether all batches of this epoch have been taken, even if some are not recorded yet.
 
     def run(
         self,

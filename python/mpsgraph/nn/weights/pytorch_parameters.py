@@ -93,7 +93,7 @@ def all_forms(module: Module, orders: Orders, names: Mapping[str, object]) -> li
 
 
 def _form(name: str, variable: Tensor, shape: Sequence[int], read: _Move, write: _Move) -> Form:
-    """Pair one PyTorch tensor with one variable that holds the same elements, possibly in another order."""
+    """Pair one PyTorch tensor with one variable that holds the same elements, possibly in a different order."""
     slot = Slot(tuple(shape), variable.dtype)
     return Form({name: slot}, (variable,), lambda a: [read(a[0])], lambda a: [write(a[0])])
 

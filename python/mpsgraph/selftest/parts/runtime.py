@@ -352,8 +352,8 @@ def peak() -> int:
 
 
 def _flat(on: On, work: Callable[[], Any], count: int) -> Result:
-    """Run `work` several times to warm up, then `count` times, and fail if the process's memory grows in the latter
-    runs.
+    """Run `work` several times to warm up, then `count` times, and fail if the process's memory grows after the
+    warm-up.
     """
     times = max(20, count // 20) if on.quick else count
     for _ in range(times // 10 + 10):
