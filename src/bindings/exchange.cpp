@@ -24,7 +24,7 @@ void define_exchange(py::module_& module) {
              return std::make_shared<SharedSum>(descriptor, to_dtype(dtype), elements, members, own);
            }),
            py::arg("descriptor"), py::arg("dtype"), py::arg("elements"), py::arg("members"), py::arg("own"),
-           "Map a file of zeros with the size returned by `bytes`, which may be closed afterwards. `own` is "
+           "Map a file of zeros, whose size `bytes` returns. The descriptor may be closed afterwards. `own` is "
            "the index of this process among the members.")
       .def_static(
           "bytes",

@@ -71,7 +71,8 @@ void define_profiler(py::module_& module) {
       "Return the number of records, or 0 if no profile is running.");
   module.def("device_limits", &limits, py::arg("device"),
              "Return the peak throughput of a device, which is measured on the first call.");
-  module.def("name_this_thread", &Profiler::name_this_thread, py::arg("name"), "In profiles.");
+  module.def("name_this_thread", &Profiler::name_this_thread, py::arg("name"),
+             "Set the name of this thread in profiles.");
 }
 
 }  // namespace mpsgraph::bindings

@@ -100,7 +100,7 @@ std::optional<Values> along_channels(const Tensor* tensor, const Linear& linear)
   return values;
 }
 
-// The combined effect scale · x + shift of the operations that follow a linear operation, where x is its result.
+// The combined effect scale · x + shift of the operations that follow a linear operation with result x.
 struct Chain {
   Linear linear;
   Values scale, shift;

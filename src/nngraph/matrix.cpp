@@ -95,7 +95,7 @@ void MatrixDescriptor::complete() {
   int64_t dense;
   if (__builtin_mul_overflow(rows, row_bytes, &dense))
     throw ShapeError(
-        cat("[MatrixDescriptor] ", rows, " rows of ", row_bytes, " bytes exceed the largest possible size"));
+        cat("[MatrixDescriptor] ", rows, " row(s) of ", row_bytes, " bytes exceed the largest possible size"));
   complete_stride("MatrixDescriptor", "matrix_bytes", matrix_bytes, dense, item);
 }
 

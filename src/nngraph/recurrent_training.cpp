@@ -252,8 +252,9 @@ TrainingRecord& RecurrentTrainingLayer::record_of(const GradientSequence& s, con
   std::vector<int64_t> rows;
   for (size_t t = 0; t < static_cast<size_t>(sources.count()); ++t) rows.push_back(sources.rows_at(t));
   if (rows != record.rows)
-    refuse("the training states belong to a sequence of ", record.rows.size(), " steps with ", record.rows.front(),
-           " rows in the first, but forward_sources has ", rows.size(), " steps with ", rows.front(), " rows");
+    refuse("the training states belong to a sequence of ", record.rows.size(), " step(s) with ", record.rows.front(),
+           " row(s) in the first step, but forward_sources has ", rows.size(), " step(s) with ", rows.front(),
+           " row(s)");
   if (sources.addresses() != record.sources)
     refuse("the training states belong to another sequence: forward_sources must be the matrices that the forward ",
            "sequence read");

@@ -72,7 +72,7 @@ class CommandQueue::Thread final : public Worker {
     return true;
   }
 
-  // Tells the queue's loop to end once all work is done. Does not wait for that.
+  // Tells the queue's loop to end once all work is done, without waiting for the loop to end.
   void close() {
     {
       std::lock_guard lock(mutex_);

@@ -15,7 +15,8 @@ constexpr std::string_view blank = "0000000000000000";
 }  // namespace
 
 void write_manifest(const std::filesystem::path& path, Json manifest) {
-  Json sealed{{"checksum", blank}};  // The checksum comes first, so that no text before it can look like it.
+  // The checksum comes first, so that no earlier text can be mistaken for the checksum.
+  Json sealed{{"checksum", blank}};
   sealed.update(manifest);
   std::string text;
   try {

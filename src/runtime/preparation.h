@@ -29,8 +29,8 @@ struct PackageWeights {
 
 // Attaches prepared forms to the weights of a package, if the package has forms that match this process and the
 // weights' checksum. Returns whether forms were attached. If so, the caller need not verify the weights: all constants
-// without forms are verified here, and a constant with forms, whose own elements are rarely needed, is verified when
-// they are first accessed. Throws PackageError if a file is damaged.
+// without forms are verified here, and a constant with forms is verified when its own elements, which are rarely
+// needed, are first accessed. Throws PackageError if a file is damaged.
 bool add_prepared_forms(const std::filesystem::path& directory, PackageWeights& weights, bool verify);
 
 // Functions of package.cpp that prepared packages use: load_package() also returns the names of the constants, and

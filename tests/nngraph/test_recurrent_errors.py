@@ -302,7 +302,7 @@ GRADIENT = [
             "destination_gradients": None,
         },
         mg.GraphError,
-        "3 steps with 2 rows in the first, but forward_sources has 3 steps with 1 rows",
+        r"3 step\(s\) with 2 row\(s\) in the first step, but forward_sources has 3 step\(s\) with 1 row\(s\)",
     ),
     (
         {"recurrent_input_state": RNNRecurrentMatrixState([(Matrix(zeros(1, 2)), None)])},

@@ -1,4 +1,5 @@
-// DeviceGraph: a Graph on one Device. It owns the values of the variables on that device and the cache of executables.
+// DeviceGraph: a Graph on one Device, together with the values of the variables on that device and a cache of
+// executables.
 //
 // Operations may be added to the graph between calls, but not during a call, because compilation reads the graph.
 // Otherwise, the functions may be called from several threads.

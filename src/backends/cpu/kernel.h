@@ -38,7 +38,7 @@ struct Frame {
 
 class Layout;  // defined in variable_layouts.h
 
-// A dense tensor that a kernel reads or writes. It is row-major unless it holds convolution weights in a packed layout.
+// A dense tensor that a kernel reads or writes: row-major, except for convolution weights in a packed layout.
 struct Operand {
   Slot slot = -1;
   DType dtype = DType::float32;
@@ -83,15 +83,15 @@ class Lowering {
   virtual void may_share(size_t o, size_t i) = 0;
   // Declare that the kernel allocates memory for output `o` when it runs, and stores the pointer in the frame.
   virtual void enters_memory(size_t o) = 0;
-  virtual bool reference_only() const = 0;  // whether to use the plain loops of tests
+  virtual bool reference_only() const = 0;  // whether tests request plain loops
 
   const Attributes& attributes() const { return operation().attributes; }
 };
 
 using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
 
-// If several kernels implement one kind of operation, the kernel of highest precedence is tried first. For cases it
-// does not support, it calls the kernel of the next lower precedence.
+// If several kernels implement one kind of operation, the kernel of highest precedence is tried first. For cases that
+// this kernel does not support, it calls the kernel of the next lower precedence.
 enum class Precedence : uint8_t {
   plain,  // portable C++ loops
   library,  // oneDNN, if available

@@ -2,7 +2,7 @@
 // memory, the kernel for the wide type reads the converted operands, and its results are converted back.
 //
 // These kernels implement operations that are rarely applied to narrow types and whose loops would compute in the wide
-// type anyway. The results are the same, and there is one loop less to compile for each narrow type.
+// type anyway. The results are the same, and there is one fewer loop to compile for each narrow type.
 #pragma once
 
 #include <memory>

@@ -15,7 +15,7 @@ namespace mpsgraph::cpu {
 class Shares {
  public:
   Shares(int64_t count, int64_t members) : parts_(std::clamp<int64_t>(members, 1, most_parts)) { share(count); }
-  // Distribute the items [0, count); count must be below 2^32. No member may be taking items meanwhile.
+  // Distribute the items [0, count); count must be below 2^32. Must not be called while a member takes items.
   void share(int64_t count) {
     for (int64_t p = 0; p < parts_; ++p)
       left_[p].store(pair(count * p / parts_, count * (p + 1) / parts_), std::memory_order_relaxed);

@@ -85,8 +85,8 @@ Lower find_lowering(std::string_view kind);  // null if `kind` has no lowering
 // Walks a program and lowers its operations. Each instance is used once.
 class ProgramLowering {
  public:
-  // `variables` are the tensors of program.variables in `graph`, in the same order. If `frozen` is set, they are
-  // constants that never change.
+  // `variables` are the tensors of program.variables in `graph`, in the same order. If `frozen` is set, these tensors
+  // are constants instead of variables.
   ProgramLowering(MPSGraph* graph, const compiler::Program& program, GraphTensors variables, bool frozen = false);
 
   void run();

@@ -12,8 +12,8 @@
 
 namespace mpsgraph::metal {
 
-// The work of one command buffer. It is an MPSCommandBuffer, which continues in a new MTLCommandBuffer when part of the
-// work is submitted early.
+// The work of one command buffer, encoded into an MPSCommandBuffer. When part of the work is submitted early, the
+// MPSCommandBuffer continues in a new MTLCommandBuffer.
 class MetalCommands final : public runtime::DeviceCommands {
  public:
   MetalCommands(const void* owner, MetalDevice& device, id<MTLCommandQueue> queue, std::string label);

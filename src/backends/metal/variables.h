@@ -52,7 +52,8 @@ class MetalVariable final : public runtime::VariableStorage {
   runtime::NDArray read() const override;
   void write(const runtime::NDArray& value) override;
 
-  // The MPSGraph tensor of this variable in the MPSGraph that currently holds the variables; nil if it has no elements.
+  // The MPSGraph tensor of this variable in the MPSGraph that currently holds the variables; nil if the variable has no
+  // elements.
   MPSGraphTensor* tensor() const { return there_.variable; }
   MetalVariables& home() const { return *home_; }
 

@@ -34,8 +34,8 @@ void require_parameter(const InferContext& c, size_t i, const Shape& x, std::str
     for (int a = 0; divides && a < x.rank(); ++a)
       divides = shape[a] < 0 || x[a] < 0 || (shape[a] == 0 ? x[a] == 0 : x[a] % shape[a] == 0);
     if (!divides)
-      c.shape_error(cat(role, " with groups must have the rank of the tensor ", x,
-                        ", and sizes that divide the sizes of the tensor, got ", shape));
+      c.shape_error(cat(role, " with groups must have the rank of tensor ", x,
+                        " and sizes that divide the tensor's sizes, got ", shape));
     return;
   }
   const int axis = c.axis(c.attributes.integer("axis"), x.rank());
@@ -224,8 +224,8 @@ Shape looked_up(const InferContext& c, const Shape& x, const Shape& table) {
   bool fits = groups == 0 || groups == x.rank();
   for (int a = 0; fits && a < groups; ++a) fits = x[a] < 0 || table[a] < 0 || (table[a] > 0 && x[a] % table[a] == 0);
   if (!fits)
-    c.shape_error(cat("table must have, before the axis of entries, either no axes or as many axes as the tensor ", x,
-                      ", with sizes that divide the tensor's sizes, got ", table));
+    c.shape_error(cat("before the axis of entries, table must have no axes, or as many axes as tensor ", x,
+                      " with sizes that divide the tensor's sizes, got ", table));
   Dims dims = x.dims();
   if (!vectors) return Shape(dims);
   const int axis = c.axis(c.attributes.integer("axis"), x.rank());

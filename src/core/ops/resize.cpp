@@ -112,8 +112,8 @@ void check_placement(const InferContext& context, const Shape& images) {
   const auto count = static_cast<int64_t>(axes_of(context, images.rank()).size());
   for (size_t i = 2; i < context.count(); ++i) {
     if (!compatible(context.shape(i), Shape{count}))
-      context.shape_error(cat(i == 2 ? "scale" : "offset", " must have one entry for each of the ", count,
-                              " resized axes, got ", context.shape(i)));
+      context.shape_error(cat(i == 2 ? "scale" : "offset", " must have one entry per resized axis (", count, "), got ",
+                              context.shape(i)));
   }
 }
 
@@ -135,7 +135,7 @@ std::vector<TensorType> infer_resize(const InferContext& context) {
   const std::vector<int> axes = axes_of(context, images.rank());
   if (size.ranked() && size.dims().size() != axes.size())
     context.shape_error(
-        cat("size must have one entry for each of the ", axes.size(), " resized axes of ", images, ", got ", size));
+        cat("size must have one entry per resized axis (", axes.size(), ") of ", images, ", got ", size));
   Dims dims = images.dims();
   for (size_t i = 0; i < axes.size(); ++i) dims[axes[i]] = size.ranked() ? size.dims()[i] : -1;
   check_sizes(context, images, Shape(dims));

@@ -24,8 +24,8 @@ Shape shape_operand(const InferContext& context, size_t input, bool wildcard) {
   if (const std::optional<Ints> value = context.constant(input)) {
     const auto wildcards = std::count(value->begin(), value->end(), -1);
     if (wildcards > (wildcard ? 1 : 0) || std::any_of(value->begin(), value->end(), [](int64_t d) { return d < -1; }))
-      context.shape_error(cat("shape must not have negative dimensions, ",
-                              wildcard ? "except for one -1, which is inferred, " : "", "got ", to_string(*value)));
+      context.shape_error(cat("shape must not have negative dimensions",
+                              wildcard ? " (except for one -1, which is inferred)" : "", ", got ", to_string(*value)));
     try {
       if (wildcards == 0) element_count(*value);
     } catch (const ShapeError& overflow) {

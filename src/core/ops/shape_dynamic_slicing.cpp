@@ -80,7 +80,7 @@ void check_windows(const InferContext& context, const Dims& source, const Dims& 
   const Ints strides = window_strides(context.attributes, source.size());
   const auto wrong = [](int64_t stride) { return stride == 0 || stride > max_extent || stride < -max_extent; };
   if (strides.size() != source.size() || std::any_of(strides.begin(), strides.end(), wrong))
-    context.shape_error(cat("strides must have one nonzero entry, at most 2^31 in magnitude, for each axis of ",
+    context.shape_error(cat("strides must be nonzero, at most 2^31 in magnitude, and equal in number to the axes of ",
                             to_string(source), ", got ", to_string(strides)));
   const std::optional<KnownValues> known = known_values(context.inputs[starts_operand]);
   for (size_t axis = 0; axis < source.size(); ++axis) {

@@ -68,7 +68,7 @@ std::vector<TensorType> infer_sparse_tensor_gradient(const InferContext& c) {
   const Shape entries = c.shape(1).ranked() ? c.shape(1) : Shape{-1};
   const Shape matrix = matrix_shape(c, 1, entries);
   if (!compatible(c.shape(0), matrix))
-    c.shape_error(cat("incoming gradient must have the shape of the sparse tensor, ", matrix, ", got ", c.shape(0)));
+    c.shape_error(cat("incoming gradient must have the shape ", matrix, " of the sparse tensor, got ", c.shape(0)));
   return {{c.dtype(0), entries}};
 }
 void d_sparse_tensor_gradient(GradientContext& g) {

@@ -162,7 +162,7 @@ void check_yolo(const FilterNode& node) {
   const int64_t anchors = a.integer("number_of_anchor_boxes");
   if (anchors < 1 || a.data("anchor_boxes")->elements() != 2 * anchors)
     refuse(cat("anchor_boxes must hold a width and a height per anchor (", anchors, "), got ",
-               a.data("anchor_boxes")->elements(), " numbers"));
+               a.data("anchor_boxes")->elements(), " number(s)"));
   constexpr std::pair<std::string_view, std::string_view> needed[] = {{"confidence", "sigmoid_cross_entropy"},
                                                                       {"classes", "softmax_cross_entropy"}};
   for (const auto& [part, type] : needed)

@@ -2,7 +2,7 @@
 //
 // Values cross block boundaries by copies into slots that live as long as the operation: a branch's results are copied
 // into the operation's results, and the values that a loop carries are copied from one iteration to the next. A carried
-// value is not copied if an iteration updates it in place, such as a sum, or passes it on unchanged.
+// value, such as a sum, is not copied if an iteration updates it in place or passes it on unchanged.
 #include <algorithm>
 #include <cstring>
 
@@ -94,7 +94,7 @@ struct ForKernel final : LoopKernel {
 
 }  // namespace
 
-// Lowers one control flow operation (if, while, or for). This is a nested class of the lowering, so that it can assign
+// Lowers one control flow operation (if, while, or for). The class is nested in ProgramLowering, so that it can assign
 // slots.
 class ProgramLowering::ControlFlow {
  public:
@@ -214,7 +214,7 @@ class ProgramLowering::ControlFlow {
   }
 
   // Return the slot that holds this result of `before` until `after` uses the result. If `before` returns one of its
-  // arguments unchanged or overwrites it, this is the slot of that argument, otherwise a new slot.
+  // arguments unchanged or overwrites it, this is the slot of that argument; otherwise, it is a new slot.
   Slot place_of(const Block& before, size_t result, const std::vector<Slot>& taken) {
     const Slot value = walk_.slot_of(before.results[result]);
     for (Slot carried : carried_) {

@@ -129,7 +129,7 @@ std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& p
 bool windows_lie_apart(const ConvolutionPlan& plan);
 
 // Build the weight gradient: source (operand 1) transposed x incoming gradient (operand 0). `complete` means that every
-// tap reads at least one source pixel. If not, the gradient of the other taps is set to zero.
+// tap reads at least one source pixel. If not, the gradient of the taps that read no source pixel is set to zero.
 std::unique_ptr<Kernel> tap_weights_gradient(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
                                              bool complete);
 

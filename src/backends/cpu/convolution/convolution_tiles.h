@@ -35,7 +35,7 @@ struct TileEpilogue {
 // The part of the micro-kernel interface that does not depend on the element type.
 struct TileRows {
   int rows;  // maximum rows per tile
-  int whole_rows = 1;  // granularity of rows: a tile with fewer rows takes as long as the next multiple
+  int whole_rows = 1;  // a tile takes as long as if its row count were rounded up to a multiple of this
   // Called by each thread before and after multiplying; may be null.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;

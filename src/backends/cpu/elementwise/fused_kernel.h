@@ -46,7 +46,7 @@ struct TileInstruction {
 struct TileOutput {  // an output with the kernel's full shape
   size_t result = 0;  // index of the operation's result
   Slot slot = -1;
-  int reg = -1;  // register that is the output memory itself, or that is copied there with streaming stores
+  int reg = -1;  // register that is the output memory itself, or that is copied to this memory with streaming stores
   size_t element_size = 4;
   bool streamed = false;
 };

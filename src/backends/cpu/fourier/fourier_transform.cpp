@@ -37,7 +37,7 @@ struct Axis {
   }
 };
 
-// Access to single elements in any layout. It reduces every transform to a forward complex one: inverse transforms
+// Access to single elements in any layout, which reduces every transform to a forward complex one: inverse transforms
 // exchange real and imaginary parts or, if the signal is real, take the conjugate.
 template <class T>
 struct Elements {

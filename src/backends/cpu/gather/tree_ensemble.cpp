@@ -100,7 +100,8 @@ std::optional<SortedForest<T>> sorted(const TreeTables<T>& t, int64_t depth, boo
       if (i == level_end) ++level, level_end = result.nodes.size();
       const int32_t from = result.origin[i], self = static_cast<int32_t>(i);
       // A leaf is its own child. If nodes compare with <=, the split value of a leaf is infinity, so that every value
-      // takes the yes branch. If nodes compare with <, it is -infinity, so that every value takes the no branch.
+      // takes the yes branch. If nodes compare with <, the split value is -infinity, so that every value takes the no
+      // branch.
       if (t.is_leaf(from)) {
         result.nodes[i] = or_equal ? TreeNode<T>{infinity, 0, self} : TreeNode<T>{-infinity, 0, self - 1};
         result.missing[i] = or_equal;

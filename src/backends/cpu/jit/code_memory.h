@@ -9,7 +9,7 @@ namespace mpsgraph::cpu::jit {
 
 class CodeMemory {
  public:
-  // Copy code to executable memory. Return null if the operating system does not allow that.
+  // Copy code to executable memory. Return null if the operating system does not allow executable memory.
   static std::shared_ptr<const CodeMemory> make(const std::vector<uint8_t>& code);
   ~CodeMemory();
   CodeMemory(const CodeMemory&) = delete;

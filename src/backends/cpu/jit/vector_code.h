@@ -54,7 +54,7 @@ enum class Kind : uint8_t {
   near_reciprocal,  // 1 / a within 1 ulp, for normal numbers below 2^126; 32-bit lanes only
   mantissa,  // mantissa of a, in [3/4, 3/2)
   exponent,  // floor(log2 |a|)
-  logarithm,  // returns b, a logarithm of a, or if a is not positive and finite: -inf for 0, inf for inf, otherwise NaN
+  logarithm,  // returns b (a logarithm of a) if a is positive and finite; otherwise -inf for 0, inf for inf, and NaN
   // entry of the aligned 16-entry table at address `bits`, indexed by the low four bits of a; 64-bit lanes only
   look_up,
   compare,  // `stream` is the Comparison

@@ -24,8 +24,8 @@ struct Matrix {
 template <class T>
 void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate = false);
 
-// The right GEMM operand, packed once and then multiplied by many left operands, also by several threads. The results
-// are bitwise identical to those of gemm().
+// The right GEMM operand, packed once and then multiplied by many left operands, possibly by several threads at once.
+// The results are bitwise identical to those of gemm().
 template <class T>
 class GemmPanels {
  public:

@@ -11,8 +11,8 @@
 
 namespace mpsgraph::cpu {
 
-// Return whether this matmul can be computed in blocks: it must multiply float32 matrices that have few rows, the left
-// one transposed.
+// Return whether this matmul can be computed in blocks. Its operands must be float32 matrices with few rows, and its
+// left operand must be transposed.
 bool computes_in_blocks(const Operation& product);
 
 // Build the fused kernel of a gradient and its update. `gradient` is the slot of the matmul's result, to which nothing

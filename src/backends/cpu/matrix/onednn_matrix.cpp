@@ -78,8 +78,8 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
 
 // Build a packed matmul for operands whose rows are a multiple of 2 KB apart and which oneDNN would read in place. Rows
 // 4 KB apart share a single set of the L1 cache. With AVX-512, the packed kernel is faster only if rows are a multiple
-// of 4 KB and at least 8 KB apart, so that each row is on its own page, and if the result has fewer than 1,024 rows
-// (columns, if it is the left operand whose rows are far apart).
+// of 4 KB and at least 8 KB apart, so that each row is on its own page. In addition, the result must have fewer than
+// 1,024 rows or, if the rows of the left operand are far apart, fewer than 1,024 columns.
 std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
                                               const ProductEpilogue& extras) {
   if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;

@@ -386,7 +386,7 @@ std::unique_ptr<Kernel> row_products(Lowering&) { return nullptr; }
 #endif
 
 // Short integers are not widened here: an exclusive scan starts with the lowest or highest value of the element type,
-// and a wider type has other limits.
+// and a wider type has different limits.
 template <bool maximum>
 std::unique_ptr<Kernel> lower_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();

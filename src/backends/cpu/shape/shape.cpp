@@ -123,7 +123,7 @@ struct Stretches {
     bytes += own;
   }
   // Return whether to alternate between operands, so that the result is written in order. Alternating brings no gain
-  // for long parts, very short parts have faster loops, and a result that fits in cache does not need it.
+  // for long parts or for a result that fits in cache, and there are faster loops for very short parts.
   bool alternate() const {
     constexpr int64_t shortest = 64, longest = 2048, cached = 1 << 20;
     return count > 1 && count * bytes > cached && std::all_of(parts.begin(), parts.end(), [](const Part& p) {

@@ -40,7 +40,7 @@ struct MadeFilter {
 class Making {
  public:
   const nngraph::FilterNode& filter;
-  const bool has_gradient;  // whether one of its gradient filters is in the graph
+  const bool has_gradient;  // whether a gradient filter of this filter is in the graph
   NSArray<MPSNNImageNode*>* sources;
   const std::shared_ptr<LayerParameters> parameters;  // null if the filter has no parameters
   MadeFilter made;
