@@ -57,7 +57,9 @@ std::vector<std::vector<int>> Dependencies::users() const {
 }
 
 // A read depends on the preceding assign of its variable. An assign depends on all operations that use the variable's
-// old value, and on all preceding checks, because a check that fails must end the run before the assign.
+// old value, and on all preceding checks, because a check that fails must end the run before the assign. Each check
+// depends on the preceding check, so that an assign needs only one dependency, on the last check, however many there
+// are.
 void Dependencies::add_state(const Operation& operation, int i, State& state) {
   for (const auto& block : operation.blocks)
     for (const auto& inner : block->operations) add_state(*inner, i, state);
@@ -72,9 +74,11 @@ void Dependencies::add_state(const Operation& operation, int i, State& state) {
     after(state.last_print);
     state.last_print = i;
   }
-  if (operation.is("check_indices")) state.checks.push_back(i);
-  if (operation.is("assign"))
-    for (int check : state.checks) after(check);
+  if (operation.is("check_indices")) {
+    after(state.last_check);
+    state.last_check = i;
+  }
+  if (operation.is("assign")) after(state.last_check);
   if (!operation.is("read") && !operation.is("assign")) return;
   const Tensor* variable = operation.input(0);
   if (const auto found = state.last_assign.find(variable); found != state.last_assign.end()) after(found->second);

@@ -40,8 +40,7 @@ class Dependencies {
     std::unordered_map<const Tensor*, int> last_assign;  // maps a variable to the position of its last assign
     // maps a variable to the positions that use its current value
     std::unordered_map<const Tensor*, Positions> using_value;
-    Positions checks;
-    int last_call = -1, last_print = -1;
+    int last_call = -1, last_check = -1, last_print = -1;
   };
   void add_state(const Operation& operation, int i, State& state);
 

@@ -204,3 +204,15 @@ def test_results_too_large_for_memory_raise():
         with pytest.raises(mg.DeviceError, match="cannot allocate"):
             g.run({}, huge)
     assert g.run({}, one + 1).tolist() == [2]
+
+
+@pytest.mark.both_devices
+@pytest.mark.parametrize(
+    "name",
+    ["cumulative_sum", "cumulative_product", "cumulative_minimum", "cumulative_maximum", "softmax", "log_softmax"],
+)
+def test_empty_rows_return_at_once_however_many_there_are(name: str):
+    g = mg.Graph()
+    x = g.placeholder((2**34, 0))
+    result = g.run({x: np.empty((2**34, 0), np.float32)}, getattr(g, name)(x, axis=1))
+    assert np.asarray(result).shape == (2**34, 0)

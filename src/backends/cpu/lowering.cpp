@@ -330,10 +330,12 @@ void ProgramLowering::find_overwritten_reads(Block& block) {
       use = std::max(use, last_use[operation.output()]);
     }
   }
-  for (const Operation* read : reads)
-    for (int at : assigned_at[read->input(0)])
-      if (at > index[read] && last_use.count(read->output()) && last_use[read->output()] > at)
-        copied_reads_[read] = true;
+  for (const Operation* read : reads) {
+    const std::vector<int>& assigns = assigned_at[read->input(0)];  // in ascending order
+    const auto next = std::ranges::upper_bound(assigns, index[read]);
+    const auto use = last_use.find(read->output());
+    if (next != assigns.end() && use != last_use.end() && use->second > *next) copied_reads_[read] = true;
+  }
   for (auto& operation : block.operations)
     for (auto& inner : operation->blocks) find_overwritten_reads(*inner);
 }
@@ -343,6 +345,8 @@ void ProgramLowering::find_overwritten_reads(Block& block) {
 void ProgramLowering::write_assigns_in_place() {
   std::unordered_map<Slot, int> count;
   for (const Assign& assign : assigns_) count[assign.variable]++;
+  std::unordered_map<Slot, std::vector<const Share*>> shares_of;  // keyed by output
+  for (const Share& share : shares_) shares_of[share.output].push_back(&share);
   for (const Assign& assign : assigns_) {
     SlotInfo& value = out_.slots[assign.value];
     const SlotInfo& variable = out_.slots[assign.variable];
@@ -353,10 +357,9 @@ void ProgramLowering::write_assigns_in_place() {
     bool needed = false;
     for (int use : variable_uses_[assign.variable]) {
       if (use < made) continue;
-      const bool harmless =
-          use == made && std::any_of(shares_.begin(), shares_.end(), [&](const Share& s) {
-            return s.output == assign.value && s.input == assign.variable && s.position == made && s.only_offer;
-          });
+      const bool harmless = use == made && std::ranges::any_of(shares_of[assign.value], [&](const Share* s) {
+                              return s->input == assign.variable && s->position == made && s->only_offer;
+                            });
       needed |= !harmless;
     }
     if (needed) continue;
@@ -388,11 +391,12 @@ void ProgramLowering::place_results(KernelList& list) {
 
 // Compute the operands of a ThreadedCallable directly in the memory it provides, if no other slot shares that memory.
 void ProgramLowering::lend_places() {
+  std::vector<int> sharers(out_.slots.size(), 0);  // for each slot, the number of slots in its memory
+  for (const SlotInfo& info : out_.slots) sharers[info.memory]++;
   for (const LentPlace& offer : offered_) {
     SlotInfo& info = out_.slots[offer.slot];
-    const auto lies_there = [&](const SlotInfo& other) { return &other != &info && other.memory == offer.slot; };
     if (info.home != Home::arena || info.memory != offer.slot || slot_depth_[offer.slot] > 0 || info.alone ||
-        std::ranges::any_of(out_.slots, lies_there))
+        sharers[offer.slot] > 1)
       continue;
     info.alone = true;
     out_.lent.push_back(offer);

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/elementwise/fused_kernel.h"
 #include "backends/cpu/instruction_set.h"
+#include "backends/cpu/jit/code_cache.h"
 #include "backends/cpu/jit/recorder.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/streaming_stores.h"
@@ -223,7 +224,8 @@ struct RegionBuilder {
     const auto set = vector_set();
     if (!set) return false;
     program.lane_bytes = has_wide_numbers() ? 8 : 4;
-    jit::Recorder recorder(*set, program.lane_bytes);
+    const auto shared_recorder = std::make_shared<jit::Recorder>(*set, program.lane_bytes);
+    jit::Recorder& recorder = *shared_recorder;
     std::unordered_map<const Tensor*, int> values;
     const auto value_of = [&](const Tensor* tensor) -> std::optional<int> {
       if (const auto known = values.find(tensor); known != values.end()) return known->second;
@@ -289,10 +291,9 @@ struct RegionBuilder {
     const bool nothing_left =
         outputs.empty() && std::ranges::all_of(reductions, [](const TileReduction& r) { return r.halves.has_value(); });
     const bool prefetches = large_inputs();
-    const auto generate = [recorder, streamed](TileProgram& of, bool ahead) {
-      const auto code = jit::CodeMemory::make(jit::generate(recorder.code({}, ahead)));
-      const auto aligned =
-          streamed.empty() ? nullptr : jit::CodeMemory::make(jit::generate(recorder.code(streamed, ahead)));
+    const auto generate = [recorder = shared_recorder, streamed](TileProgram& of, bool ahead) {
+      const auto code = jit::compiled(recorder->code({}, ahead));
+      const auto aligned = streamed.empty() ? nullptr : jit::compiled(recorder->code(streamed, ahead));
       // make() returns null if the operating system does not allow executable memory
       if (!code || (!streamed.empty() && !aligned)) return false;
       of.code = code;

@@ -552,8 +552,10 @@ int Recorder::sum(int value) {
 }
 
 VectorCode Recorder::code(std::span<const int> streaming, bool prefetches) const {
-  VectorCode result = code_;
-  if (!prefetches) result.prefetched.clear();
+  VectorCode result(code_.set, code_.lane_bytes);  // without the index of equal nodes, which only recording needs
+  result.nodes = code_.nodes;
+  result.accumulators = code_.accumulators;
+  if (prefetches) result.prefetched = code_.prefetched;
   for (Node& node : result.nodes)
     if (node.kind == Kind::store && node.format == Format::lane &&
         std::find(streaming.begin(), streaming.end(), node.stream) != streaming.end())

@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "backends/cpu/jit/assembler.h"
@@ -85,7 +85,17 @@ struct Node {
   int stream = 0;
   uint64_t bits = 0;
   int a = -1, b = -1, c = -1;
-  auto operator<=>(const Node&) const = default;
+  bool operator==(const Node&) const = default;
+};
+
+struct NodeHash {
+  size_t operator()(const Node& node) const {
+    uint64_t hash = node.bits;
+    for (const int part : {static_cast<int>(node.kind), static_cast<int>(node.format), static_cast<int>(node.streaming),
+                           node.stream, node.a, node.b, node.c})
+      hash = (hash ^ (hash >> 29) ^ static_cast<uint32_t>(part)) * 0x9e3779b97f4a7c15u;
+    return static_cast<size_t>(hash ^ (hash >> 32));
+  }
 };
 
 class VectorCode {
@@ -112,7 +122,7 @@ class VectorCode {
   int accumulators = 0;
 
  private:
-  std::map<Node, int> known_;
+  std::unordered_map<Node, int, NodeHash> known_;
 };
 
 // A generated function. It processes `whole` elements in entire vectors and then the lanes selected by `tail`, which is
