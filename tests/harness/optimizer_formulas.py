@@ -161,7 +161,9 @@ def adafactor(rate=0.01, beta2_decay=-0.8, eps1=2.0**-23, eps2=1e-3, clip=1.0, d
 
 
 def muon(rate, decay=0.1, momentum=0.95, nesterov=True, matched=False, outputs_first=False):
-    """Muon for a matrix of shape (inputs, outputs), or (outputs, inputs) with outputs_first, which is PyTorch's."""
+    """Muon for a matrix of shape (inputs, outputs), or (outputs, inputs) with outputs_first, which is PyTorch's
+    layout.
+    """
 
     def update(t, w, g, s):
         w, g = (w, g) if outputs_first else (w.T, g.T)

@@ -121,7 +121,7 @@ def test_ignored_labels_of_binary_scores_are_not_counted():
 
 @pytest.mark.parametrize("name", [*OF_CLASSES, *OF_SCORES, *OF_NUMBERS])
 def test_nan_outputs_never_count_as_correct(name):
-    """Metrics of classes count such samples as wrong. Metrics of scores and numbers are NaN."""
+    """Metrics of classes count samples with NaN outputs as wrong. Metrics of scores and numbers are NaN."""
     metric = (OF_CLASSES | OF_SCORES | OF_NUMBERS)[name]
     metric.reset()
     outputs = np.full((4, 3) if name in OF_CLASSES else 4, np.nan, np.float32)

@@ -115,7 +115,7 @@ def test_centered_rmsprop_of_constant_gradients_stays_finite():
     for t in range(1, 41):
         g.run({}, [], updates)
         values = update(t, values, np.array([0.5, 1.5, 100.0]), state)
-        if t <= 25:  # The formula in float64 has no digits later.
+        if t <= 25:  # After that, the float64 formula has no correct digits.
             np.testing.assert_allclose(g.variable_value(v), values, rtol=2e-5)
     assert np.isfinite(g.variable_value(v)).all()
 

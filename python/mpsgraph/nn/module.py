@@ -231,7 +231,7 @@ class Module(ShowsArguments):
     def children(self) -> Iterator[tuple[str, Module]]:
         """Iterate over the direct child modules with their names.
 
-        Modules in lists, tuples, and dicts, also nested ones, count as children, under names such as "layers.0".
+        Modules in lists, tuples, and dicts, including nested ones, count as children, under names such as "layers.0".
 
         Returns:
             An iterator over (name, module) pairs.
@@ -758,7 +758,7 @@ def _variables_in(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 def _held_variables(modules: Sequence[tuple[str, Module]]) -> Iterator[tuple[str, Module, Tensor, bool]]:
     """Yield variables that modules hold in attributes but that no module has added.
 
-    Each comes with its dotted path, its module, and whether it is trainable.
+    Each variable comes with its dotted path, its module, and whether it is trainable.
     """
     added = {variable for _, module in modules for variable in own_variables(module).values()}
     trainable: dict[Graph, set[Tensor]] = {}

@@ -97,7 +97,7 @@ class Adam(Counting):
 
 
 def _rounded(beta: float, dtype: DType) -> float:
-    """Return a decay as the operation uses it, which computes 1 - beta from the rounded beta."""
+    """Return a decay rounded to a dtype, because the operation computes 1 - beta from the rounded beta."""
     return beta if dtype == float64 else float(np.float32(beta))
 
 

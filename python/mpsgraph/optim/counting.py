@@ -36,7 +36,7 @@ class Counting(Optimizer):
             if not beta:
                 self._corrections[beta, dtype] = g.constant(1.0, dtype=dtype)
             else:
-                half = g.maximum(self._count(dtype) * (math.log(beta) / 2), -40.0)  # Below, sinh could overflow.
+                half = g.maximum(self._count(dtype) * (math.log(beta) / 2), -40.0)  # Below -40, sinh could overflow.
                 self._corrections[beta, dtype] = g.sinh(half) * g.exponent(half) * -2.0
         return self._corrections[beta, dtype]
 

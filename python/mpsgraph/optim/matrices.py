@@ -107,10 +107,10 @@ class Muon(Optimizer):
     = u / |u|, X = a X + (b A + c A^2) X with A = X X^T is repeated `iterations` times (Newton-Schulz, with the shorter
     side first). Then values = values * (1 - rate * weight_decay) - rate * factor * X.
 
-    Muon updates parameters of rank 2. They are taken for (inputs, outputs), except for those of recurrent layers and
-    embeddings, and others that a module adds with outputs_first=True, which are (outputs, inputs). Embeddings and the
-    last layer are better trained by AdamW. PyTorch's Muon computes X in bfloat16; here it is computed in the precision
-    of the step.
+    Muon updates parameters of rank 2. Their axes are taken as (inputs, outputs), except in recurrent layers and
+    embeddings, and in other parameters that a module adds with outputs_first=True, where the axes are (outputs,
+    inputs). Embeddings and the last layer are better trained by AdamW. PyTorch's Muon computes X in bfloat16; here it
+    is computed in the precision of the step.
 
     Args:
         learning_rate: Number or schedule. Defaults to 1e-3.
@@ -188,7 +188,7 @@ class Muon(Optimizer):
             for variable in rest:
                 raise ShapeError(
                     f"Muon updates only matrices, but {variable.name} has shape {tuple(variable.shape or ())}: pass "
-                    "others=AdamW(3e-4), or give such parameters another optimizer with ParameterGroups"
+                    "others=AdamW(3e-4), or give such parameters a different optimizer with ParameterGroups"
                 )
             return super().updates(gradients, learning_rate)
         own, theirs = learning_rate, learning_rate

@@ -83,7 +83,7 @@ class NAdam(Moments):
         return self.beta1 - falling, falling + (1 - self.beta1)
 
     def _with_next(self, missing: Tensor, count: Tensor) -> Tensor:
-        """Return 1 - p * mu, where missing = 1 - p, for the product p of mu over earlier steps."""
+        """Return 1 - p * mu, where p is the product of mu over earlier steps and `missing` is 1 - p."""
         mu, rest = self._mu(count)
         return missing * mu + rest
 
@@ -164,11 +164,12 @@ class RAdam(Moments):
         return values - learning_rate / self._correction(self.beta1, dtype) * first * factor, assigns
 
     def _rectification(self, dtype: DType) -> tuple[Tensor, Tensor]:
-        """Return whether the mean square covers enough steps, and the factor to apply then, with its bias correction.
+        """Return whether the mean square covers enough steps, and the factor to apply in that case, including the bias
+        correction.
 
         The mean square after t steps covers l = 2 / (1 - b) - 1 - 2 t b^t / (1 - b^t) steps. With r = -ln(b) and x = r
-        t, this is coth(r / 2) - (2 / r) x / (e^x - 1), a difference of large numbers while x is small. For x below 1,
-        the series of x / (e^x - 1) = 1 - x / 2 + x^2 / 12 - ... is used, whose first two terms give -2 / r + t.
+        t, l is coth(r / 2) - (2 / r) x / (e^x - 1), a difference of large numbers while x is small. For x below 1, the
+        series of x / (e^x - 1) = 1 - x / 2 + x^2 / 12 - ... is used, whose first two terms give -2 / r + t.
         """
         if dtype in self._rectified:
             return self._rectified[dtype]

@@ -73,8 +73,8 @@ class Network:
 
     @contextmanager
     def _all_variables_found(self) -> Iterator[None]:
-        """Raise GraphError if the model creates trainable variables within a `with` block that it does not contain
-        afterwards.
+        """Raise GraphError if trainable variables that the model creates within a `with` block are not part of the
+        model afterwards.
         """
         before, known = set(self.graph.trainable_variables), self._parameters()
         yield
@@ -88,7 +88,7 @@ class Network:
             )
         if replaced := [v for v in known if v not in now]:
             raise GraphError(
-                f"{kind}: the call replaced the variable '{replaced[0].name}' by another one, so training and "
+                f"{kind}: the call replaced the variable '{replaced[0].name}' by a new one, so training and "
                 "evaluation would use different variables: create variables in build, which is called once"
             )
 

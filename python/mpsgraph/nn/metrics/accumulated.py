@@ -80,7 +80,7 @@ def per_class(outputs: np.ndarray, labels: np.ndarray) -> bool:
 
 
 def several_per_row(labels: np.ndarray) -> bool:
-    """Return whether labels with a number for each class mark any number of classes per sample.
+    """Return whether labels with a number for each class are independent and so mark any number of classes per sample.
 
     Otherwise, each row is a one-hot vector or the probabilities of the classes. Integer rows are one-hot if they have
     exactly one 1 and otherwise 0.

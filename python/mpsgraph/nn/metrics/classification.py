@@ -31,11 +31,11 @@ Average = Literal["binary", "macro", "micro", "weighted", "none"]
 class Confusion(Accumulated):
     """Base class of metrics computed from a confusion matrix, counts[true, predicted].
 
-    Outputs (..., classes) go with class indices (...), whose prediction is the largest output, and outputs (...) or
-    (..., 1), one score per sample, with labels 0 and 1 (...). Labels of the outputs' shape (..., classes) are one-hot
-    vectors if every row seen so far has exactly one 1 and otherwise 0, whatever their dtype; probabilities, of which
-    the largest counts, if they are other floating-point numbers; and otherwise independent labels, for which each
-    output is one score.
+    Outputs (..., classes) go with class indices (...); the prediction is the class with the largest output. Outputs
+    (...) or (..., 1), one score per sample, go with labels 0 and 1 (...). Labels with the outputs' shape (..., classes)
+    are one-hot vectors of any dtype if every row seen so far has exactly one 1 and otherwise 0. They are probabilities,
+    of which the largest counts, if they are other floating-point numbers. Otherwise, they are independent labels, for
+    which each output is one score.
 
     Args:
         name: Name under which the metric is reported.
@@ -46,7 +46,7 @@ class Confusion(Accumulated):
 
     Attributes:
         counts: int64 (classes, classes). It grows to the largest class seen if num_classes is None.
-        missed: int64 (classes,), the number of samples of each class with a NaN output.
+        missed: int64 (classes,). For each class, the number of its samples that have a NaN output.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Confusion(Accumulated):
         size = self.num_classes or 2
         self.counts: np.ndarray = np.zeros((size, size), np.int64)
         self.missed: np.ndarray = np.zeros(size, np.int64)
-        # The same for the numbers of one-hot vectors as independent labels, which they are if a later batch has rows
-        # with another number of ones.
+        # The same counts with one-hot vectors taken as independent labels, in case a later batch has rows with a
+        # different number of ones.
         self._independent: tuple[np.ndarray, np.ndarray] | None = np.zeros((2, 2), np.int64), np.zeros(2, np.int64)
 
     def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:

@@ -8,7 +8,8 @@ from .accumulated import Accumulated, per_class, require_some, scores_of
 
 
 class _Scores(Accumulated):
-    """Base class of the ranking metrics. It stores all scores, and for each whether the sample belongs to class 1.
+    """Base class of the ranking metrics. It stores all scores and, for each score, whether its sample belongs to class
+    1.
 
     Two outputs with two labels per sample are kept as pairs: they are two classes if all pairs of labels are one-hot
     vectors, and otherwise independent.
@@ -66,8 +67,8 @@ class AUC(_Scores):
 
     Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score. The result
     is NaN if one of the classes has no samples or an output is NaN. Labels are 0 or 1, one for each score; two outputs
-    also go with one-hot vectors. More columns are treated as one set of scores. Equivalent to scikit-learn's
-    roc_auc_score.
+    also go with one-hot vectors. If there are more than two columns, all columns form one set of scores. Equivalent to
+    scikit-learn's roc_auc_score.
 
     Args:
         name: Name under which the metric is reported. Defaults to "auc".
@@ -97,8 +98,9 @@ class AveragePrecision(_Scores):
     """Average precision: the precision at each recall reached, weighted by the increase in recall.
 
     Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score. The result
-    is NaN if an output is NaN. Labels are 0 or 1, one for each score; two outputs also go with one-hot vectors. More
-    columns are treated as one set of scores. Equivalent to scikit-learn's average_precision_score.
+    is NaN if an output is NaN. Labels are 0 or 1, one for each score; two outputs also go with one-hot vectors. If
+    there are more than two columns, all columns form one set of scores. Equivalent to scikit-learn's
+    average_precision_score.
 
     Args:
         name: Name under which the metric is reported. Defaults to "average_precision".
