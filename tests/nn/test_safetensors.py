@@ -3,6 +3,7 @@
 import json
 import struct
 
+import ml_dtypes
 import mpsgraph as mg
 import numpy as np
 import pytest
@@ -102,6 +103,24 @@ def test_half_precision_weights_load_into_float32_with_cast(tmp_path):
     assert found["bias"].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("kind", "numpy_kind"), [("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2"),
+                             ("F8_E4M3FNUZ", "float8_e4m3fnuz"), ("F8_E5M2FNUZ", "float8_e5m2fnuz")],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_float8_weights_load_exactly_into_every_dtype(kind, numpy_kind, dtype, tmp_path):
+    every = np.arange(256, dtype=np.uint8)
+    entries = {"weight": {"dtype": kind, "shape": [2, 128], "data_offsets": [0, 256]}}
+    path = written(tmp_path / "eight", entries, every.tobytes())
+    layer = nn.Linear(2, bias=False)
+    layer(mg.Graph().placeholder((-1, 128), dtype))
+    nn.load_safetensors(layer, path)
+    found = nn.to_torch(layer, arrays=True)["weight"]
+    wide = (found.astype(np.uint32) << 16).view(np.float32) if found.dtype == np.uint16 else found.astype(np.float32)
+    exact = every.view(np.dtype(getattr(ml_dtypes, numpy_kind))).astype(np.float32).reshape(2, 128)
+    np.testing.assert_array_equal(wide, exact)
+
+
 FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 DAMAGED = {
     "too short": (b"abc", "not a safetensors file or is truncated"),
@@ -113,7 +132,14 @@ DAMAGED = {
     "backwards": ({"a": FLOAT | {"data_offsets": [8, 0]}}, "has -8 bytes"),
     "before the start": ({"a": FLOAT | {"data_offsets": [-8, 0]}}, "lies outside the file"),
     "no numbers": ({"a": FLOAT | {"shape": ["2"]}}, "lies outside the file"),
-    "another type": ({"a": FLOAT | {"dtype": "F8_E4M3"}}, "'a' has dtype 'F8_E4M3', which mpsgraph does not support"),
+    "another type": (
+        {"a": FLOAT | {"dtype": "F8_E8M0"}},
+        "'a' has dtype 'F8_E8M0', which mpsgraph does not support: convert the tensor to float32",
+    ),
+    "another length of float8": (
+        {"a": FLOAT | {"dtype": "F8_E4M3"}},
+        "has 8 bytes, but float8_e4m3fn of shape \\(2,\\) needs 2",
+    ),
     "nothing said": ({"a": {}}, "its header cannot be read"),
 }
 

@@ -494,10 +494,18 @@ def test_invalid_states_raise():
     with pytest.raises(mg.errors.GraphError, match=r"load_torch: state_dict must be .* give module.state_dict\(\)"):
         nn.load_torch(ours, torch.nn.Linear(3, 2))
     state = torch.nn.Linear(3, 2).state_dict()
-    for tensor in (torch.zeros(2, 3, device="meta"), torch.zeros(2, 3).to(torch.float8_e4m3fn)):
-        with pytest.raises(mg.errors.DTypeError, match="values of a state must be numeric arrays, got a tensor of"):
-            nn.load_torch(ours, state | {"weight": tensor})
+    with pytest.raises(mg.errors.DTypeError, match="values of a state must be numeric arrays, got a tensor of"):
+        nn.load_torch(ours, state | {"weight": torch.zeros(2, 3, device="meta")})
     nn.load_torch(ours, {name: torch.nn.Parameter(value) for name, value in state.items()})
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz])
+def test_float8_tensors_load_exactly(dtype):
+    ours = nn.Linear(2)
+    ours(mg.Graph().placeholder((1, 3)))
+    weight = torch.tensor([[0.1, -2.5, 3.0], [1e-3, 200.0, -0.0]]).to(dtype)
+    nn.load_torch(ours, {"weight": weight, "bias": torch.zeros(2)})
+    assert torch.equal(nn.to_torch(ours)["weight"], weight.float())
 
 
 def test_safetensors_files_of_pytorch_are_loaded(tmp_path):

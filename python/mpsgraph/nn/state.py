@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core import DType, NDArray, Tensor, bfloat16, float32
+from .._core import DType, NDArray, Tensor, bfloat16, float16, float32
 from .._display import shown
 from .._dtypes import as_dtype, constant_data
+from .._narrow import FLOATS, widened
 from ..errors import DTypeError, GraphError, ShapeError
 
 _MANY = 100
@@ -52,18 +53,31 @@ class Value:
 
     array: np.ndarray
     dtype: DType
+    exact: bool = False  # Whether every floating-point dtype can represent the elements, so that no cast is needed.
+
+
+@dataclass(frozen=True)
+class Float8:
+    """An array of 8-bit floating-point numbers, stored as bits in uint8, and the name of their type."""
+
+    bits: np.ndarray
+    kind: str
 
 
 def value_of(given: Any) -> Value:
     """Convert a value to an array, without a copy where possible. Raise DTypeError if it is not numeric."""
     if isinstance(given, Value):
         return given
+    if isinstance(given, Float8):
+        return Value(widened(given.bits, given.kind), float16, exact=True)
     if isinstance(given, NDArray):
         given = given.numpy()
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(given, torch.Tensor):
         return _of_torch(given, torch)
     array = np.asarray(given)
+    if array.dtype.name in FLOATS and array.dtype.itemsize == 1:
+        return value_of(Float8(array.view(np.uint8), array.dtype.name))
     if array.dtype.kind not in "biufcV":
         raise DTypeError(f"values of a state must be numeric arrays, got {shown(given)}")
     dtype = as_dtype(array.dtype)
@@ -75,6 +89,9 @@ def _of_torch(given: Any, torch: Any) -> Value:
         tensor = given.detach().cpu().contiguous()
         if tensor.dtype == torch.bfloat16:
             return Value(tensor.view(torch.int16).numpy().view(np.uint16), bfloat16)
+        kind = str(tensor.dtype).removeprefix("torch.")
+        if kind in FLOATS:
+            return value_of(Float8(tensor.view(torch.uint8).numpy(), kind))
         array = tensor.numpy()
     # The tensor may be quantized, sparse, without data, or of a dtype that numpy lacks.
     except (TypeError, RuntimeError) as error:
@@ -88,7 +105,7 @@ def _of_torch(given: Any, torch: Any) -> Value:
 def copied(state: Mapping[str, Any]) -> dict[str, Value]:
     """Copy the values of a state that will be loaded later."""
     values = {name: value_of(given) for name, given in state.items()}
-    return {name: Value(value.array.copy(), value.dtype) for name, value in values.items()}
+    return {name: Value(value.array.copy(), value.dtype, value.exact) for name, value in values.items()}
 
 
 def fitting(
@@ -139,7 +156,7 @@ def fitting(
     types = [
         f"'{name}' must be {wanted[name].dtype}, got {value.dtype}"
         for name, value in values.items()
-        if not _may_be(value.dtype, wanted[name].dtype, cast)
+        if not _may_be(value.dtype, wanted[name].dtype, cast or value.exact)
     ]
     if types:
         raise DTypeError(

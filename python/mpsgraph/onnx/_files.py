@@ -17,6 +17,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from .._core import DType
+from .._narrow import signed, unpacked, widened
 from ..errors import Error, GraphError, UnsupportedError
 from ._elements import Elements, split
 
@@ -41,6 +42,20 @@ _TYPES: dict[int, tuple[str, str | None, str]] = {
     TensorProto.UINT32: ("uint32", "uint32", "uint64_data"),
     TensorProto.UINT64: ("uint64", "uint64", "uint64_data"),
 }
+# Element types that only stored tensors may have. For each ONNX element type: its name in ONNX, the number of bits, and
+# the dtype that the elements are converted to exactly.
+_NARROW: dict[int, tuple[str, int, str]] = {
+    17: ("float8_e4m3fn", 8, "float16"),
+    18: ("float8_e4m3fnuz", 8, "float16"),
+    19: ("float8_e5m2", 8, "float16"),
+    20: ("float8_e5m2fnuz", 8, "float16"),
+    21: ("uint4", 4, "uint8"),
+    22: ("int4", 4, "int8"),
+    23: ("float4_e2m1fn", 4, "float16"),
+    24: ("float8_e8m0fnu", 8, "float32"),
+    25: ("uint2", 2, "uint8"),
+    26: ("int2", 2, "int8"),
+}
 _NUMBERS = {ours: number for number, (_, ours, _) in _TYPES.items() if ours is not None}
 _STORAGE = {  # The mpsgraph dtype and the NumPy storage type, which is uint16 for bfloat16.
     number: (DType(ours), np.dtype("uint16" if ours == "bfloat16" else ours).newbyteorder("<"))
@@ -62,7 +77,10 @@ def dtype_of(number: int, what: str) -> DType:
     """Return the dtype for an ONNX element type, or raise UnsupportedError for strings, 8-bit floats, and the like."""
     name = _TYPES[number][1] if number in _TYPES else None
     if name is None:
-        raise UnsupportedError(f"[onnx] {what} has element type {type_name(number)}, which mpsgraph does not support")
+        remedy = "; encode strings as integers" if number == TensorProto.STRING else ""
+        raise UnsupportedError(
+            f"[onnx] {what} has element type {type_name(number)}, which mpsgraph does not support{remedy}"
+        )
     return DType(name)
 
 
@@ -82,6 +100,24 @@ def input_type(info: ValueInfoProto) -> tuple[DType, tuple[int, ...] | None]:
 def is_known(number: int) -> bool:
     """Return whether an ONNX element type has an mpsgraph dtype."""
     return number in _TYPES and _TYPES[number][1] is not None
+
+
+def is_readable(number: int) -> bool:
+    """Return whether stored tensors of an ONNX element type can be read, possibly as a wider dtype."""
+    return is_known(number) or number in _NARROW
+
+
+def limits_of(number: int) -> tuple[int, int] | None:
+    """Return the smallest and largest integer of an ONNX element type of 2 or 4 bits, or None for other types."""
+    name, bits, _ = _NARROW.get(number, ("", 0, ""))
+    if "int" not in name:
+        return None
+    return (0, 2**bits - 1) if name.startswith("uint") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def is_narrow(number: int) -> bool:
+    """Return whether stored tensors of an ONNX element type are converted to a wider dtype."""
+    return number in _NARROW
 
 
 def read_model(source: ModelLike) -> tuple[ModelProto, Tensors]:
@@ -172,10 +208,14 @@ class Tensors:
     def read(self, tensor: TensorProto) -> tuple[np.ndarray, DType]:
         """Return the elements of a tensor (bfloat16 as uint16 bits) and its dtype.
 
+        Types of fewer than 8 bits and 8-bit floats are converted exactly to a wider dtype.
+
         Raises GraphError if the tensor is malformed and UnsupportedError if its element type is not supported.
         """
         what = f"tensor '{tensor.name}'"
         number = tensor.data_type
+        if number in _NARROW:
+            return self._narrow(tensor, what, *_NARROW[number])
         dtype, storage = _STORAGE[number] if number in _STORAGE else (dtype_of(number, what), np.dtype(np.uint8))
         shape = tuple(tensor.dims[:])
         count = _element_count(shape, storage.itemsize, what)
@@ -196,6 +236,26 @@ class Tensors:
         if storage == np.bool_ and flat.size and flat.view(np.uint8).max() > 1:
             raise GraphError(f"[onnx] {what} of type bool has elements other than 0 and 1")
         return flat.reshape(shape), dtype
+
+    def _narrow(self, tensor: TensorProto, what: str, kind: str, bits: int, wide: str) -> tuple[np.ndarray, DType]:
+        """Return the elements of a tensor of a narrow type, converted to the dtype `wide`."""
+        shape = tuple(tensor.dims[:])
+        count = _element_count(shape, 1, what)
+        size = -(-count * bits // 8)  # Elements are packed into bytes without gaps.
+        if tensor.data_location == _EXTERNAL:
+            data = self._external(tensor, what, size)
+        elif tensor.HasField("raw_data"):
+            data = np.frombuffer(self._elements.of(tensor.raw_data), np.uint8)
+        else:
+            data = _listed(tensor, "int32_data", np.dtype(np.uint8), what)
+        if data.size != size:
+            raise GraphError(f"[onnx] {what} of shape {shape} and type {kind} must have {size} bytes, got {data.size}")
+        codes = unpacked(data, bits, count) if bits < 8 else data
+        if "float" in kind:
+            numbers = widened(codes, kind)
+        else:
+            numbers = signed(codes, bits) if wide == "int8" else codes
+        return numbers.reshape(shape), DType(wide)
 
     def _external(self, tensor: TensorProto, what: str, size: int) -> np.ndarray:
         entries = {entry.key: entry.value for entry in tensor.external_data}

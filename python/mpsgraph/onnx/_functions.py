@@ -17,7 +17,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from ..errors import GraphError, UnsupportedError
 from ..interchange.custom_operators import Operators
 from ._custom import translation
-from ._files import is_known, type_name
+from ._files import is_known, is_readable, type_name
 from ._registry import OF_RUNTIME, Function, function_of, newest_version
 from ._standard import newest_opset, standard_operator
 
@@ -128,7 +128,7 @@ class Functions:
             elif kind not in (None, "tensor_type"):
                 missing[f"values of kind {kind.removesuffix('_type')}"].append(f"'{info.name}'")
         for tensor in graph.initializer[:]:
-            if not is_known(tensor.data_type):
+            if not is_readable(tensor.data_type):
                 missing[f"tensors of {type_name(tensor.data_type)}"].append(f"'{tensor.name}'")
         self._survey_nodes(graph.node[:], opsets, missing)
 
@@ -143,7 +143,7 @@ class Functions:
                     self._unknown.append(_unknown(node, attribute.name, found.attributes, found.version))
                 if number == _GRAPH:
                     self._survey_graph(attribute.g, opsets, missing)
-                if number == _TENSOR and not is_known(attribute.t.data_type):
+                if number == _TENSOR and not is_readable(attribute.t.data_type):
                     missing[f"tensors of {type_name(attribute.t.data_type)}"].append(f"node '{node.name}'")
 
 

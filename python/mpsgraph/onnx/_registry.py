@@ -132,6 +132,9 @@ class Import(Protocol):
     def value(self, name: str) -> np.ndarray:
         """Return the elements of the tensor with a name, or raise DataDependent if they depend on inputs."""
 
+    def element_type(self, name: str) -> int | None:
+        """Return the ONNX element type of an initializer or a Constant node's tensor, or None for other tensors."""
+
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
 
@@ -225,6 +228,10 @@ class Node(Sizes):
     def operand_shape(self, i: int) -> tuple[int, ...] | None:
         """Return the shape of operand i. If the operand is an initializer, no tensor is created for it."""
         return self.importer.shape_of(self.inputs[i])
+
+    def stored_type(self, i: int) -> int:
+        """Return the ONNX element type of operand i if it is stored in the file, and 0 otherwise."""
+        return (self.importer.element_type(self.inputs[i]) or 0) if self.has(i) else 0
 
     def buffer(self, i: int) -> Tensor:
         """Return operand i as a tensor. An initializer becomes a variable that is not trained, such as a moving

@@ -21,7 +21,7 @@ from ..interchange.custom_operators import errors_of_users
 from ..interchange.data_dependent import DataDependent, Trainable, chooser
 from ..interchange.known_values import Known
 from ._description import Rebuilt, constants_in, description_of
-from ._files import NONSENSE, Tensors, input_type, nonsense, sense
+from ._files import NONSENSE, Tensors, input_type, is_narrow, nonsense, sense
 from ._functions import Functions
 from ._registry import InNode, Node, TensorSequence, lowered
 from ._weights import buffers_of, states_of, weights_in_constants
@@ -46,10 +46,21 @@ class Initialiser:
     def __init__(
         self, proto: TensorProto, read: Callable[[TensorProto], tuple[np.ndarray, DType]], fixed: bool = False
     ) -> None:
-        self.proto, self._read, self.fixed = proto, read, fixed  # A fixed initializer never becomes a variable.
+        # A fixed initializer never becomes a variable. Neither do quantized weights.
+        self.proto, self._read, self._fixed = proto, read, fixed
+        self._narrow = is_narrow(proto.data_type)
         self.name = proto.name
         self._elements: tuple[np.ndarray, DType] | None = None
         self.variable: Tensor | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the tensor always becomes a constant."""
+        return self._fixed or self._narrow
+
+    @fixed.setter
+    def fixed(self, fixed: bool) -> None:
+        self._fixed = fixed
 
     @property
     def elements(self) -> tuple[np.ndarray, DType]:
@@ -247,6 +258,11 @@ class Importer:
         """Return the shape of the tensor that a name in the model refers to, or None if it is unknown."""
         value = self._single(name)
         return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims[:])
+
+    def element_type(self, name: str) -> int | None:
+        """Return the ONNX element type of an initializer or a Constant node's tensor, or None for other tensors."""
+        value = self.lookup(name)
+        return value.proto.data_type if isinstance(value, Initialiser) else None
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""

@@ -22,13 +22,17 @@ from ..._display import shown
 from ..._dtypes import as_dtype
 from ...errors import CheckpointError, GraphError
 from ..module import Module, take_state
-from ..state import IncompatibleKeys, Value
+from ..state import Float8, IncompatibleKeys, Value
 from .names import Names, renamed
 from .pytorch import take_torch_state, taken
 
 _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
     "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
+}  # fmt: skip
+_FLOAT8 = {
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
 }  # fmt: skip
 _LONGEST_HEADER = 100_000_000  # Maximum header size in bytes, as in the safetensors library.
 _WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -53,7 +57,8 @@ def load_safetensors(
         mapping: How to rename the state's names to the model's; see `load_torch`. Defaults to no renaming.
         layout: "torch" (the default) for PyTorch's names and axes, "mpsgraph" for those of state_dict.
         strict: Whether all names must match. Defaults to True.
-        cast: Whether to convert floating-point values to the dtype of the variables. Defaults to False.
+        cast: Whether to convert floating-point values to the dtype of the variables. Defaults to False. 8-bit floats
+            are always converted, because every floating-point dtype represents them exactly.
 
     Returns:
         The missing and the unexpected names, or None if the model has not been called yet.
@@ -83,7 +88,7 @@ def load_safetensors(
     return taken(model, state, partial(take, strict=strict, cast=cast, where="load_safetensors"))
 
 
-def read_values(path: PathLike) -> dict[str, Value]:
+def read_values(path: PathLike) -> dict[str, Value | Float8]:
     """Memory-map the tensors of a file, of an index's files, or of a folder. Return a dict keyed by tensor name."""
     place = Path(path)
     if place.is_dir():
@@ -91,7 +96,7 @@ def read_values(path: PathLike) -> dict[str, Value]:
     return _read_index(place) if place.suffix == ".json" else _read_file(place)
 
 
-def _read_index(path: Path) -> dict[str, Value]:
+def _read_index(path: Path) -> dict[str, Value | Float8]:
     """Read each tensor listed in an index from its file, which must be in the same folder as the index."""
     try:
         where = json.loads(path.read_bytes())["weight_map"]
@@ -110,7 +115,7 @@ def _read_index(path: Path) -> dict[str, Value]:
     return {name: files[file][name] for name, file in where.items()}
 
 
-def _read_file(path: Path) -> dict[str, Value]:
+def _read_file(path: Path) -> dict[str, Value | Float8]:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -133,19 +138,25 @@ def _read_file(path: Path) -> dict[str, Value]:
         raise CheckpointError(f"{path} is not a safetensors file: its header cannot be read ({error})") from error
 
 
-def _value(where: str, entry: Mapping[str, Any], data: np.ndarray) -> Value:
+def _value(where: str, entry: Mapping[str, Any], data: np.ndarray) -> Value | Float8:
     shape, (start, end) = entry["shape"], entry["data_offsets"]
-    if entry["dtype"] not in _DTYPES:
-        raise CheckpointError(f"{where} has dtype {shown(entry['dtype'])}, which mpsgraph does not support")
-    dtype = as_dtype(_DTYPES[entry["dtype"]])
+    narrow = _FLOAT8.get(entry["dtype"])
+    if entry["dtype"] not in _DTYPES and narrow is None:
+        raise CheckpointError(
+            f"{where} has dtype {shown(entry['dtype'])}, which mpsgraph does not support: convert the tensor to "
+            "float32, float16, or bfloat16, or to integers of at least 8 bits"
+        )
+    dtype = as_dtype("uint8" if narrow else _DTYPES[entry["dtype"]])
     if not all(isinstance(n, int) and n >= 0 for n in (*shape, start, end)) or end > data.size:
         raise CheckpointError(f"{where} lies outside the file, which is truncated or corrupt")
     if end - start != math.prod(shape) * dtype.itemsize:
         raise CheckpointError(
-            f"{where} has {end - start} bytes, but {dtype} of shape {tuple(shape)} needs "
+            f"{where} has {end - start} bytes, but {narrow or dtype} of shape {tuple(shape)} needs "
             f"{math.prod(shape) * dtype.itemsize}"
         )
     array = data[start:end].view(_in_numpy(dtype)).reshape(shape)
+    if narrow:
+        return Float8(array, narrow)
     return Value(array if array.flags.aligned else array.copy(), dtype)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import DType, Tensor, float32, int32, uint8
-from .._files import dtype_of
+from ...errors import UnsupportedError
+from .._files import dtype_of, is_narrow, limits_of, type_name
 from .._registry import Node, Results, operator
 from ._compose import cast, in_float32
 from .convolutions import convolution_of_integers
@@ -47,16 +48,24 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def saturated(node: Node, x: Tensor, dtype: DType) -> Tensor:
-    """Convert real numbers to integers of a dtype with saturation."""
-    low, high = _limits(dtype)
+def saturated(node: Node, x: Tensor, dtype: DType, limits: tuple[int, int] | None = None) -> Tensor:
+    """Convert real numbers to integers of a dtype, saturating at limits, which default to those of the dtype."""
+    low, high = limits or _limits(dtype)
     return node.g.cast(node.g.clamp(x, float(low), float(high)), dtype)
 
 
-def _quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
+def _quantized(
+    node: Node,
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None,
+    dtype: DType,
+    limits: tuple[int, int] | None = None,
+) -> Tensor:
     g = node.g
     rounded = g.rint(g.division(x, scale))
-    return saturated(node, rounded if zero is None else g.addition(rounded, cast(node, zero, rounded.dtype)), dtype)
+    moved = rounded if zero is None else g.addition(rounded, cast(node, zero, rounded.dtype))
+    return saturated(node, moved, dtype, limits)
 
 
 @operator("QuantizeLinear", upto=28)
@@ -64,16 +73,19 @@ def quantize_linear(node: Node) -> Results:
     # saturate applies only to 8-bit floats, which the importer rejects; axis is unused with a scalar scale.
     node.without_effect("saturate", "axis")
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
-    number = node.attribute("output_dtype", 0)
+    number, stored = node.attribute("output_dtype", 0), node.stored_type(2)
+    limits = limits_of(stored)
+    if is_narrow(stored) and limits is None:
+        raise UnsupportedError(f"quantizing to {type_name(stored)} is not supported: quantize to int8 or uint8")
     dtype = node.tensor(2).dtype if node.has(2) else dtype_of(number, "'output_dtype'") if number else uint8
     precision = node.attribute("precision", 0)
     wide = dtype_of(precision, "'precision'") if precision else float32
     x, scale = cast(node, x, wide), cast(node, scale, wide)
-    plain = _operands(node, x, scale)
+    plain = _operands(node, x, scale) if limits is None else None
     if plain is not None:
         return g.quantize(x, plain[0], plain[1], dtype=dtype, axis=plain[2])
     zero = _along_axis(node, node.tensor(2), x, 2) if node.has(2) else None
-    return _quantized(node, x, _along_axis(node, scale, x, 1), zero, dtype)
+    return _quantized(node, x, _along_axis(node, scale, x, 1), zero, dtype, limits)
 
 
 @operator("DequantizeLinear", upto=28)
@@ -83,10 +95,10 @@ def dequantize_linear(node: Node) -> Results:
     number = node.attribute("output_dtype", 0)
     result = dtype_of(number, "'output_dtype'") if number else scale.dtype
     wide = in_float32(node, scale)
-    plain = _operands(node, x, wide)
+    plain = _operands(node, x, wide) if not x.dtype.is_float else None  # 8-bit floats are stored as float16.
     if plain is not None:
         return cast(node, g.dequantize(x, plain[0], plain[1], axis=plain[2]), result)
-    if node.has(2):
+    if node.has(2) and not x.dtype.is_float:  # The zero point of floating-point numbers must be zero.
         x = g.subtraction(cast(node, x, int32), _along_axis(node, cast(node, node.tensor(2), int32), x, 2))
     return cast(node, g.multiplication(g.cast(x, wide.dtype), _along_axis(node, wide, x, 1)), result)
 
