@@ -156,7 +156,7 @@ mock: build
 	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD)
 	$(BIN)/cmake --build build/mock
 
-# The same tests on older systems, where newer interfaces must raise an error.
+# The tests on the mock of older systems, where newer interfaces must raise an error.
 SYSTEMS := 13.3 14.0 15.0
 test-systems: mock $(TOOLS)
 	@for system in $(SYSTEMS); do \

@@ -98,7 +98,7 @@ class Gan:
         def cross_entropy(logits: mg.Tensor, wanted: float) -> mg.Tensor:
             return nn.losses.binary_cross_entropy_with_logits(logits, g.constant(wanted, logits.shape))
 
-        # The detective should output 1 for scans and 0 for images, the artist should make it output 1 for images.
+        # The detective should output 1 for scans and 0 for images; the artist should make it output 1 for images.
         self.discriminator_loss = cross_entropy(of_scans, 1.0) + cross_entropy(of_images, 0.0)
         self.generator_loss = cross_entropy(of_images, 1.0)
         self.losses = [self.generator_loss, self.discriminator_loss]

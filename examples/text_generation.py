@@ -121,7 +121,7 @@ def read_text(path: Path | None) -> str:
 
 
 def train(writer: Writer, text: str, steps: int, seed: int = 0) -> tuple[list[float], dict[int, float]]:
-    """Train; return the loss of every step, and by step that of the held-out end of the text."""
+    """Train; return the loss of every step, and, keyed by step, the loss of the held-out end of the text."""
     rng, codes = np.random.default_rng(seed), writer.encode(text)
     learnt = codes[: int(len(codes) * (1 - HELD_OUT))]
     rows = (len(codes) - len(learnt)) // (WINDOW + 1)

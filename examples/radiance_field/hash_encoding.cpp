@@ -10,7 +10,7 @@
 
 namespace {
 
-using float2 = float __attribute__((vector_size(8)));  // As in Metal; supported by GCC and Clang.
+using float2 = float __attribute__((vector_size(8)));  // Metal's type; GCC and Clang support the attribute.
 
 struct Level {
   uint32_t cells;  // Along each edge of the cube.

@@ -192,7 +192,7 @@ def backward(layer, back, states, d_states, d_cells=None):
 
 
 def gathered(layer, d_projected, d_recurrent, d_initial, d_initial_cell, *, peephole=None, secondary=None):
-    """Return the results of a gradient operation in its order."""
+    """Return the results of a gradient operation in the order that the operation defines."""
     given, weight = layer.given, layer.given.get("input_weight")
     flat = d_projected.reshape(-1, d_projected.shape[-1])
     results = [d_projected if weight is None else d_projected @ weight]

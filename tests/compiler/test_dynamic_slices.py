@@ -199,7 +199,7 @@ def test_slice_recompiles_for_new_sizes_but_not_new_starts():
 @pytest.mark.parametrize("mask", [0, 1, 2, 4])
 @pytest.mark.parametrize("strides", [(1, 1, 1), (2, -1, 3), (-2, 3, -1)])
 def test_slices_with_fed_ranges_match_constant_ranges(strides, mask):
-    """Compare values and gradients of slices by fed ranges with those of the same constant ranges."""
+    """Compare slices by fed ranges with slices by the same ranges as constants: values and gradients must be equal."""
     rng = np.random.default_rng([3, mask, *np.abs(strides)])
     g = mg.Graph()
     x, a, b = g.placeholder((3, 4, 5)), g.placeholder((3,), mg.int32), g.placeholder((3,), mg.int64)

@@ -52,7 +52,7 @@ def test_onnx_backend_case_matches_expected_outputs(case: Case):
 
 @pytest.mark.parametrize("case", [c for c in HELD if c.name not in UNKNOWN], ids=lambda c: c.name)
 def test_onnx_backend_cases_pass_with_dynamic_dimensions(case: Case):
-    """The same case with only the ranks of its inputs known."""
+    """Run each case with only the ranks of its inputs known."""
     proto = case.proto()
     initialisers = {tensor.name for tensor in proto.graph.initializer}
     for info in proto.graph.input:

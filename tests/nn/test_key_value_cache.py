@@ -114,7 +114,7 @@ def test_cached_sequences_can_be_reordered(rng):
 
 
 def test_shared_key_value_heads_equal_repeated_heads(rng):
-    """Also with a mask and for gradients: the gradient of a shared weight is the sum over its copies."""
+    """Results with a mask and gradients must be equal; the gradient of a shared weight is the sum over its copies."""
     g = mg.Graph()
     x, mask = g.placeholder((2, 5, 8)), g.constant(np.triu(np.ones((5, 5), bool), 1))
     shared, apart = nn.MultiheadAttention(8, 4, num_kv_heads=2), nn.MultiheadAttention(8, 4)
@@ -147,7 +147,7 @@ def test_shared_key_value_heads_equal_repeated_heads(rng):
 
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_rotary_embedding_rotates_complex_pairs_by_position(interleaved, rng):
-    """As in the paper: each pair of features is a complex number multiplied by e^(i m theta)."""
+    """As in the paper (arXiv:2104.09864), each pair of features is a complex number, multiplied by e^(i m theta)."""
     g, x = mg.Graph(), rng.normal(size=(2, 3, 7, 6)).astype(np.float32)
     got = g.run({}, nn.RotaryPositions(100.0, interleaved=interleaved)(g.constant(x))).numpy()
     real, imaginary = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :3], x[..., 3:])

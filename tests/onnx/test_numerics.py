@@ -350,7 +350,9 @@ PICKED = {  # Operator: (operands with an index of -3 or 2, the ends of an axis 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("stated", [True, False])
 def test_indices_out_of_range_raise(op, known, stated):
-    """Also indices that would wrap into the valid range in 32 bits; indices at both ends are valid."""
+    """Indices that would wrap into the valid range in 32 bits raise as well. Indices at both ends of the range are
+    valid.
+    """
     operands, attributes = PICKED[op]
 
     def result(index: int) -> np.ndarray:

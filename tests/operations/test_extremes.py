@@ -304,7 +304,9 @@ def gradient_of(build_, *arrays: np.ndarray) -> list[np.ndarray]:
 @pytest.mark.both_devices
 @pytest.mark.parametrize("kind", ["maximum", "minimum"])
 def test_gradient_of_nan_extremum_is_nan(kind: str):
-    """As with PyTorch's amax and amin. For two operands, both gradients are NaN. A NaN that was ignored gets 0."""
+    """The behavior is that of PyTorch's amax and amin. For two operands, both gradients are NaN. An ignored NaN
+    gets 0.
+    """
     x = np.array([[1, np.nan, 2], [3, 3, 3]], np.float32)
     (d,) = gradient_of(lambda g, x: getattr(g, f"reduction_{kind}_propagate_nan")(x, axes=1), x)
     np.testing.assert_allclose(d, [[np.nan] * 3, [1 / 3] * 3], rtol=1e-6)

@@ -41,7 +41,7 @@ def test_fourier_transforms_of_every_length_match_numpy(n: int):
     assert_close(run(z, lambda g, t: g.fast_fourier_transform(t, 1, inverse=True, scaling="size")), np.fft.ifft(z))
     assert_close(run(x, lambda g, t: g.real_to_hermitean_fft(t, 1)), half)
     assert_close(run(half, lambda g, t: g.hermitean_to_real_fft(t, 1, inverse=True, scaling="size", **odd)), x)
-    # The same along an axis that is not the last, and with fewer signals than vector lanes.
+    # The same transforms along an axis that is not the last, and with fewer signals than vector lanes.
     turned = np.ascontiguousarray(z.T)
     assert_close(run(turned, lambda g, t: g.fast_fourier_transform(t, 0)), np.fft.fft(turned, axis=0))
     turned = np.ascontiguousarray(x.T)

@@ -85,7 +85,7 @@ def run(build: Callable, operands: list[Array], dtype: str, incoming: Array | No
     return [results[t] for t in targets]
 
 
-# --- along an axis: exact result, exact gradient for an incoming one, and the scale of their errors -------------------
+# --- along an axis: the exact result, the exact gradient for an incoming gradient, and the scale of their errors ------
 
 
 def softmax(x: Array) -> Array:

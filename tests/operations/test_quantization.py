@@ -99,7 +99,7 @@ def bytes_like(shape: tuple[int, ...], dtype: mg.DType, seed: int) -> np.ndarray
 
 
 def both_ways(g: mg.Graph, feeds: dict[mg.Tensor, np.ndarray], y: mg.Tensor) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the results with integer kernels and with float32, and the plan of the former."""
+    """Return the results with integer kernels and with float32, and the plan with integer kernels."""
     types = {tensor: array.shape for tensor, array in feeds.items()}
     whole = g.compile(types, [y])
     floats = g.compile(types, [y], options=mg.CompilationDescriptor(disabled_passes=["quantize"]))

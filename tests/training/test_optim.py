@@ -174,7 +174,7 @@ def test_optimizers_match_pytorch(name):
     np.testing.assert_allclose(run(make(), start, gradient)[-1], wanted, rtol=3e-6)
 
 
-# The same with gradients scaled by 0.01, to which an epsilon of 1e-2 is significant.
+# Optimizers with gradients scaled by 0.01, so that their epsilon of 1e-2 is significant.
 EPSILON = {
     "adamw": (
         lambda: mg.optim.AdamW(RATE, epsilon=1e-2, weight_decay=0.1),

@@ -48,7 +48,7 @@ def test_norm_based_optimizers_match_optax_and_pytorch(name, shape):
 
 
 def muon(w, rate, steps, decay, momentum, nesterov, factor):
-    """Compute the update of the paper and its reference code in float64, for a matrix of outputs by inputs."""
+    """Compute the update as in Muon's paper and reference code, in float64, for a matrix of outputs by inputs."""
     m = np.zeros_like(w)
     for _ in range(steps):
         d = 2 * w + 0.3

@@ -11,7 +11,7 @@ from ._node import Node
 
 
 class DropoutNode(Node):
-    """Dropout: keeps each value with probability keep_probability and divides it by keep_probability, or sets it to 0.
+    """Dropout: with probability keep_probability, a value is kept and divided by it; otherwise, the value becomes 0.
 
     The gradient filter uses the same mask. Every batch gets a new mask. Dropout is active in every graph that contains
     the node, so build inference graphs without it. To compute the gradient in another graph, export the node's

@@ -41,7 +41,7 @@ def transformed(node: Node, x: Tensor, transform: str) -> Tensor:
 def _softmax_of_what_is_not_zero(node: Node, x: Tensor) -> Tensor:
     """Return a softmax over classes in which scores of zero do not take part.
 
-    Scores of zero, and those close to it, are left out of the sum, and are multiplied by exp(-max) themselves.
+    Scores that are zero or close to zero are left out of the sum; each of them is multiplied by exp(-max) instead.
     """
     g = node.g
     top = g.reduction_maximum(x, 1)
