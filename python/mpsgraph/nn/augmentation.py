@@ -262,7 +262,10 @@ class ColorJitter(_Augmentation):
         g = graph_of(x)
 
         def held(y: Tensor) -> Tensor:
-            return y if self.value_range is None else g.clamp(y, *self.value_range)
+            if self.value_range is None:
+                return y
+            lowest, highest = self.value_range  # `clamp` would replace NaN with a bound.
+            return g.minimum_with_nan_propagation(g.maximum_with_nan_propagation(y, lowest), highest)
 
         def factor(spread: float) -> Tensor:
             return _draws(x, max(0.0, 1 - spread), 1 + spread)

@@ -16,7 +16,7 @@ from .._core import Tensor, float32
 from .._display import shown
 from ..errors import GraphError, ShapeError
 from ..nn.losses import LOSSES, Loss, loss_named
-from ..nn.losses.reduction import mean_of_all, sum_of_all
+from ..nn.losses.reduction import mean_of_all, reduced, sum_of_all
 from ..nn.metrics import Accumulated, Metric, metric_named
 from ..nn.metrics.batch_means import default_metrics, ignored_label, names_classes
 from ..nn.module import graph_of
@@ -255,5 +255,8 @@ def _loss(part: Part, weights: Tensor | None, counted: Tensor | None) -> Tensor:
     factor = weights if weights.dtype == each.dtype else g.cast(weights, each.dtype)
     if missing := len(each.shape) - len(weights.shape):
         factor = g.expand_dims(factor, list(range(len(weights.shape), len(weights.shape) + missing)))
-    weighted = each * factor
+    if "weights" in inspect.signature(inner).parameters:
+        weighted = part.loss(part.output, part.labels, weights=factor, reduction="none")  # type: ignore[call-arg]
+    else:
+        weighted = reduced(each, "none", factor)
     return mean_of_all(weighted) if counted is None else g.division_no_nan(sum_of_all(weighted), counted)

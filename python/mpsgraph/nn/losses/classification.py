@@ -13,11 +13,21 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...precision.mixed_precision import in_float32
 from ..activations import softplus, softplus_parts
 from ..module import graph_of
-from .reduction import as_dtype_of, binary_labels, like, one_hot_labels, reduced, sum_of_all
+from .reduction import (
+    as_dtype_of,
+    binary_labels,
+    like,
+    one_hot_labels,
+    reduced,
+    selecting,
+    sum_of_all,
+    where_counted,
+)
 
 
 @checked
 @in_float32
+@selecting("logits", "labels", axis="axis")
 def cross_entropy(
     logits: Tensor,
     labels: Tensor,
@@ -71,6 +81,7 @@ def cross_entropy(
         raise GraphError(
             "cross_entropy: ignore_index needs integer class labels, got labels with the shape of the logits"
         )
+    logits = where_counted(logits, labels, ignore_index, axis)
     factors = None if class_weights is None else _along(axis, class_weights, logits, classes)
     used = None  # Weight of each integer label; the mean divides by the sum of these weights.
     if by_index and not (factors is None and ignore_index is None):
@@ -132,6 +143,7 @@ def _weighed_mean(losses: Tensor, used: Tensor | None, weights: Tensor | None, r
 
 @checked
 @in_float32
+@selecting("log_probabilities", axis="axis")
 def nll(
     log_probabilities: Tensor,
     labels: Tensor,
@@ -191,6 +203,7 @@ def nll(
 
 @checked
 @in_float32
+@selecting("outputs", "labels", axis="axis")
 def categorical_cross_entropy(
     outputs: Tensor,
     labels: Tensor,
@@ -231,6 +244,7 @@ def categorical_cross_entropy(
 
 @checked
 @in_float32
+@selecting("logits", "labels")
 def binary_cross_entropy_with_logits(
     logits: Tensor,
     labels: Tensor,
@@ -284,6 +298,7 @@ def binary_cross_entropy_with_logits(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def binary_cross_entropy(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -328,6 +343,7 @@ def binary_cross_entropy(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def log_loss(
     outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -365,6 +381,7 @@ def log_loss(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def kl_divergence(
     outputs: Tensor,
     labels: Tensor,
@@ -413,6 +430,7 @@ def kl_divergence(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Hinge loss: max(0, 1 - labels * outputs).
 
@@ -442,6 +460,7 @@ def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, red
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Squared hinge loss: max(0, 1 - labels * outputs)^2.
 
@@ -470,6 +489,7 @@ def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = N
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def soft_margin(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Soft margin loss: ln(1 + e^(-labels * outputs)).
 
@@ -498,6 +518,7 @@ def soft_margin(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = Non
 
 @checked
 @in_float32
+@selecting("logits", "labels", axis=-1)
 def multi_label_soft_margin(
     logits: Tensor,
     labels: Tensor,

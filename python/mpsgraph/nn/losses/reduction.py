@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..._checks import checked
-from ..._core import Tensor
+from ..._core import Tensor, bool_
 from ..._display import shown
 from ...errors import GraphError, ShapeError
 from ..module import graph_of
@@ -16,6 +18,85 @@ from ..module import graph_of
 Loss = Callable[[Tensor, Tensor], Tensor]
 """A function of outputs and labels that returns a tensor of rank 0."""
 REDUCTIONS = ("mean", "sum", "none", "sum_by_nonzero_weights")
+
+
+Function = TypeVar("Function", bound=Callable[..., Tensor])
+
+
+def selecting(*names: str, axis: int | str | None = None) -> Callable[[Function], Function]:
+    """Decorate a loss so that samples whose weight is 0 do not affect it, even if their inputs are infinite or NaN.
+
+    Multiplying a loss by 0 would not do, because 0 * NaN is NaN, also in the gradient. The inputs of such samples are
+    therefore replaced by 0.
+
+    Args:
+        *names: Names of the loss's tensors.
+        axis: Axis of these tensors that the losses and their weights do not have, or the name of the argument that
+            specifies it. Defaults to none.
+    """
+
+    def decorate(loss: Function) -> Function:
+        signature = inspect.signature(loss)
+
+        @functools.wraps(loss)
+        def selected(*args: Any, **options: Any) -> Tensor:
+            if options.get("weights") is None:
+                return loss(*args, **options)
+            bound = signature.bind(*args, **options)
+            bound.apply_defaults()
+            given = bound.arguments
+            removed = given[axis] if isinstance(axis, str) else axis
+            given |= _where_used(given["weights"], {name: given[name] for name in names}, removed)
+            return loss(*bound.args, **bound.kwargs)
+
+        return selected  # type: ignore[return-value]
+
+    return decorate
+
+
+def _where_used(weights: Any, tensors: dict[str, Any], axis: int | None) -> dict[str, Any]:
+    """Replace floating-point tensors by 0 where the weight is 0.
+
+    Weights of the wrong shape change nothing, so that the loss reports them.
+    """
+    first = next(iter(tensors.values()))
+    if not isinstance(weights, Tensor):
+        if np.all(np.asarray(weights) != 0):
+            return tensors
+        weights = graph_of(first).constant(weights, dtype=first.dtype)
+    if first.shape is None or weights.shape is None or not -len(first.shape) <= (axis or 0) < max(len(first.shape), 1):
+        return tensors
+    sizes = list(first.shape)
+    after = 0  # Number of axes after the removed one.
+    if axis is not None:
+        after = len(sizes) - 1 - axis % len(sizes)
+        del sizes[axis]
+    pairs = zip(reversed(weights.shape), reversed(sizes), strict=False)
+    if len(weights.shape) > len(sizes) or any(n not in (1, m) and min(n, m) >= 0 for n, m in pairs):
+        return tensors
+    g = graph_of(first)
+    used = weights if weights.dtype == bool_ else g.not_equal(weights, 0)
+    whole = used
+    if axis is not None and len(weights.shape) > after:
+        whole = g.expand_dims(used, len(weights.shape) - after)
+    return {
+        name: x
+        if not isinstance(x, Tensor) or not x.dtype.is_float
+        else g.select(whole if x.shape is None or len(x.shape) == len(first.shape) else used, x, _zero(x))
+        for name, x in tensors.items()
+    }
+
+
+def _zero(x: Tensor) -> Tensor:
+    return graph_of(x).constant(0, dtype=x.dtype)
+
+
+def where_counted(x: Tensor, labels: Tensor, ignore_index: int | None, axis: int) -> Tensor:
+    """Replace the rows of x whose label is ignore_index by 0, so that their values and gradients do not matter."""
+    if ignore_index is None:
+        return x
+    g = graph_of(x)
+    return g.select(g.expand_dims(g.not_equal(labels, ignore_index), axis), x, _zero(x))
 
 
 @checked
@@ -106,6 +187,9 @@ def _used(labels: Tensor, ignore_index: int | None) -> Tensor:
 def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:
     """Multiply losses by weights and reduce them.
 
+    A loss whose weight is 0 does not count even if it is infinite or NaN. The losses of this package also select the
+    inputs of such a loss, so that their gradients are 0.
+
     Args:
         losses: Losses of any shape.
         reduction: "mean", which divides by the number of losses whatever their weights; "sum"; "none"; or
@@ -133,7 +217,8 @@ def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Te
     g, weighted = graph_of(losses), losses
     if weights is not None:
         weights = as_dtype_of(weights, losses)
-        weighted = losses * weights
+        used = g.not_equal(weights, 0)
+        weighted = g.select(used, losses * weights, _zero(losses))
         if losses.shape is not None and weighted.shape is not None and len(weighted.shape) != len(losses.shape):
             raise ShapeError(
                 f"weights must broadcast to the losses, got weights of shape {weights.shape} and losses of shape "

@@ -10,11 +10,12 @@ from ...errors import GraphError
 from ...precision.mixed_precision import in_float32
 from ..activations import exponent_minus_one, logarithm_of_one_plus, softplus_parts
 from ..module import graph_of
-from .reduction import as_dtype_of, like, reduced
+from .reduction import as_dtype_of, like, reduced, selecting
 
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def mean_squared_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -45,6 +46,7 @@ def mean_squared_error(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def mean_absolute_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -75,6 +77,7 @@ def mean_absolute_error(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def huber(
     outputs: Tensor, labels: Tensor, *, delta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -112,6 +115,7 @@ def huber(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def smooth_l1(
     outputs: Tensor, labels: Tensor, *, beta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -149,6 +153,7 @@ def smooth_l1(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Log-cosh loss: ln(cosh(outputs - labels)), computed without overflow.
 
@@ -179,6 +184,7 @@ def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, 
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def mean_squared_logarithmic_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -211,6 +217,7 @@ def mean_squared_logarithmic_error(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def mean_absolute_percentage_error(
     outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -244,6 +251,7 @@ def mean_absolute_percentage_error(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def poisson_nll(
     outputs: Tensor,
     labels: Tensor,
@@ -296,6 +304,7 @@ def poisson_nll(
 
 @checked
 @in_float32
+@selecting("outputs", "labels", "variance")
 def gaussian_nll(
     outputs: Tensor,
     labels: Tensor,

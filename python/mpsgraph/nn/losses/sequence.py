@@ -31,8 +31,9 @@ def ctc(
     """Connectionist temporal classification: the negative log-probability, in nats, of all alignments with the labels.
 
     An alignment assigns a class to each step; it spells its classes with repetitions merged and then blanks removed.
-    Labels that no alignment can spell, because there are fewer steps than labels plus repetitions, have infinite loss
-    and zero gradient, where PyTorch's gradient is NaN. On device "metal", the gradient needs a known number of steps.
+    Labels that no alignment can spell, because there are fewer steps than labels plus repetitions or because a
+    probability is 0, have infinite loss and zero gradient, where PyTorch's gradient is NaN. Logits of steps after
+    input_lengths do not matter, even if they are NaN. On device "metal", the gradient needs a known number of steps.
 
     Args:
         logits: (N, T, C), or (T, N, C) if batch_first is False. They are passed through log_softmax, so
@@ -78,10 +79,15 @@ def ctc(
         found = g.cast(g.not_equal(numbers, blank), int32)
         label_lengths = g.reshape(g.reduction_sum(g.cumulative_minimum(found, 1), 1), [-1])
     written = checked_lengths(numbers, label_lengths, size_in_run(numbers, 1), rows, "ctc: label_lengths")
+    padded = input_lengths is not None
     if input_lengths is None:
         input_lengths = g.reshape(g.reduction_sum(numbers * 0, 1), [-1]) + steps
     heard = checked_lengths(by_time, input_lengths, steps, rows, "ctc: input_lengths")
     written, heard = g.expand_dims(written, 1), g.expand_dims(heard, 1)
+    if padded:
+        # Padding may be NaN, which would reach the gradient, so its logits are replaced before they are used.
+        time = g.coordinate_along_axis(0, shape_of_sizes(by_time, [steps, size_in_run(by_time, 1), 1]))
+        by_time = g.select(g.less_than(time, g.expand_dims(heard, 0)), by_time, g.constant(0.0, dtype=dtype))
 
     # The class of each state of an alignment: the labels, with blanks between and around them.
     a_blank = g.reduction_sum(numbers * 0, 1) + blank  # (N, 1)
@@ -92,7 +98,7 @@ def ctc(
     skip = g.select(barred, g.constant(lowest, dtype=dtype), g.constant(0.0, dtype=dtype))
     sizes = [size_in_run(states, axis) for axis in (0, 1)]
     places = g.broadcast_to(g.expand_dims(states, 0), shape_of_sizes(by_time, [steps, *sizes]))
-    odds = g.gather_along_axis(2, g.maximum(g.log_softmax(by_time, -1), lowest), places)
+    odds = g.gather_along_axis(2, _at_least(g.log_softmax(by_time, -1), lowest), places)
 
     # Prepend two states that no step can reach. The second one is the start state, with log-probability 0 before the
     # first step.
@@ -101,7 +107,7 @@ def ctc(
 
     def one_step(time: Tensor, ways: Tensor) -> list[Tensor]:
         came = _log_sum([ways[:, 2:], ways[:, 1:-1], ways[:, :-2] + skip])
-        reached = g.maximum(came + g.gather(odds, time, axis=0), lowest)
+        reached = _at_least(came + g.gather(odds, time, axis=0), lowest)
         return [g.select(g.less_than(time, heard), g.concat([closed, closed, reached], 1), ways)]
 
     count = steps if isinstance(steps, int) else g.reshape(steps, ())
@@ -114,7 +120,9 @@ def ctc(
     counted = g.logical_and(repeated, g.less_than(place[:, 1:], written))
     needed = written + g.reduction_sum(g.cast(counted, int32), 1)
     impossible = g.constant(0.0 if zero_infinity else np.inf, dtype=dtype)
-    losses = g.reshape(g.select(g.less_than(heard, needed), impossible, total), [-1])
+    # Logits of -infinity can also rule out every alignment. A NaN stays NaN.
+    unreachable = g.logical_and(g.logical_or(g.less_than(heard, needed), total > -lowest / 2), g.equal(total, total))
+    losses = g.reshape(g.select(unreachable, impossible, total), [-1])
     if reduction == "mean":
         losses = losses / g.reshape(g.cast(g.maximum(written, 1), dtype), [-1])
     return reduced(losses, reduction)
@@ -136,11 +144,16 @@ def _require_fitting(logits: Tensor, labels: Tensor, blank: int, batch_first: bo
 
 
 def _log_sum(parts: list[Tensor]) -> Tensor:
-    """Return the logarithm of the sum of exponentials of finite numbers."""
+    """Return the logarithm of the sum of exponentials of finite numbers, or NaN if one of them is NaN."""
     g, most = graph_of(parts[0]), parts[0]
     for part in parts[1:]:
-        most = g.maximum(most, part)
+        most = g.maximum_with_nan_propagation(most, part)
     total = g.exponent(parts[0] - most)
     for part in parts[1:]:
         total = total + g.exponent(part - most)
     return most + g.logarithm(total)
+
+
+def _at_least(x: Tensor, lowest: float) -> Tensor:
+    """Replace numbers below a bound by the bound, but not NaN."""
+    return graph_of(x).maximum_with_nan_propagation(x, lowest)

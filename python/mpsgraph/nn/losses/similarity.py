@@ -7,7 +7,7 @@ from ..._core import Tensor
 from ...errors import GraphError
 from ...precision.mixed_precision import in_float32
 from ..module import graph_of
-from .reduction import as_dtype_of, like, reduced
+from .reduction import as_dtype_of, like, reduced, selecting
 
 
 @checked
@@ -49,6 +49,7 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 
 
 @checked
 @in_float32
+@selecting("outputs", "labels", axis="axis")
 def cosine_distance(
     outputs: Tensor, labels: Tensor, *, axis: int = -1, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -81,6 +82,7 @@ def cosine_distance(
 
 @checked
 @in_float32
+@selecting("x", "y", "labels", axis=-1)
 def cosine_embedding(
     x: Tensor, y: Tensor, labels: Tensor, *, margin: float = 0.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -116,6 +118,7 @@ def cosine_embedding(
 
 @checked
 @in_float32
+@selecting("outputs", "labels")
 def hinge_embedding(
     outputs: Tensor, labels: Tensor, *, margin: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -149,6 +152,7 @@ def hinge_embedding(
 
 @checked
 @in_float32
+@selecting("x", "y", "labels")
 def margin_ranking(
     x: Tensor, y: Tensor, labels: Tensor, *, margin: float = 0.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -184,6 +188,7 @@ def margin_ranking(
 
 @checked
 @in_float32
+@selecting("anchor", "positive", "negative", axis=-1)
 def triplet_margin(
     anchor: Tensor,
     positive: Tensor,
