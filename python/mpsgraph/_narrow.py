@@ -49,7 +49,7 @@ def _table(kind: str) -> np.ndarray:
         numbers[rest == 0b11111_00] = np.inf
         numbers[codes == 0b1_11111_00] = -np.inf
         numbers[rest > 0b11111_00] = np.nan
-    return numbers.astype(np.float16)
+    return np.asarray(numbers, np.float16)
 
 
 def unpacked(data: np.ndarray, bits: int, count: int) -> np.ndarray:

@@ -368,7 +368,7 @@ PYTHON_LAYERS = [
     ["ops"],
     ["_tensor_data", "pictures", "precision", "random"],
     ["_checks", "_dtypes"],
-    ["_core_docstrings", "_display", "_loader", "_optional"],
+    ["_core_docstrings", "_display", "_loader", "_narrow", "_optional"],
     ["errors"],
     ["_core"],
 ]
