@@ -307,7 +307,7 @@ format: $(TOOLS)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Then the Metal backend over the mock, compiled by clang and without the CPU device.
+# Run the C++ tests with sanitizers, then the Metal backend over the mock, compiled by clang and without the CPU device.
 sanitize: $(VENV)/build-requirements.txt
 	for kind in thread address; do \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/$$kind -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \

@@ -146,7 +146,7 @@ TEST(chains_advance_one_position_at_a_time) {
   }
 }
 
-// A helper that holds its items much longer than the caller would need for them, as one that has lost its processor.
+// A helper that holds its items much longer than the caller would need for them, as if it had lost its processor.
 TEST(helpers_that_cost_more_than_they_save_are_suspended) {
   begin();
   std::atomic<int> late{0};

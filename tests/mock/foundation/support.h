@@ -1,4 +1,4 @@
-// Shared by the files of this Foundation; programs that use it must not include this.
+// Shared by the files of this Foundation; programs that use Foundation must not include this header.
 #pragma once
 #import <Foundation/Foundation.h>
 
