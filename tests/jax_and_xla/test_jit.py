@@ -19,7 +19,7 @@ def assert_alike(function, *arguments, tolerance=1e-6, **options):
     found, expected = mg.jax.jit(function, **options)(*arguments), jax.jit(function, **options)(*arguments)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert isinstance(ours, jax.Array) and ours.dtype == theirs.dtype
+        assert isinstance(ours, jax.Array) and ours.dtype == theirs.dtype and ours.weak_type == theirs.weak_type
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=tolerance, atol=tolerance)
 
 
@@ -33,6 +33,47 @@ def test_jit_accepts_and_returns_pytrees():
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(np.asarray(a), np.asarray(b)), found, expected)
     assert found["all"][0]["b"][1].dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (lambda x: x * 2, (3.0,)),
+        (lambda x: x + 1, (3,)),
+        (jax.grad(lambda x: x**2), (3.0,)),
+        (lambda x: (x, x, 2.0, jnp.float32(1), x + jnp.float32(1)), (3.0,)),
+        (lambda x: jax.lax.cond(x > 0, lambda y: y * 2, lambda y: -y, x), (3.0,)),
+        (lambda x: jnp.broadcast_to(x, (20, 30)) * 1.5, (3.0,)),
+    ],
+)
+def test_results_are_weakly_typed_as_in_jax(function, arguments):
+    assert_alike(function, *arguments)
+    for ours, theirs in zip(
+        jax.tree.leaves(mg.jax.jit(function)(*arguments)), jax.tree.leaves(jax.jit(function)(*arguments)), strict=True
+    ):
+        assert (ours + jnp.bfloat16(1)).dtype == (theirs + jnp.bfloat16(1)).dtype
+
+
+def test_weakly_typed_result_gives_way_to_bfloat16():
+    doubled = mg.jax.jit(lambda x: x * 2)(3.0)
+    assert (doubled + jnp.bfloat16(1)).dtype == jnp.bfloat16
+    assert mg.jax.jit(lambda x: x * jnp.ones(2, jnp.bfloat16))(doubled).tolist() == [6, 6]
+
+
+def test_weak_results_do_not_depend_on_a_private_method_of_jax():
+    from mpsgraph.jax import jitted
+
+    class Plain:
+        """An array without JAX's private method."""
+
+        def __init__(self, array):
+            self._array = array
+
+        def __jax_array__(self):
+            return self._array
+
+    found = jitted._weak(Plain(jnp.float32(3)))
+    assert found.weak_type and found == 3
 
 
 def test_jax_transformations_inside_jit_match_jax():

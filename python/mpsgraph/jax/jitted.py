@@ -94,9 +94,24 @@ def fed(value: Any, aval: Any) -> Any:
 
 
 def given_back(array: Any, aval: Any) -> Any:
-    """Convert a result to a jax.Array that shares its memory."""
+    """Convert a result to a jax.Array that shares its memory and is weakly typed if JAX says so."""
     found = jax.dlpack.from_dlpack(array)
+    if getattr(aval, "weak_type", False):
+        return _weak(found)
     return jax.random.wrap_key_data(found, impl=aval.dtype._impl.name) if is_key(aval.dtype) else found
+
+
+def _weak(array: Any) -> Any:
+    """Return a weakly typed array with the same elements, whose dtype gives way to that of other operands.
+
+    JAX has no public function for this. If the method that JAX uses itself is missing, the elements are copied.
+    """
+    rewrap = getattr(array, "_rewrap_with_aval_and_sharding", None)
+    if rewrap is not None:
+        return rewrap(array.aval.update(weak_type=True), array.sharding)
+    from jax._src.lax.lax import _convert_element_type
+
+    return _convert_element_type(array, weak_type=True)
 
 
 def _name(traced: Any) -> str:
