@@ -81,8 +81,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # Requirements that pyproject.toml lists for a purpose: first for the build, later half a gigabyte of tools for tests
-# and
-# lint. Only a little of numpy and cmake is imported, so pip need not precompile them.
+# and lint. Only a little of numpy and cmake is imported, so pip need not precompile them.
 $(VENV)/%-requirements.txt: pyproject.toml tools/requirements.py | $(BIN)/python
 	$(BIN)/python tools/requirements.py $* > $@.new
 	cmp -s $@.new $@ || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -93,8 +92,7 @@ TOOLS := $(VENV)/dev-requirements.txt
 tools: $(TOOLS)
 
 # PATH: use the environment's cmake and ninja. One compiler per processor: ninja's default of two more compete for
-# caches
-# and were slower on two cores.
+# caches and were slower on two cores.
 $(VENV)/installed: $(VENV)/build-requirements.txt $(SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" \
 	  CMAKE_BUILD_PARALLEL_LEVEL=$${CMAKE_BUILD_PARALLEL_LEVEL:-$$(getconf _NPROCESSORS_ONLN)} \
@@ -111,10 +109,9 @@ PYTEST = $(BIN)/python -m pytest -m "not slow"
 
 # Tests run in as many processes as there are processors, one file per process. Each process uses two threads whatever
 # the machine has, so that parallel loops are really shared. The folders in ALONE measure times, wait, and count
-# threads;
-# they run afterwards in a single process. $(call folders,ENVIRONMENT,LEFT OUT) runs both, or only $(FOLDER).
-# numpy's matmul gets one thread, because a second one would spin on a processor that has other work.
-# A crashed process ends the run with a message; if it were replaced, pytest-xdist (3.8) could wait forever.
+# threads; they run afterwards in a single process. $(call folders,ENVIRONMENT,LEFT OUT) runs both, or only $(FOLDER).
+# numpy's matmul gets one thread, because a second one would spin on a processor that has other work. A crashed process
+# ends the run with a message; if it were replaced, pytest-xdist (3.8) could wait forever.
 ALONE    := runtime
 TOGETHER := OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=1
 SHARED   := -n $(WORKERS) --max-worker-restart=0 --dist loadfile --no-loadscope-reorder

@@ -71,18 +71,25 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/pyproject.toml" | head -n 1
 frameworks=
 for sdk in "$@"; do
   case $sdk in
-    macosx) system=Darwin platform=MacOSX architectures="arm64;x86_64" oldest=13.3 ;;
+    macosx) system=Darwin platform=MacOSX architectures="arm64 x86_64" oldest=13.3 ;;
     iphoneos) system=iOS platform=iPhoneOS architectures=arm64 oldest=16.4 ;;
-    iphonesimulator) system=iOS platform=iPhoneSimulator architectures="arm64;x86_64" oldest=16.4 ;;
+    iphonesimulator) system=iOS platform=iPhoneSimulator architectures="arm64 x86_64" oldest=16.4 ;;
     *) echo "make_xcframework.sh knows macosx, iphoneos and iphonesimulator, not $sdk" >&2; exit 2 ;;
   esac
-  cmake -S "$root" -B "$build/$sdk" -G Xcode \
-    -DCMAKE_SYSTEM_NAME="$system" -DCMAKE_OSX_SYSROOT="$sdk" -DCMAKE_OSX_ARCHITECTURES="$architectures" \
-    -DCMAKE_OSX_DEPLOYMENT_TARGET="$oldest" -DCMAKE_XCODE_ATTRIBUTE_CODE_SIGNING_ALLOWED=NO \
-    -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_ONEDNN=OFF -DPython_EXECUTABLE="$build/venv/bin/python"
-  cmake --build "$build/$sdk" --config Release --target mpsgraph
-  library=$(find "$build/$sdk" -name libmpsgraph.dylib -path "*Release*" | head -n 1)
-  [ -n "$library" ] || { echo "$sdk: the build made no libmpsgraph.dylib" >&2; exit 1; }
+  # Each architecture is a build of its own, because it has its own list of kernels; lipo joins the libraries.
+  set --
+  for architecture in $architectures; do
+    made=$build/$sdk-$architecture
+    cmake -S "$root" -B "$made" -G Ninja -DCMAKE_MAKE_PROGRAM="$build/venv/bin/ninja" \
+      -DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="$architecture" -DCMAKE_OSX_SYSROOT="$sdk" \
+      -DCMAKE_OSX_ARCHITECTURES="$architecture" -DCMAKE_OSX_DEPLOYMENT_TARGET="$oldest" -DCMAKE_BUILD_TYPE=Release \
+      -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_ONEDNN=OFF -DPython_EXECUTABLE="$build/venv/bin/python"
+    cmake --build "$made" --target mpsgraph
+    set -- "$@" "$made/libmpsgraph.dylib"
+  done
+  mkdir -p "$build/$sdk"
+  library=$build/$sdk/libmpsgraph.dylib
+  lipo -create "$@" -output "$library"
   framework "$library" "$build/$sdk" "$platform" "$oldest"
   frameworks="$frameworks -framework $build/$sdk/CMpsgraph.framework"
 done

@@ -3,9 +3,17 @@
 // This is a recursive-descent parser over characters. Its memory use grows with the length of the text, never with a
 // number in the text, and block nesting is limited, so malicious text ends in a GraphError. No property stated in the
 // text is relied on before verify() has checked it.
+#include <locale.h>
+#include <stdlib.h>
+#ifdef __APPLE__
+#include <xlocale.h>
+#endif
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "core/definition.h"
@@ -150,9 +158,8 @@ class Parser {
     return value;
   }
 
-  template <class Number>
-  Number number(std::string_view digits, size_t start, std::string_view what) const {
-    Number value{};
+  int64_t integer(std::string_view digits, size_t start, std::string_view what) const {
+    int64_t value{};
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error == std::errc::result_out_of_range) fail(cat(digits.substr(0, 40), " is out of range"), start);
     if (error != std::errc() || end != digits.data() + digits.size()) fail(cat("expected ", what), start);
@@ -162,7 +169,21 @@ class Parser {
   int64_t integer() {
     skip_space();
     const size_t start = at_;
-    return number<int64_t>(take_while(in_name), start, "an integer");
+    return integer(take_while(in_name), start, "an integer");
+  }
+
+  // Apple's libc++ has std::from_chars for floating-point numbers only since macOS 26. Unlike from_chars, strtod_l also
+  // accepts leading white space and plus signs, hexadecimal digits, infinities, and NaN, which this grammar excludes.
+  double real(std::string_view digits, size_t start) const {
+    static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
+    const std::string text(digits);
+    char* end = nullptr;
+    errno = 0;
+    const double value = strtod_l(text.c_str(), &end, c_locale);
+    const bool decimal = digits.find_first_not_of("0123456789+-.eE") == digits.npos && !digits.starts_with('+');
+    if (!decimal || digits.empty() || end != text.c_str() + text.size()) fail("expected a number", start);
+    if (std::isinf(value) || (value == 0 && errno == ERANGE)) fail(cat(digits.substr(0, 40), " is out of range"), start);
+    return value;
   }
 
   // Parses a list: calls `one` for each item, and consumes the text `close` that ends the list.
@@ -330,8 +351,8 @@ class Parser {
     if (accept("-inf")) return -std::numeric_limits<double>::infinity();
     const std::string_view digits = take_while([](char c) { return in_word(c) || c == '.' || c == '-' || c == '+'; });
     const bool whole = digits.find_first_not_of("-0123456789") == digits.npos;
-    if (whole) return number<int64_t>(digits, start, "a number");
-    return number<double>(digits, start, "a number");
+    if (whole) return integer(digits, start, "a number");
+    return real(digits, start);
   }
 
   Attribute attribute() {

@@ -1,6 +1,6 @@
 """Builds the project for macOS 13.3 on any machine. No Apple software is needed, and the result is not run.
 
-    python tests/apple/apple_target.py               # everything except oneDNN and OpenMP, compiled and linked
+    python tests/apple/apple_target.py               # everything except oneDNN and OpenMP, and the C++ tests, linked
     python tests/apple/apple_target.py --only metal  # only src/backends/metal, compiled, in seconds
     python tests/apple/apple_target.py --architecture x86_64   # for Intel Macs instead of Apple silicon
 
@@ -33,6 +33,9 @@ FOUNDATION = HERE.parent / "mock" / "include"
 OLDEST = "13.3"
 BATCH = 48  # files
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name and Mach-O's number
+# zig's C++ library claims every feature of its newest version. Apple's declares which macOS introduced a feature, so that
+# a use of std::from_chars for floating-point numbers, which macOS has had since 26.0, is an error here, too.
+AVAILABILITY = [f"-{action}_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS" for action in "UD"]
 OBJECTIVE_CXX = ["-std=c++20", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
 WARNINGS = [
     *("-Wall", "-Wextra", "-Werror", "-Wno-nullability-completeness"),
@@ -137,6 +140,7 @@ class AppleTarget:
             self.triple,
             *("-x", language),
             *OBJECTIVE_CXX,
+            *AVAILABILITY,
             *("-O0", "-g0"),
             "-fno-sanitize=all",
             *WARNINGS,
@@ -228,17 +232,19 @@ class AppleTarget:
         """Configure with CMake, build, and return the libraries."""
         self.build.mkdir(parents=True, exist_ok=True)
         tree = self.build / "tree"
-        configure = ["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DMPSGRAPH_ONEDNN=OFF"]
+        configure = ["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DMPSGRAPH_ONEDNN=OFF", "-DMPSGRAPH_BUILD_TESTS=ON"]
         configure += [f"-DCMAKE_TOOLCHAIN_FILE={self.toolchain()}", f"-DPython_EXECUTABLE={sys.executable}"]
         # g++ has too many false positives for this warning. It is an error only here, so that newer compilers do not
         # break users' builds.
-        configure += ["-DCMAKE_CXX_FLAGS=-Werror=uninitialized"]
-        configure += [f"-DCMAKE_OBJCXX_FLAGS={' '.join(self.headers())}"]
+        flags = [*AVAILABILITY, "-Werror=uninitialized"]
+        configure += [f"-DCMAKE_CXX_FLAGS={' '.join(flags)}"]
+        configure += [f"-DCMAKE_OBJCXX_FLAGS={' '.join([*AVAILABILITY, *self.headers()])}"]
         stubs = self.frameworks()
-        configure += [f"-DCMAKE_SHARED_LINKER_FLAGS=-F{stubs} -L{stubs} -lclang_rt"]
+        for linked in ("SHARED", "EXE"):
+            configure += [f"-DCMAKE_{linked}_LINKER_FLAGS=-F{stubs} -L{stubs} -lclang_rt"]
         for command in (configure, ["cmake", "--build", tree]):
             subprocess.run([str(part) for part in command], env=self.environment, check=True)
-        made = [tree / "libmpsgraph.dylib", *tree.glob("_core*.so")]
+        made = [tree / "libmpsgraph.dylib", *tree.glob("_core*.so"), tree / "mpsgraph_tests"]
         for path in made:
             self.check(path)
         return made
