@@ -1,5 +1,5 @@
-# Sets CMAKE_OSX_DEPLOYMENT_TARGET to the oldest macOS or iOS that the Metal backend supports. Newer interfaces are behind
-# availability checks, so a newer target is only needed by users who ask for one.
+# Sets CMAKE_OSX_DEPLOYMENT_TARGET to the oldest macOS or iOS that the Metal backend supports. Newer interfaces are
+# behind availability checks, so a newer target is only used where a user asks for one.
 #
 # Include this file before project(), which would otherwise take the build machine's own version. A target that is too
 # old is raised: conda's environments, for example, set MACOSX_DEPLOYMENT_TARGET=11.0.
@@ -21,4 +21,4 @@ elseif(mpsgraph_target VERSION_LESS mpsgraph_oldest)
 endif()
 # A normal variable of this name would hide the cache entry (policy CMP0126).
 unset(CMAKE_OSX_DEPLOYMENT_TARGET)
-set(CMAKE_OSX_DEPLOYMENT_TARGET "${mpsgraph_target}" CACHE STRING "The oldest system that this runs on" FORCE)
+set(CMAKE_OSX_DEPLOYMENT_TARGET "${mpsgraph_target}" CACHE STRING "Oldest system version to run on" FORCE)

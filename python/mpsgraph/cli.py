@@ -21,7 +21,18 @@ from . import __version__
 from .errors import Error
 
 _PACKAGE = Path(__file__).parent
-_SELFTEST_PARTS = ("operations", "gradients", "nodes", "runtime", "digits", "speed", "probes", "oracle")
+_SELFTEST_PARTS = (
+    "operations",
+    "gradients",
+    "repeats",
+    "nodes",
+    "runtime",
+    "digits",
+    "speed",
+    "probes",
+    "oracle",
+    "validation",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,6 +8,28 @@
 
 namespace py = pybind11;
 
+namespace {
+
+#define MPSGRAPH_TEXT_OF(value) #value
+#define MPSGRAPH_TEXT(macro) MPSGRAPH_TEXT_OF(macro)
+constexpr const char* build_information =
+#ifdef __clang__
+    "clang " __clang_version__
+#else
+    "gcc " __VERSION__
+#endif
+#if defined(_LIBCPP_VERSION)
+    ", libc++ " MPSGRAPH_TEXT(_LIBCPP_VERSION)
+#elif defined(_GLIBCXX_RELEASE)
+    ", libstdc++ " MPSGRAPH_TEXT(_GLIBCXX_RELEASE)
+#endif
+#ifdef __ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__
+    ", for macOS " MPSGRAPH_TEXT(__ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__)
+#endif
+    ;
+
+}  // namespace
+
 namespace mpsgraph::bindings {
 void define_programs(pybind11::module_& module);  // Defined in programs.cpp.
 }
@@ -41,6 +63,8 @@ Example:
     >>> mg.library_version() == mg.__version__
     True
 )");
+  module.def("build_information", [] { return std::string(build_information); },
+             "Return the compiler, the C++ library, and the oldest macOS for which this module was built.");
   module.def(
       "philox",
       [](uint64_t key, uint64_t counter_low, uint64_t counter_high, py::ssize_t blocks) {

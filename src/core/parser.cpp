@@ -182,7 +182,8 @@ class Parser {
     const double value = strtod_l(text.c_str(), &end, c_locale);
     const bool decimal = digits.find_first_not_of("0123456789+-.eE") == digits.npos && !digits.starts_with('+');
     if (!decimal || digits.empty() || end != text.c_str() + text.size()) fail("expected a number", start);
-    if (std::isinf(value) || (value == 0 && errno == ERANGE)) fail(cat(digits.substr(0, 40), " is out of range"), start);
+    if (std::isinf(value) || (value == 0 && errno == ERANGE))
+      fail(cat(digits.substr(0, 40), " is out of range"), start);
     return value;
   }
 

@@ -203,25 +203,25 @@ class AppleTarget:
             found = pool.map(lambda batch: self.compile_source(batch, batch.with_suffix(".o"), options), batches)
             return {batch: text for batch, text in zip(batches, found, strict=True) if text}
 
-    def compiler(self) -> Path:
-        """Write a script that calls clang for the target.
+    def compiler(self, language: str) -> Path:
+        """Write a script that calls clang for the target. The language is zig's name: "cc" for C, or "c++".
 
         zig's linker cannot create bundles, but a Python module may also be a dylib.
         """
-        script = self.build / "clang++"
+        script = self.build / f"zig-{language}"
         script.write_text(
             "#!/bin/sh\nfor argument; do\n  shift\n"
             '  [ "$argument" = -bundle ] && argument=-shared\n  set -- "$@" "$argument"\ndone\n'
-            f'exec "{zig()}" c++ -target {self.triple} "$@"\n'
+            f'exec "{zig()}" {language} -target {self.triple} "$@"\n'
         )
         script.chmod(0o755)
         return script
 
     def toolchain(self) -> Path:
-        path, wrapper = self.build / "toolchain.cmake", self.compiler()
+        path, wrapper = self.build / "toolchain.cmake", self.compiler("c++")
         path.write_text(
             f"set(CMAKE_SYSTEM_NAME Darwin)\nset(CMAKE_SYSTEM_PROCESSOR {self.architecture})\n"
-            f"set(CMAKE_CXX_COMPILER {wrapper})\nset(CMAKE_OBJCXX_COMPILER {wrapper})\n"
+            f"set(CMAKE_C_COMPILER {self.compiler('cc')})\nset(CMAKE_CXX_COMPILER {wrapper})\nset(CMAKE_OBJCXX_COMPILER {wrapper})\n"
             'set(CMAKE_OSX_SYSROOT "")\nset(CMAKE_INSTALL_NAME_TOOL /bin/true)\n'
             # find only libraries of this machine that are given by path
             "set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)\n"
@@ -232,7 +232,17 @@ class AppleTarget:
         """Configure with CMake, build, and return the libraries."""
         self.build.mkdir(parents=True, exist_ok=True)
         tree = self.build / "tree"
-        configure = ["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DMPSGRAPH_ONEDNN=OFF", "-DMPSGRAPH_BUILD_TESTS=ON"]
+        configure = [
+            "cmake",
+            "-S",
+            ROOT,
+            "-B",
+            tree,
+            "-G",
+            "Ninja",
+            "-DMPSGRAPH_ONEDNN=OFF",
+            "-DMPSGRAPH_BUILD_TESTS=ON",
+        ]
         configure += [f"-DCMAKE_TOOLCHAIN_FILE={self.toolchain()}", f"-DPython_EXECUTABLE={sys.executable}"]
         # g++ has too many false positives for this warning. It is an error only here, so that newer compilers do not
         # break users' builds.

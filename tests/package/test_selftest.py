@@ -7,9 +7,12 @@ metal/test_selftest.py.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import io
 import json
+import plistlib
+import re
 import signal
 import sys
 import time
@@ -20,7 +23,7 @@ import numpy as np
 import pytest
 from mpsgraph import cli, selftest
 from mpsgraph.cli import main
-from mpsgraph.selftest import checks, shared, supervisor, worker
+from mpsgraph.selftest import checks, crashes, shared, supervisor, worker
 from mpsgraph.selftest.checks import (
     CRASHED,
     FAILED,
@@ -38,7 +41,7 @@ from mpsgraph.selftest.checks import (
     perform,
 )
 from mpsgraph.selftest.outcome import Outcome
-from mpsgraph.selftest.parts import nodes
+from mpsgraph.selftest.parts import nodes, repeats, versions
 from mpsgraph.selftest.progress import Progress
 from mpsgraph.selftest.report import Report
 from mpsgraph.selftest.summary import faster
@@ -70,6 +73,10 @@ def test_selftest_report_contains_all_parts(tmp_path, capsys):
     assert report["parts"]["runtime"]["counts"][PASSED] > 20 and report["parts"]["digits"]["counts"][PASSED] == 2
     assert report["parts"]["speed"]["counts"] == {NOTED: 2}
     assert report["parts"]["probes"]["counts"] == report["parts"]["oracle"]["counts"] == {}
+    assert report["parts"]["validation"]["counts"] == {}, "the CPU device does not use Metal"
+    assert report["parts"]["repeats"]["counts"] == {PASSED: len(repeats.PROGRAMS)}
+    compiled = report["parts"]["operations"]
+    assert 0 < compiled["compile seconds"] < compiled["seconds"] and len(compiled["slowest to compile"]) == 10
     speed = [o for o in report["outcomes"] if o["part"] == "speed"]
     assert all(o["numbers"]["mpsgraph cpu"]["median ms"] > 0 and o["numbers"]["MLX"] for o in speed)
     (training,) = [o for o in report["measured"] if o["name"] == "training"]
@@ -209,6 +216,121 @@ def test_crashing_and_hanging_checks_do_not_affect_other_checks(part):
     ]
     assert signal.SIGKILL.name in found["dies"].message and "the last words" in found["dies"].message
     assert "hung" in found["hangs"].message and time.monotonic() - started < 50 and report.failed
+
+
+def test_crash_and_hang_are_reported_with_python_frames(part):
+    report = part("""
+import ctypes, sys, time
+from mpsgraph.selftest.checks import Check
+
+def dereferences_null():
+    print("/Library/x.m:71: failed assertion `rank > 0'", *map(str, range(100)), sep="\\n", file=sys.stderr, flush=True)
+    ctypes.string_at(0)
+
+def waits():
+    time.sleep(60)
+
+def checks(options):
+    return [Check("crashes", dereferences_null), Check("hangs", waits, limit=0.5)]
+""")
+    crashed, hung = report._outcomes
+    assert (crashed.how, hung.how) == (CRASHED, HUNG)
+    assert any("dereferences_null" in line for line in crashed.numbers["python frames"])
+    assert any("waits" in line for line in hung.numbers["python frames"])
+    output = crashed.numbers["output"]
+    assert "failed assertion `rank > 0'" in output[0] and output[-1] == "99"
+    assert not any("dereferences_null" in line for line in output), "frames must not push the output out of the report"
+
+
+def test_excerpt_keeps_first_last_and_error_lines():
+    lines = [f"line {i}" for i in range(100)]
+    lines[50] = "-[MTLDebugDevice x]:12: failed assertion `Buffer Validation'"
+    lines[70] = "error: 'mps.matmul' op requires the same element type"
+    kept = crashes.excerpt("\n".join(lines))
+    assert kept[: crashes.FIRST] == lines[: crashes.FIRST] and kept[-crashes.LAST :] == lines[-crashes.LAST :]
+    assert lines[50] in kept and lines[70] in kept and "... (46 lines left out)" in kept
+    assert crashes.excerpt("only one line") == ["only one line"] and crashes.excerpt("") == []
+
+
+def test_crash_report_of_the_process_is_read(tmp_path):
+    body = {
+        "pid": 4711,
+        "exception": {"type": "EXC_CRASH", "signal": "SIGABRT"},
+        "asi": {"libsystem_c.dylib": ["abort() called"], "MPSGraph": ["failed assertion `rank mismatch'"]},
+        "termination": {"indicator": "Abort trap: 6"},
+        "osVersion": {"build": "25E123"},
+        "faultingThread": 1,
+        "threads": [{}, {"queue": "q", "frames": [{"imageIndex": 0, "symbol": "abort"}, {"imageIndex": 9}]}],
+        "usedImages": [{"name": "libsystem_c.dylib", "path": "/usr/lib/system/libsystem_c.dylib"}],
+    }
+    header = json.dumps({"app_name": "python3.13"})
+    (tmp_path / "python3.13-2.ips").write_text(f"{header}\n{json.dumps(body)}")
+    (tmp_path / "python3.13-3.ips").write_text(f"{header}\n{json.dumps({**body, 'pid': 1})}")
+    (tmp_path / "python3.13-4.ips").write_text("not a crash report")
+    found = crashes.crash_report(4711, since=0.0, folder=tmp_path)
+    assert found["exception"] == "EXC_CRASH SIGABRT" and found["system"] == "25E123"
+    assert found["application"] == ["abort() called", "failed assertion `rank mismatch'"]
+    assert found["stack"] == ["libsystem_c.dylib: abort", "?: 0x0"]
+    assert crashes.crash_report(4712, since=0.0, folder=tmp_path) == {}
+    assert crashes.crash_report(4711, since=time.time() + 60, folder=tmp_path) == {}
+    assert crashes.crash_report(4711, since=0.0, folder=tmp_path / "missing") == {}
+
+
+def test_crash_reports_are_attached_to_failed_checks(monkeypatch):
+    report = Report(Options("metal"))
+    report.add(Outcome("operations", "dies", FAILED, "crashed", {"process": 4711}, how=CRASHED))
+    report.add(Outcome("operations", "is wrong", FAILED, "wrong", {"wrong": 1}, how=WRONG))
+    monkeypatch.setattr("mpsgraph.selftest.report.sys.platform", "darwin")
+    monkeypatch.setattr(crashes, "crash_report", lambda process, since: {"exception": f"of {process}"})
+    report.attach_crash_reports(wait=0.0)
+    died, wrong = report.content(interrupted=False)["outcomes"]
+    assert died["numbers"]["crash report"] == {"exception": "of 4711"} and "crash report" not in wrong["numbers"]
+
+
+def test_part_runs_with_its_environment_variables(part, monkeypatch):
+    assert supervisor.ENVIRONMENTS["validation"]["MTL_DEBUG_LAYER"] == "1"
+    monkeypatch.setitem(supervisor.ENVIRONMENTS, "made", {"MTL_DEBUG_LAYER": "7"})
+    report = part("""
+import os
+from mpsgraph.selftest.checks import Check, Result
+def checks(options):
+    return [Check("reads", lambda: Result(message=os.environ["MTL_DEBUG_LAYER"]))]
+""")
+    assert report._outcomes[0].message == "7"
+
+
+def test_framework_versions_are_read_from_property_lists(tmp_path):
+    resources = tmp_path / "MetalPerformanceShadersGraph.framework" / "Resources"
+    resources.mkdir(parents=True)
+    (resources / "Info.plist").write_bytes(plistlib.dumps({"CFBundleVersion": "6.2.6"}))
+    assert versions._frameworks(tmp_path) == {"MetalPerformanceShadersGraph": "6.2.6"}
+    found = versions.versions(Options("cpu"))
+    assert found["virtual machine"] in ("yes", "no", "unknown") and re.search(r"(gcc|clang) \d+", found["built with"])
+
+
+def test_results_that_change_from_run_to_run_are_reported(monkeypatch):
+    program = repeats.PROGRAMS[0]
+    assert repeats.repeat(program, "float32", "cpu", 3) is None
+    original = repeats.run_on
+
+    def run_on(*given, change=lambda results: None):
+        results = original(*given)
+        if len(results) > 1:
+            change(results)
+        return results
+
+    def one_bit(results):
+        results[2][0, 0] = np.nextafter(results[2][0, 0], 1e9)
+
+    def far_off(results):
+        results[1] *= 1.5
+
+    monkeypatch.setattr(repeats, "run_on", functools.partial(run_on, change=one_bit))
+    changed = repeats.repeat(program, "float32", "cpu", 4)
+    assert (changed.status, changed.how, changed.numbers["runs that differ from the first"]) == (FAILED, WRONG, 1)
+    monkeypatch.setattr(repeats, "run_on", functools.partial(run_on, change=far_off))
+    wrong = perform(Check("wrong", lambda: repeats.repeat(program, "float32", "cpu", 4)))
+    assert (wrong.how, wrong.numbers["runs with wrong results"]) == (WRONG, 1)
 
 
 def test_part_that_fails_to_start_is_reported_as_one_failure(part):

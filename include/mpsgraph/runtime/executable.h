@@ -121,4 +121,7 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   std::atomic<int64_t> fastest_{INT64_MAX};          // shortest duration of all runs
 };
 
+// Time that this process has spent compiling, for all graphs.
+MPSGRAPH_API double compile_seconds();
+
 }  // namespace mpsgraph::runtime

@@ -19,25 +19,29 @@ from .supervisor import run_part
 PARTS = {
     "operations": "values of every operation in every dtype",
     "gradients": "float32 gradients compared with float64 on the CPU",
+    "repeats": "the same results in every run, for programs that others have reported as wrong",
     "nodes": "the legacy MPSNNGraph API: a network of nodes, filters, and their gradients",
     "runtime": "memory, queues, events, handlers, errors, caches",
     "digits": "training the digit classifier",
     "speed": "training steps compared with PyTorch and MLX",
     "probes": "questions that only a Mac can answer",
     "oracle": "Apple's own gradients compared with ours",
+    "validation": "one case per operation under Metal's validation layer",
 }
 
 # Time limits of the parts in seconds; they add up to ten minutes. The most informative checks of each part come first.
 # The option --all removes the limits.
 SECONDS = {
-    "operations": 150.0,
-    "gradients": 110.0,
-    "nodes": 70.0,
+    "operations": 130.0,
+    "gradients": 90.0,
+    "repeats": 20.0,
+    "nodes": 60.0,
     "runtime": 60.0,
-    "digits": 60.0,
-    "speed": 60.0,
+    "digits": 50.0,
+    "speed": 50.0,
     "probes": 60.0,
-    "oracle": 60.0,
+    "oracle": 50.0,
+    "validation": 30.0,
 }
 
 
@@ -68,6 +72,7 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted: the report contains what has run so far", file=sys.stderr)
+    report.attach_crash_reports()
     report.print(interrupted)
     drawn = None
     if json is not None:

@@ -16,11 +16,12 @@ class Outcome:
     message: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    compile_seconds: float = 0.0  # Part of `seconds`.
     how: str = ""  # For a failure, one of checks.HOWS.
     family: str = ""  # Family of operations or nodes.
 
     @classmethod
     def of(cls, part: str, answer: dict[str, Any]) -> Outcome:
         """Create an outcome from a message that a worker process sent."""
-        fields = ("name", "status", "message", "numbers", "seconds", "how", "family")
+        fields = ("name", "status", "message", "numbers", "seconds", "compile_seconds", "how", "family")
         return cls(part, **{key: answer[key] for key in fields})

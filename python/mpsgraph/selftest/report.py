@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+import time
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from . import crashes
 from .checks import DIFFERS, FAILED, KNOWN, MISSING, NOTED, PASSED, UNSUPPORTED, Options
 from .outcome import Outcome
 from .summary import summary
@@ -25,6 +27,7 @@ class Report:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._started = time.time()
         self._outcomes: list[Outcome] = []
         self._seconds: dict[str, float] = {}
         self._left_out: dict[str, int] = {}
@@ -68,6 +71,19 @@ class Report:
         """Return the summary as a dict from headings to lines."""
         return summary(self._outcomes, self._versions(), self._left_out, interrupted)
 
+    def attach_crash_reports(self, wait: float = 5.0) -> None:
+        """Add macOS's crash reports to the outcomes of the processes that died.
+
+        macOS writes the last report a few seconds after the process has died, so this waits for a report if a process
+        died within that time.
+        """
+        died = [o for o in self._outcomes if "process" in o.numbers]
+        if not died or sys.platform != "darwin":
+            return
+        time.sleep(wait)
+        for outcome in died:
+            outcome.numbers["crash report"] = crashes.crash_report(outcome.numbers["process"], self._started)
+
     def print(self, interrupted: bool = False) -> None:
         """Print the summary, a table of results by part, and details of failed and unusual checks."""
         print()
@@ -102,6 +118,12 @@ class Report:
                 "families": self._families(part),
                 "left out": self._left_out.get(part, 0),
                 "seconds": round(seconds, 2),
+                "compile seconds": round(sum(o.compile_seconds for o in self._of(part)), 2),
+                "slowest to compile": [
+                    {"name": o.name, "seconds": round(o.compile_seconds, 3)}
+                    for o in sorted(self._of(part), key=lambda o: -o.compile_seconds)[:10]
+                    if o.compile_seconds
+                ],
                 "slowest": [
                     {"name": o.name, "seconds": round(o.seconds, 3)}
                     for o in sorted(self._of(part), key=lambda o: -o.seconds)[:10]

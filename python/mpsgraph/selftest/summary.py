@@ -11,9 +11,11 @@ from .outcome import Outcome
 WORDS = {  # Dict from parts to descriptions of what has passed.
     "operations": "operation values in {families}",
     "gradients": "gradients",
+    "repeats": "results that stay the same from run to run",
     "nodes": "nodes of the legacy MPSNNGraph API and their gradients",
     "runtime": "memory, queues, events and errors",
     "digits": "training the digit classifier",
+    "validation": "operations under Metal's validation layer",
 }
 MOST_NAMES = 4
 
@@ -89,10 +91,11 @@ def _works(outcomes: list[Outcome]) -> str:
     for part, words in WORDS.items():
         if counts[part]:
             of = "" if counts[part] == all_of[part] else f" of {all_of[part]:,}"
-            found.append(f"{words.format(families=families)} ({counts[part]:,}{of})")
-    learned = [o for o in passed if o.part == "digits" and "accuracy" in o.numbers]
-    if learned:
-        found[-1] += f", which recognizes {learned[0].numbers['accuracy']:.1%} of unseen digits"
+            text = f"{words.format(families=families)} ({counts[part]:,}{of})"
+            learned = [o for o in passed if o.part == part == "digits" and "accuracy" in o.numbers]
+            if learned:
+                text += f", which recognizes {learned[0].numbers['accuracy']:.1%} of unseen digits"
+            found.append(text)
     text = ", ".join(found)
     return f"{text[0].upper()}{text[1:]}." if found else "No check passed."
 

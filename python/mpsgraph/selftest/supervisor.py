@@ -14,8 +14,10 @@ import threading
 import time
 from collections import Counter
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
+from . import crashes
 from .checks import CRASHED, FAILED, HUNG, STATUSES, Options
 from .outcome import Outcome
 from .progress import Progress
@@ -23,8 +25,10 @@ from .report import Report
 
 MOST_DEATHS = 40  # Limit per part on the number of crashes and hangs that count as failures.
 MOST_OF_A_GROUP = 2
+# Environment variables for the processes of a part. Metal reads these when a process opens its first device.
+ENVIRONMENTS = {"validation": {"MTL_DEBUG_LAYER": "1", "MTL_DEBUG_LAYER_ERROR_MODE": "assert"}}
 START = 300.0  # Seconds allowed for imports, lists of cases, and an orderly exit.
-LAST_LINES = 12  # Number of lines of a crashed process's output that are kept.
+LAST_WORDS = 10.0  # Seconds in which a hung process may write its Python frames.
 
 
 def run_part(part: str, options: Options, report: Report, title: str = "") -> None:
@@ -62,16 +66,18 @@ class _Worker:
         self._total: int | None = None
         self._left_out = False
         self._errors = tempfile.TemporaryFile()
+        self._folder = tempfile.TemporaryDirectory()
+        self._frames = Path(self._folder.name) / "frames.txt"
         groups = ",".join(
             group for group, count in deaths.items() if group not in STATUSES and count >= MOST_OF_A_GROUP
         )
-        arguments = [part, json.dumps(asdict(options)), str(first), groups]
+        arguments = [part, json.dumps(asdict(options)), str(first), groups, str(self._frames)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mpsgraph.selftest.worker", *arguments],
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            # Keeps Python from importing modules from the current directory.
-            env={**os.environ, "PYTHONSAFEPATH": "1"},
+            # PYTHONSAFEPATH keeps Python from importing modules from the current directory.
+            env={**os.environ, "PYTHONSAFEPATH": "1", **ENVIRONMENTS.get(part, {})},
         )
 
     def run(self) -> int | None:
@@ -85,6 +91,7 @@ class _Worker:
                 try:
                     line = lines.get(timeout=limit)
                 except queue.Empty:
+                    self._stop()
                     return self._ended(HUNG, f"hung: no output for {limit:.0f} seconds")
                 if line is not None:
                     self._hear(json.loads(line))
@@ -99,6 +106,13 @@ class _Worker:
                 self._process.wait()
             reader.join()
             self._errors.close()
+            self._folder.cleanup()
+
+    def _stop(self) -> None:
+        """End a hung process in a way that makes it write its Python frames first."""
+        self._process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LAST_WORDS)
 
     def _read(self, lines: queue.Queue[bytes | None]) -> None:
         """Put each line of the process's standard output into the queue, and None at the end of the output."""
@@ -124,22 +138,23 @@ class _Worker:
             self._progress.end(answer["status"] == FAILED)
 
     def _ended(self, how: str, words: str) -> int | None:
-        """Record the result of the check during which the process ended, with the last lines of the process's error
-        output.
-        """
+        """Record the result of the check during which the process ended, with what the process left behind."""
         self._errors.seek(0)
-        written = self._errors.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
-        message = "\n".join([f"the process {words}", *written])
+        output = crashes.excerpt(self._errors.read().decode(errors="replace"))
+        frames = crashes.frames(self._frames)
+        message = "\n".join([f"the process {words}", *output, *frames])
+        numbers = {"process": self._process.pid, "output": output, "python frames": frames}
         if begun := self._begun:
-            family = begun["family"]
-            self._report.add(Outcome(self._part, begun["name"], begun["died"], message, how=how, family=family))
+            self._report.add(
+                Outcome(self._part, begun["name"], begun["died"], message, numbers, how=how, family=begun["family"])
+            )
             self._progress.end(begun["died"] == FAILED)
             self._deaths.update({begun["group"], begun["died"]})
             return int(begun["begin"]) + 1
         if self._total is None:
-            self._report.add(Outcome(self._part, "the start", FAILED, message, how=how))
+            self._report.add(Outcome(self._part, "the start", FAILED, message, numbers, how=how))
             return None
-        self._report.add(Outcome(self._part, "the end of the process", FAILED, message, how=how))
+        self._report.add(Outcome(self._part, "the end of the process", FAILED, message, numbers, how=how))
         self._deaths[FAILED] += 1
         return None if self._left_out or self._next >= self._total else self._next
 

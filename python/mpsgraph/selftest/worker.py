@@ -1,8 +1,9 @@
-"""A worker process of the self-test: `python -m mpsgraph.selftest.worker PART OPTIONS FIRST GROUPS`, for internal use.
+"""A worker process of the self-test: `python -m mpsgraph.selftest.worker PART OPTIONS FIRST GROUPS FRAMES`, internal.
 
 It runs a part's checks starting at number FIRST, except those of the comma-separated GROUPS. It writes a line of JSON
 to standard output before and after each check, so the supervisor knows in which check the worker crashed or hung.
-Output of libraries goes to standard error. OPTIONS is a JSON object that may limit the part's run time in seconds.
+Output of libraries goes to standard error, and Python frames of a crash go to the file FRAMES, so that they do not push
+the libraries' last messages out of the report. OPTIONS is a JSON object that may limit the part's run time in seconds.
 When this time has passed, the remaining checks are skipped, and the last line reports the number of skipped checks.
 """
 
@@ -19,6 +20,7 @@ import warnings
 from dataclasses import asdict, replace
 from typing import Any
 
+from .. import _core
 from . import shared
 from .checks import CRASHED, FAILED, KNOWN, PASSED, Check, Options, Result, perform
 
@@ -54,12 +56,12 @@ def judged(part: str, check: Check, result: Result) -> Result:
     return result
 
 
-def main(part: str, given: str, first: str, groups: str) -> None:
+def main(part: str, given: str, first: str, groups: str, frames: str) -> None:
     """Run the checks of a part."""
     options = Options(**json.loads(given))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    faulthandler.enable()
+    faulthandler.enable(open(frames, "w"))  # noqa: SIM115 - It stays open until the process ends.
     warnings.simplefilter("ignore")
 
     def say(**values: Any) -> None:
@@ -75,13 +77,13 @@ def main(part: str, given: str, first: str, groups: str) -> None:
             break
         died = KNOWN if check.died == FAILED and shared.listed_failure(part, check.name) else check.died
         say(begin=number, name=check.name, limit=check.limit, died=died, group=check.group, family=check.family)
-        started = time.perf_counter()
+        started, compiling = time.perf_counter(), _core.compile_seconds()
         if check.group and check.group in groups.split(","):
             result = Result(died, f"not run: other checks of {check.group} crashed their processes", how=CRASHED)
         else:
             result = judged(part, check, perform(check))
-        seconds = time.perf_counter() - started
-        say(end=number, name=check.name, family=check.family, seconds=seconds, **asdict(result))
+        took = {"seconds": time.perf_counter() - started, "compile_seconds": _core.compile_seconds() - compiling}
+        say(end=number, name=check.name, family=check.family, **took, **asdict(result))
 
 
 if __name__ == "__main__":

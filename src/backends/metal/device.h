@@ -102,6 +102,7 @@ class MetalDevice {
   // queue for work that is not part of a runtime command buffer, such as reads and writes of variables
   const id<MTLCommandQueue> queue;
 
+  int apple_generation() const;
   std::string description() const;
   runtime::NDArray allocate(DType dtype, const Dims& dims);
 

@@ -136,10 +136,19 @@ MetalDevice::MetalDevice()
   queue.label = @"mpsgraph host";
 }
 
+// The newest generation of Apple's GPUs whose features the device has, such as 7 for M1 and 9 for M3, or 0 for others.
+int MetalDevice::apple_generation() const {
+  int generation = 0;
+  while ([device supportsFamily:static_cast<MTLGPUFamily>(MTLGPUFamilyApple1 + generation)]) ++generation;
+  return generation;
+}
+
 std::string MetalDevice::description() const {
   const NSOperatingSystemVersion system = NSProcessInfo.processInfo.operatingSystemVersion;
-  return cat("Metal: ", text_of(device.name), device.hasUnifiedMemory ? ", unified memory" : "", ", macOS ",
-             system.majorVersion, ".", system.minorVersion);
+  const int generation = apple_generation();
+  return cat("Metal: ", text_of(device.name), generation ? cat(", GPU family Apple ", generation) : "",
+             device.hasUnifiedMemory ? ", unified memory" : "", ", macOS ", system.majorVersion, ".",
+             system.minorVersion);
 }
 
 NDArray MetalDevice::allocate(DType dtype, const Dims& dims) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdarg>
+#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -60,6 +61,11 @@ void pause_at_random() {
 }
 - (BOOL)hasUnifiedMemory {
   return YES;
+}
+// MPSGRAPH_MOCK_GPU selects the generation of Apple's GPUs: 7 is M1, 8 is M2, 9 is M3 and M4, 10 is M5.
+- (BOOL)supportsFamily:(MTLGPUFamily)family {
+  const char* given = std::getenv("MPSGRAPH_MOCK_GPU");
+  return family >= MTLGPUFamilyApple1 && family < MTLGPUFamilyApple1 + (given ? std::atoi(given) : 9);
 }
 - (NSUInteger)maxBufferLength {
   return NSUInteger{1} << 36;
