@@ -33,8 +33,8 @@ FOUNDATION = HERE.parent / "mock" / "include"
 OLDEST = "13.3"
 BATCH = 48  # files
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name and Mach-O's number
-# zig's C++ library claims every feature of its newest version. Apple's declares which macOS introduced a feature, so that
-# a use of std::from_chars for floating-point numbers, which macOS has had since 26.0, is an error here, too.
+# zig's C++ library offers all its features for every macOS version. Apple's declares which version introduced a feature.
+# With these options zig's does, too, so that std::from_chars for floating-point numbers, new in macOS 26.0, is an error.
 AVAILABILITY = [f"-{action}_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS" for action in "UD"]
 OBJECTIVE_CXX = ["-std=c++20", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
 WARNINGS = [
@@ -221,7 +221,8 @@ class AppleTarget:
         path, wrapper = self.build / "toolchain.cmake", self.compiler("c++")
         path.write_text(
             f"set(CMAKE_SYSTEM_NAME Darwin)\nset(CMAKE_SYSTEM_PROCESSOR {self.architecture})\n"
-            f"set(CMAKE_C_COMPILER {self.compiler('cc')})\nset(CMAKE_CXX_COMPILER {wrapper})\nset(CMAKE_OBJCXX_COMPILER {wrapper})\n"
+            f"set(CMAKE_C_COMPILER {self.compiler('cc')})\nset(CMAKE_CXX_COMPILER {wrapper})\n"
+            f"set(CMAKE_OBJCXX_COMPILER {wrapper})\n"
             'set(CMAKE_OSX_SYSROOT "")\nset(CMAKE_INSTALL_NAME_TOOL /bin/true)\n'
             # find only libraries of this machine that are given by path
             "set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)\n"

@@ -1,4 +1,4 @@
-"""Evidence of a worker process that died: the relevant lines of its output, its Python frames, and macOS's crash report."""
+"""Evidence of a worker process that died: lines of its output, its Python frames, and macOS's crash report."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def main(part: str, given: str, first: str, groups: str, frames: str) -> None:
     options = Options(**json.loads(given))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    faulthandler.enable(open(frames, "w"))  # noqa: SIM115 - It stays open until the process ends.
+    faulthandler.enable(open(frames, "w"))  # This file stays open until the process ends.
     warnings.simplefilter("ignore")
 
     def say(**values: Any) -> None:
