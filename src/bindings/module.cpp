@@ -24,7 +24,7 @@ constexpr const char* build_information =
     ", libstdc++ " MPSGRAPH_TEXT(_GLIBCXX_RELEASE)
 #endif
 #ifdef __ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__
-    ", for macOS " MPSGRAPH_TEXT(__ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__)
+        ", for macOS " MPSGRAPH_TEXT(__ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__)
 #endif
     ;
 
@@ -63,8 +63,9 @@ Example:
     >>> mg.library_version() == mg.__version__
     True
 )");
-  module.def("build_information", [] { return std::string(build_information); },
-             "Return the compiler, the C++ library, and the oldest macOS for which this module was built.");
+  module.def(
+      "build_information", [] { return std::string(build_information); },
+      "Return the compiler, the C++ library, and the oldest macOS for which this module was built.");
   module.def(
       "philox",
       [](uint64_t key, uint64_t counter_low, uint64_t counter_high, py::ssize_t blocks) {

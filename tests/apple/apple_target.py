@@ -33,8 +33,8 @@ FOUNDATION = HERE.parent / "mock" / "include"
 OLDEST = "13.3"
 BATCH = 48  # files
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name and Mach-O's number
-# zig's C++ library offers all its features for every macOS version. Apple's declares which version introduced a feature.
-# With these options zig's does, too, so that std::from_chars for floating-point numbers, new in macOS 26.0, is an error.
+# zig's C++ library offers all its features for every macOS version, while Apple's declares which version introduced a
+# feature. With these options zig's does, too: std::from_chars for floating-point numbers, new in macOS 26, is an error.
 AVAILABILITY = [f"-{action}_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS" for action in "UD"]
 OBJECTIVE_CXX = ["-std=c++20", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
 WARNINGS = [

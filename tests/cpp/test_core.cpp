@@ -258,7 +258,7 @@ TEST(invalid_operands_throw_and_leave_graph_unchanged) {
   Tensor* foreign = placeholder(other, f32({2, 3}), "foreign");
   Tensor* halves = placeholder(g, {DType::float16, Shape({2, 3})}, "halves");
   const State before(g);
-  CHECK_THROWS(GraphError, g.add("addition", {x}), "[addition]", "takes 2", "got 1");
+  CHECK_THROWS(GraphError, g.add("addition", {x}), "[addition]", "must be 2, got 1", "got 1");
   CHECK_THROWS(GraphError, g.add("addition", {x, nullptr}), "missing");
   CHECK_THROWS(GraphError, g.add("addition", {x, foreign}), "'foreign'", "another graph");
   CHECK_THROWS(DTypeError, g.add("addition", {x, halves}), "'halves'", "cast", "float32");
@@ -270,7 +270,7 @@ TEST(invalid_operands_throw_and_leave_graph_unchanged) {
   CHECK_THROWS(ShapeError, placeholder(g, f32({-2})), "-2");
   CHECK_THROWS(ShapeError, placeholder(g, f32({int64_t{1} << 40, int64_t{1} << 40})), "2^62");
   CHECK_THROWS(ShapeError, placeholder(g, f32(Dims(17, 1))), "16");
-  CHECK_THROWS(GraphError, g.create("if", {x}), "2 blocks");
+  CHECK_THROWS(GraphError, g.create("if", {x}), "the number of blocks must be 2");
   CHECK(before == State(g));
   CHECK_EQUAL(g.add("relu", {x})->name(), "relu");
 }

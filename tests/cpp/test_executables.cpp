@@ -18,14 +18,14 @@ TEST(runs_compute_values_and_check_arrays) {
   NDArray input = array({1, 2, 3}), output = array({0, 0, 0});
   CHECK(executable->run({input}, {output})[0].data() == output.data());
   CHECK_EQUAL(values(output), (Floats{2, 4, 6}));
-  CHECK_THROWS(GraphError, executable->run({}), "0 inputs");
+  CHECK_THROWS(GraphError, executable->run({}), "the number of inputs must be 1");
   CHECK_THROWS(GraphError, executable->run({NDArray()}), "no array was given");
   CHECK_THROWS(ShapeError, executable->run({array({1, 2})}), "feed x", "(2)", "(3)");
   CHECK_THROWS(DTypeError, executable->run({NDArray::allocate(DType::int32, {3})}), "int32", "float32");
   CHECK_THROWS(ShapeError, executable->run({input}, {array({0})}), "result");
   CHECK_THROWS(DTypeError, executable->run({input}, {NDArray::allocate(DType::int8, {3})}), "int8");
   CHECK_THROWS(DeviceError, executable->run({input}, {input}), "shares memory with feed x");
-  CHECK_THROWS(GraphError, executable->run({input}, {output, output}), "2 results");
+  CHECK_THROWS(GraphError, executable->run({input}, {output, output}), "the number of results must be 1");
   float memory[6] = {};
   NDArray strided(Buffer::borrow(memory, sizeof memory, {}), DType::float32, {3}, {2});
   NDArray read_only(Buffer::borrow(memory, sizeof memory, {}, false), DType::float32, {3}, {1});

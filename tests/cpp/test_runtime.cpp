@@ -99,7 +99,7 @@ TEST(dlpack_round_trips_and_releases_memory) {
     CHECK_THROWS(DeviceError, from_dlpack(foreign), "type 2");
     auto* odd = to_dlpack(a);
     odd->dl_tensor.dtype.lanes = 4;
-    CHECK_THROWS(DTypeError, from_dlpack(odd), "4 lanes");
+    CHECK_THROWS(DTypeError, from_dlpack(odd), "4 lane(s)");
     CHECK(!released);
   }
   CHECK(released);

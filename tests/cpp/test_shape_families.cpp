@@ -185,10 +185,10 @@ TEST(convolution_gradient_types_and_errors) {
   CHECK_EQUAL(f.shape("convolution2d_data_gradient", {r, w, f.input({-1}, DType::int32)}), (Shape{8, -1, -1, 3}));
   CHECK_EQUAL(f.shape("convolution2d_weights_gradient", {r, x, f.b.ints({5, 5, 3, 16})}), (Shape{5, 5, 3, 16}));
   CHECK_THROWS(ShapeError, f.shape("convolution2d_data_gradient", {r, w, f.b.ints({8, 32, 33, 3})}),
-               "incoming gradient must", "got (8,28,28,16)", "result, (8,28,29,16)");
+               "incoming gradient must", "got (8,28,28,16)", "(8,28,29,16) of the convolution's result");
   CHECK_THROWS(ShapeError, f.shape("convolution2d_data_gradient", {r, w, f.b.ints({8, 32, 32, 4})}), "got (8,32,32,4)");
   CHECK_THROWS(ShapeError, f.shape("convolution2d_weights_gradient", {r, x, f.b.ints({5, 4, 3, 16})}),
-               "result, (8,28,29,16)");
+               "(8,28,29,16) of the convolution's result");
 }
 
 TEST(convolution_gradients_of_any_order_have_right_types) {
@@ -435,5 +435,5 @@ TEST(shapes_given_as_operands_are_bounds_checked) {
                            {{"kernel", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1, 1, 1}}}),
                "4 or more entries", "(5,6)");
   Tensor* sizes = f.input({int64_t{1} << 40}, DType::int32);
-  CHECK_THROWS(ShapeError, f.graph.create("split", {unknown, sizes}, {{"axis", int64_t{0}}}), "parts", "at most 65536");
+  CHECK_THROWS(ShapeError, f.graph.create("split", {unknown, sizes}, {{"axis", int64_t{0}}}), "sizes", "at most 65536");
 }

@@ -105,5 +105,5 @@ def test_mismatched_yolo_channels_raise():
     node = nn.YOLOLossNode(nn.ImageNode("y"), nn.YOLOLossDescriptor(ANCHORS), label="me")
     for channels in (11, 8):
         y = np.zeros((1, 2, 2, channels), np.float32)
-        with pytest.raises(ShapeError, match="'me'.*anchors.*test_yolo_loss.py"):
+        with pytest.raises(ShapeError, match="'me'.*anchor.*test_yolo_loss.py"):
             run(graph_of(node.result_image), {"y": y}, [nn.LossLabelsBatch(y)])

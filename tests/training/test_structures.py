@@ -250,7 +250,7 @@ def test_fit_accepts_keras_argument_names():
     assert trainer.step == 6 + 15 and history.epoch == 5
     with pytest.raises(mg.GraphError, match="validation_data is an alias of validation"):
         trainer.fit(X, Y, validation=(X, Y), validation_data=(X, Y), progress=False)
-    with pytest.raises(mg.GraphError, match="empty: use another fraction"):
+    with pytest.raises(mg.GraphError, match="empty: use a different fraction"):
         trainer.fit(X[:1], Y[:1], validation_split=0.5, progress=False)
 
 
