@@ -4,8 +4,7 @@ The network is that of "Metal for Accelerating Machine Learning" (WWDC18): a con
 axes to a sequence of 20 steps, an LSTM processes it, and a convolution head predicts the activity at each step.
 The recordings are generated: a phone in a trouser pocket, on the swinging thigh of a person who sits, stands, walks,
 runs, climbs stairs, or cycles. --data reads a directory of CSV files instead, one recording per file: a header line
-ax,ay,az,gx,gy,gz,activity, then one line per sample, evenly spaced in time, with accelerations in g, rotations in
-rad/s, and the activity's name.
+ax,ay,az,gx,gy,gz,activity, then evenly spaced samples in g, rad/s, and the activity's name.
 Run: python examples/activity_classifier.py [--data DIR] [--recordings 600] [--epochs 20] [--output DIR];
 page: docs/examples/activity_classifier.md.
 """

@@ -2,8 +2,7 @@
 
 It is built block by block from the graph's operations. Batch normalization selects its statistics in the graph with
 `if_` on the placeholder `is_training`: those of the batch, with control dependencies that update the moving averages,
-or the moving averages. mg.nn.BatchNorm trains to the same losses. The data are CIFAR-10 or scikit-learn's digits,
-enlarged.
+or the moving averages. mg.nn.BatchNorm trains to the same losses. The data are CIFAR-10 or enlarged digits.
 Run: python examples/resnet50.py [--data DIR] [--batch-norm both|graph|layer]; page: docs/examples/resnet50.md.
 """
 

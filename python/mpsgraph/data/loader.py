@@ -32,7 +32,7 @@ class Samples(Protocol):
 
 @checked
 class Loader(Batches):
-    """Iterable over the batches of a dataset of samples, as returned by `loaded`.
+    """The iterable that `loaded` returns: the batches of a dataset of samples.
 
     Each iteration goes through one epoch; the next iteration continues with the next epoch, or where an unfinished
     epoch stopped.

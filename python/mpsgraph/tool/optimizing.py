@@ -53,9 +53,7 @@ def add_to(commands: Any) -> None:
 
 
 def optimize(options: argparse.Namespace) -> str:
-    """Run Model.optimize_for_inference and save the result. Return a text with the number of operations before and
-    after.
-    """
+    """Run Model.optimize_for_inference and save the result. Return the numbers of operations before and after."""
     model = models.opened(options)
     ready = model.optimize_for_inference()
     ready.save(options.output)
@@ -64,7 +62,7 @@ def optimize(options: argparse.Namespace) -> str:
 
 
 def quantize(options: argparse.Namespace) -> str:
-    """Run Model.quantize and save the result. Return a text that compares its outputs with the original model's."""
+    """Run Model.quantize and save the quantized model. Return a report that compares its outputs with the original's."""
     if options.batch < 1:
         raise GraphError(f"--batch must be at least 1, got {options.batch}")
     model = models.opened(options)
