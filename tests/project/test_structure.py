@@ -368,6 +368,7 @@ PYTHON_LAYERS = [
     ["ops"],
     ["_tensor_data", "pictures", "precision", "random"],
     ["_checks", "_dtypes"],
+    ["_tracking"],
     ["_core_docstrings", "_display", "_loader", "_narrow", "_optional"],
     ["errors"],
     ["_core"],

@@ -105,13 +105,13 @@ def test_trainer_keeps_at_most_two_steps_and_their_arrays_in_flight(dataset):
     assert not [a for a in arrays if a() is not None], "arrays must be released after their step"
 
 
-def test_changing_trainer_device_takes_effect_on_the_next_step(dataset):
+def test_changing_trainer_device_to_an_unknown_one_raises(dataset):
     images, labels = dataset
     trainer = make()
-    float(trainer.train_step(images, labels))
-    trainer.device = "nowhere"
+    first = float(trainer.train_step(images, labels))
     with pytest.raises(mg.DeviceError, match="nowhere"):
-        trainer.train_step(images, labels)
+        trainer.device = "nowhere"
+    assert float(trainer.train_step(images, labels)) != first
 
 
 def test_evaluate_and_predict_leave_the_state_unchanged(dataset):

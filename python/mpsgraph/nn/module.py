@@ -12,11 +12,12 @@ that they do not take names away from subclasses.
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +26,7 @@ import numpy as np
 from .._checks import check_methods, checked
 from .._core import DType, Tensor, bfloat16, float16, float32
 from .._display import ShowsArguments, arguments_of, shown
+from .._tracking import Tracked, building, is_building
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..precision.mixed_precision import autocast_dtype, layer_scope
@@ -47,7 +49,7 @@ def graph_of(x: Tensor) -> Graph:
 
 
 @checked
-class Module(ShowsArguments):
+class Module(Tracked, ShowsArguments):
     """Base class of layers and models.
 
     Subclasses define `forward`, and `build` if they have variables. Assign child modules to attributes, directly or in
@@ -91,9 +93,31 @@ class Module(ShowsArguments):
     """Whether the output keeps the time steps of the first input, and with them its mask (see nn.masks)."""
     frozen: bool = False
     """Whether trainers leave the parameters of this module and its descendants unchanged."""
+    _unwatched = frozenset(("_graph", "_path", "_waiting", "_parameters", "_buffers", "batches_tracked"))
     _graph: Graph | None = None
     _path = ""
     _waiting: Callable[[Module], object] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._graph is not None and not is_building():
+            self._require_changeable(name, value)
+            added = vars(self).get("_parameters", {})
+            if name in added and isinstance(value, Tensor) and value.operation.kind == "variable":
+                added[name] = value  # The module shares the variable of another one from now on.
+        super().__setattr__(name, value)
+
+    def _require_changeable(self, name: str, value: Any) -> None:
+        """Raise GraphError if a built module has used an attribute to create its variables."""
+        if name not in names_used_to_build(type(self)) or name not in vars(self):  # type: ignore[arg-type]
+            return
+        now = vars(self)[name]
+        plain = isinstance(now, (bool, int, float, str, tuple)) and type(now) is type(value)
+        if isinstance(now, (Module, Tensor)) or now is value or (plain and now == value):
+            return
+        raise GraphError(
+            f"{type(self).__name__}.{name} cannot be changed, because the module has created its variables from it: "
+            "create a new module, and put it in the place of this one"
+        )
 
     def build(self, x: Tensor) -> None:
         """Create the variables of the module.
@@ -117,7 +141,7 @@ class Module(ShowsArguments):
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 
     def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
-        with layer_scope(self.precision):
+        with layer_scope(self.precision), building():
             self.ensure_built(x)
             observed = _observers.open
             result = _told(self, x, more, options) if observed else self.forward(x, *more, **options)
@@ -324,7 +348,7 @@ class Module(ShowsArguments):
     def freeze(self: Self) -> Self:
         """Exclude the parameters of this module and its descendants from training.
 
-        Takes effect when a trainer builds its step, so call it before the first batch. Batch normalization still
+        Takes effect at the next step of a trainer; optimizer state is kept for `unfreeze`. Batch normalization still
         updates its moving averages in training mode unless `eval` is called on the module as well. Corresponds to
         PyTorch's requires_grad_(False).
 
@@ -712,6 +736,27 @@ def wait_for(module: Module, take: Callable[[Module], object]) -> None:
     It replaces any function registered earlier.
     """
     module._waiting = take
+
+
+@cache
+def names_used_to_build(kind: type[Module]) -> frozenset[str]:
+    """Return the names of the attributes that the `build` method of a class uses, directly or through other methods."""
+    found: set[str] = set()
+    left = ["build"]
+    while left:
+        name = left.pop()
+        for owner in kind.__mro__:
+            function = inspect.unwrap(vars(owner).get(name, None)) if owner is not Module else None
+            left += [inner for inner in _names_in(getattr(function, "__code__", None)) if inner not in found]
+            found.update(_names_in(getattr(function, "__code__", None)))
+    return frozenset(found)
+
+
+def _names_in(code: Any) -> set[str]:
+    """Return the names of attributes and globals in a code object and in the functions that it defines."""
+    if code is None:
+        return set()
+    return set(code.co_names).union(*(_names_in(inner) for inner in code.co_consts if hasattr(inner, "co_names")))
 
 
 def is_built(module: Module) -> bool:

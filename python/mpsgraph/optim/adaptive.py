@@ -109,6 +109,8 @@ class Adagrad(Optimizer):
         [0.5]
     """
 
+    _fixed = frozenset(("initial_sum",))
+
     def __init__(
         self,
         learning_rate: float | Schedule = 0.01,

@@ -50,24 +50,12 @@ def taking_aliases(initialise: Callable[..., None]) -> Callable[..., None]:
         (0.001, 0.95, 1e-06)
     """
     names = list(inspect.signature(initialise).parameters)[1:]
-    known = {
-        alias: options
-        for table in (_PAIRS, ALIASES)  # ALIASES takes precedence if the optimizer has the options of both tables.
-        for alias, options in table.items()
-        if alias not in names and set(options) <= set(names)
-    }
+    known = _known(tuple(names))
 
     @functools.wraps(initialise)
     def initialised(self: Any, *args: Any, **options: Any) -> None:
         for alias in [name for name in options if name in known]:
-            wanted, value = known[alias], options.pop(alias)
-            if len(wanted) > 1 and (not isinstance(value, (tuple, list)) or len(value) != len(wanted)):
-                words = " and ".join(wanted)
-                raise GraphError(
-                    f"{type(self).__name__}: {alias} must be a tuple of {len(wanted)} numbers ({words}), got "
-                    f"{shown(value)}"
-                )
-            for option, number in zip(wanted, value if len(wanted) > 1 else (value,), strict=True):
+            for option, number in _split(type(self).__name__, alias, known[alias], options.pop(alias)).items():
                 if option in options or option in names[: len(args)]:
                     raise GraphError(
                         f"{type(self).__name__}: {alias} is an alias of {option}, which was also passed: pass only one "
@@ -77,3 +65,52 @@ def taking_aliases(initialise: Callable[..., None]) -> Callable[..., None]:
         initialise(self, *args, **options)
 
     return initialised
+
+
+def options_of_alias(kind: type, name: str, value: Any) -> dict[str, Any] | None:
+    """Return the options that an alias of an optimizer's options stands for, with their values.
+
+    Args:
+        kind: Class of the optimizer.
+        name: Name that may be an alias.
+        value: Value given under that name.
+
+    Returns:
+        A dict of values, keyed by option, or None if the name is not an alias.
+
+    Raises:
+        GraphError: If the alias stands for several options and the value is not a tuple of that length.
+
+    Example:
+        >>> from mpsgraph.optim.aliases import options_of_alias
+        >>> options_of_alias(mg.optim.Adam, "betas", (0.8, 0.9))
+        {'beta1': 0.8, 'beta2': 0.9}
+    """
+    if name not in ALIASES:
+        return None
+    known = _known(_names_of(kind))
+    return _split(kind.__name__, name, known[name], value) if name in known else None
+
+
+@functools.cache
+def _names_of(kind: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(kind.__init__).parameters)[1:]  # type: ignore[misc]
+
+
+@functools.cache
+def _known(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the aliases of an optimizer with the given options."""
+    return {
+        alias: options
+        for table in (_PAIRS, ALIASES)  # ALIASES takes precedence if the optimizer has the options of both tables.
+        for alias, options in table.items()
+        if alias not in names and set(options) <= set(names)
+    }
+
+
+def _split(kind: str, alias: str, wanted: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """Return the options that an alias stands for, with their values."""
+    if len(wanted) > 1 and (not isinstance(value, (tuple, list)) or len(value) != len(wanted)):
+        words = " and ".join(wanted)
+        raise GraphError(f"{kind}: {alias} must be a tuple of {len(wanted)} numbers ({words}), got {shown(value)}")
+    return dict(zip(wanted, value if len(wanted) > 1 else (value,), strict=True))

@@ -54,12 +54,17 @@ class ClipByValue(_Clipped):
     def __init__(self, optimizer: Optimizer, maximum: Finite, minimum: Finite | None = None) -> None:
         super().__init__(optimizer)
         self.maximum, self.minimum = maximum, -maximum if minimum is None else minimum
+        self._require_order()
+
+    def _require_order(self) -> None:
+        """Raise GraphError if the bounds, which may have been set after construction, are not in order."""
         if self.minimum >= self.maximum:
             raise GraphError(
                 f"ClipByValue: minimum must be below maximum, got minimum={self.minimum} and maximum={self.maximum}"
             )
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+        self._require_order()
         g = self.graph
 
         def within(d: Tensor) -> Tensor:  # `clamp` would replace NaN with a bound.

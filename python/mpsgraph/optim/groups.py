@@ -49,7 +49,12 @@ class ParameterGroups(Optimizer):
         self.groups: dict[str, Optimizer | None] = {}
         for pattern, group in groups.items():
             self.groups[pattern] = optimizer.with_options(**group) if isinstance(group, Mapping) else group
-        own = [optimizer, *(group for group in self.groups.values() if group is not None)]
+        self._require_distinct(self._all)
+        self._graph = None
+        self._states = {}
+
+    def _require_distinct(self, own: list[Optimizer]) -> None:
+        """Raise GraphError if an optimizer is used twice, or a group is a ParameterGroups."""
         if len({id(each) for each in own}) < len(own):
             raise GraphError(
                 "ParameterGroups: an optimizer holds the state of its parameters and cannot serve two groups: create "
@@ -57,13 +62,17 @@ class ParameterGroups(Optimizer):
             )
         if any(isinstance(each, ParameterGroups) for each in own):
             raise GraphError(
-                f"ParameterGroups cannot be nested: pass all patterns to one ParameterGroups, got {shown(groups)}"
+                f"ParameterGroups cannot be nested: pass all patterns to one ParameterGroups, got {shown(self.groups)}"
             )
-        self._graph = None
-        self._states = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, dict(value) if name == "groups" and isinstance(value, Mapping) else value)
 
     @property
     def _all(self) -> list[Optimizer]:
+        for pattern, group in self.groups.items():
+            if isinstance(group, Mapping):  # The group was assigned after construction.
+                self.groups[pattern] = self.optimizer.with_options(**group)
         return [self.optimizer, *(group for group in self.groups.values() if group is not None)]
 
     @property
@@ -86,8 +95,7 @@ class ParameterGroups(Optimizer):
         return [inner for each in self._all for inner in each._innermost()]
 
     def freezes(self, variable: Tensor) -> bool:
-        pattern = self._pattern_of(variable)
-        own = self.optimizer if pattern is None else self.groups[pattern]
+        own = self._owner(variable)
         return own is None or own.freezes(variable)
 
     def _pattern_of(self, variable: Tensor) -> str | None:
@@ -119,5 +127,6 @@ class ParameterGroups(Optimizer):
         return operations
 
     def _owner(self, variable: Tensor) -> Optimizer | None:
+        self._require_distinct(self._all)
         pattern = self._pattern_of(variable)
         return self.optimizer if pattern is None else self.groups[pattern]

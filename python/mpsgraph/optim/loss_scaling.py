@@ -49,6 +49,9 @@ class LossScaling(Around):
         [-0.5]
     """
 
+    _unwatched = Optimizer._unwatched | {"_scale", "_skipped", "_good_steps"}
+    _fixed = frozenset(("initial",))
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -58,6 +61,16 @@ class LossScaling(Around):
         interval: Size = 2000,
     ) -> None:
         super().__init__(optimizer)
+        self.initial, self.interval = initial, interval
+        self.growth, self.backoff = growth, backoff
+        self._require_powers_of_two()
+        self._scale: Tensor | None = None
+        self._skipped: Tensor | None = None
+        self._good_steps: Tensor | None = None
+
+    def _require_powers_of_two(self) -> None:
+        """Raise GraphError if initial, growth, or backoff is invalid, which may have been set after construction."""
+        initial, growth, backoff = self.initial, self.growth, self.backoff
         if not SMALLEST <= initial <= LARGEST or math.frexp(initial)[0] != 0.5:
             raise GraphError(f"LossScaling: initial must be a power of two from 2^-14 to 2^24, got {initial}")
         if not (growth > 1 > backoff > 0 and math.frexp(growth)[0] == math.frexp(backoff)[0] == 0.5):
@@ -65,11 +78,6 @@ class LossScaling(Around):
                 "LossScaling: growth must be a power of two above 1, and backoff a power of two between 0 and 1, "
                 f"got growth={growth} and backoff={backoff}"
             )
-        self.initial, self.interval = initial, interval
-        self.growth, self.backoff = growth, backoff
-        self._scale: Tensor | None = None
-        self._skipped: Tensor | None = None
-        self._good_steps: Tensor | None = None
 
     def start(self, graph: Graph, shape: tuple[int, ...] = ()) -> Tensor:
         """Return the scale in the shape of a loss, to pass as `start` when the loss is differentiated.
@@ -135,6 +143,7 @@ class LossScaling(Around):
             raise GraphError("there is nothing to train: gradients is empty")
         graph: Graph = next(iter(gradients)).graph  # type: ignore[assignment]
         gradients = {v: d for v, d in gradients.items() if not self.freezes(v)}
+        self._require_powers_of_two()
         self._graph, scale = graph, graph.read(self.scale)
         finite = graph.equal(self.not_finite(gradients), 0.0)
         unscale = 1.0 / scale

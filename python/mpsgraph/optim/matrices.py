@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -169,11 +169,6 @@ class Muon(Optimizer):
         super().scale_learning_rate(factor)
         if self.others is not None:
             self.others.scale_learning_rate(factor)
-
-    def _rescale(self, factors: Sequence[float]) -> None:
-        self.learning_rate = self._unscaled  # Reset the rate of this optimizer only; `others` has its own factors.
-        for factor in factors:
-            super().scale_learning_rate(factor)
 
     def _innermost(self) -> list[Optimizer]:
         return [self, *(self.others._innermost() if self.others is not None else ())]

@@ -7,14 +7,16 @@ The learning rate is an input tensor; the schedule `learning_rate(step)` gives t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .._checks import BelowOne, NotNegative, check_methods, checked
+from .._checks import BelowOne, Contract, NotNegative, check_methods, checked
 from .._core import ConstantData, DType, Operation, Tensor, float32, float64
 from .._display import ShowsArguments
+from .._tracking import Tracked, is_building
 from ..errors import GraphError
-from .aliases import taking_aliases
+from .aliases import options_of_alias, taking_aliases
 from .schedules import Schedule, as_schedule, scaled_rate
 
 if TYPE_CHECKING:
@@ -24,12 +26,21 @@ if TYPE_CHECKING:
 _OWN = __name__.rsplit(".", 1)[0] + "."
 
 
+@cache
+def _contract(kind: type) -> Contract:
+    """Return the arguments that the constructor of an optimizer accepts."""
+    return Contract(kind.__init__)  # type: ignore[misc]
+
+
 @checked
-class Optimizer(ShowsArguments):
+class Optimizer(Tracked, ShowsArguments):
     """Base class of optimizers.
 
     Subclasses define `step`, which updates one variable, or override `updates`. float16 and bfloat16 variables are
     updated in float32, where small rates and momenta do not vanish, and then rounded.
+
+    Options can be changed at any time, also under their aliases, as in `optimizer.weight_decay = 0`: a trainer uses the
+    new value from its next step on, keeps the state, and saves the change in its checkpoints.
 
     Args:
         learning_rate: Number of at least 0, or a schedule: a function from the step number, counted from 0, to the
@@ -52,6 +63,21 @@ class Optimizer(ShowsArguments):
 
     _schedule: Schedule
     _unscaled: Schedule
+    _constructed: Schedule
+    _unwatched = frozenset(
+        (
+            "learning_rate",
+            "_schedule",
+            "_unscaled",
+            "_constructed",
+            "_rate_factors",
+            "_graph",
+            "_states",
+            "_corrections",
+        )
+    )
+    _fixed: frozenset[str] = frozenset()
+    """Options that cannot be changed once the optimizer has its state, which they initialize."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -62,8 +88,30 @@ class Optimizer(ShowsArguments):
 
     def __init__(self, learning_rate: float | Schedule) -> None:
         self.learning_rate = as_schedule(learning_rate)
+        self._constructed = self._unscaled
         self._graph: Graph | None = None
         self._states: dict[tuple[Tensor | None, str], Tensor] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(self).__module__.startswith(_OWN) and not is_building():
+            if (options := options_of_alias(type(self), name, value)) is not None:
+                for option, each in options.items():
+                    setattr(self, option, each)
+                return
+            self._require_changeable(name, value)
+        super().__setattr__(name, value)
+
+    def _require_changeable(self, name: str, value: Any) -> None:
+        """Raise GraphError if a value is not valid for an option, or an option can no longer be changed."""
+        known = vars(self).get(name, value)
+        if name in self._fixed and vars(self).get("_graph") is not None and known != value:
+            raise GraphError(
+                f"{type(self).__name__}.{name} cannot be changed, because the optimizer has initialized its state with "
+                "it: create a new optimizer with with_options()"
+            )
+        contract = _contract(type(self))  # type: ignore[arg-type]
+        if name in contract.named and not contract.named[name].accepts(value):
+            contract.refuse(contract.named[name], value, (self,))
 
     def rates(self) -> list[Schedule]:
         """Return the schedules of the rates that each step is fed: one, or one for each parameter group that has its
@@ -85,12 +133,6 @@ class Optimizer(ShowsArguments):
         """
         self._rate_factors.append(factor)
         self._schedule = scaled_rate(self._schedule, factor)
-
-    def _rescale(self, factors: Sequence[float]) -> None:
-        """Return to the unscaled rate, then multiply it by each factor that a checkpoint recorded."""
-        self.learning_rate = self._unscaled
-        for factor in factors:
-            self.scale_learning_rate(factor)
 
     def _innermost(self) -> list[Optimizer]:
         """Return the optimizers that have their own rates: this optimizer, or those that it wraps."""
@@ -357,14 +399,19 @@ class SGD(Optimizer):
     ) -> None:
         super().__init__(learning_rate)
         self.decoupled = decoupled
-        if nesterov and momentum <= 0:
-            raise GraphError(f"SGD: nesterov needs momentum above 0, got momentum={momentum}")
         self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
+        self._require_momentum()
+
+    def _require_momentum(self) -> None:
+        """Raise GraphError if nesterov is set without momentum; both may have been set after construction."""
+        if self.nesterov and self.momentum <= 0:
+            raise GraphError(f"SGD: nesterov needs momentum above 0, got momentum={self.momentum}")
 
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
         g = self.graph
+        self._require_momentum()
         if self.weight_decay and self.decoupled:
             values = values * (1.0 - learning_rate * self.weight_decay)
         elif self.weight_decay:

@@ -6,6 +6,7 @@ checkpoints, so a resumed run continues its schedule.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -336,3 +337,65 @@ def as_rate(what: str, rate: Any) -> float:
             f"{what} must be a finite number of at least 0, or a schedule (step) -> rate, got {shown(rate)}"
         )
     return float(rate)
+
+
+def described_schedule(schedule: Schedule) -> Any:
+    """Return a schedule as JSON types, for checkpoints: a number, a dict, or, for other functions, their repr.
+
+    Args:
+        schedule: The schedule.
+
+    Example:
+        >>> from mpsgraph.optim.schedules import described_schedule
+        >>> described_schedule(mg.optim.StepRate(1.0, every=10))
+        {'schedule': 'StepRate', 'options': {'rate': 1.0, 'every': 10, 'factor': 0.1}}
+    """
+    if isinstance(schedule, ConstantRate):
+        return float(schedule)
+    if _KINDS.get(type(schedule).__name__) is not type(schedule):
+        return shown(schedule)
+    names = list(inspect.signature(type(schedule)).parameters)
+    values = {name: getattr(schedule, name) for name in names}
+    options = {name: described_schedule(value) if callable(value) else value for name, value in values.items()}
+    if any(isinstance(value, str) for value in options.values()):  # A schedule inside this one is another function.
+        return shown(schedule)
+    return {"schedule": type(schedule).__name__, "options": options}
+
+
+def schedule_described(description: Any) -> Schedule | None:
+    """Return the schedule that `described_schedule` described, or None if it was another function.
+
+    Args:
+        description: The description.
+
+    Raises:
+        GraphError: If the description is invalid.
+    """
+    if isinstance(description, str):
+        return None
+    if not isinstance(description, dict):
+        return as_schedule(description)
+    kind, options = _KINDS.get(description.get("schedule", "")), description.get("options")
+    if kind is None or not isinstance(options, dict):
+        raise GraphError(f"the learning-rate schedule {shown(description)} is unknown")
+    made = {name: schedule_described(v) if isinstance(v, dict) else v for name, v in options.items()}
+    try:
+        schedule: Schedule = kind(**made)
+    except TypeError as error:
+        raise GraphError(f"the learning-rate schedule {shown(description)} is invalid: {error}") from error
+    return schedule
+
+
+_KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        StepRate,
+        ExponentialRate,
+        CosineRate,
+        PolynomialRate,
+        CosineRestartsRate,
+        OneCycleRate,
+        WarmUp,
+        ScaledRate,
+    )
+}

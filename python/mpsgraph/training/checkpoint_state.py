@@ -6,7 +6,6 @@ checkpoint of the second one can therefore be loaded in a process that creates o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -15,20 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Tensor
+from .._core import DType, Tensor, bfloat16
 from ..errors import CheckpointError, Error, GraphError
-from ..optim import Optimizer
-from ..precision.layer_precision import as_choices
+from ..optim import Optimizer, by_hand
 from . import checkpoint
-from .batch import Batch
-from .checkpoint_values import names_in, packed, unpacked
+from .checkpoint_contents import Contents, all_or_nothing
+from .checkpoint_values import packed
 from .history import History
-from .step import example_of
 from .trainer_type import Trainer
-from .variables import variables_of
+from .variables import dormant_of, variables_of
 
 _FIT = "fit"  # Prefix of the names of arrays that belong to the fit. Variables are stored under other names.
-_NEEDED = {"structure", "step", "forms", "data"}
 
 
 def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
@@ -36,25 +32,33 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     if not trainer._specs:
         raise GraphError("Trainer.save: there is nothing to save yet: train or evaluate first")
     trainer.wait()
+    trainer._follow_settings()
     arrays: dict[str, np.ndarray] = {}
     fit = trainer._resumed if trainer._fit is None else trainer._fit.state_dict()
     described = packed(fit, arrays, _FIT)
-    variables = variables_of(trainer)
+    used, dormant = variables_of(trainer), dormant_of(trainer)
+    variables = used | dormant
     partnership = trainer._partnership
     metadata = {
         "kind": "trainer",
-        "structure": _structure(trainer),
+        "optimizer": type(trainer.optimizer).__name__,
         "step": str(trainer.step),
         "forms": json.dumps(trainer._specs),
         "data": json.dumps(trainer._data.state_dict() if trainer._data is not None else trainer._data_state),
         "history": json.dumps(trainer.history.state_dict()),
         "fit": json.dumps(described),
-        "rate_factors": json.dumps([each._rate_factors for each in _optimizers(trainer)]),
+        "optimizers": json.dumps(by_hand.described(_outer_optimizers(trainer))),
         "precision": trainer.precision,
         "precision_choices": json.dumps({p: asdict(c) for p, c in trainer.precision_choices.items()}),
     }
     values = {name: trainer.graph.variable_value(v, device=trainer.device) for name, v in variables.items()}
     dtypes = {name: str(v.dtype) for name, v in variables.items()}
+    # Values of an earlier checkpoint for variables that this trainer has not needed yet.
+    waiting = {name: value for name, value in trainer._dormant.items() if name not in values}
+    frozen = set(trainer._averages.values()) - set(trainer._trained_averages())
+    optional = [name for name, variable in used.items() if variable in frozen]
+    metadata["dormant"] = json.dumps([*dormant, *waiting, *optional])
+    arrays |= waiting
     if partnership is None or not partnership.agreed:
         checkpoint.save(path, values | arrays, metadata, dtypes)
         return
@@ -65,58 +69,124 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
 
 
 def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
-    """Load a trainer; see Trainer.load."""
+    """Load a trainer; see Trainer.load.
+
+    The whole checkpoint is read and compared with the trainer before anything changes. What has to be built for the
+    comparison is undone if the checkpoint does not fit.
+    """
     partnership = trainer._partnership
     if partnership is None:
         values, metadata = checkpoint.load(path)
     else:
         values, metadata = partnership.by_first(lambda: checkpoint.load(path), "the checkpoint")
-    together = json.loads(metadata.get("distributed", "{}"))
-    if partnership is not None and partnership.reference is None:
-        partnership.reference = together.get("reference")
-    if metadata.get("kind") != "trainer" or not metadata.keys() >= _NEEDED:
-        raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
-    _load_precision(trainer, path, metadata)
-    forms = json.loads(metadata["forms"])
-    try:
-        for described in forms[len(trainer._specs) :]:
-            _rebuild(trainer, described)
-    except Error as error:
-        raise CheckpointError(f"{path} belongs to another model: {error}") from error
-    described = json.loads(metadata.get("fit", "{}"))
-    fit = unpacked(described, values)
-    values = {name: value for name, value in values.items() if name not in names_in(described)}
-    variables = variables_of(trainer)
-    if metadata["structure"] != _structure(trainer) or values.keys() != variables.keys():
-        missing, unknown = sorted(variables.keys() - values.keys()), sorted(values.keys() - variables.keys())
-        raise CheckpointError(
-            f"{path} belongs to another model or optimizer: missing variables {missing}, unexpected variables {unknown}"
-            if missing or unknown
-            else f"{path} belongs to another model: shapes or dtypes of its variables differ"
-        )
+    contents = Contents.of(path, values, metadata)
     trainer.wait()
-    if partnership is not None:
-        values |= partnership.states(together, _states(trainer, variables, values))
-        # The first process restores the gradient sums of all processes; the others start at zero.
-        if not partnership.is_first:
-            values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
+    trainer._follow_settings()
+    with all_or_nothing(trainer):
+        together = contents.together
+        if partnership is not None and partnership.reference is None:
+            partnership.reference = together.get("reference")
+        _load_precision(trainer, path, contents)
+        _restore_options(trainer, path, contents)
+        for known, described in zip(trainer._specs, contents.forms, strict=False):
+            _require_same_inputs(path, known, described)
+        try:
+            for described in contents.forms[len(trainer._specs) :]:
+                trainer._build_again(described)
+        except Error as error:
+            raise CheckpointError(f"{path} belongs to another model: {error}") from error
+        _restore_options(trainer, path, contents)  # Custom steps may use further optimizers, which exist only now.
+        if trainer._settings is not None:
+            trainer._follow_settings()
+        variables = variables_of(trainer)
+        values, dormant = _matched(trainer, path, contents, variables)
+        if partnership is not None:
+            values |= partnership.states(together, _states(trainer, variables, values))
+            # The first process restores the gradient sums of all processes; the others start at zero.
+            if not partnership.is_first:
+                values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
+        history = History()
+        history.load_state_dict(contents.history)
     for name, variable in variables.items():
         trainer.graph.set_variable(variable, values[name], device=trainer.device)
-    trainer.step = int(metadata["step"])
-    trainer.history = History()
-    trainer.history.load_state_dict(json.loads(metadata.get("history", "{}")))
-    trainer._data_state = json.loads(metadata["data"])
-    trainer._fit, trainer._resumed = None, fit
-    for own, factors in zip(_optimizers(trainer), json.loads(metadata.get("rate_factors", "[]")), strict=False):
-        own._rescale(factors)
+    trainer.step, trainer.history = contents.step, history
+    trainer._data_state = contents.data
+    trainer._fit, trainer._resumed = None, contents.fit
+    own = dormant_of(trainer)
+    for name in [name for name in dormant if name in own]:
+        trainer.graph.set_variable(own[name], dormant.pop(name), device=trainer.device)
+    trainer._dormant = dormant
 
 
-def _optimizers(trainer: Trainer) -> list[Optimizer]:
-    """Return the optimizers with learning rates of their own: first the trainer's, then all others that its steps
-    use.
+def _matched(
+    trainer: Trainer, path: Any, contents: Contents, variables: Mapping[str, Tensor]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the values for the trainer's variables, and those of variables that it does not use yet.
+
+    Raises:
+        CheckpointError: If names, shapes, or dtypes differ.
     """
+    own = dormant_of(trainer)
+    found = {n: v for n, v in contents.variables.items() if n in variables or n not in contents.dormant}
+    dormant = {n: v for n, v in contents.variables.items() if n not in found}
+    missing, unknown = sorted(variables.keys() - found.keys()), sorted(found.keys() - variables.keys() - own.keys())
+    if missing or unknown:
+        raise CheckpointError(
+            f"{path} belongs to another model or optimizer: missing variables {missing}, unexpected variables {unknown}"
+        )
+    dormant |= {name: found.pop(name) for name in found.keys() - variables.keys()}
+    known = {
+        name: (_stored(variable.dtype), tuple(variable.shape or ())) for name, variable in {**own, **variables}.items()
+    }
+    wrong = [
+        f"'{name}' must be {known[name][0]} of shape {known[name][1]}, got {value.dtype} of shape {value.shape}"
+        for name, value in (found | dormant).items()
+        if name in known and known[name] != (str(value.dtype), value.shape)
+    ]
+    if wrong:
+        raise CheckpointError(f"{path} belongs to another model: shapes or dtypes of its variables differ: {wrong[0]}")
+    if contents.optimizer not in (None, type(trainer.optimizer).__name__):
+        raise CheckpointError(
+            f"{path} belongs to another model or optimizer: it was saved with {contents.optimizer}, but this trainer "
+            f"has {type(trainer.optimizer).__name__}"
+        )
+    return found, dormant
+
+
+def _stored(dtype: DType) -> str:
+    """Return the element type of the arrays in which checkpoints hold a dtype."""
+    return "uint16" if dtype == bfloat16 else str(dtype)
+
+
+def _require_same_inputs(path: Any, known: Mapping[str, Any], described: Mapping[str, Any]) -> None:
+    """Raise CheckpointError if the inputs of a checkpoint do not have the dtypes and sizes of the trainer's batches."""
+    mine, theirs = known["inputs"], described["inputs"]
+    pairs = [
+        pair for shapes in zip(mine["shapes"], theirs["shapes"], strict=False) for pair in zip(*shapes, strict=False)
+    ]
+    if mine["structure"] != theirs["structure"] or mine["dtypes"] != theirs["dtypes"]:
+        raise CheckpointError(f"{path} belongs to another model: its batches have inputs of other structures or dtypes")
+    if any(len(a) != len(b) for a, b in zip(mine["shapes"], theirs["shapes"], strict=True)) or any(
+        a != b and a >= 0 and b >= 0 for a, b in pairs
+    ):
+        raise CheckpointError(
+            f"{path} belongs to another model: its batches have inputs of shape {theirs['shapes']}, but this trainer's "
+            f"have {mine['shapes']}"
+        )
+
+
+def _outer_optimizers(trainer: Trainer) -> list[Optimizer]:
+    """Return the trainer's optimizer, then others that its steps use."""
     outer = [trainer.optimizer, *(m.optimizer for built in trainer._builts.values() for m in built.minimized)]
-    return list({id(each): each for one in outer for each in one._innermost()}.values())
+    return list({id(each): each for each in outer}.values())
+
+
+def _restore_options(trainer: Trainer, path: Any, contents: Contents) -> None:
+    """Set rates and options of optimizers that were set by hand before the checkpoint was saved."""
+    try:
+        by_hand.restore(_outer_optimizers(trainer), contents.optimizers)
+    except (Error, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} is damaged: its optimizer options are invalid: {error}") from error
 
 
 def _states(
@@ -136,29 +206,14 @@ def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
     return [name for name, v in variables.items() if v in own]
 
 
-def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
-    """Rebuild the operations that the saved trainer had built, in the same order, so that random states match."""
-    batch = Batch(*(example_of(described.get(what)) for what in ("inputs", "labels", "weights")))
-    if trainer._take(batch):
-        trainer._forget()
-    for what, form in described.items():
-        shapes = [tuple(shape) for shape in form["shapes"]]
-        if trainer._forms[what].shapes != shapes:
-            trainer._forms[what].shapes = shapes
-            trainer._forget()
-    key = batch.labels is not None, batch.weights is not None
-    trainer._builts[key] = trainer._build(batch)
-
-
-def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
+def _load_precision(trainer: Trainer, path: str | os.PathLike[str], contents: Contents) -> None:
     """Use the layer precisions of a checkpoint. Raise CheckpointError if it was trained with a different precision."""
-    precision = metadata.get("precision", "float32")
+    precision, choices = contents.precision, contents.precision_choices
     if precision != trainer.precision:
         raise CheckpointError(
             f"{path} was trained with precision='{precision}', but this trainer has precision='{trainer.precision}': "
             f"create it with precision='{precision}', or load only the weights with model.load_state_dict"
         )
-    choices = as_choices(json.loads(metadata.get("precision_choices", "{}")))
     if not trainer._specs:
         trainer._take_choices(choices)
     elif {p: c.precision for p, c in choices.items()} != {p: c.precision for p, c in trainer.precision_choices.items()}:
@@ -166,9 +221,3 @@ def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Ma
             f"{path} has layer precisions that differ from those this trainer has already chosen: load the checkpoint "
             "before the first step"
         )
-
-
-def _structure(trainer: Trainer) -> str:
-    """Hash the names, dtypes, and shapes of all variables, which a checkpoint and its trainer must share."""
-    described = [[name, str(v.dtype), list(v.shape or ())] for name, v in sorted(variables_of(trainer).items())]
-    return hashlib.sha256(json.dumps([type(trainer.optimizer).__name__, described]).encode()).hexdigest()

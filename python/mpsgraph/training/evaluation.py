@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -13,29 +15,65 @@ from ..errors import GraphError
 from ..model import Model
 from .batch import Batch, as_batch, as_source, checked_batch, is_whole
 from .objective import Objective, Part, Term
+from .sizes import notice_size
 from .step import Built
 from .structure import leaves, mapped, named_leaves, refilled
 from .trainer_type import Trainer
 
 
-def build(trainer: Trainer, built: Built, objective: Objective | None = None) -> tuple[list[Term], list[Part]]:
-    """Build the losses and metrics of the model in inference mode.
-
-    Return them with the outputs that they are computed from. Results for the trainer's own objective are also stored in
-    `built`.
-    """
+def build(trainer: Trainer, built: Built) -> None:
+    """Build the losses and metrics of the model in inference mode, and store them in `built`."""
     outputs = trainer._inference(built.inputs)
-    objective = objective or trainer.objective
+    built.evaluated = trainer.objective.parts(outputs, built.labels)
+    built.evaluation = trainer.objective.terms(built.evaluated, built.weights, trainer._added)
+
+
+def _with_metrics(trainer: Trainer, built: Built, objective: Objective) -> tuple[list[Term], list[Part]]:
+    """Return the losses and the metrics of another objective, which are built when they are first requested."""
+    outputs = trainer._inference(built.inputs)
     parts = objective.parts(outputs, built.labels)
+    key = [[(name, _identity(metric)) for name, metric in part.metrics.items()] for part in parts]
+    for known, terms in built.others:
+        if known == key:
+            return terms, parts
     terms = objective.terms(parts, built.weights, trainer._added)
-    if objective is trainer.objective:
-        built.evaluation, built.evaluated = terms, parts
+    built.others.append((key, terms))
     return terms, parts
+
+
+def _identity(metric: Any) -> Any:
+    """Return a value that is equal for metrics that compute the same.
+
+    A function that is defined again by each call of the surrounding function, such as a lambda, is the same if its
+    code, its defaults, and the values from the surrounding functions are.
+    """
+    if isinstance(metric, functools.partial):
+        return _identity(metric.func), metric.args, metric.keywords
+    if isinstance(metric, FunctionType):
+        cells = [cell.cell_contents for cell in metric.__closure__ or ()]
+        return metric.__code__, metric.__defaults__, metric.__kwdefaults__, [_Same(value) for value in cells]
+    return _Same(metric)
+
+
+class _Same:
+    """A value that equals itself, and, if it is a plain value, equal ones of the same type."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return False
+        plain = isinstance(self.value, (bool, int, float, str)) and type(self.value) is type(other.value)
+        return self.value is other.value or (plain and self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size: int, metrics: Any) -> dict[str, float]:
     """Evaluate a trainer; see Trainer.evaluate."""
     trainer._require_model()
+    trainer._follow_settings()
     objective = None
     if metrics is not None:
         if not isinstance(metrics, (Sequence, Mapping)) or isinstance(metrics, str):
@@ -47,15 +85,12 @@ def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size:
     sums: dict[str, float] = {}
     counts: dict[str, float] = {}
     accumulated: dict[str, Any] = {}
-    found: dict[int, tuple[list[Term], list[Part]]] = {}
     for value in as_source(data, labels, weights, batch_size, shuffle=False, seed=0):
         batch = as_batch(value)
         with trainer._undone_by_errors():
             built = trainer._built_for(batch)
         if objective is not None:
-            if id(built) not in found:
-                found[id(built)] = build(trainer, built, objective)
-            terms, parts = found[id(built)]
+            terms, parts = _with_metrics(trainer, built, objective)
         else:
             if not built.evaluation:
                 build(trainer, built)
@@ -81,6 +116,7 @@ def _add(
     counted = list({id(t.counted): t.counted for t in terms if t.counted is not None}.values())
     given = [(f"{p.name}_" if p.name else "", p) for p in parts if p.accumulated]
     targets = [*(t.value for t in terms), *counted, *(p.output for _, p in given)]
+    notice_size(trainer, ("evaluate", batch.shapes()))
     feeds = dict(zip(built.placeholders, batch.arrays(), strict=True))
     results = trainer._runner().run(feeds, targets)
     in_all = {id(t): float(r) for t, r in zip(counted, results[len(terms) :], strict=False)}
@@ -108,6 +144,7 @@ def labels_of(part: Part, arrays: Mapping[int, Any]) -> np.ndarray:
 def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
     """Predict with a trainer; see Trainer.predict."""
     trainer._require_model()
+    trainer._follow_settings()
     outputs: Any = None
     parts: list[list[np.ndarray]] = []
 
@@ -116,7 +153,9 @@ def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
         with trainer._undone_by_errors():
             placeholders = trainer._prediction_inputs_for(inputs)
             outputs = trainer._inference(placeholders)
-        feeds = dict(zip(leaves(placeholders), leaves(inputs), strict=True))
+        arrays = leaves(inputs)
+        notice_size(trainer, [array.shape for array in arrays])
+        feeds = dict(zip(leaves(placeholders), arrays, strict=True))
         results = trainer._runner().run(feeds, leaves(outputs))
         parts.append([result.numpy() for result in results])
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .._core import Device, DType, Executable, Operation, Tensor, float32, float64
 from .._display import shown
+from .._tracking import Snapshot, building, changes
 from ..distributed.partnership import Partnership
 from ..distributed.weighing import Weighing, in_order
 from ..errors import DTypeError, GraphError
@@ -22,12 +23,13 @@ from ..nn.metrics import Metric
 from ..nn.module import Module, adopt, is_built
 from ..optim import LossScaling, Optimizer
 from ..precision.layer_precision import LayerPrecision, Task, choose
-from . import evaluation
+from . import evaluation, settings
 from .batch import Batch
 from .engine import Prepared
 from .network import Network
 from .objective import Objective
-from .step import Built, Form, Minimized, accumulated, require_dtype, require_trainable
+from .sizes import Sizes
+from .step import Built, Form, Minimized, accumulated, example_of, require_dtype, require_trainable
 from .structure import leaves
 from .variables import variables_of
 
@@ -54,7 +56,7 @@ class TrainingGraph:
 
     def __init__(self) -> None:
         self._before_us = set(self.graph.variables)
-        self._scalings: dict[int, LossScaling] = {}
+        self._scalings: dict[Optimizer, LossScaling] = {}
         self._forms: dict[str, Form] = {}
         self._specs: list[dict[str, Any]] = []  # Descriptions of the forms that were built, in order.
         self._inputs: Any = None
@@ -67,8 +69,8 @@ class TrainingGraph:
         self._building: Built | None = None
         # Builds, keyed by whether batches have labels and whether they have weights.
         self._builts: dict[tuple[bool, bool], Built] = {}
-        self._rate_of: dict[int, Tensor] = {}
-        self._sums: dict[int, dict[Tensor, Tensor]] = {}
+        self._rate_of: dict[tuple[Optimizer, int], Tensor] = {}
+        self._sums: dict[Optimizer | None, dict[Tensor, Tensor]] = {}
         self._averages: dict[Tensor, Tensor] = {}
         self._averages_begun: Tensor | None = None
         self._random_states: list[Tensor] = []  # Random states of the training form, which all its builds share.
@@ -77,6 +79,18 @@ class TrainingGraph:
         """Shapes and kind of the last step, its executable, and what was built for it."""
         self._measures = False
         self._clock: Any = None  # Counters and tables needed by packages.
+        self._settings: Snapshot | None = None
+        """Settings that the built operations depend on; see settings.py."""
+        self._changes_seen = 0
+        self._kept: list[settings.BuiltStep] = []
+        self._signature: list[Any] | None = None
+        self._used: set[Tensor] | None = None
+        self._irrelevant: set[tuple[int, str]] = set()  # Changed settings that no operation depends on.
+        self._irrelevant_owners: list[Any] = []  # Keeps the objects of these settings alive.
+        self._rebuilds = 0
+        self._dormant: dict[str, np.ndarray] = {}
+        """Values of a loaded checkpoint for variables that steps do not use yet, such as states of frozen layers."""
+        self._sizes = Sizes()
 
     # --- the step, for subclasses -------------------------------------------------------------------------------------
 
@@ -172,7 +186,7 @@ class TrainingGraph:
         if self._building is not None:
             self._building.parts = parts
         if len(parts) == 1 and not parts[0].name:
-            self.metrics = dict(parts[0].metrics)
+            vars(self)["metrics"] = settings.ReadOnly(parts[0].metrics)
         terms = self.objective.terms(parts, weights, self._added)
         results = {term.name: term.value for term in terms}
         if self._building is not None:
@@ -214,8 +228,12 @@ class TrainingGraph:
         made = Minimized(optimizer, rate, [], scale=start)
         emptying: list[Operation] = []
         if self.accumulation > 1:
-            sums = self._sums.setdefault(id(optimizer), {})
+            # The trainer's optimizer may be replaced while gradients are accumulated.
+            sums = self._sums.setdefault(None if optimizer is self.optimizer else optimizer, {})
             gradients, made.accumulating, emptying = accumulated(g, gradients, self.accumulation, sums)
+            trained = set(free)
+            frozen = [v for v in sums if v not in trained]
+            emptying += [g.assign(sums[v], g.constant(0.0, v.shape or (), sums[v].dtype)) for v in frozen]
         if weighing is not None:
             gradients = weighing.summed(gradients)
             if self.accumulation == 1:
@@ -226,8 +244,18 @@ class TrainingGraph:
             made.updates = scaling.updates(gradients, rate, self._before)
             if made.accumulating:
                 made.accumulating += self._restored(scaling, gradients)
-        made.updates += emptying + self._averaging(variables)
+        made.updates += emptying + self._averaging(variables + self._frozen_averages(optimizer))
         self._building.minimized.append(made)
+
+    def _frozen_averages(self, optimizer: Optimizer) -> list[Tensor]:
+        """Return the frozen parameters with moving averages, which still approach the weights; once for each build."""
+        assert self._building is not None
+        if not self._averages or self._building.averages_frozen:
+            return []
+        self._building.averages_frozen = True
+        freeze = {self.optimizer, optimizer}
+        trained = {v for _, v in self.network.named_parameters() if not all(each.freezes(v) for each in freeze)}
+        return [v for v in self.network.named_variables().values() if v in self._averages and v not in trained]
 
     # --- building -----------------------------------------------------------------------------------------------------
 
@@ -269,10 +297,10 @@ class TrainingGraph:
     def _scaling_of(self, optimizer: Optimizer) -> LossScaling | None:
         if not self._scales:
             return None
-        if id(optimizer) not in self._scalings:
+        if optimizer not in self._scalings:
             own = optimizer if isinstance(optimizer, LossScaling) else LossScaling(optimizer)
-            self._scalings[id(optimizer)] = own
-        return self._scalings[id(optimizer)]
+            self._scalings[optimizer] = own
+        return self._scalings[optimizer]
 
     def _restored(self, scaling: LossScaling, gradients: Mapping[Tensor, Tensor]) -> list[Operation]:
         """Return operations that restore the buffers' values from before the step if gradients overflow.
@@ -287,11 +315,11 @@ class TrainingGraph:
         """Return the placeholder of an optimizer's learning rates: a scalar, or a vector with one rate per parameter
         group.
         """
-        if id(optimizer) not in self._rate_of:
-            count = len(optimizer.rates())
-            name = "learning_rate"
-            self._rate_of[id(optimizer)] = self.graph.placeholder(() if count == 1 else (count,), "float32", name)
-        return self._rate_of[id(optimizer)]
+        count = len(optimizer.rates())
+        if (optimizer, count) not in self._rate_of:
+            shape = () if count == 1 else (count,)
+            self._rate_of[optimizer, count] = self.graph.placeholder(shape, "float32", "learning_rate")
+        return self._rate_of[optimizer, count]
 
     def _averaging(self, variables: list[Tensor]) -> list[Operation]:
         """Return the operations that update the moving averages of the weights. The first update copies the weights."""
@@ -371,10 +399,11 @@ class TrainingGraph:
         """Within a `with` block, restore the recorded batch structures and the built operations if an error occurs."""
         shapes = {name: form.shapes for name, form in self._forms.items()}
         before = self._inputs, self._prediction, self._last_step, dict(self._builts), list(self._specs)
-        predicted = self._prediction_of, self._prediction_inputs
+        predicted, kept = (self._prediction_of, self._prediction_inputs), self._kept
         try:
             yield
         except BaseException:
+            self._kept = kept
             self._forms = {name: self._forms[name] for name in shapes}
             for name, known in shapes.items():
                 self._forms[name].shapes = known
@@ -387,7 +416,7 @@ class TrainingGraph:
         variables.
         """
         self._inputs = self._prediction = self._prediction_inputs = self._last_step = None
-        self._builts = {}
+        self._builts, self._kept = {}, []
 
     def _built_for(self, batch: Batch, training: bool = True) -> Built:
         """Return the operations built for a batch, building them at first use. Raise DTypeError if the batch does not
@@ -445,7 +474,8 @@ class TrainingGraph:
         if isinstance(self.model, Module) and not is_built(self.model):
             self.model._name_children()
         try:
-            reported = dict(self.training_step(built.inputs, built.labels, built.weights))
+            with building():
+                reported = dict(self.training_step(built.inputs, built.labels, built.weights))
         finally:
             self._building, g._repeated_states = None, []
         self._random_states += g._own_states[states:]
@@ -461,19 +491,63 @@ class TrainingGraph:
         if first.scale is not None:
             reported["loss_scale"] = first.scale
             if self.accumulation == 1:
-                reported["skipped"] = self._scalings[id(first.optimizer)].skipped
+                reported["skipped"] = self._scalings[first.optimizer].skipped
         built.names, built.targets = list(reported), list(reported.values())
         built.outputs = [p.output for p in built.parts if p.accumulated]
         if not self._has_own_step:
             evaluation.build(self, built)
         fed = ("inputs", *kept)
-        self._specs.append({name: form.described() for name, form in self._forms.items() if name in fed})
+        built.described = {name: form.described() for name, form in self._forms.items() if name in fed}
+        self._specs.append(built.described)
+        settings.remember(self)
         return built
+
+    def _build_again(self, described: Mapping[str, Any]) -> None:
+        """Build the step for batches of a described form, as stored in `Built.described` and in checkpoints."""
+        batch = Batch(*(example_of(described.get(what)) for what in ("inputs", "labels", "weights")))
+        if self._take(batch):
+            self._forget()
+        for what, form in described.items():
+            shapes = [tuple(shape) for shape in form["shapes"]]
+            if self._forms[what].shapes != shapes:
+                self._forms[what].shapes = shapes
+                self._forget()
+        self._builts[batch.labels is not None, batch.weights is not None] = self._build(batch)
+
+    def _follow_settings(self) -> None:
+        """Build the operations again if a setting, such as a dropout rate, has changed since they were built."""
+        known = self._settings
+        if known is not None and (changes.latest != self._changes_seen or known.altered_in_place()):
+            settings.follow(self)
+
+    def _restore_dormant(self) -> None:
+        """Set variables that a loaded checkpoint contains and that steps use only now."""
+        if not self._dormant:
+            return
+        self.wait()
+        for name, variable in variables_of(self).items():
+            value = self._dormant.get(name)
+            if value is not None and value.shape == tuple(variable.shape or ()):
+                self.graph.set_variable(variable, self._dormant.pop(name), device=self.device)
+
+    def _trained_averages(self) -> list[Tensor]:
+        """Return the moving averages of the parameters that are not frozen."""
+        trained = (v for _, v in self.network.named_parameters() if not self.optimizer.freezes(v))
+        return [self._averages[v] for v in trained if v in self._averages]
+
+    def _forget_averages(self) -> None:
+        """Start moving averages anew when they are used again."""
+        self._averages, self._averages_begun, self._kept = {}, None, []
+
+    def wait(self) -> None:
+        """Wait for all steps that have been started."""
 
     def _inference(self, inputs: Any) -> Any:
         if self._prediction is None or self._prediction_of is not inputs:
             outputs, added = self.network.outputs(inputs, False, self.precision, self.precision_choices)
             self._prediction, self._prediction_losses, self._prediction_of = outputs, added, inputs
+            if self._building is None:
+                settings.remember(self)
         self._added = self._prediction_losses
         return self._prediction
 
@@ -486,4 +560,4 @@ class TrainingGraph:
                 f"Trainer: precision names layers that the model does not have, {sorted(unknown)}; its layers are "
                 f"{paths}"
             )
-        self.precision_choices, self._measures = choices, False
+        vars(self)["precision_choices"], self._measures = choices, False

@@ -14,6 +14,7 @@ from typing import Any
 
 from .._core import Tensor, float32
 from .._display import shown
+from .._tracking import Tracked
 from ..errors import GraphError, ShapeError
 from ..nn.losses import LOSSES, Loss, loss_named
 from ..nn.losses.reduction import mean_of_all, reduced, sum_of_all
@@ -59,7 +60,7 @@ class Part:
     accumulated: dict[str, Accumulated]
 
 
-class Objective:
+class Objective(Tracked):
     """The losses, loss weights, and metrics that a trainer was created with. Raises GraphError for unknown names."""
 
     def __init__(self, loss: Losses, loss_weights: Any, metrics: Metrics | None) -> None:
@@ -72,6 +73,9 @@ class Objective:
         if single and not isinstance(metrics, Mapping):
             self.metrics, self.accumulated = _metrics(metrics, self.loss)
         self.by_labels = single and metrics is None and default_metrics(self.loss) is None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, _named(value) if name == "loss" else value)
 
     def parts(self, outputs: Any, labels: Any) -> list[Part]:
         """Match losses and labels with outputs and return one part for each output that has a loss.
@@ -103,7 +107,7 @@ class Objective:
                     f"loss, got {len(self.loss)} entries"
                 )
             losses = dict(zip(found, self.loss, strict=True))
-        losses = {name: loss for name, loss in losses.items() if loss is not None}
+        losses = {name: loss_named(loss) for name, loss in losses.items() if loss is not None}
         if given.keys() >= losses.keys():
             targets = {name: given[name] for name in losses}
         elif len(given) == len(losses):

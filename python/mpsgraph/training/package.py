@@ -78,6 +78,7 @@ def save(
     trainer: Trainer, path: str | os.PathLike[str], updates: int | None, leave_out: Collection[str], locations: bool
 ) -> None:
     """Save a trainer as a package; see mpsgraph.save."""
+    trainer._require_own_weights("save")
     built = _built_of(trainer)
     _refuse(trainer, built, leave_out)
     trainer.wait()
@@ -128,6 +129,7 @@ def _built_of(trainer: Trainer) -> Built:
 
     Raise GraphError if there are neither.
     """
+    trainer._follow_settings()
     if trainer._last_step is not None:
         return trainer._last_step[2]
     if not trainer._builts:

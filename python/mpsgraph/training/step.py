@@ -54,6 +54,12 @@ class Built:
     results: dict[str, Tensor] = field(default_factory=dict)
     """Loss and metrics, keyed by name."""
     weighings: list[Weighing] = field(default_factory=list)
+    averages_frozen: bool = False
+    """Whether the moving averages of frozen parameters are updated."""
+    described: dict[str, Any] = field(default_factory=dict)
+    """Forms of the batches, as JSON types."""
+    others: list[tuple[Any, list[Term]]] = field(default_factory=list)
+    """Losses and other metrics that evaluations asked for, with the key of these metrics."""
 
     @property
     def placeholders(self) -> list[Tensor]:

@@ -21,6 +21,7 @@ from .._core import Executable, Tensor
 from ..errors import Error, GraphError, OutOfRangeError, PackageError, UnsupportedError
 from ..graph import Graph
 from ..model import Model
+from ..nn.state import fitting, slot_of
 from ..optim.schedules import as_rate
 from . import evaluation
 from .batch import Batch, checked_batch
@@ -28,9 +29,11 @@ from .callbacks import Callback
 from .fitting import Fit
 from .history import History
 from .objective import Term
+from .sizes import Sizes, notice_size
 from .step import Built, from_json
 from .step_result import StepResult
 from .structure import mapped, refilled
+from .variables import require_unchanged
 
 IN_FLIGHT = 2
 
@@ -73,6 +76,8 @@ class TrainableModel(Model):
         self._builts: dict[Any, Built] = {}  # The step comes from the package, so nothing is built.
         self._resumed: dict[str, Any] = {}
         self._data_state: dict[str, int] | None = None
+        self._sizes = Sizes()
+        self._averaged = 0  # Number of nested averaged_weights blocks.
         self._every: int = self._training["every"]
         try:
             self._understand(json.loads(self._training["description"]))
@@ -181,6 +186,7 @@ class TrainableModel(Model):
         """
         if not isinstance(copy, bool):
             refuse("TrainableModel.train_step: copy", bool, copy)
+        self._require_own_weights("train_step")
         self._forget_failed_steps()
         batch = checked_batch(x, y, sample_weight)
         if copy:
@@ -198,6 +204,7 @@ class TrainableModel(Model):
         applying = (self._step + 1) % self._every == 0
         key = batch.shapes(), applying
         if self._last_step is None or self._last_step[0] != key:
+            notice_size(self, batch.shapes())
             built = self._built_for(batch)
             inputs, outputs, operations = self._functions["train_step" if applying else "accumulate"]
             feeds: dict[Tensor, tuple[Any, ...]] = {rate: (rate.dtype, tuple(rate.shape or ())) for rate in self._rates}
@@ -348,8 +355,11 @@ class TrainableModel(Model):
     def averaged_weights(self) -> Iterator[None]:
         """Replace the weights by their moving averages within a `with` block, like Trainer.averaged_weights.
 
+        Within the block, the model cannot train or be saved, and weights cannot be set.
+
         Raises:
-            GraphError: If the trainer had no ema_decay, or had not trained yet.
+            GraphError: If the trainer had no ema_decay, or had not trained yet; at the end of the block, if weights
+                have been set in it.
 
         Example:
             >>> import os, tempfile
@@ -366,14 +376,39 @@ class TrainableModel(Model):
                 "there are no averaged weights: the trainer was created without ema_decay, or had not trained yet"
             )
         self.wait()
-        own = {v: self.graph.variable_value(v) for v in self._averages}
-        for v, average in self._averages.items():
-            self.graph.set_variable(v, self.graph.variable_value(average))
+        g = self.graph
+        own = {v: g.variable_value(v) for v in self._averages}
+        averages = {v: g.variable_value(average) for v, average in self._averages.items()}
+        for v, value in averages.items():
+            g.set_variable(v, value)
+        self._averaged += 1
         try:
             yield
+            now = {v: g.variable_value(v) for v in averages}
         finally:
+            self._averaged -= 1
             for v, value in own.items():
-                self.graph.set_variable(v, value)
+                g.set_variable(v, value)
+        require_unchanged(averages, now)
+
+    def _require_own_weights(self, what: str) -> None:
+        """Raise GraphError within a block of averaged_weights, where changes of the state would be lost."""
+        if self._averaged:
+            raise GraphError(
+                f"TrainableModel.{what} cannot be used within averaged_weights(), where the averages stand in for the "
+                "weights that are trained: call it outside of the block"
+            )
+
+    def _average_values(self) -> dict[str, np.ndarray]:
+        """Return copies of the moving averages, as a dict keyed by the path of the parameter."""
+        averages = ((path, self._averages.get(v)) for path, v in self._weights.items())
+        return {path: self.graph.variable_value(average) for path, average in averages if average is not None}
+
+    def _set_average_values(self, values: Mapping[str, np.ndarray]) -> None:
+        """Set the moving averages of the parameters with the given paths."""
+        for path, v in self._weights.items():
+            if path in values and v in self._averages:
+                self.graph.set_variable(self._averages[v], values[path])
 
     # --- saving and restoring -----------------------------------------------------------------------------------------
 
@@ -394,12 +429,15 @@ class TrainableModel(Model):
             ShapeError: If a shape differs.
             DTypeError: If a dtype differs.
         """
+        self._require_own_weights("set_weights")
         if values.keys() != self._weights.keys():
             raise GraphError(
                 f"set_weights: values must have the paths {', '.join(self._weights)}, got {', '.join(values) or 'none'}"
             )
+        slots = {path: slot_of(variable) for path, variable in self._weights.items()}
+        fitted, _ = fitting("set_weights", slots, values, strict=True)
         self.wait()
-        for path, value in values.items():
+        for path, value in fitted.items():
             self.graph.set_variable(self._weights[path], value)
 
     @checked
@@ -410,6 +448,7 @@ class TrainableModel(Model):
             path: Path of the package.
             locations: Whether to store where operations were created in the source. Defaults to False.
         """
+        self._require_own_weights("save")
         self.wait()
         g = self.graph
         _core.save_package(
@@ -427,6 +466,9 @@ class TrainableModel(Model):
 
     def _require_model(self) -> None:
         self.wait()
+
+    def _follow_settings(self) -> None:
+        """Do nothing: the step of a package is fixed."""
 
     def _built_for(self, batch: Batch) -> Built:
         own = self._built

@@ -25,6 +25,7 @@ from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
 from .._core import CompilationDescriptor, Device, DeviceGraph, Executable
 from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
+from .._tracking import note
 from ..distributed.partnership import DataParallel, Partnership
 from ..distributed.processes import everyone
 from ..errors import Error, GraphError, UnsupportedError
@@ -32,11 +33,12 @@ from ..model import Model
 from ..nn.losses import Loss
 from ..nn.metrics import Accumulated, Metric
 from ..nn.module import Module, is_built
+from ..nn.state import fitting, slot_of
 from ..optim import SGD, Optimizer
 from ..optim.schedules import Schedule, as_rate
 from ..precision.layer_precision import LayerPrecision, as_choices
 from ..precision.mixed_precision import POLICIES, global_policy
-from . import checkpoint_state, evaluation
+from . import checkpoint_state, evaluation, settings
 from .batch import checked_batch
 from .callbacks import Callback
 from .engine import Engine, Prepared, Runner
@@ -45,8 +47,10 @@ from .graph import TrainingGraph
 from .history import History
 from .network import ImportedNetwork, Network
 from .objective import Objective
+from .sizes import notice_size
 from .step import Built
 from .step_result import StepResult
+from .variables import dormant_of, require_unchanged, variables_of
 
 IN_FLIGHT = 2
 PRECISIONS = ("float32", "bfloat16", "float16", "auto")
@@ -109,6 +113,9 @@ class Trainer(TrainingGraph):
         True
     """
 
+    _internal: Any = settings.Everything()
+    """Names of attributes that are not settings; all of them, until the constructor has finished."""
+
     @checked
     def __init__(
         self,
@@ -133,7 +140,7 @@ class Trainer(TrainingGraph):
             Device(device)  # Device() raises DeviceError if the device does not exist.
         self.objective = Objective(loss, loss_weights, metrics)
         self.model, self.loss, self.optimizer = model, self.objective.loss, optimizer or SGD()
-        self.metrics = dict(self.objective.metrics)
+        self.metrics: dict[str, Metric] = settings.ReadOnly(self.objective.metrics)
         self.device, self.seed, self.dtype = device, seed, as_dtype(dtype)
         self.accumulation, self.ema_decay, self.check_finite = gradient_accumulation_steps, ema_decay, check_finite
         self.network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
@@ -166,6 +173,20 @@ class Trainer(TrainingGraph):
         self._data_state: dict[str, int] | None = None
         self._fit: Fit | None = None  # The current or last fit.
         self._resumed: dict[str, Any] = {}  # State of the fit in a loaded checkpoint, until the next fit starts.
+        self._averaged = 0  # Number of nested averaged_weights blocks.
+        self._internal = frozenset(name for name in vars(self) if name.startswith("_")) | {"_internal", "step"}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._internal:
+            object.__setattr__(self, name, value)
+            return
+        object.__setattr__(self, name, settings.assigned(self, name, value))
+        note(self, name)
+
+    @property
+    def _unwatched(self) -> frozenset[str]:
+        own: frozenset[str] = self._internal
+        return settings.UNWATCHED | own
 
     def _join(self, device: Device | str | None) -> None:
         """Connect this trainer with those of the other processes, if distributed training uses several processes."""
@@ -192,6 +213,24 @@ class Trainer(TrainingGraph):
         everyone().at_exit(_waiting(self))
 
     # --- training -----------------------------------------------------------------------------------------------------
+
+    @property
+    def gradient_accumulation_steps(self) -> int:
+        """Number of batches whose mean gradient is used for one optimizer step. Can be set before the first batch."""
+        return self.accumulation
+
+    @gradient_accumulation_steps.setter
+    def gradient_accumulation_steps(self, steps: int) -> None:
+        self.accumulation = steps
+
+    @property
+    def loss_weights(self) -> Any:
+        """Factors of the losses in the total loss, as passed to the constructor. They can be set at any time."""
+        return self.objective.loss_weights
+
+    @loss_weights.setter
+    def loss_weights(self, weights: Mapping[str, float] | Sequence[float] | None) -> None:
+        pass  # __setattr__ has made a new objective.
 
     @property
     def learning_rate(self) -> float:
@@ -262,8 +301,12 @@ class Trainer(TrainingGraph):
         searched for one.
         """
         applying = (self.step + 1) % self.accumulation == 0
-        key = shapes, self.device, applying
+        if self._averaged:
+            self._require_own_weights("train_step")
+        self._follow_settings()
+        key = shapes, self.device, applying, self.check_finite
         if self._last_step is None or self._last_step[0] != key:
+            notice_size(self, shapes)
             batch = checked_batch(x, y, weights)
             with self._undone_by_errors():
                 built, arrays = self._built_for(batch), batch.arrays()
@@ -300,6 +343,20 @@ class Trainer(TrainingGraph):
                 "Trainer: precision='auto' cannot be combined with engine: pass another precision, such as 'float32'"
             )
         return engine.on(self.graph)
+
+    def _move_to(self, device: Device | str | None) -> None:
+        """Copy the values of the trainer's variables to another device."""
+        new, old = self.graph.on(device), self.graph.on(self.device)
+        if new.device.name == old.device.name:
+            return
+        if self._on_engine is not None or self._partnership is not None:
+            raise GraphError("Trainer.device cannot be changed with an engine or in distributed training")
+        self.wait()
+        if self._settings is not None:
+            for variable in [*variables_of(self).values(), *dormant_of(self).values()]:
+                value = self.graph.variable_value(variable, device=self.device)
+                self.graph.set_variable(variable, value, device=device)
+        self._last_step = None
 
     def _rates(self, built: Built) -> list[np.ndarray]:
         """Return the learning rates to feed.
@@ -417,7 +474,8 @@ class Trainer(TrainingGraph):
             labels: Labels, if data are arrays. A number is taken as batch_size.
             batch_size: Number of samples per batch, for arrays. Defaults to 256.
             sample_weight: Factors of the losses, (samples,), if data are arrays. Defaults to none.
-            metrics: Metrics to use instead of the trainer's. Defaults to the trainer's.
+            metrics: Metrics to use instead of the trainer's. They are compiled once for each list of metrics. Defaults
+                to the trainer's.
 
         Returns:
             A dict of numbers, keyed by name.
@@ -468,8 +526,11 @@ class Trainer(TrainingGraph):
     def averaged_weights(self) -> Iterator[None]:
         """Replace the weights by their moving averages within a `with` block, for evaluation or saving the model.
 
+        Within the block, the trainer cannot train, save, or load, and weights cannot be set.
+
         Raises:
-            GraphError: If the trainer has no ema_decay, or has not made an update yet.
+            GraphError: If the trainer has no ema_decay, or has not made an update yet; at the end of the block, if
+                weights have been set in it.
 
         Example:
             >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", ema_decay=0.9)
@@ -481,15 +542,29 @@ class Trainer(TrainingGraph):
         if not self._has_averages:
             raise GraphError("there are no averaged weights: create the trainer with ema_decay, and train first")
         self.wait()
-        g = self.graph
-        own = {v: g.variable_value(v, device=self.device) for v in self._averages}
-        for v, average in self._averages.items():
-            g.set_variable(v, g.variable_value(average, device=self.device), device=self.device)
+        g, device = self.graph, self.device
+        own = {v: g.variable_value(v, device=device) for v in self._averages}
+        averages = {v: g.variable_value(average, device=device) for v, average in self._averages.items()}
+        for v, value in averages.items():
+            g.set_variable(v, value, device=device)
+        self._averaged += 1
         try:
             yield
+            now = {v: g.variable_value(v, device=device) for v in averages}
         finally:
+            self._averaged -= 1
             for v, value in own.items():
-                g.set_variable(v, value, device=self.device)
+                g.set_variable(v, value, device=device)
+        require_unchanged(averages, now)
+
+    def _require_own_weights(self, what: str) -> None:
+        """Raise GraphError within a block of averaged_weights, where changes of the state would be lost."""
+        if self._averaged:
+            raise GraphError(
+                f"Trainer.{what} cannot be used within averaged_weights(), where the averages stand in for the weights "
+                "that are trained: call it outside of the block; to save only the averaged weights, use "
+                "mg.checkpoint.save(path, trainer.model.state_dict()) or trainer.optimize_for_inference().save(path)"
+            )
 
     def optimize_for_inference(self) -> Model:
         """Return the trained model with its weights as constants and batch normalization folded.
@@ -531,6 +606,7 @@ class Trainer(TrainingGraph):
         if self._inputs is None and self._prediction_inputs is None:
             raise GraphError("Trainer: there is no model yet: train, evaluate or predict first")
         self.wait()
+        self._follow_settings()
         return evaluation.model_of(self)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
@@ -549,6 +625,7 @@ class Trainer(TrainingGraph):
             CheckpointError: If the file cannot be written.
             GraphError: If there was no step or evaluation yet, so that there is nothing to save.
         """
+        self._require_own_weights("save")
         checkpoint_state.save(self, path)
 
     @checked
@@ -561,6 +638,7 @@ class Trainer(TrainingGraph):
         Raises:
             CheckpointError: If the file is damaged or belongs to another model; nothing has changed then.
         """
+        self._require_own_weights("load")
         checkpoint_state.load(self, path)
 
     def __repr__(self) -> str:
@@ -579,12 +657,13 @@ class Trainer(TrainingGraph):
         Raises:
             GraphError: If there was no batch yet, so that the model has no variables.
         """
+        self._follow_settings()
         variables = self.network.named_variables()
         return {path: self.graph.variable_value(v, device=self.device) for path, v in variables.items()}
 
     @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
-        """Set the values of the model's parameters and buffers.
+        """Set the values of the model's parameters and buffers. Nothing changes unless all of them fit.
 
         Args:
             values: Dict of arrays, keyed by path, as returned by `weights`.
@@ -594,14 +673,31 @@ class Trainer(TrainingGraph):
             ShapeError: If a shape differs.
             DTypeError: If a dtype differs.
         """
+        self._require_own_weights("set_weights")
+        self._follow_settings()
         variables = self.network.named_variables()
         if values.keys() != variables.keys():
             raise GraphError(
                 f"Trainer.set_weights: values must have the paths {', '.join(variables)}, got "
                 f"{', '.join(values) or 'none'}"
             )
-        for path, value in values.items():
+        slots = {path: slot_of(variable) for path, variable in variables.items()}
+        fitted, _ = fitting("Trainer.set_weights", slots, values, strict=True)
+        self.wait()
+        for path, value in fitted.items():
             self.graph.set_variable(variables[path], value, device=self.device)
+
+    def _average_values(self) -> dict[str, np.ndarray]:
+        """Return copies of the moving averages, as a dict keyed by the path of the parameter."""
+        averages = ((path, self._averages.get(v)) for path, v in self.network.named_variables().items())
+        values = self.graph.variable_value
+        return {path: values(average, device=self.device) for path, average in averages if average is not None}
+
+    def _set_average_values(self, values: Mapping[str, np.ndarray]) -> None:
+        """Set the moving averages of the parameters with the given paths."""
+        for path, v in self.network.named_variables().items():
+            if path in values and v in self._averages:
+                self.graph.set_variable(self._averages[v], values[path], device=self.device)
 
     @property
     def _has_averages(self) -> bool:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from .._core import Tensor
+from ..errors import GraphError
 from .trainer_type import Trainer
 
 
@@ -14,14 +18,48 @@ def variables_of(trainer: Trainer) -> dict[str, Tensor]:
     The model's variables are keyed by path, and all others by name, in order of creation. A graph makes names unique by
     appending a number; here, the numbers only count this trainer's variables.
     """
-    own = {v: path for path, v in trainer.network.named_variables().items()}
-    found = {path: v for v, path in own.items()}
-    counts: dict[str, int] = {}
+    found = dict(trainer.network.named_variables())
+    _name(trainer, found, lambda variable: trainer._used is None or variable in trainer._used)
+    return found
+
+
+def dormant_of(trainer: Trainer) -> dict[str, Tensor]:
+    """Return a dict of the variables that a trainer's steps have used but do not use with the current settings.
+
+    For example, states of the optimizer for frozen layers, which steps use again once the layers are unfrozen.
+    """
+    used = trainer._used
+    if used is None:
+        return {}
+    found = variables_of(trainer)
+    known = set(found)
+    _name(trainer, found, lambda variable: variable not in used)
+    return {name: variable for name, variable in found.items() if name not in known}
+
+
+def _name(trainer: Trainer, found: dict[str, Tensor], wanted: Callable[[Tensor], bool]) -> None:
+    """Add the trainer's variables that belong to no module and are wanted to `found`, unless the name is taken.
+
+    States of a parameter are named after its path, which differs from its name in the graph if that was taken.
+    """
+    own, counts = set(found.values()), dict[str, int]()
+    paths = {v.name: path for path, v in found.items()}
     for variable in trainer.graph.variables:
-        if variable in own or variable in trainer._before_us:
+        if variable in own or variable in trainer._before_us or not wanted(variable):
             continue
-        stem = re.sub(r"_\d+$", "", variable.name)
+        parameter, slash, state = variable.name.partition("/")
+        name = paths[parameter] + slash + state if parameter in paths else variable.name
+        stem = re.sub(r"_\d+$", "", name)
         number = counts.get(stem, 0)
         counts[stem] = number + 1
-        found[stem if number == 0 else f"{stem}_{number}"] = variable
-    return found
+        found.setdefault(stem if number == 0 else f"{stem}_{number}", variable)
+
+
+def require_unchanged(averages: Mapping[Tensor, np.ndarray], now: Mapping[Tensor, np.ndarray]) -> None:
+    """Raise GraphError if variables that averages stand in for have been set, because the values are lost."""
+    changed = [v.name for v, value in now.items() if value.tobytes() != averages[v].tobytes()]
+    if changed:
+        raise GraphError(
+            f"weights that are set within averaged_weights() are lost at its end, got new values of '{changed[0]}': "
+            "set them outside of the block"
+        )

@@ -14,6 +14,9 @@ from .callback import Callback, Watching
 class EarlyStopping(Watching):
     """Stop the fit when a monitored value has not improved for some epochs, and restore the best weights.
 
+    The weights restored are those that the monitored value was measured with: for validation results of a trainer with
+    `ema_decay`, the moving averages, which then become both the weights and the start of further averages.
+
     The best value, the best weights, and the number of epochs waited are saved with the trainer until the callback has
     stopped a fit. Corresponds to Keras's EarlyStopping.
 
@@ -47,23 +50,34 @@ class EarlyStopping(Watching):
         super().__init__(monitor, mode, min_delta)
         self.patience, self.restore_best_weights = patience, restore_best_weights
         self.waited = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.waited, self.best = 0, None
         self._weights: dict[str, Any] | None = None
+        self._averages: dict[str, Any] = {}
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"waited": self.waited, "weights": self._weights}
+        own = {"waited": self.waited, "weights": self._weights, "averages": self._averages}
+        return super().state_dict() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        self.waited, self._weights = state["waited"], state["weights"] if self.restore_best_weights else None
+        self.waited = state["waited"]
+        if self.restore_best_weights:
+            self._weights, self._averages = state["weights"], state.get("averages", {})
 
     def on_fit_begin(self, trainer: Trainer) -> None:
-        self.waited, self.best, self._weights = 0, None, None
+        self._forget()
 
     def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
         if self.improves(self.value_of(values)):
             self.waited = 0
             if self.restore_best_weights:
-                self._weights = trainer.weights()
+                self._averages = trainer._average_values() if trainer._has_averages else {}
+                # Validation measures the moving averages.
+                measured = self._averages if self.monitor.startswith("val_") else {}
+                self._weights = trainer.weights() | measured
             return
         self.waited += 1
         if self.waited >= self.patience:
@@ -73,8 +87,9 @@ class EarlyStopping(Watching):
         if self._weights is not None:
             trainer.wait()
             trainer.set_weights(self._weights)
+            trainer._set_average_values(self._averages)
         if self.waited >= self.patience:
-            self.waited, self.best, self._weights = 0, None, None
+            self._forget()
 
 
 class ReduceRateOnPlateau(Watching):

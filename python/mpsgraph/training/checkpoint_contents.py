@@ -1,0 +1,149 @@
+"""Reading a trainer's checkpoint completely before anything changes, and undoing what a failed load has built."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._display import shown
+from ..errors import CheckpointError, Error, GraphError
+from ..graph import Graph
+from ..nn.module import Module
+from ..optim.by_hand import optimizers_in
+from ..precision.layer_precision import LayerPrecision, as_choices
+from .checkpoint_values import names_in, unpacked
+from .history import History
+from .step import example_of
+from .trainer_type import Trainer
+
+_NEEDED = {"step", "forms", "data"}
+
+
+@dataclass
+class Contents:
+    """The contents of a trainer's checkpoint, each of the type that loading needs."""
+
+    variables: dict[str, np.ndarray]
+    step: int
+    forms: list[dict[str, Any]]
+    data: dict[str, Any] | None
+    history: dict[str, Any]
+    fit: dict[str, Any]
+    together: dict[str, Any]
+    """What distributed training stores."""
+    optimizer: str | None
+    """Class of the trainer's optimizer."""
+    optimizers: list[dict[str, Any]]
+    """Rates and options set by hand."""
+    dormant: set[str]
+    """Names of variables that the steps did not use when the checkpoint was saved."""
+    precision: str
+    precision_choices: dict[str, LayerPrecision]
+
+    @classmethod
+    def of(
+        cls, path: str | os.PathLike[str], values: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+    ) -> Contents:
+        """Read all parts of a checkpoint. Raise CheckpointError if it is not a trainer's, or a part is invalid."""
+        if metadata.get("kind") != "trainer" or not metadata.keys() >= _NEEDED:
+            raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
+        try:
+            return cls._read(values, metadata)
+        except (Error, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError) as e:
+            raise CheckpointError(f"{path} is damaged: its description of the trainer cannot be read: {e!r}") from e
+
+    @classmethod
+    def _read(cls, values: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Contents:
+        def read(name: str, kind: type, default: str) -> Any:
+            value = json.loads(metadata.get(name, default))
+            if not isinstance(value, kind):
+                raise GraphError(f"'{name}' must be a {kind.__name__}, got {shown(value)}")
+            return value
+
+        described, forms = read("fit", dict, "{}"), read("forms", list, "")
+        for form in forms:
+            for part in form.values():
+                example_of(part)
+        history = read("history", dict, "{}")
+        History().load_state_dict(history)
+        data = json.loads(metadata["data"])
+        if data is not None and not (isinstance(data, dict) and all(isinstance(n, (int, str)) for n in data)):
+            raise GraphError(f"'data' must be a dict or null, got {shown(data)}")
+        step = int(metadata["step"])
+        if step < 0:
+            raise GraphError(f"'step' must be at least 0, got {step}")
+        optimizers = read("optimizers", list, "[]")
+        if "optimizers" not in metadata:
+            optimizers = [{"factors": factors} for factors in read("rate_factors", list, "[]")]
+        for state in optimizers:
+            factors = state.get("factors", [])
+            if not all(isinstance(f, (int, float)) and 0 <= f < float("inf") for f in factors):
+                raise GraphError(f"factors of a learning rate must be finite numbers of at least 0, got {factors}")
+        fit, names = unpacked(described, values), names_in(described)
+        epoch = fit.get("epoch")
+        if epoch is not None and not epoch.keys() >= {"sums", "steps", "given", "metrics"}:
+            raise GraphError(f"'fit' must describe the epoch, got {shown(epoch)}")
+        if not all(each.keys() >= {"kind", "state"} for each in fit.get("callbacks", [])):
+            raise GraphError("'fit' must describe the callbacks")
+        variables = {name: value for name, value in values.items() if name not in names}
+        return cls(
+            variables=variables,
+            step=step,
+            forms=forms,
+            data=data,
+            history=history,
+            fit=fit,
+            together=read("distributed", dict, "{}"),
+            optimizer=metadata.get("optimizer"),
+            optimizers=optimizers,
+            dormant=set(read("dormant", list, "[]")),
+            precision=metadata.get("precision", "float32"),
+            precision_choices=as_choices(read("precision_choices", dict, "{}")),
+        )
+
+
+@contextmanager
+def all_or_nothing(trainer: Trainer) -> Iterator[None]:
+    """Restore a trainer, its model, and its optimizers if an error occurs within a `with` block.
+
+    Variables created in the block stay in a graph that had others, but no longer belong to the trainer.
+    """
+    owners: list[Any] = [trainer, trainer.objective, *optimizers_in(trainer.optimizer), *trainer._scalings.values()]
+    if isinstance(trainer.model, Module):
+        owners += {id(module): module for _, module in trainer.model.named_modules()}.values()
+    before = [(owner, _copied(vars(owner))) for owner in owners]
+    forms = [(form, list(form.shapes)) for form in trainer._forms.values()]
+    variables, empty = set(trainer.graph.variables), not trainer.graph.operation_count
+    try:
+        yield
+    except BaseException:
+        for owner, attributes in before:
+            vars(owner).clear()
+            vars(owner).update(attributes)
+        for form, shapes in forms:
+            form.shapes = shapes
+        if empty and trainer.engine is None and trainer._partnership is None:
+            # A new graph draws the initial values and seeds that the trainer would have drawn without the attempt.
+            trainer.network.graph = Graph(seed=trainer.seed)
+            trainer.__dict__["graph"] = trainer.network.graph
+        else:
+            trainer._before_us |= set(trainer.graph.variables) - variables
+        raise
+
+
+def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with copies of those containers that building changes in place."""
+
+    def copied(value: Any) -> Any:
+        if type(value) is dict:
+            return {key: copied(item) if type(item) is dict else item for key, item in value.items()}
+        return value.copy() if type(value) in (list, set, deque) else value
+
+    return {name: copied(value) for name, value in attributes.items()}
