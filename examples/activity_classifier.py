@@ -4,9 +4,8 @@ The network is that of "Metal for Accelerating Machine Learning" (WWDC18): a con
 axes to a sequence of 20 steps, an LSTM processes it, and a convolution head predicts the activity at each step.
 The recordings are generated: a phone in a trouser pocket, on the swinging thigh of a person who sits, stands, walks,
 runs, climbs stairs, or cycles. --data reads a directory of CSV files instead, one recording per file: a header line
-ax,ay,az,gx,gy,gz,activity, then evenly spaced samples in g, rad/s, and the activity's name.
-Run: python examples/activity_classifier.py [--data DIR] [--recordings 600] [--epochs 20] [--output DIR];
-page: docs/examples/activity_classifier.md.
+ax,ay,az,gx,gy,gz,activity, then evenly spaced samples in g, rad/s, and the activity's name. More options and results:
+docs/examples/activity_classifier.md. Run: python examples/activity_classifier.py [--epochs 20]
 """
 
 from __future__ import annotations

@@ -473,9 +473,6 @@ void define_compilation_descriptor(py::module_& module) {
 }
 
 void define_device_graph(py::module_& module) {
-  module.def("compile_seconds", &runtime::compile_seconds,
-             "Return the time in seconds that this process has spent compiling, for all graphs.");
-
   Class<CacheStatistics>(module, "CacheStatistics", "Contents and counters of an executable cache.")
       .def_readonly("count", &CacheStatistics::count)
       .def_readonly("bytes", &CacheStatistics::bytes)

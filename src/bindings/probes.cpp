@@ -1,5 +1,6 @@
 // Bindings for the self-test only: probes of a device, and gradients computed by the automatic differentiation of the
 // framework that the device uses.
+#include "mpsgraph/runtime/executable.h"
 #include "bindings/bindings.h"
 #include "compiler/program.h"
 #include "runtime/framework_oracle.h"
@@ -37,6 +38,8 @@ void define_probes(py::module_& module) {
           "ask", [](const Probe& self) { return self.ask(); }, py::call_guard<WithoutGil>(),
           "Return the answer. If the device rejects the run, this raises or terminates the process.");
 
+  module.def("compile_seconds", &runtime::compile_seconds,
+             "Return the time in seconds that this process has spent compiling, for all graphs.");
   module.def(
       "probes",
       [](const py::object& device) {

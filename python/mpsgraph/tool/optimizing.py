@@ -62,7 +62,7 @@ def optimize(options: argparse.Namespace) -> str:
 
 
 def quantize(options: argparse.Namespace) -> str:
-    """Run Model.quantize and save the quantized model. Return a report that compares its outputs with the original's."""
+    """Run Model.quantize and save the quantized model. Return a report that compares the outputs of both models."""
     if options.batch < 1:
         raise GraphError(f"--batch must be at least 1, got {options.batch}")
     model = models.opened(options)

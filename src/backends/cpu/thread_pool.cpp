@@ -254,8 +254,8 @@ void ThreadPool::help(int64_t member) {
   }
 }
 
-// Join a parallel loop that still accepts threads (its gate is open), and process items of that loop until none are left.
-// Return false if no loop accepts threads.
+// Join a parallel loop that still accepts threads (its gate is open), and process items of that loop until none are
+// left. Return false if no loop accepts threads.
 bool ThreadPool::take_part(Helper& me, int64_t member) {
   for (size_t j = 0; j < most_jobs; ++j) {
     Job& job = jobs_[j];

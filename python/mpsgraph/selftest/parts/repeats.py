@@ -34,23 +34,23 @@ class Program:
     dtypes: tuple[str, ...] = ("float32", *HALVES)
 
 
-def product(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+def matmul(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
     """Build x0 @ x1."""
     return g.matrix_multiplication(x[0], x[1])
 
 
-def product_with_transposed(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+def matmul_with_transposed(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
     """Build x0 @ x1 transposed, as in the gradient of a linear layer for its input."""
     return g.matrix_multiplication(x[0], g.swap_axes(x[1], -1, -2))
 
 
-def product_plus_bias(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
-    """Build x0 @ x1 + x2, a linear layer, whose bias MPSGraph may fuse into the product."""
+def matmul_plus_bias(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+    """Build x0 @ x1 + x2, a linear layer, whose bias MPSGraph may fuse into the matmul."""
     return g.addition(g.matrix_multiplication(x[0], x[1]), x[2])
 
 
-def reshaped_product(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
-    """Build a product between two reshapes that remove and insert axes of length 1."""
+def reshaped_matmul(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+    """Build a matmul between two reshapes that remove and insert axes of length 1."""
     longer = g.reshape(x[0], (1, 1, 33, 96))
     return g.reshape(g.matrix_multiplication(longer, x[1]), (1, 33, 1, 80))
 
@@ -71,18 +71,18 @@ def softmax(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
 
 
 PROGRAMS = (
-    Program("product of matrices", ((64, 96), (96, 80)), product),
-    Program("product of 3-D tensors", ((4, 33, 96), (4, 96, 80)), product),
-    Program("product of a sequence and one matrix", ((4, 33, 96), (96, 80)), product),
-    Program("product of 4-D tensors", ((2, 3, 65, 64), (2, 3, 64, 65)), product),
-    Program("product with a transposed matrix", ((64, 96), (80, 96)), product_with_transposed),
-    Program("product with transposed 3-D tensors", ((4, 33, 96), (4, 80, 96)), product_with_transposed),
-    Program("product plus bias", ((64, 96), (96, 80), (80,)), product_plus_bias),
-    Program("product plus bias, one row", ((1, 96), (96, 80), (80,)), product_plus_bias),
-    Program("product plus bias, one row per sequence", ((5, 1, 96), (96, 80), (80,)), product_plus_bias),
-    Program("product plus bias, one column", ((64, 96), (96, 1), (1,)), product_plus_bias),
-    Program("product plus bias, 70,000 sequences", ((70_000, 2, 4), (4, 3), (3,)), product_plus_bias),
-    Program("product between reshapes with axes of length 1", ((1, 33, 96), (96, 80)), reshaped_product),
+    Program("matmul of 2-D tensors", ((64, 96), (96, 80)), matmul),
+    Program("matmul of 3-D tensors", ((4, 33, 96), (4, 96, 80)), matmul),
+    Program("matmul of a 3-D tensor and a matrix", ((4, 33, 96), (96, 80)), matmul),
+    Program("matmul of 4-D tensors", ((2, 3, 65, 64), (2, 3, 64, 65)), matmul),
+    Program("matmul with a transposed matrix", ((64, 96), (80, 96)), matmul_with_transposed),
+    Program("matmul with transposed 3-D tensors", ((4, 33, 96), (4, 80, 96)), matmul_with_transposed),
+    Program("matmul plus bias", ((64, 96), (96, 80), (80,)), matmul_plus_bias),
+    Program("matmul plus bias, one row", ((1, 96), (96, 80), (80,)), matmul_plus_bias),
+    Program("matmul plus bias, one row per sequence", ((5, 1, 96), (96, 80), (80,)), matmul_plus_bias),
+    Program("matmul plus bias, one column", ((64, 96), (96, 1), (1,)), matmul_plus_bias),
+    Program("matmul plus bias, 70,000 sequences", ((70_000, 2, 4), (4, 3), (3,)), matmul_plus_bias),
+    Program("matmul between reshapes with axes of length 1", ((1, 33, 96), (96, 80)), reshaped_matmul),
     Program("variance", ((64, 1024),), variance),
     Program("variance of large numbers", ((64, 1000),), variance, ("float32",)),
     Program("sum with a broadcast operand", ((48,), (64, 32, 48)), broadcast_sum),
