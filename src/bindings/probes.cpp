@@ -1,8 +1,8 @@
 // Bindings for the self-test only: probes of a device, and gradients computed by the automatic differentiation of the
 // framework that the device uses.
-#include "mpsgraph/runtime/executable.h"
 #include "bindings/bindings.h"
 #include "compiler/program.h"
+#include "mpsgraph/runtime/executable.h"
 #include "runtime/framework_oracle.h"
 
 namespace mpsgraph::bindings {
