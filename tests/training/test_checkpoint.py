@@ -1,5 +1,6 @@
 """Test checkpoint files: round trips, compatibility with the safetensors library, and errors for damaged files."""
 
+import hashlib
 import json
 import os
 import struct
@@ -83,6 +84,47 @@ def test_files_not_written_by_mpsgraph_raise(path):
         path.write_bytes(struct.pack("<Q", len(garbage)) + garbage)
         with pytest.raises(mg.CheckpointError):
             mg.checkpoint.load(path)
+
+
+MALFORMED = {
+    "no version": {"__metadata__": {"format": "mpsgraph"}},
+    "metadata of numbers": {"__metadata__": {"format": "mpsgraph", "format_version": "1", "n": 1}},
+    "metadata that is a list": {"__metadata__": []},
+    "entry that is a list": {"w": [1]},
+    "no offsets": {"w": {"dtype": "F32", "shape": [1]}},
+    "unknown dtype": {"w": {"dtype": "F3", "shape": [1], "data_offsets": [0, 4]}},
+    "dtype that is a list": {"w": {"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]}},
+    "shape of text": {"w": {"dtype": "F32", "shape": ["1"], "data_offsets": [0, 4]}},
+    "negative size": {"w": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}},
+    "fractional size": {"w": {"dtype": "F32", "shape": [1.0], "data_offsets": [0, 4]}},
+    "size that is true": {"w": {"dtype": "F32", "shape": [True], "data_offsets": [0, 4]}},
+    "many dimensions": {"w": {"dtype": "F32", "shape": [1] * 100, "data_offsets": [0, 4]}},
+    "huge sizes without elements": {"w": {"dtype": "F32", "shape": [0, 1 << 62, 1 << 62], "data_offsets": [0, 0]}},
+    "one offset": {"w": {"dtype": "F32", "shape": [1], "data_offsets": [0]}},
+    "offsets past the end": {"w": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}},
+    "offsets in the wrong order": {"w": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}},
+    "fewer bytes than the shape": {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}},
+    "bool of 2": {"w": {"dtype": "BOOL", "shape": [1], "data_offsets": [0, 1]}},
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_headers_with_valid_checksum_raise(path, case):
+    metadata = {"__metadata__": {"format": "mpsgraph", "format_version": "1"}} | MALFORMED[case]
+    if isinstance(metadata["__metadata__"], dict):
+        metadata["__metadata__"]["sha256"] = "0" * 64
+    header, body = json.dumps(metadata).encode(), bytes([2] * 8)
+    header = header.replace(b"0" * 64, hashlib.sha256(header + body).hexdigest().encode())
+    path.write_bytes(struct.pack("<Q", len(header)) + header + body)
+    with pytest.raises(mg.errors.CheckpointError):
+        mg.checkpoint.load(path)
+
+
+def test_deeply_nested_header_raises(path):
+    header = b"[" * 100_000
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(mg.errors.CheckpointError):
+        mg.checkpoint.load(path)
 
 
 def test_checkpoint_of_newer_format_version_raises(path, monkeypatch):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import secrets
 import struct
@@ -42,6 +43,7 @@ _NAMES = {
 }
 _DTYPES = {name: np.dtype("uint16" if dtype == "bfloat16" else dtype) for dtype, name in _NAMES.items()}
 _BLANK = "0" * 64
+_MAX_RANK = 32  # that every supported version of numpy has
 
 
 @checked
@@ -136,21 +138,24 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         entries = json.loads(header)
         metadata = entries.pop("__metadata__", {})
         stated = metadata.pop("sha256", "") if metadata.get("format") == "mpsgraph" else ""
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path} is not a checkpoint: its header cannot be read ({error})") from error
+    if not isinstance(stated, str) or not all(isinstance(value, str) for value in metadata.values()):
+        raise CheckpointError(f"{path} is not a checkpoint: its metadata must map strings to strings")
     if not stated:
         raise CheckpointError(
             f"{path} was not written by mpsgraph: it has no checksum; load weights of other programs with "
             "mg.nn.load_safetensors"
         )
-    if _checksum(header.replace(str(stated).encode(), _BLANK.encode(), 1), [body]) != stated:
+    if _checksum(header.replace(stated.encode(errors="replace"), _BLANK.encode(), 1), [body]) != stated:
         raise CheckpointError(f"{path} is truncated or altered: its checksum does not match")
-    if metadata["format_version"] != FORMAT_VERSION:
+    version = metadata.get("format_version", "unknown")
+    if version != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path} has format version {metadata['format_version']}, but this version of mpsgraph reads version "
-            f"{FORMAT_VERSION}: update mpsgraph"
+            f"{path} has format version {version[:20]}, but this version of mpsgraph reads version {FORMAT_VERSION}: "
+            "update mpsgraph"
         )
-    tensors = {name: _array(entry, body) for name, entry in entries.items()}
+    tensors = {name: _array(entry, body, f"{path}: tensor {shown(name)}") for name, entry in entries.items()}
     return tensors, metadata
 
 
@@ -158,9 +163,29 @@ def _entry(dtype: str, shape: tuple[int, ...], offset: int, size: int) -> dict[s
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + size]}
 
 
-def _array(entry: dict[str, Any], body: memoryview) -> np.ndarray:
-    start, end = entry["data_offsets"]
-    return np.frombuffer(body[start:end], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+def _array(entry: Any, body: memoryview, what: str) -> np.ndarray:
+    """Return the array that an entry of the header describes. A file with a valid checksum may be malformed, too."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise CheckpointError(f"{what} must be described by dtype, shape, and data_offsets, got {shown(entry)}")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in _DTYPES:
+        raise CheckpointError(f"{what} must have one of the dtypes {', '.join(_DTYPES)}, got {shown(dtype)}")
+    if not _are_sizes(shape) or len(shape) > _MAX_RANK or math.prod(max(size, 1) for size in shape) >= 1 << 60:
+        raise CheckpointError(f"{what} must have a list of at most {_MAX_RANK} sizes as its shape, got {shown(shape)}")
+    size = math.prod(shape) * _DTYPES[dtype].itemsize
+    if not _are_sizes(offsets) or len(offsets) != 2 or offsets[1] > len(body) or offsets[1] - offsets[0] != size:
+        raise CheckpointError(
+            f"{what} must have data_offsets that cover {size} bytes within the {len(body)} bytes of data, got "
+            f"{shown(offsets)}"
+        )
+    data = body[offsets[0] : offsets[1]]
+    if dtype == "BOOL" and np.frombuffer(data, np.uint8).max(initial=0) > 1:
+        raise CheckpointError(f"{what} must contain only the bytes 0 and 1, because it is BOOL")
+    return np.frombuffer(data, _DTYPES[dtype]).reshape(shape)
+
+
+def _are_sizes(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is int and 0 <= value < 1 << 63 for value in values)
 
 
 def _checksum(header: bytes, buffers: list[memoryview]) -> str:
