@@ -11,6 +11,7 @@
 #   make docs      regenerate the tables in docs/operations.md and docs/nngraph.md
 #   make site      build the documentation, build/site/html/index.html; a broken link fails it
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer
+#   make fuzz      libFuzzer under AddressSanitizer, and mutated files for the importers; TARGET=json SECONDS=600
 #   make coverage  line coverage of the Metal backend
 #   make conformance  PyTorch's and ONNX's cases, newly drawn at random
 #   make apple     compile and link the whole build for macOS on any machine; APPLE="--only metal": that backend
@@ -73,7 +74,8 @@ PARTS := test-project test-cpp test-mock test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-coreml test-distributed test-swift \
-        test-slow test-systems bench conformance lint format stubs docs site sanitize coverage apple mock clean
+        test-slow test-systems bench conformance lint format stubs docs site sanitize fuzz fuzz-build coverage apple \
+        mock clean
 
 build: $(VENV)/installed
 
@@ -319,6 +321,31 @@ sanitize: $(VENV)/build-requirements.txt
 	    -DMPSGRAPH_BUILD=$(CURDIR)/build/clang-$$kind && \
 	  cmake --build build/mock-$$kind && ctest --test-dir build/mock-$$kind --output-on-failure || exit 1; \
 	done
+
+# Fuzzing (tests/fuzzing). The targets in C++ are one file each and run in libFuzzer; TARGET=importers selects all
+# targets in Python. Inputs that reach new code are kept in build/fuzz-corpora, and findings in build/fuzz-findings.
+FUZZ_CXX  := $(filter-out fuzz libfuzzer,$(basename $(notdir $(wildcard tests/fuzzing/*.cpp))))
+IMPORTERS := onnx coreml coreml_manifest checkpoint weights idx cifar10
+TARGET    ?= $(FUZZ_CXX) importers
+SECONDS   ?= 60
+FUZZ_OPTIONS := -timeout=10 -rss_limit_mb=4096 -malloc_limit_mb=2048 -max_len=8192 -print_final_stats=1
+fuzz: $(if $(filter $(FUZZ_CXX),$(TARGET)),fuzz-build) $(if $(filter importers $(IMPORTERS),$(TARGET)),build $(TOOLS))
+	mkdir -p build/fuzz-findings
+	for target in $(filter $(FUZZ_CXX),$(TARGET)); do \
+	  echo "== $@: $$target for $(SECONDS) s"; mkdir -p build/fuzz-corpora/$$target; \
+	  MPSGRAPH_FUZZ_TARGET=$$target build/fuzz/mpsgraph_fuzz $(FUZZ_OPTIONS) -max_total_time=$(SECONDS) \
+	    -dict=tests/fuzzing/dictionary.txt -artifact_prefix=build/fuzz-findings/$$target- \
+	    build/fuzz-corpora/$$target tests/fuzzing/corpora/$$target || exit 1; \
+	done
+	for target in $(subst importers,$(IMPORTERS),$(filter importers $(IMPORTERS),$(TARGET))); do \
+	  echo "== $@: $$target for $(SECONDS) s"; \
+	  $(BIN)/python tests/fuzzing/importers.py $$target --seconds $(SECONDS) --seed $$$$ || exit 1; \
+	done
+
+fuzz-build: $(VENV)/build-requirements.txt
+	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/fuzz -G Ninja \
+	  -DCMAKE_CXX_COMPILER="$$clang" -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_FUZZ=ON
+	$(BIN)/cmake --build build/fuzz --target mpsgraph_fuzz
 
 # Line coverage of the Metal backend; tests/metal/uncovered.md lists what is not covered. The second run takes the other
 # branch of checks of the system's version.

@@ -120,8 +120,7 @@ void ProgramLowering::end_loop() {
   // Remove duplicate slots. The loop below records each slot for the enclosing loop as well, so duplicates would
   // multiply with the nesting depth.
   std::ranges::sort(touched);
-  const auto duplicates = std::ranges::unique(touched);
-  touched.erase(duplicates.begin(), duplicates.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());  // clang 14 rejects std::ranges::unique
   for (Slot slot : touched)
     if (slot_depth_[slot] <= depth_) touch(slot);
 }
