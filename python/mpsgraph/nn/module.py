@@ -30,6 +30,7 @@ from .._tracking import Tracked, building, is_building
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..precision.mixed_precision import autocast_dtype, layer_scope
+from .attributes import assignments, names_in, noting_construction
 from .initialisers import Initialiser, first_value
 from .masks import pass_mask
 from .pickling import written, written_graph
@@ -84,6 +85,8 @@ class Module(Tracked, ShowsArguments):
         # Check the arguments of this package's layers only; custom layers decide for themselves.
         if cls.__module__.startswith(_LAYERS):
             check_methods(cls)
+            if "__init__" in vars(cls):
+                cls.__init__ = noting_construction(cls.__init__)  # type: ignore[method-assign]
 
     training: bool | Tensor = True
     """Mode: True for training, False for inference, or a one-element bool tensor that selects at run time."""
@@ -94,17 +97,22 @@ class Module(Tracked, ShowsArguments):
     frozen: bool = False
     """Whether trainers leave the parameters of this module and its descendants unchanged."""
     _unwatched = frozenset(("_graph", "_path", "_waiting", "_parameters", "_buffers", "batches_tracked"))
+    _computed: frozenset[str] = frozenset()
+    """Names of attributes that the constructor computes from its arguments, and that cannot be assigned."""
     _graph: Graph | None = None
     _path = ""
     _waiting: Callable[[Module], object] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
+        changed = assignments(self, name, value) if type(self).__module__.startswith(_LAYERS) else {name: value}
         if self._graph is not None and not is_building():
-            self._require_changeable(name, value)
+            for each, now in changed.items():
+                self._require_changeable(each, now)
             added = vars(self).get("_parameters", {})
             if name in added and isinstance(value, Tensor) and value.operation.kind == "variable":
                 added[name] = value  # The module shares the variable of another one from now on.
-        super().__setattr__(name, value)
+        for each, now in changed.items():
+            super().__setattr__(each, now)
 
     def _require_changeable(self, name: str, value: Any) -> None:
         """Raise GraphError if a built module has used an attribute to create its variables."""
@@ -747,16 +755,9 @@ def names_used_to_build(kind: type[Module]) -> frozenset[str]:
         name = left.pop()
         for owner in kind.__mro__:
             function = inspect.unwrap(vars(owner).get(name, None)) if owner is not Module else None
-            left += [inner for inner in _names_in(getattr(function, "__code__", None)) if inner not in found]
-            found.update(_names_in(getattr(function, "__code__", None)))
+            left += [inner for inner in names_in(function) if inner not in found]
+            found.update(names_in(function))
     return frozenset(found)
-
-
-def _names_in(code: Any) -> set[str]:
-    """Return the names of attributes and globals in a code object and in the functions that it defines."""
-    if code is None:
-        return set()
-    return set(code.co_names).union(*(_names_in(inner) for inner in code.co_consts if hasattr(inner, "co_names")))
 
 
 def is_built(module: Module) -> bool:

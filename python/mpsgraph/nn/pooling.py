@@ -27,6 +27,8 @@ class _Pool(Module):
 
     axes = 2
 
+    _computed = frozenset(("last",))
+
     def __init__(
         self,
         kernel_size: int | Sequence[int],

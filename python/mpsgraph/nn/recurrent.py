@@ -249,6 +249,8 @@ class RNN(_Recurrent):
         (-1, 20, 32)
     """
 
+    _computed = frozenset(("unbounded",))
+
     def __init__(
         self,
         hidden_size: int,
