@@ -13,16 +13,15 @@ import inspect
 import threading
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError
 
-if TYPE_CHECKING:
-    from .module import Module
+Module: TypeAlias = Any
+"""A Module of mpsgraph.nn, whose file imports this one."""
 
-PACKAGE = __name__.rsplit(".", 1)[0] + "."
 ALIASES = {"strides": "stride", "dilations": "dilation", "epsilon": "eps", "padding_index": "padding_idx"}
 _ABSENT = object()
 
@@ -66,12 +65,12 @@ def assignments(module: Module, name: str, value: Any) -> dict[str, Any]:
     kind, known = type(module), vars(module).get(name, _ABSENT)
     if any(other is module for other in _constructions.open) or known is value:
         return {name: value}
-    if name in _unstored_arguments(kind):  # type: ignore[arg-type]
+    if name in _unstored_arguments(kind):
         raise GraphError(
             f"{kind.__name__}.{name} cannot be set, because it is only an argument of the constructor: create a new "
             "module, or set another attribute of this one"
         )
-    if not isinstance(value, Tensor) and name in _variable_names(kind):  # type: ignore[arg-type]
+    if not isinstance(value, Tensor) and name in _variable_names(kind):
         raise GraphError(
             f"{kind.__name__}.{name} must be a variable, got {shown(value)}: create a new module to change which "
             "variables it has"
@@ -85,7 +84,7 @@ def assignments(module: Module, name: str, value: Any) -> dict[str, Any]:
             f"{kind.__name__}.{name} cannot be changed, because the constructor has computed it from its arguments: "
             "create a new module"
         )
-    if _is_module(known) or isinstance(known, Tensor) or name not in _parameters(kind):  # type: ignore[arg-type]
+    if _is_module(known) or isinstance(known, Tensor) or name not in _parameters(kind):
         return {name: value}
     return _as_constructed(module, name, value)
 
@@ -112,8 +111,7 @@ def _as_constructed(module: Module, name: str, value: Any) -> dict[str, Any]:
 
 def _construct(kind: type[Module], given: dict[str, Any], by_hand: dict[str, Any]) -> Module:
     arguments = {key: item for key, item in given.items() if key not in {ALIASES.get(name) for name in by_hand}}
-    made: Module = kind(**(arguments | by_hand))
-    return made
+    return kind(**(arguments | by_hand))
 
 
 def _settings(module: Module) -> dict[str, Any]:
