@@ -18,7 +18,12 @@ DISTRIBUTION = "onednn-cpu-gomp"
 
 
 def load() -> None:
-    """Import mpsgraph._core. Raise ImportError with the missing dependency if that fails."""
+    """Import mpsgraph._core. Raise ImportError with the missing dependency if that fails, or in a subinterpreter."""
+    if _in_subinterpreter():
+        raise ImportError(
+            "mpsgraph cannot be imported in a subinterpreter, because its core and numpy support only the main "
+            "interpreter: use a separate process, for example with multiprocessing"
+        )
     with _sleeping_threads():
         try:
             importlib.import_module("mpsgraph._core")
@@ -27,6 +32,12 @@ def load() -> None:
                 raise
             _preload(error)
             importlib.import_module("mpsgraph._core")
+
+
+def _in_subinterpreter() -> bool:
+    current, main = ctypes.pythonapi.PyInterpreterState_Get, ctypes.pythonapi.PyInterpreterState_Main
+    current.restype = main.restype = ctypes.c_void_p
+    return bool(current() != main())
 
 
 @contextmanager

@@ -125,3 +125,34 @@ def test_concurrent_processes_compile_a_source_once(cache):
     lines = [process.communicate(timeout=120)[0].split() for process in started]
     assert [process.returncode for process in started] == [0] * 4
     assert sum(int(count) for count, _ in lines) == 1 and {number for _, number in lines} == {"6.0"}
+
+
+@pytest.mark.parametrize("attack", ["other library", "altered library", "writable library", "writable index", "link"])
+def test_cached_library_that_others_could_have_changed_is_not_loaded(cache, compilations, attack, tmp_path):
+    text = SOURCE.replace('#include "factor.h"', "#define FACTOR 6")
+    library = mg.custom_operation("scaled", cpu=text).library
+    assert library.stat().st_mode & 0o077 == 0 and cache.stat().st_mode & 0o022 == 0
+    (index,) = cache.glob("*.json")
+    outside = tmp_path / "outside.so"
+    outside.write_bytes(library.read_bytes())
+    if attack == "other library":
+        index.write_text(json.dumps({**json.loads(index.read_text()), "library": str(outside)}))
+    elif attack == "altered library":
+        replacement = library.with_suffix(".new")
+        replacement.write_bytes(library.read_bytes() + b"\0")
+        replacement.chmod(0o700)
+        replacement.replace(library)
+    elif attack == "link":
+        library.unlink()
+        library.symlink_to(outside)
+    else:
+        (library if attack == "writable library" else index).chmod(0o666)
+    assert mg.custom_operation("scaled", cpu=text).library.parent == cache
+    assert len(compilations) == 2
+
+
+def test_cache_directory_that_others_can_write_to_is_made_private(cache):
+    cache.mkdir()
+    cache.chmod(0o777)
+    mg.custom_operation("scaled", cpu=SOURCE.replace('#include "factor.h"', "#define FACTOR 7"))
+    assert cache.stat().st_mode & 0o022 == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import mpsgraph as mg
@@ -167,7 +168,7 @@ def test_recursive_onnx_model_functions_raise():
     body = [helper.make_node("Scaled", ["a"], ["b"], domain="own")]
     calls = [helper.make_node("Scaled", ["x"], ["y"], domain="own")]
     endless = model(calls, [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))], functions=[scaled_function(body)])
-    with pytest.raises(mg.GraphError, match="deep"):
+    with pytest.raises(mg.GraphError, match="function Scaled calls itself"):
         mg.onnx.load(endless)
 
 
@@ -422,6 +423,15 @@ def test_external_data_path_outside_model_directory_raises(tmp_path):
         mg.onnx.load(path)
 
 
+def test_external_data_with_several_hard_links_raises(tmp_path):
+    directory = tmp_path / "inside"
+    directory.mkdir()
+    path = with_external_data(directory)
+    os.link(directory / "weights.bin", tmp_path / "elsewhere.bin")
+    with pytest.raises(mg.GraphError, match="has 2 hard links"):
+        mg.onnx.load(path)
+
+
 # --- versions of operators ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("opset", "whole"), [(11, True), (13, False)])
 def test_softmax_before_opset_13_normalizes_over_all_trailing_axes(opset, whole):
@@ -467,6 +477,39 @@ def test_onnx_functions_expanding_exponentially_raise(monkeypatch):
     with pytest.raises(mg.GraphError, match="must expand to at most 1000 nodes"):
         mg.onnx.load(doubled_functions(40))
     assert mg.onnx.load(doubled_functions(5))(np.float32([1, 2])).tolist() == [1, 2]
+
+
+def test_expanding_functions_are_refused_before_they_are_translated():
+    begin = time.process_time()
+    with pytest.raises(mg.GraphError, match="must expand to at most 300000 nodes"):
+        mg.onnx.load(doubled_functions(60))
+    assert time.process_time() - begin < 2
+
+
+def test_long_loop_that_must_be_unrolled_is_refused_at_once():
+    inputs = [value("i", INT64, ()), value("going", BOOL, ()), value("a", FLOAT, None)]
+    outputs = [value("more", BOOL, ()), value("b", FLOAT, None)]
+    nodes = [node("Identity", ["going"], ["more"]), node("Concat", ["a", "a"], ["b"], axis=0)]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    count, yes = np.array(10**9), np.array(True)
+    proto = model(
+        [node("Loop", ["count", "yes", "x"], ["y"], body=body)],
+        [value("x", FLOAT, (1,))],
+        [value("y", FLOAT, None)],
+        {"count": count, "yes": yes},
+    )
+    begin = time.process_time()
+    with pytest.raises(mg.Error, match="must be unrolled, but has more than"):
+        mg.onnx.load(proto)
+    assert time.process_time() - begin < 2
+
+
+def test_export_to_unwritable_path_raises_graph_error(tmp_path):
+    layer = mg.nn.Linear(2)
+    for path in (tmp_path / "missing" / "m.onnx", tmp_path, tmp_path / ("a" * 300)):
+        with pytest.raises(mg.GraphError, match="cannot be written"):
+            mg.onnx.export(layer, path, inputs={"x": (1, 2)})
+    assert not list(tmp_path.iterdir())
 
 
 EDGES = {"low": np.float32(0), "high": np.float32(4)}

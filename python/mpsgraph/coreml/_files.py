@@ -56,7 +56,7 @@ def _model_of_package(folder: Path) -> Path:
         file = folder / "Data" / root
     except OSError as error:
         raise GraphError(f"[coreml] {folder} is not a Core ML package: {error}") from error
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise GraphError(f"[coreml] {manifest} is malformed: {type(error).__name__}: {error}") from error
     return _inside(file, folder)
 
@@ -112,6 +112,11 @@ class Blobs:
                 status = os.stat(_inside(path, self._folder))
                 if not stat.S_ISREG(status.st_mode):
                     raise GraphError(f"[coreml] {path} is not a regular file")
+                if status.st_nlink > 1:
+                    raise GraphError(
+                        f"[coreml] the weight file {path} has {status.st_nlink} hard links and may belong to another "
+                        "directory: replace it with a copy"
+                    )
                 empty = status.st_size == 0
                 self._mapped[name] = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
             except OSError as error:

@@ -4,6 +4,9 @@ The cache key is a digest of everything that affects the result: the source, the
 and its version, and its flags. Each entry also records the files that the source includes. If several processes need
 the same library, one compiles and the others wait; a library is moved into the cache only when it is complete.
 PyTorch's load_inline works the same way.
+
+Loading a library runs its code. A cached library is therefore used only if the current user or root owns it and the
+directory, nobody else may write to them, and the library's digest is the one that was stored when it was compiled.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -105,10 +109,11 @@ def compiled(name: str, text: str, flags: Sequence[str], folder: Path | None) ->
     base = name.replace(".", "_")
     directory = cache_directory()
     index = directory / f"{base}-{digest}.json"
-    if found := _kept(index):
-        return found
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_private(name, directory)
+        if found := _kept(index):
+            return found
         with _alone(directory / f"{base}-{digest}.lock"):
             return _kept(index) or _compile(name, text, [*command, *_FLAGS, *here], index)
     except OSError as error:
@@ -126,14 +131,44 @@ def _processor() -> str:
     return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
 
 
+def _require_private(name: str, directory: Path) -> None:
+    """Remove others' permission to write to the cache directory; raise DeviceError if that is not possible."""
+    state = directory.stat()
+    if state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX and state.st_uid == os.geteuid():
+        directory.chmod(stat.S_IMODE(state.st_mode) & ~0o022)
+        state = directory.stat()
+    others_write = state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX
+    if state.st_uid not in (os.geteuid(), 0) or others_write:
+        raise DeviceError(
+            f"[{name}] the cache directory {directory} must belong to the current user and must not be writable by "
+            "others, who could replace compiled code; set the environment variable MPSGRAPH_CUSTOM_CACHE to a private "
+            "directory"
+        )
+
+
+def _private_bytes(path: Path) -> bytes:
+    """Return the contents of a file that only the current user or root can have written; otherwise raise OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or state.st_mode & 0o022 or state.st_uid not in (os.geteuid(), 0):
+            raise OSError(f"{path} can be written by others")
+        return file.read()
+
+
 def _kept(index: Path) -> Path | None:
-    """Return the cached library that an index file names, or None if it is missing or an included file has changed."""
+    """Return the cached library that an index file names.
+
+    Return None if the library is missing, was altered, or can be written by others, or if an included file has changed.
+    """
     try:
-        known = json.loads(index.read_text())
-        library: Path = index.parent / known["library"]
-        if all(_digest(Path(path)) == digest for path, digest in known["includes"].items()) and library.is_file():
+        known = json.loads(_private_bytes(index))
+        library: Path = index.with_name(known["library"])  # raises ValueError for a path into another directory
+        if any(_digest(Path(path)) != digest for path, digest in known["includes"].items()):
+            return None
+        if hashlib.sha256(_private_bytes(library)).hexdigest() == known["sha256"]:
             return library
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
     return None
 
@@ -160,9 +195,12 @@ def _compile(name: str, text: str, command: list[str], index: Path) -> Path:
         # The dynamic loader does not reload a path it has loaded before, so a changed library needs a new path.
         state = hashlib.sha256(json.dumps(includes, sort_keys=True).encode()).hexdigest()[:8]
         library = index.with_name(f"{index.stem}-{state}{SUFFIX}")
+        made.chmod(0o700)
+        sha256 = hashlib.sha256(made.read_bytes()).hexdigest()
         os.replace(made, library)
         known = Path(scratch) / "index.json"
-        known.write_text(json.dumps({"library": library.name, "includes": includes}))
+        known.write_text(json.dumps({"library": library.name, "sha256": sha256, "includes": includes}))
+        known.chmod(0o600)
         os.replace(known, index)
         return library
 

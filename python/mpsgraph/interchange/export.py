@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -119,15 +120,23 @@ def refuse_not_expressible(problems: Sequence[tuple[Operation, str]], what: str,
     )
 
 
-def whole_file(path: str, contents: bytes) -> None:
-    """Write a file atomically. If writing fails, a previous file remains untouched."""
+def whole_file(path: str, contents: bytes, what: str) -> None:
+    """Write a file atomically. If writing fails, a previous file remains untouched.
+
+    `what` is the name of the exporter for error messages, such as "onnx.export". Raises GraphError if the file cannot
+    be written.
+    """
     beside = f"{path}.{os.getpid()}.part"
     try:
         with open(beside, "wb") as file:
             file.write(contents)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(beside, path)
+    except (OSError, ValueError) as error:  # A path with a null character raises ValueError.
+        raise GraphError(f"[{what}] {path!r} cannot be written: {error}; choose a writable path") from error
     finally:
-        if os.path.exists(beside):
+        with suppress(OSError, ValueError):
             os.remove(beside)
 
 

@@ -170,7 +170,7 @@ def description_of(model: ModelProto) -> dict[str, Any] | None:
         return None
     try:
         contents = json.loads(stated)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(contents, dict) or contents.get("version") != _VERSION:
         return None

@@ -136,6 +136,8 @@ def read_model(source: ModelLike) -> tuple[ModelProto, Tensors]:
         # tensors.
         if model.producer_name == "mpsgraph":
             model.ParseFromString(path.read_bytes())
+    except Error:
+        raise
     except OSError as error:
         raise GraphError(f"[onnx] cannot read {path}: {error}") from error
     # The exception is protobuf's DecodeError, which cannot be imported without depending on protobuf internals.
@@ -290,7 +292,14 @@ class Tensors:
                     f"[onnx] {what}: external data must be below the model's directory, got location {location!r}"
                 )
             try:
-                empty = _regular_file(path, LARGEST_TENSOR).stat().st_size == 0
+                status = _regular_file(path, LARGEST_TENSOR).stat()
+                # A model could otherwise read a file that its author links into the directory from elsewhere.
+                if status.st_nlink > 1:
+                    raise GraphError(
+                        f"[onnx] {what}: the external data file '{location}' has {status.st_nlink} hard links and may "
+                        "belong to another directory: replace it with a copy"
+                    )
+                empty = status.st_size == 0
                 self._mapped[location] = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
             except OSError as error:
                 raise GraphError(f"[onnx] {what}: cannot read external data: {error}") from error

@@ -23,6 +23,7 @@ from ._standard import newest_opset, standard_operator
 
 Opsets = Mapping[str, int]
 _STRINGS = "tensors of string"
+MOST_DEPTH = 200  # Maximum nesting depth of functions and subgraphs.
 _GRAPH, _TENSOR = AttributeProto.GRAPH, AttributeProto.TENSOR
 
 
@@ -47,6 +48,7 @@ class Functions:
         self.opsets = _opsets(model.opset_import) or {"": 1}  # IR versions before 3 had only one operator set.
         self._own = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self._found: dict[tuple[str, str, str, int], Found | None] = {}
+        self._sizes: dict[int, int] = {}  # Number of nodes of each function after expansion, keyed by its body.
         self._survey(model)
 
     def opsets_of(self, body: FunctionProto) -> Opsets:
@@ -94,6 +96,35 @@ class Functions:
             return None
         function = function_of(domain, name, version)
         return None if function is None else Found(version, function, attributes=described.attributes(version))
+
+    # --- size -----------------------------------------------------------------------------------------------------
+
+    def expanded(self, graph: GraphProto) -> int:
+        """Return the number of nodes that a graph has after functions are replaced with their bodies.
+
+        Bodies of loops count once. Raises GraphError if functions call themselves, or nest deeper than MOST_DEPTH.
+        """
+        return self._expanded(graph.node[:], self.opsets, [])
+
+    def _expanded(self, nodes: Iterable[NodeProto], opsets: Opsets, callers: list[int]) -> int:
+        if len(callers) > MOST_DEPTH:
+            raise GraphError(f"[onnx] functions and subgraphs must not nest deeper than {MOST_DEPTH} levels")
+        total = 0
+        for node in nodes:
+            total += 1
+            for attribute in node.attribute[:]:
+                if attribute.type == _GRAPH:
+                    total += self._expanded(attribute.g.node[:], opsets, [*callers, 0])
+            found = self._look_up(_domain(node.domain), node.op_type, node.overload, opsets)
+            if found is None or found.body is None:
+                continue
+            key = id(found.body)
+            if key in callers:
+                raise GraphError(f"[onnx] function {node.op_type} calls itself, directly or through other functions")
+            if key not in self._sizes:
+                self._sizes[key] = self._expanded(found.body.node, self.opsets_of(found.body), [*callers, key])
+            total += self._sizes[key]
+        return total
 
     # --- survey ----------------------------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ def _property(model: ModelProto, key: str, default: Any) -> Any:
     stated = next((entry.value for entry in model.metadata_props if entry.key == key), None)
     try:
         return default if stated is None else json.loads(stated)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

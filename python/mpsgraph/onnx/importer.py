@@ -117,6 +117,7 @@ class Importer:
         Raises DataDependent if its structure depends on input values. Errors raised by individual nodes are passed on.
         """
         graph = self._model.graph
+        self._refuse_too_large(self._functions.expanded(graph))
         scope: Scope = {}
         self._scopes.append(scope)
         self._enter_initialisers(graph, scope)
@@ -142,6 +143,13 @@ class Importer:
                 y = y.operation.inputs[0]
             if y in self._classes_of:
                 self.classes[name] = self._classes_of[y]
+
+    def _refuse_too_large(self, nodes: int) -> None:
+        if nodes > MOST_NODES:
+            raise GraphError(
+                f"[onnx] the model must expand to at most {MOST_NODES} nodes, including functions and loops, but has "
+                "more"
+            )
 
     def _rebuild(self, description: Mapping[str, Any]) -> None:
         """Rebuild the graph that the file was exported from, given its description in the file."""
@@ -294,11 +302,7 @@ class Importer:
     def _lower_nodes(self, nodes: Iterable[NodeProto]) -> None:
         for proto in nodes:
             self._lowered += 1
-            if self._lowered > MOST_NODES:
-                raise GraphError(
-                    f"[onnx] the model must expand to at most {MOST_NODES} nodes, including functions and loops, "
-                    "but has more"
-                )
+            self._refuse_too_large(self._lowered)
             # Read each field once, because protobuf creates a new Python object for every access.
             op, outputs = proto.op_type, proto.output[:]
             place = described(op, proto.name, outputs)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core import Device
-from ..errors import Error
+from ..errors import Error, PackageError
 from ..model import Model
 from . import models
 
@@ -68,8 +68,12 @@ def _prepared(model: Path) -> list[str]:
     """Return the names of the processors for which the package holds weights in the layout of their kernels."""
     lines = []
     for manifest in sorted(model.glob("prepared/*.json")):
-        written = json.loads(manifest.read_text())
-        lines.append(f"  {written['for']}, {sum(entry['bytes'] for entry in written['of']) / 1e6:.2f} MB")
+        try:
+            written = json.loads(manifest.read_bytes())
+            size = sum(entry["bytes"] for entry in written["of"]) / 1e6
+            lines.append(f"  {written['for']}, {size:.2f} MB")
+        except (OSError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise PackageError(f"{manifest} is damaged: {error}; prepare the package again") from error
     return lines
 
 

@@ -20,7 +20,7 @@ from ..._checks import checked
 from ..._core import DType
 from ..._display import shown
 from ..._dtypes import as_dtype
-from ...errors import CheckpointError, GraphError
+from ...errors import CheckpointError, Error, GraphError
 from ..module import Module, take_state
 from ..state import Float8, IncompatibleKeys, Value
 from .names import Names, renamed
@@ -103,7 +103,7 @@ def _read_index(path: Path) -> dict[str, Value | Float8]:
         plain = isinstance(where, dict) and all(isinstance(file, str) for file in where.values())
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is not a safetensors index: it has no valid weight_map ({error})") from error
     if not plain:
         raise CheckpointError(f"{path} is not a safetensors index: weight_map must map tensor names to file names")
@@ -125,15 +125,15 @@ def _read_file(path: Path) -> dict[str, Value | Float8]:
             header = file.read(length)
         data = np.memmap(path, np.uint8, "r", 8 + length) if size > 8 + length else np.zeros(0, np.uint8)
     except (OSError, ValueError) as error:
-        if isinstance(error, CheckpointError):
+        if isinstance(error, Error):
             raise
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     try:
         entries = json.loads(header)
         entries.pop("__metadata__", None)
         return {name: _value(f"{path}: '{name}'", entry, data) for name, entry in entries.items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        if isinstance(error, CheckpointError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        if isinstance(error, Error):
             raise
         raise CheckpointError(f"{path} is not a safetensors file: its header cannot be read ({error})") from error
 

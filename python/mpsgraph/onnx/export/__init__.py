@@ -98,7 +98,8 @@ def export(
         UnsupportedError: If operations cannot be expressed in ONNX (the message lists all of them with reasons), ONNX's
             checker rejects the model, the opset is not supported, or the model is larger than the 2 GiB limit of one
             file. Nothing is written in these cases.
-        GraphError: If the inputs or outputs do not match the model.
+        GraphError: If the inputs or outputs do not match the model, or the file cannot be written.
+
     Source: the ONNX standard, https://onnx.ai/onnx/operators.
 
     Example:
@@ -125,7 +126,7 @@ def export(
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise UnsupportedError(f"[onnx.export] ONNX's checker rejects the exported model: {error}") from error
     if path is not None:
-        whole_file(os.fspath(path), proto.SerializeToString())
+        whole_file(os.fspath(path), proto.SerializeToString(), "onnx.export")
     return proto
 
 

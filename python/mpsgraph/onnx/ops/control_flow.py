@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import GraphProto, numpy_helper
 
 from ..._core import Tensor, bool_, int32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
@@ -191,12 +191,12 @@ def _unrolled(node: Node, carried: list[Tensor], scans: int, known: bool) -> Res
     condition = node.tensor(1) if node.has(1) else g.constant(True)
     stacked: list[list[Tensor]] = [[] for _ in range(scans)]
     iteration = 0
+    most = MOST_REPEATED // max(1, len(body.node)) + 1
+    if known and going and limit is not None and limit > most:
+        raise _too_long(most, body)
     while going and (limit is None or iteration < limit):
         if iteration * max(1, len(body.node)) > MOST_REPEATED or (not known and iteration >= MOST_ASKED):
-            raise UnsupportedError(
-                f"the loop must be unrolled, but has more than {iteration} iterations, the limit for its body of "
-                f"{len(body.node)} nodes"
-            )
+            raise _too_long(iteration, body)
         number = g.constant(np.array(iteration, np.int64))
         condition, *results = importer.subgraph(body, [number, condition, *carried])
         carried = results[: len(carried)]
@@ -208,6 +208,13 @@ def _unrolled(node: Node, carried: list[Tensor], scans: int, known: bool) -> Res
         *carried,
         *(_stacked(node, kept, info) for kept, info in zip(stacked, body.output[1 + len(carried) :], strict=True)),
     ]
+
+
+def _too_long(iterations: int, body: GraphProto) -> UnsupportedError:
+    return UnsupportedError(
+        f"the loop must be unrolled, but has more than {iterations} iterations, the limit for its body of "
+        f"{len(body.node)} nodes"
+    )
 
 
 def _stacked(node: Node, kept: Sequence[Tensor], info: Any) -> Tensor:
