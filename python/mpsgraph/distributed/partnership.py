@@ -219,6 +219,11 @@ class Partnership:
         moved[_STREAM] += self.processes.rank
         return moved
 
+    @property
+    def reference_samples(self) -> int:
+        """Number of samples of a batch with weight 1."""
+        return self.reference or REFERENCE
+
     def weighing(
         self,
         graph: Graph,
@@ -230,7 +235,7 @@ class Partnership:
         buffers: Sequence[Tensor],
     ) -> Weighing:
         """Create the object that adds an optimizer's communication to the step that is being built."""
-        weight = weight_of_batch(graph, samples, wide, self.reference or REFERENCE, counted)
+        weight = weight_of_batch(graph, samples, wide, self.reference_samples, counted)
         options = self.options
         return Weighing(self.slot, options.wire_dtype, options.bucket_bytes, graph, name, weight, results, buffers)
 

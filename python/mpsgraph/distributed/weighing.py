@@ -65,6 +65,7 @@ class Weighing:
         self.averages: dict[int, Tensor] = {}
         """Dict from the id of each result to its mean over the processes."""
         self._factor: Tensor | None = None
+        self._total: Tensor | None = None
 
     def seed(self, loss: Tensor, scale: Tensor | None) -> Tensor:
         """Return the initial gradient of the loss, which is the weight w of the batch times the loss scale."""
@@ -81,12 +82,19 @@ class Weighing:
         if self._factor is None:
             g = self.graph
             total, *sums = self._slot.take(g)
+            self._total = total
             self._factor = g.division_no_nan(g.constant(1.0, dtype=self.dtype), total)
             for result, summed in zip(self.results.values(), sums, strict=False):
                 self.averages[id(result)] = self._narrow(summed * self._factor, result.dtype)
             for buffer, summed in zip(self.buffers, sums[len(self.results) :], strict=True):
                 self.always.append(g.assign(buffer, self._narrow(summed * self._factor, buffer.dtype)))
         return self._factor
+
+    def total_weight(self) -> Tensor:
+        """Return the sum of the weights w of all processes."""
+        self.hear()
+        assert self._total is not None
+        return self._total
 
     def normalized(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
         """Divide summed gradients by the sum of the weights w of all processes."""

@@ -20,6 +20,7 @@ from ..optim.by_hand import optimizers_in
 from ..precision.layer_precision import LayerPrecision, as_choices
 from .checkpoint_values import names_in, unpacked
 from .history import History
+from .means import Means
 from .step import example_of
 from .trainer_type import Trainer
 
@@ -88,8 +89,10 @@ class Contents:
                 raise GraphError(f"factors of a learning rate must be finite numbers of at least 0, got {factors}")
         fit, names = unpacked(described, values), names_in(described)
         epoch = fit.get("epoch")
-        if epoch is not None and not epoch.keys() >= {"sums", "steps", "given", "metrics"}:
-            raise GraphError(f"'fit' must describe the epoch, got {shown(epoch)}")
+        if epoch is not None:
+            if not epoch.keys() >= {"means", "steps", "given", "metrics"}:
+                raise GraphError(f"'fit' must describe the epoch, got {shown(epoch)}")
+            Means().load_state_dict(epoch["means"])
         if not all(each.keys() >= {"kind", "state"} for each in fit.get("callbacks", [])):
             raise GraphError("'fit' must describe the callbacks")
         variables = {name: value for name, value in values.items() if name not in names}
@@ -116,6 +119,7 @@ def all_or_nothing(trainer: Trainer) -> Iterator[None]:
     Variables created in the block stay in a graph that had others, but no longer belong to the trainer.
     """
     owners: list[Any] = [trainer, trainer.objective, *optimizers_in(trainer.optimizer), *trainer._scalings.values()]
+    owners += trainer._sums.values()
     if isinstance(trainer.model, Module):
         owners += {id(module): module for _, module in trainer.model.named_modules()}.values()
     before = [(owner, _copied(vars(owner))) for owner in owners]

@@ -202,7 +202,7 @@ def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
 
     They are saved for each process separately.
     """
-    own = {v for sums in trainer._sums.values() for v in sums.values()}
+    own = {v for sums in trainer._sums.values() for v in sums.sums.values()}
     return [name for name, v in variables.items() if v in own]
 
 

@@ -14,7 +14,8 @@ from .._display import shown
 from ..errors import GraphError
 from ..model import Model
 from .batch import Batch, as_batch, as_source, checked_batch, is_whole
-from .objective import Objective, Part, Term
+from .means import Means
+from .objective import Objective, Part, Term, shares_of
 from .sizes import notice_size
 from .step import Built
 from .structure import leaves, mapped, named_leaves, refilled
@@ -82,8 +83,7 @@ def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size:
                 f"{shown(metrics)}"
             )
         objective = Objective(trainer.loss, trainer.objective.loss_weights, metrics)
-    sums: dict[str, float] = {}
-    counts: dict[str, float] = {}
+    means = Means()
     accumulated: dict[str, Any] = {}
     for value in as_source(data, labels, weights, batch_size, shuffle=False, seed=0):
         batch = as_batch(value)
@@ -95,11 +95,10 @@ def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size:
             if not built.evaluation:
                 build(trainer, built)
             terms, parts = built.evaluation, built.evaluated
-        _add(trainer, batch, built, terms, parts, sums, counts, accumulated)
-    if not sums:
+        _add(trainer, batch, built, terms, parts, means, accumulated)
+    if not means.sums:
         raise GraphError("Trainer.evaluate: data contains no batches")
-    means = {name: total / max(counts[name], 1) for name, total in sums.items()}
-    return means | {name: metric.result() for name, metric in accumulated.items()}
+    return means.result() | {name: metric.result() for name, metric in accumulated.items()}
 
 
 def _add(
@@ -108,11 +107,10 @@ def _add(
     built: Built,
     terms: list[Term],
     parts: list[Part],
-    sums: dict[str, float],
-    counts: dict[str, float],
+    means: Means,
     accumulated: dict[str, Any],
 ) -> None:
-    """Add the results of one batch to the running sums, and update the accumulated metrics."""
+    """Add the results of one batch to the means, and update the accumulated metrics."""
     counted = list({id(t.counted): t.counted for t in terms if t.counted is not None}.values())
     given = [(f"{p.name}_" if p.name else "", p) for p in parts if p.accumulated]
     targets = [*(t.value for t in terms), *counted, *(p.output for _, p in given)]
@@ -120,10 +118,9 @@ def _add(
     feeds = dict(zip(built.placeholders, batch.arrays(), strict=True))
     results = trainer._runner().run(feeds, targets)
     in_all = {id(t): float(r) for t, r in zip(counted, results[len(terms) :], strict=False)}
-    for term, result in zip(terms, results, strict=False):
-        weight = len(batch) if term.counted is None else in_all[id(term.counted)]
-        sums[term.name] = sums.get(term.name, 0.0) + (weight * float(result) if weight else 0.0)
-        counts[term.name] = counts.get(term.name, 0.0) + weight
+    values = {term.name: float(result) for term, result in zip(terms, results, strict=False)}
+    counts = {term.name: in_all[id(term.counted)] for term in terms if term.counted is not None}
+    means.add(values, counts, len(batch), shares_of(terms))
     arrays = {id(t): a for t, a in zip(built.placeholders, batch.arrays(), strict=True)}
     for (before, part), output in zip(given, results[len(terms) + len(counted) :], strict=True):
         own = labels_of(part, arrays)

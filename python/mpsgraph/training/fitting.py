@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import nullcontext, suppress
@@ -18,6 +19,7 @@ from .callbacks import Callback, ProgressBar
 from .checkpoint_values import packed
 from .evaluation import labels_of
 from .history import History
+from .means import Means
 from .step import Built
 from .step_result import StepResult
 from .trainer_type import Trainer
@@ -54,7 +56,7 @@ class Fit:
         # Steps, by number, that callbacks have not been notified of yet.
         self.untold: deque[tuple[int, dict[str, float]]] = deque()
         self.told: list[Callback] = []
-        self.sums: dict[str, float] = {}
+        self.means = Means()
         self.steps = 0
         self.within = False  # Whether an epoch has started and not ended.
         self.given = False  # Whether all batches of this epoch have been taken, even if some are not recorded yet.
@@ -84,6 +86,7 @@ class Fit:
             self._resume_callbacks()
             self._epochs(epochs, iterations, steps_per_epoch, copy)
             self._record(keep=0)
+            self._report_accumulated()
         finally:
             with suppress(Error):  # Record steps in flight also when training is interrupted, for example by Ctrl-C.
                 self._record(keep=0)
@@ -93,6 +96,17 @@ class Fit:
             self.source = self.validation = ()
         history: History = trainer.history
         return history
+
+    def _report_accumulated(self) -> None:
+        """Warn if the last batches of the fit have not been used for an update."""
+        every = self.trainer.accumulation
+        if left := self.trainer.step % every:
+            warnings.warn(
+                f"Trainer.fit: the gradients of the last {left} of {every} batches are accumulated but not applied; "
+                f"they count in the next update, after {every - left} more: fit a multiple of "
+                f"gradient_accumulation_steps={every} batches to use them all",
+                stacklevel=4,
+            )
 
     def _epochs(self, epochs: int, iterations: int | None, steps: int | None, copy: bool) -> None:
         trainer = self.trainer
@@ -126,12 +140,11 @@ class Fit:
                 callback.on_step_end(self.trainer, step, values)
 
     def _take_in(self) -> None:
-        """Wait for the oldest pending step, and add its values to the history and to the epoch's sums."""
+        """Wait for the oldest pending step, and add its values to the history and to the epoch's means."""
         result, built, batch = self.pending.popleft()
         values, history = result.values, self.trainer.history
         history.append(values)
-        for name, value in values.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value
+        self.means.add(values, built.counts_in(result), len(batch), built.shares)
         self._accumulate(result, built, batch)
         self.steps += 1
         self.untold.append((len(history.loss), values))
@@ -142,7 +155,7 @@ class Fit:
         if not given:
             return
         arrays = {id(t): a for t, a in zip(built.placeholders, batch.arrays(), strict=True)}
-        for part, output in zip(given, result.outputs, strict=True):
+        for part, output in zip(given, result.outputs[: len(given)], strict=True):
             for metric in part.accumulated.values():
                 if self.steps == 0:
                     metric.reset()
@@ -151,9 +164,10 @@ class Fit:
     def _begin_epoch(self) -> None:
         """Start an epoch. If the loaded checkpoint was saved within this epoch, continue with its sums and metrics."""
         trainer, epoch = self.trainer, self.trainer._resumed.pop("epoch", None)
-        self.sums, self.steps, self.given = {}, 0, False
+        self.means, self.steps, self.given = Means(), 0, False
         if epoch is not None:
-            self.sums, self.steps, self.given = epoch["sums"], epoch["steps"], epoch["given"]
+            self.means.load_state_dict(epoch["means"])
+            self.steps, self.given = epoch["steps"], epoch["given"]
         self.within = True
         for metric, state in zip(self._metrics(), epoch["metrics"] if epoch else (), strict=False):
             vars(metric).update(state)
@@ -175,7 +189,7 @@ class Fit:
         order = self.trainer._data
         given = self.given or (isinstance(order, Batches) and order.position >= len(order))
         metrics = [_kept(metric) for metric in self._metrics()]
-        epoch = {"sums": self.sums, "steps": self.steps, "given": given, "metrics": metrics}
+        epoch = {"means": self.means.state_dict(), "steps": self.steps, "given": given, "metrics": metrics}
         told = [{"kind": type(c).__name__, "state": c.state_dict()} for c in self.told]
         return {"callbacks": [c for c in told if c["state"]], "epoch": epoch if self.within else None}
 
@@ -190,7 +204,7 @@ class Fit:
 
     def _end_of_epoch(self) -> None:
         trainer = self.trainer
-        values = {name: total / max(self.steps, 1) for name, total in self.sums.items()}
+        values = self.means.result()
         built = trainer._last_step[2] if trainer._last_step else next(reversed(trainer._builts.values()))
         for part in built.parts:
             before = f"{part.name}_" if part.name else ""

@@ -11,25 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Device, DType, Executable, Operation, Tensor, float32, float64
+from .._core import ConstantData, Device, DType, Executable, Operation, Tensor, float32, float64
 from .._display import shown
 from .._tracking import Snapshot, building, changes
 from ..distributed.partnership import Partnership
-from ..distributed.weighing import Weighing, in_order
+from ..distributed.weighing import Weighing, in_order, weight_of_batch
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..model import Model
 from ..nn.metrics import Metric
 from ..nn.module import Module, adopt, is_built
 from ..optim import LossScaling, Optimizer
+from ..optim.optimizers import toward
 from ..precision.layer_precision import LayerPrecision, Task, choose
 from . import evaluation, settings
 from .batch import Batch
 from .engine import Prepared
 from .network import Network
-from .objective import Objective
+from .objective import Objective, shares_of
 from .sizes import Sizes
-from .step import Built, Form, Minimized, accumulated, example_of, require_dtype, require_trainable
+from .step import Built, Form, GradientSums, Minimized, example_of, require_dtype, require_trainable
 from .structure import leaves
 from .variables import variables_of
 
@@ -70,9 +71,8 @@ class TrainingGraph:
         # Builds, keyed by whether batches have labels and whether they have weights.
         self._builts: dict[tuple[bool, bool], Built] = {}
         self._rate_of: dict[tuple[Optimizer, int], Tensor] = {}
-        self._sums: dict[Optimizer | None, dict[Tensor, Tensor]] = {}
+        self._sums: dict[tuple[Optimizer | None, int], GradientSums] = {}
         self._averages: dict[Tensor, Tensor] = {}
-        self._averages_begun: Tensor | None = None
         self._random_states: list[Tensor] = []  # Random states of the training form, which all its builds share.
         self._partnership: Partnership | None = None
         self._last_step: tuple[Any, Executable | Prepared, Built] | None = None
@@ -191,6 +191,7 @@ class TrainingGraph:
         results = {term.name: term.value for term in terms}
         if self._building is not None:
             self._building.counted, self._building.results = terms[0].counted, results
+            self._building.terms = terms
         return results
 
     def minimize(
@@ -223,21 +224,26 @@ class TrainingGraph:
         gradients = g.gradients(loss, variables, start=seed, unconnected="error")
         if weighing is not None:
             gradients = in_order(gradients)
-            if self.accumulation > 1:
-                gradients = weighing.normalized(gradients)
         made = Minimized(optimizer, rate, [], scale=start)
         emptying: list[Operation] = []
+        whole = None
         if self.accumulation > 1:
-            # The trainer's optimizer may be replaced while gradients are accumulated.
-            sums = self._sums.setdefault(None if optimizer is self.optimizer else optimizer, {})
-            gradients, made.accumulating, emptying = accumulated(g, gradients, self.accumulation, sums)
-            trained = set(free)
-            frozen = [v for v in sums if v not in trained]
-            emptying += [g.assign(sums[v], g.constant(0.0, v.shape or (), sums[v].dtype)) for v in frozen]
+            # The trainer's optimizer may be replaced while gradients are accumulated. Each call of `minimize` in a step
+            # has its own sums and weight.
+            key = None if optimizer is self.optimizer else optimizer, len(self._building.minimized)
+            sums = self._sums.setdefault(key, GradientSums())
+            weight, factor = self._weight_of(self._building, weighing)
+            gradients, whole, made.accumulating, emptying = sums.add(g, gradients, weight, factor)
+            emptying += sums.emptying(g, [v for v in sums.sums if v not in set(free)])
         if weighing is not None:
             gradients = weighing.summed(gradients)
-            if self.accumulation == 1:
-                gradients = weighing.normalized(gradients)
+        if whole is not None:
+            gradients = {
+                v: g.division_no_nan(d, whole if d.dtype == whole.dtype else g.cast(whole, d.dtype))
+                for v, d in gradients.items()
+            }
+        elif weighing is not None:
+            gradients = weighing.normalized(gradients)
         if scaling is None:
             made.updates = optimizer.updates(gradients, rate)
         else:
@@ -279,6 +285,23 @@ class TrainingGraph:
         samples = leaves(built.inputs)[0]
         return self._partnership.weighing(self.graph, name, samples, wide, counted, results, buffers)
 
+    def _weight_of(self, built: Built, weighing: Weighing | None) -> tuple[Tensor, Tensor | float]:
+        """Return what the loss of a batch counts in an accumulation, in all processes, and the factor of its gradients.
+
+        It is the number of samples, times the fraction of labels that count. Gradients of several processes already
+        contain it, relative to the reference number of samples.
+        """
+        if weighing is not None:
+            assert self._partnership is not None
+            reference = float(self._partnership.reference_samples)
+            return weighing.total_weight() * reference, reference
+        counted = None
+        if built.counted is not None and isinstance(built.labels, Tensor):
+            counted = built.counted, built.labels
+        wide = float64 if self.dtype == float64 else float32
+        weight = weight_of_batch(self.graph, leaves(built.inputs)[0], wide, 1, counted)
+        return weight, weight
+
     def _means(self, built: Built, reported: dict[str, Tensor]) -> dict[str, Tensor]:
         """Replace the results of a step by their means over all processes."""
         known = {number: mean for weighing in built.weighings for number, mean in weighing.averages.items()}
@@ -317,30 +340,30 @@ class TrainingGraph:
         """
         count = len(optimizer.rates())
         if (optimizer, count) not in self._rate_of:
-            shape = () if count == 1 else (count,)
-            self._rate_of[optimizer, count] = self.graph.placeholder(shape, "float32", "learning_rate")
+            wide = any(v.dtype == float64 for _, v in self.network.named_parameters())
+            shape, dtype = () if count == 1 else (count,), float64 if wide else float32
+            self._rate_of[optimizer, count] = self.graph.placeholder(shape, dtype, "learning_rate")
         return self._rate_of[optimizer, count]
 
     def _averaging(self, variables: list[Tensor]) -> list[Operation]:
-        """Return the operations that update the moving averages of the weights. The first update copies the weights."""
+        """Return the operations that update the moving averages of the weights, which are float32 or wider.
+
+        An average is NaN until its weight is first updated, and then begins with the updated weight. NaN marks each
+        average separately, and costs less than further variables that record which averages have begun.
+        """
         if self.ema_decay is None:
             return []
-        g = self.graph
-        if self._averages_begun is None:
-            self._averages_begun = g.variable(0.0, float32, "ema/begun", trainable=False)
-        decay = g.read(self._averages_begun) * self.ema_decay
-        made = []
+        g, made = self.graph, []
         for v in variables:
+            dtype = float32 if v.dtype.itemsize == 2 else v.dtype
             if v not in self._averages:
-                first = np.zeros(v.shape or (), v.dtype.numpy)
-                self._averages[v] = g.variable(first, v.dtype, f"{v.name}/average", trainable=False)
+                nothing = ConstantData.splat(float("nan"), v.shape or (), dtype)
+                self._averages[v] = g.variable(nothing, None, f"{v.name}/average", trainable=False)
             average, new = g.read(self._averages[v]), g.read(v)
-            if v.dtype.itemsize == 2:
-                average, new = g.cast(average, float32), g.cast(new, float32)
-            factor = decay if average.dtype == float32 else g.cast(decay, average.dtype)
-            moved = average * factor + new * (1.0 - factor)
-            made.append(g.assign(self._averages[v], moved if moved.dtype == v.dtype else g.cast(moved, v.dtype)))
-        return [*made, g.assign(self._averages_begun, g.constant(1.0))]
+            new = new if new.dtype == dtype else g.cast(new, dtype)
+            moved = g.select(g.is_nan(average), new, toward(average, new, self.ema_decay))
+            made.append(g.assign(self._averages[v], moved))
+        return made
 
     def _adopt(self) -> None:
         if isinstance(self.model, Module):
@@ -485,8 +508,14 @@ class TrainingGraph:
             if not isinstance(value, Tensor) or value.shape not in ((), None):
                 got = f"shape {value.shape}" if isinstance(value, Tensor) else shown(value)
                 raise GraphError(f"training_step: result '{name}' must be a tensor of rank 0, got {got}")
+        own = {id(term.value): term for term in built.terms}
+        terms = {name: own[id(value)] for name, value in reported.items() if id(value) in own}
+        built.counts = {name: term.counted for name, term in terms.items() if term.counted is not None}
+        built.shares = shares_of([term for name, term in terms.items() if name == term.name])
         if self._partnership is not None:
             reported = self._means(built, reported)
+            # All results are means over the processes, with the same weights, and must be averaged alike in each.
+            built.counts, built.shares = dict.fromkeys(reported, built.weighings[0].total_weight()), {}
         first = built.minimized[0]
         if first.scale is not None:
             reported["loss_scale"] = first.scale
@@ -537,7 +566,7 @@ class TrainingGraph:
 
     def _forget_averages(self) -> None:
         """Start moving averages anew when they are used again."""
-        self._averages, self._averages_begun, self._kept = {}, None, []
+        self._averages, self._kept = {}, []
 
     def wait(self) -> None:
         """Wait for all steps that have been started."""

@@ -18,7 +18,7 @@ class History:
     Attributes:
         steps: Dict of lists, keyed by the name of a value: steps[name][i] is the value at step i.
         validation: (step, results) pairs.
-        epochs: For each epoch, a dict of values, keyed by name: means over its steps, accumulated metrics, and
+        epochs: For each epoch, a dict of values, keyed by name: means over its samples, accumulated metrics, and
             "val_..." results.
 
     Example:
@@ -32,7 +32,7 @@ class History:
         self.steps: dict[str, list[float]] = {"loss": []}
         self.validation: list[tuple[int, dict[str, float]]] = []
         self.epochs: list[dict[str, float]] = []
-        """For each epoch, means over its steps, accumulated metrics, and "val_..." results of the validation."""
+        """For each epoch, means over its samples, accumulated metrics, and "val_..." results of the validation."""
 
     @property
     def loss(self) -> list[float]:

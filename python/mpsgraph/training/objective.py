@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._core import Tensor, float32
+from .._core import Tensor, float32, float64
 from .._display import shown
 from .._tracking import Tracked
 from ..errors import GraphError, ShapeError
 from ..nn.losses import LOSSES, Loss, loss_named
-from ..nn.losses.reduction import mean_of_all, reduced, sum_of_all
+from ..nn.losses.reduction import as_dtype_of, class_numbers, mean_of_all, reduced, sum_of_all
 from ..nn.metrics import Accumulated, Metric, metric_named
-from ..nn.metrics.batch_means import default_metrics, ignored_label, names_classes
+from ..nn.metrics.batch_means import class_weights_of, default_metrics, ignored_label, names_classes
 from ..nn.module import graph_of
 from .structure import named_leaves
 
@@ -34,7 +34,8 @@ class Term:
     Attributes:
         name: Name of the number.
         value: Tensor of rank 0.
-        counted: Number of labels of which value is the mean, if some labels are ignored.
+        counted: What value is the mean of, if not of the samples: the number of labels that are not ignored, or, for
+            losses with class weights, the sum of their weights.
         share: Weight in the total loss, or None if the number is not a loss.
     """
 
@@ -153,16 +154,17 @@ class Objective(Tracked):
         for place, part in enumerate(parts):
             before = f"{part.name}_" if part.name else ""
             own = _weights_of(part, place, by_name, several)
-            counted = _counted(part)
+            counted, labels = _counted(part), _labels_counted(part)
             of_losses.append(Term(f"{before}loss", _loss(part, own, counted), counted, part.share))
             for name, metric in part.metrics.items():
                 value = _rank_zero(f"{before}{name}", metric(_wide(part.output), part.labels))
-                others.append(Term(f"{before}{name}", value, counted if ignored_label(metric) is not None else None))
+                others.append(Term(f"{before}{name}", value, labels if ignored_label(metric) is not None else None))
         if not several and not added and of_losses[0].share == 1.0:
             only = of_losses[0]
             return [Term("loss", only.value, only.counted, 1.0), *others]
-        terms = [graph_of(t.value).cast(t.value, float32) * (t.share or 0.0) for t in of_losses]
-        terms += [graph_of(t).reshape(graph_of(t).cast(t, float32), ()) for t in added]
+        wide = float64 if any(t.dtype == float64 for t in (*(t.value for t in of_losses), *added)) else float32
+        terms = [graph_of(t.value).cast(t.value, wide) * (t.share or 0.0) for t in of_losses]
+        terms += [graph_of(t).reshape(graph_of(t).cast(t, wide), ()) for t in added]
         total = functools.reduce(lambda a, b: a + b, terms)
         shown_losses = of_losses if several else []
         counted = of_losses[0].counted if not several else None
@@ -214,13 +216,40 @@ def _rank_zero(name: str, value: Any) -> Tensor:
     return value
 
 
-def _counted(part: Part) -> Tensor | None:
+def shares_of(terms: Sequence[Term]) -> dict[str, float]:
+    """Return the factors of the losses that the total loss is the sum of, keyed by name.
+
+    They are needed for means over batches if these losses count different labels; otherwise, the result is empty.
+    """
+    parts = [term for term in terms[1:] if term.share is not None]
+    if not terms or terms[0].name != "loss" or all(term.counted is None for term in parts):
+        return {}
+    return {term.name: term.share for term in parts if term.share is not None}
+
+
+def _labels_counted(part: Part) -> Tensor | None:
     """Return the number of labels of a batch that the loss does not ignore, or None if it ignores none."""
     ignored = ignored_label(part.loss)
     if ignored is None or not isinstance(part.labels, Tensor):
         return None
     g = graph_of(part.labels)
     return sum_of_all(g.cast(g.not_equal(part.labels, ignored), float32))
+
+
+def _counted(part: Part) -> Tensor | None:
+    """Return what the mean loss of a batch divides by, or None if that is proportional to the number of samples."""
+    weights, labels, output = class_weights_of(part.loss), part.labels, part.output
+    if weights is None or not isinstance(labels, Tensor) or not isinstance(output, Tensor):
+        return _labels_counted(part)
+    if labels.shape is None or output.shape is None or len(labels.shape) != len(output.shape) - 1:
+        return _labels_counted(part)  # Class weights are part of the losses of labels that are not indices.
+    g, ignored = graph_of(labels), ignored_label(part.loss)
+    factors = as_dtype_of(weights, output)
+    numbers = class_numbers(labels, (factors.shape or (-1,))[0], ignored)
+    used = g.gather(factors if factors.dtype == float64 else g.cast(factors, float32), numbers)
+    if ignored is not None:
+        used = g.select(g.equal(labels, ignored), g.constant(0.0, dtype=used.dtype), used)
+    return sum_of_all(used)
 
 
 def _weights_of(part: Part, place: int, by_name: Mapping[str, Tensor], several: bool) -> Tensor | None:
@@ -263,4 +292,6 @@ def _loss(part: Part, weights: Tensor | None, counted: Tensor | None) -> Tensor:
         weighted = part.loss(part.output, part.labels, weights=factor, reduction="none")  # type: ignore[call-arg]
     else:
         weighted = reduced(each, "none", factor)
-    return mean_of_all(weighted) if counted is None else g.division_no_nan(sum_of_all(weighted), counted)
+    if counted is None:
+        return mean_of_all(weighted)
+    return g.division_no_nan(sum_of_all(weighted), as_dtype_of(counted, weighted))

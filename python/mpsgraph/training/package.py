@@ -22,6 +22,7 @@ from ..errors import GraphError, UnsupportedError
 from ..model import Model
 from ..optim.schedules import Schedule, as_rate, end_of
 from . import evaluation
+from .objective import shares_of
 from .step import Built, as_json
 from .structure import mapped, named_leaves
 from .trainer import Trainer
@@ -89,6 +90,7 @@ def save(
     results = dict(zip(built.names, built.targets, strict=True))
     fed = {**batch, **{name: rate for name, (rate, _) in rates.items()}}
     outputs = {**results, **{f"output.{place}": tensor for place, tensor in enumerate(built.outputs)}}
+    outputs |= {f"count.{name}": tensor for name, tensor in built.counts.items()}
     functions: dict[str, Any] = {
         "train_step": (fed, outputs, [*built.operations(True), clock.count]),
         "rates": ({}, {name: now for name, (_, now) in rates.items()}, []),
@@ -112,6 +114,9 @@ def save(
                 "batch": [as_json(mapped(lambda _: 0, part)) for part in (built.inputs, built.labels, built.weights)],
                 "outputs": as_json(mapped(lambda _: 0, trainer._inference(trainer._inputs))),
                 "counts": counts,
+                "step_counts": list(built.counts),
+                "step_shares": built.shares,
+                "shares": shares_of(built.evaluation),
                 "weights": list(trainer.network.named_variables()),
                 "averages": [[names[v], names[average]] for v, average in trainer._averages.items() if v in names],
                 "seed": trainer.seed,

@@ -7,16 +7,20 @@ batches of other sizes only need another executable.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core import ConstantData, NDArray, Operation, Tensor
+import numpy as np
+
+from .._core import ConstantData, NDArray, Operation, Tensor, float32
 from .._dtypes import dtype_of
 from ..distributed.weighing import Weighing
 from ..errors import DTypeError, GraphError, ShapeError
 from ..graph import Graph
 from ..optim import Optimizer
 from .objective import Part, Term
+from .step_result import StepResult
 from .structure import leaves, mapped, named_leaves
 
 
@@ -49,10 +53,16 @@ class Built:
     minimized: list[Minimized] = field(default_factory=list)
     evaluation: list[Term] = field(default_factory=list)
     evaluated: list[Part] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
+    """The loss and metrics of the step, unless it is custom and does not use them."""
     counted: Tensor | None = None
-    """Number of labels in a batch that the loss does not ignore; None if it ignores none."""
+    """What the mean loss of a batch counts, if not its samples; see Term.counted."""
     results: dict[str, Tensor] = field(default_factory=dict)
     """Loss and metrics, keyed by name."""
+    counts: dict[str, Tensor] = field(default_factory=dict)
+    """For each result that is not a mean over the samples of a batch, the number that it counts, keyed by name."""
+    shares: dict[str, float] = field(default_factory=dict)
+    """Factors of the losses that the total loss is the sum of, keyed by name, if they count different labels."""
     weighings: list[Weighing] = field(default_factory=list)
     averages_frozen: bool = False
     """Whether the moving averages of frozen parameters are updated."""
@@ -60,6 +70,18 @@ class Built:
     """Forms of the batches, as JSON types."""
     others: list[tuple[Any, list[Term]]] = field(default_factory=list)
     """Losses and other metrics that evaluations asked for, with the key of these metrics."""
+
+    @property
+    def fetched(self) -> list[Tensor]:
+        """The tensors whose values a step returns, in order."""
+        return [*self.targets, *self.outputs, *dict.fromkeys(self.counts.values())]
+
+    def counts_in(self, result: StepResult) -> dict[str, float]:
+        """Return what the results of a step count, keyed by name, for those that are not means over samples."""
+        if not self.counts:
+            return {}
+        found = dict(zip(dict.fromkeys(self.counts.values()), result.outputs[len(self.outputs) :], strict=True))
+        return {name: float(found[count]) for name, count in self.counts.items()}
 
     @property
     def placeholders(self) -> list[Tensor]:
@@ -178,23 +200,50 @@ def require_dtype(inputs: Any, dtype: Any) -> None:
         )
 
 
-def accumulated(
-    g: Graph, gradients: dict[Tensor, Tensor], steps: int, sums: dict[Tensor, Tensor]
-) -> tuple[dict[Tensor, Tensor], list[Operation], list[Operation]]:
-    """Average gradients over several steps.
+class GradientSums:
+    """Sums of one optimizer's gradients over several batches, weighted by what each batch counts.
 
-    Return the means, the operations that add to the sums, and the operations that reset the sums.
+    The sums of float16 and bfloat16 gradients are float32: in 16 bits, gradients would stop counting once the sum is a
+    few hundred times as large.
     """
-    means, adding, emptying = {}, [], []
-    for variable, gradient in gradients.items():
-        if variable not in sums:
-            zeros = ConstantData.splat(0.0, variable.shape or (), gradient.dtype)
-            sums[variable] = g.variable(zeros, None, f"{variable.name}/gradient_sum", trainable=False)
-        total = g.read(sums[variable]) + gradient
-        means[variable] = total * (1.0 / steps)
-        adding.append(g.assign(sums[variable], total))
-        emptying.append(g.assign(sums[variable], g.constant(0.0, variable.shape or (), gradient.dtype)))
-    return means, adding, emptying
+
+    def __init__(self) -> None:
+        self.sums: dict[Tensor, Tensor] = {}
+        self.weight: Tensor | None = None
+
+    def add(
+        self, g: Graph, gradients: dict[Tensor, Tensor], weight: Tensor, factor: Tensor | float
+    ) -> tuple[dict[Tensor, Tensor], Tensor, list[Operation], list[Operation]]:
+        """Add the gradients of a batch, multiplied by a factor.
+
+        Return the sums, their weight, the operations that store both, and the operations that reset them.
+        """
+        if self.weight is None:
+            self.weight = g.variable(0.0, weight.dtype, "gradient_sum/weight", trainable=False)
+        whole = g.read(self.weight) + weight
+        totals: dict[Tensor, Tensor] = {}
+        storing = [g.assign(self.weight, whole)]
+        emptying = [g.assign(self.weight, g.constant(0.0, dtype=weight.dtype))]
+        for variable, gradient in gradients.items():
+            dtype = float32 if gradient.dtype.itemsize == 2 else gradient.dtype
+            if variable not in self.sums:
+                zeros = ConstantData.splat(0.0, variable.shape or (), dtype)
+                self.sums[variable] = g.variable(zeros, None, f"{variable.name}/gradient_sum", trainable=False)
+            wide = gradient if gradient.dtype == dtype else g.cast(gradient, dtype)
+            share = g.cast(factor, dtype) if isinstance(factor, Tensor) and factor.dtype != dtype else factor
+            totals[variable] = g.read(self.sums[variable]) + wide * share
+            storing.append(g.assign(self.sums[variable], totals[variable]))
+        return totals, whole, storing, emptying + self.emptying(g, gradients)
+
+    def emptying(self, g: Graph, variables: Iterable[Tensor]) -> list[Operation]:
+        """Return the operations that reset the sums of some variables."""
+        sums = [(self.sums[v], v.shape or ()) for v in variables]
+        return [g.assign(total, g.constant(0.0, shape, total.dtype)) for total, shape in sums]
+
+
+def averaged(own: np.ndarray, average: np.ndarray) -> np.ndarray:
+    """Return a weight's moving average in the weight's dtype. Where it has not begun, it is NaN; keep the weight."""
+    return np.where(average != average, own, average.astype(own.dtype))
 
 
 def require_trainable(found: list[Any]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from .. import _core
 from .._checks import Size, checked, refuse
 from .._core import Executable, Tensor
-from ..errors import Error, GraphError, OutOfRangeError, PackageError, UnsupportedError
+from ..errors import GraphError, OutOfRangeError, PackageError, UnsupportedError
 from ..graph import Graph
 from ..model import Model
 from ..nn.state import fitting, slot_of
@@ -30,12 +29,11 @@ from .fitting import Fit
 from .history import History
 from .objective import Term
 from .sizes import Sizes, notice_size
-from .step import Built, from_json
+from .step import Built, averaged, from_json
 from .step_result import StepResult
+from .steps_in_flight import StepsInFlight
 from .structure import mapped, refilled
 from .variables import require_unchanged
-
-IN_FLIGHT = 2
 
 
 class TrainableModel(Model):
@@ -69,7 +67,6 @@ class TrainableModel(Model):
         """History of the steps made with this object."""
         self.stopped: str | None = None
         self._last_step: tuple[Any, Executable, Built] | None = None
-        self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
         self._partnership = None  # A package trains in a single process.
         self._fit: Any = None
@@ -79,6 +76,7 @@ class TrainableModel(Model):
         self._sizes = Sizes()
         self._averaged = 0  # Number of nested averaged_weights blocks.
         self._every: int = self._training["every"]
+        self._steps = StepsInFlight()
         try:
             self._understand(json.loads(self._training["description"]))
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -105,13 +103,18 @@ class TrainableModel(Model):
         rest = iter(placeholders)
         inputs, labels, weights = (mapped(lambda _: next(rest), structure) for structure in structures)
         names = list(self._training["results"])
-        others = [tensor for name, tensor in outputs.items() if name not in names]
+        counts = {name: outputs[f"count.{name}"] for name in described.get("step_counts", ())}
+        known = [*names, *(f"count.{name}" for name in counts)]
+        others = [tensor for name, tensor in outputs.items() if name not in known]
         built = Built(inputs, labels, weights, [outputs[name] for name in names], names, others)
+        built.counts, built.shares = counts, described.get("step_shares", {})
         if "evaluate" in self._functions:
             found, counts = self._functions["evaluate"][1], described["counts"]
             kept = {name: tensor for name, tensor in found.items() if name not in counts.values()}
+            shares = described.get("shares", {})
             built.evaluation = [
-                Term(name, tensor, found[counts[name]] if name in counts else None) for name, tensor in kept.items()
+                Term(name, tensor, found[counts[name]] if name in counts else None, shares.get(name))
+                for name, tensor in kept.items()
             ]
         return built
 
@@ -120,16 +123,23 @@ class TrainableModel(Model):
     def _read_clock(self) -> None:
         """Read the step counter and the learning-rate tables from the graph."""
         value = self.graph.variable_value
-        self._step, self._first, self._last = (
+        self._steps.made, self._first, self._last = (
             int(value(self._training[name])) for name in ("step", "first_update", "last_row")
         )
         self._tables = [value(table) for table in self._training["tables"]]
 
     @property
     def step(self) -> int:
-        """Number of batches trained on so far, including those before the package was saved."""
-        self._forget_failed_steps()
-        return self._step
+        """Number of batches trained on so far, including those before the package was saved.
+
+        Steps that raised an error are not counted.
+        """
+        return self._steps.made
+
+    @property
+    def accumulation(self) -> int:
+        """Number of batches whose mean gradient is used for one update."""
+        return self._every
 
     @property
     def learning_rate(self) -> float:
@@ -154,10 +164,11 @@ class TrainableModel(Model):
         self._read_clock()
 
     def _rates_now(self) -> list[np.ndarray]:
-        row = min(self._step // self._every - self._first, self._last)
+        update = self._steps.made // self._every
+        row = min(update - self._first, self._last)
         if any(not 0 <= row < len(table) for table in self._tables):
             raise OutOfRangeError(
-                f"the package has no learning rate for update {self._step // self._every}: it stores "
+                f"the package has no learning rate for update {update}: it stores "
                 f"{len(self._tables[0])} rates from update {self._first}: set learning_rate, or save the trainer with "
                 "a larger number of updates"
             )
@@ -187,21 +198,18 @@ class TrainableModel(Model):
         if not isinstance(copy, bool):
             refuse("TrainableModel.train_step: copy", bool, copy)
         self._require_own_weights("train_step")
-        self._forget_failed_steps()
+        self._steps.make_room(self._every)
         batch = checked_batch(x, y, sample_weight)
         if copy:
             batch = batch.copy()
         arrays, rates = batch.arrays(), self._rates_now()
         executable = self._step_for(batch)
-        while len(self._in_flight) >= IN_FLIGHT:
-            self._wait_for_oldest()
         result = StepResult(executable.run_async((*rates, *arrays)), self._built.names)
-        self._in_flight.append((result, arrays))
-        self._step += 1
+        self._steps.add(result, arrays)
         return result
 
     def _step_for(self, batch: Batch) -> Executable:
-        applying = (self._step + 1) % self._every == 0
+        applying = (self._steps.made + 1) % self._every == 0
         key = batch.shapes(), applying
         if self._last_step is None or self._last_step[0] != key:
             notice_size(self, batch.shapes())
@@ -215,24 +223,7 @@ class TrainableModel(Model):
 
     def wait(self) -> None:
         """Wait for all steps that have been started. Raise the error of any step that failed."""
-        while self._in_flight:
-            self._wait_for_oldest()
-
-    def _wait_for_oldest(self) -> None:
-        self._forget_failed_steps()
-        if self._in_flight:
-            try:
-                self._in_flight[0][0].wait()
-            except Error:
-                self._forget_failed_steps()
-                raise
-            self._in_flight.popleft()
-
-    def _forget_failed_steps(self) -> None:
-        """Discard failed steps, which changed no variables, and read the step counter from the graph again."""
-        if any(result.raised for result, _ in self._in_flight):
-            self._in_flight = deque(pair for pair in self._in_flight if not pair[0].raised)
-            self._read_clock()
+        self._steps.wait()
 
     @checked
     def fit(
@@ -349,7 +340,7 @@ class TrainableModel(Model):
 
     @property
     def _has_averages(self) -> bool:
-        return bool(self._averages) and self._step >= self._every
+        return bool(self._averages) and self._steps.made >= self._every
 
     @contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -378,7 +369,7 @@ class TrainableModel(Model):
         self.wait()
         g = self.graph
         own = {v: g.variable_value(v) for v in self._averages}
-        averages = {v: g.variable_value(average) for v, average in self._averages.items()}
+        averages = {v: averaged(own[v], g.variable_value(average)) for v, average in self._averages.items()}
         for v, value in averages.items():
             g.set_variable(v, value)
         self._averaged += 1

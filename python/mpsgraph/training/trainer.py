@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any
@@ -48,11 +47,11 @@ from .history import History
 from .network import ImportedNetwork, Network
 from .objective import Objective
 from .sizes import notice_size
-from .step import Built
+from .step import Built, averaged
 from .step_result import StepResult
+from .steps_in_flight import StepsInFlight
 from .variables import dormant_of, require_unchanged, variables_of
 
-IN_FLIGHT = 2
 PRECISIONS = ("float32", "bfloat16", "float16", "auto")
 _MODEL = "a module of mpsgraph.nn, such as Sequential(Linear(10)), or a Model"
 
@@ -74,10 +73,11 @@ class Trainer(TrainingGraph):
             labels are class indices; otherwise none.
         loss_weights: Factors of the losses in the total loss: a dict keyed by output name, or a sequence in the order
             of the outputs. Defaults to 1 for each.
-        gradient_accumulation_steps: Number of batches whose mean gradient is used for one optimizer step. Defaults to
-            1.
+        gradient_accumulation_steps: Number of batches whose mean gradient is used for one optimizer step. Batches count
+            by their number of samples, or of labels that the loss does not ignore. `fit` warns if it ends within an
+            accumulation, which the next step continues. Defaults to 1.
         ema_decay: Decay of exponential moving averages of the weights, used by `averaged_weights` and the validation in
-            `fit`. None, the default, means no averages.
+            `fit`. Each average begins with the weight's first update. None, the default, means no averages.
         check_finite: Whether a step that produces NaN or infinity raises CheckError, which names the first operation
             that did and the line that created it, before anything changes. Slow; for debugging. Defaults to False.
         device: Device to run on. None, the default, means the default device.
@@ -95,7 +95,7 @@ class Trainer(TrainingGraph):
     Attributes:
         model: The model.
         optimizer: The optimizer.
-        step: Number of training steps made, one per batch.
+        step: Number of training steps made, one per batch. Steps that raised an error are not counted.
         history: History of all steps, epochs, and validations.
         stopped: Reason why the current or last `fit` was stopped, or None.
 
@@ -148,8 +148,6 @@ class Trainer(TrainingGraph):
         super().__init__()
         self.engine = engine
         self._on_engine = None if engine is None else self._elsewhere(engine, precision)
-        self.step = 0
-        """Number of training steps made, one per batch."""
         self.history = History()
         self.stopped: str | None = None
         """Reason why the current or last `fit` was stopped, or None."""
@@ -168,7 +166,7 @@ class Trainer(TrainingGraph):
         self.distributed = DataParallel() if distributed is True else distributed
         self._join(device)
         self._last_rates: tuple[list[float], list[np.ndarray]] | None = None
-        self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
+        self._steps = StepsInFlight()
         self._data: Any = None
         self._data_state: dict[str, int] | None = None
         self._fit: Fit | None = None  # The current or last fit.
@@ -213,6 +211,15 @@ class Trainer(TrainingGraph):
         everyone().at_exit(_waiting(self))
 
     # --- training -----------------------------------------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Number of training steps made, one per batch. Steps that raised an error are not counted."""
+        return self._steps.made
+
+    @step.setter
+    def step(self, steps: int) -> None:
+        self._steps.made = steps
 
     @property
     def gradient_accumulation_steps(self) -> int:
@@ -283,15 +290,13 @@ class Trainer(TrainingGraph):
                 batch = batch.copy()
             arrays, shapes = batch.arrays(), batch.shapes()
             x, y, sample_weight = batch.parts
+        steps = self._steps
+        steps.make_room(self.accumulation)
         executable, built = self._step_for(shapes, x, y, sample_weight)
-        rates = self._rates(built)
-        while len(self._in_flight) >= IN_FLIGHT:
-            self._wait_for_oldest()
-        result = StepResult(executable.run_async((*rates, *arrays)), built.names)
+        result = StepResult(executable.run_async((*self._rates(built), *arrays)), built.names)
         if self.check_finite:
             result.wait()
-        self._in_flight.append((result, arrays))
-        self.step += 1
+        steps.add(result, arrays)
         return result
 
     def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
@@ -300,10 +305,10 @@ class Trainer(TrainingGraph):
         If the shapes equal those of the last step, its executable is reused directly; otherwise the graph's cache is
         searched for one.
         """
-        applying = (self.step + 1) % self.accumulation == 0
         if self._averaged:
             self._require_own_weights("train_step")
         self._follow_settings()
+        applying = self.accumulation == 1 or (self._steps.made + 1) % self.accumulation == 0
         key = shapes, self.device, applying, self.check_finite
         if self._last_step is None or self._last_step[0] != key:
             notice_size(self, shapes)
@@ -312,7 +317,7 @@ class Trainer(TrainingGraph):
                 built, arrays = self._built_for(batch), batch.arrays()
                 feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
                 feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
-                targets, operations = [*built.targets, *built.outputs], built.operations(applying)
+                targets, operations = built.fetched, built.operations(applying)
                 self._last_step = key, self._compiled(feeds, targets, operations, built), built
         return self._last_step[1:]
 
@@ -363,28 +368,21 @@ class Trainer(TrainingGraph):
 
         Changed rates are put into a new array, because earlier steps may still read the old one.
         """
-        update = self.step // self.accumulation
+        update = self._steps.made // self.accumulation
         rates = [rate(update) for m in built.minimized for rate in m.optimizer.rates()]
         if self._last_rates is None or self._last_rates[0] != rates:
             for rate in rates:
                 as_rate(f"the schedule's rate for step {update}", rate)
             groups, rest = [], iter(rates)
             for m in built.minimized:
-                own = np.array([next(rest) for _ in m.optimizer.rates()], np.float32)
+                own = np.array([next(rest) for _ in m.optimizer.rates()], m.rate.dtype.numpy)
                 groups.append(own if m.rate.shape else own.reshape(()))
             self._last_rates = rates, groups
         return self._last_rates[1]
 
     def wait(self) -> None:
         """Wait for all steps that have been started. Raise the error of any step that failed."""
-        while self._in_flight:
-            self._wait_for_oldest()
-
-    def _wait_for_oldest(self) -> None:
-        """Wait for the oldest step in flight. Raise its error, unless it has been raised already."""
-        oldest = self._in_flight.popleft()[0]
-        if not oldest.raised:
-            oldest.wait()
+        self._steps.wait()
 
     @checked
     def fit(
@@ -544,7 +542,7 @@ class Trainer(TrainingGraph):
         self.wait()
         g, device = self.graph, self.device
         own = {v: g.variable_value(v, device=device) for v in self._averages}
-        averages = {v: g.variable_value(average, device=device) for v, average in self._averages.items()}
+        averages = {v: averaged(own[v], g.variable_value(a, device=device)) for v, a in self._averages.items()}
         for v, value in averages.items():
             g.set_variable(v, value, device=device)
         self._averaged += 1

@@ -151,6 +151,14 @@ def ignored_label(loss: Loss) -> int | None:
     return None if found is None else int(found)
 
 
+def class_weights_of(loss: Loss) -> Any:
+    """Return the class weights of a loss of class indices, according to arguments bound by functools.partial, or
+    None.
+    """
+    function, options = _parts(loss)
+    return options.get("class_weights") if function in (losses.cross_entropy, losses.nll) else None
+
+
 def default_metrics(loss: Loss) -> tuple[str, ...] | None:
     """Return the default metrics for a loss: accuracy for losses of classes, or None if the loss is unknown."""
     function, _ = _parts(loss)

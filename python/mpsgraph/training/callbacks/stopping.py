@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Literal
 
 from ..._checks import NotNegative, Share, Size
@@ -76,8 +77,9 @@ class EarlyStopping(Watching):
             if self.restore_best_weights:
                 self._averages = trainer._average_values() if trainer._has_averages else {}
                 # Validation measures the moving averages.
-                measured = self._averages if self.monitor.startswith("val_") else {}
-                self._weights = trainer.weights() | measured
+                measured = bool(self._averages) and self.monitor.startswith("val_")
+                with trainer.averaged_weights() if measured else nullcontext():
+                    self._weights = trainer.weights()
             return
         self.waited += 1
         if self.waited >= self.patience:

@@ -1,0 +1,72 @@
+"""The steps of a trainer that have been started, and the number of steps made.
+
+Steps run asynchronously, so whether a step raises is known only later. A step that raised has changed no variable, and
+is not counted: the number of steps, and with it the learning rate and the position within an accumulation, includes
+only steps whose changes are in the variables.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from ..errors import Error
+from .step_result import StepResult
+
+IN_FLIGHT = 2
+"""Number of steps that may run while the next one is prepared."""
+
+
+class StepsInFlight:
+    """The steps of a trainer that may still be running, with their arrays, and the number of steps made."""
+
+    def __init__(self) -> None:
+        self._started: deque[tuple[StepResult, list[Any]]] = deque()
+        self._made = 0
+
+    @property
+    def made(self) -> int:
+        """Number of steps started, without those known to have raised."""
+        if self._started:
+            self._forget_failed()
+        return self._made
+
+    @made.setter
+    def made(self, steps: int) -> None:
+        self._made = steps
+
+    def make_room(self, accumulation: int) -> None:
+        """Wait until another step may start. Raise the error of a step that failed.
+
+        If several steps make one update, each waits for the one before, because what it does with its gradients depends
+        on whether that step succeeded.
+        """
+        limit = 1 if accumulation > 1 else IN_FLIGHT
+        while len(self._started) >= limit:
+            self._wait_for_oldest()
+
+    def add(self, result: StepResult, arrays: list[Any]) -> None:
+        """Add a step that has been started, and the arrays that it reads."""
+        self._started.append((result, arrays))
+        self._made += 1
+
+    def wait(self) -> None:
+        """Wait for all steps. Raise the error of the first step that failed, unless it has been raised already."""
+        while self._started:
+            self._wait_for_oldest()
+
+    def _wait_for_oldest(self) -> None:
+        self._forget_failed()
+        if not self._started:
+            return
+        try:
+            self._started[0][0].wait()
+        except Error:
+            self._forget_failed()
+            raise
+        self._started.popleft()
+
+    def _forget_failed(self) -> None:
+        for pair in [pair for pair in self._started if pair[0].raised]:
+            self._started.remove(pair)
+            self._made -= 1
