@@ -325,7 +325,7 @@ sanitize: $(VENV)/build-requirements.txt
 # Fuzzing (tests/fuzzing). The targets in C++ are one file each and run in libFuzzer; TARGET=importers selects all
 # targets in Python. Inputs that reach new code are kept in build/fuzz-corpora, and findings in build/fuzz-findings.
 FUZZ_CXX  := $(filter-out fuzz libfuzzer,$(basename $(notdir $(wildcard tests/fuzzing/*.cpp))))
-IMPORTERS := onnx coreml coreml_manifest checkpoint weights idx cifar10
+IMPORTERS := onnx coreml coreml_manifest checkpoint weights idx cifar10 manifest
 TARGET    ?= $(FUZZ_CXX) importers
 SECONDS   ?= 60
 FUZZ_OPTIONS := -timeout=10 -rss_limit_mb=4096 -malloc_limit_mb=2048 -max_len=8192 -print_final_stats=1

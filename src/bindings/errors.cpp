@@ -40,12 +40,19 @@ PyObject* class_of(const std::exception& error) {
   return nullptr;
 }
 
+// Returns a message as a Python string. A message can quote a damaged file: bytes that are not UTF-8 become escapes.
+py::object text_of(std::string_view message) {
+  PyObject* text = PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace");
+  if (!text) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(text);
+}
+
 void set_error(const Error& error) {
   if (auto* from_python = dynamic_cast<const PythonError*>(&error)) {
     PyObject* exception = from_python->exception.get();
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
   } else {
-    PyErr_SetString(class_of(error), error.what());
+    PyErr_SetObject(class_of(error), text_of(error.what()).ptr());
   }
 }
 
@@ -59,7 +66,7 @@ py::object to_python_exception(const std::exception_ptr& error) {
     return py::reinterpret_borrow<py::object>(e.exception.get());
   } catch (const std::exception& e) {
     PyObject* type = class_of(e);
-    return py::reinterpret_borrow<py::object>(type ? type : PyExc_RuntimeError)(e.what());
+    return py::reinterpret_borrow<py::object>(type ? type : PyExc_RuntimeError)(text_of(e.what()));
   } catch (...) {
     return py::reinterpret_borrow<py::object>(PyExc_RuntimeError)("unknown error");
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/definition.h"
+#include "core/utf8.h"
 
 namespace mpsgraph {
 namespace {
@@ -224,6 +225,7 @@ Tensor* Graph::append_output(Operation* operation, TensorType type) {
 
 std::string Graph::unique_name(std::string_view wanted, std::string_view kind) const {
   std::string base(wanted.empty() ? kind : wanted);
+  if (!is_utf8(base)) throw GraphError(cat("[", kind, "] the name of an operation must be valid UTF-8"));
   if (!by_name_.contains(base)) return base;
   int64_t& counter = name_counters_[base];
   std::string candidate;

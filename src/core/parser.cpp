@@ -15,8 +15,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "core/definition.h"
+#include "core/utf8.h"
 #include "mpsgraph/core/text.h"
 
 namespace mpsgraph {
@@ -120,7 +122,10 @@ class Parser {
     for (;;) {
       if (at_ == text_.size()) fail("unterminated string", start);
       const char c = text_[at_++];
-      if (c == '"') return result;
+      if (c == '"') {
+        if (!is_utf8(result)) fail("a string must be valid UTF-8", start);
+        return result;
+      }
       if (c != '\\') {
         result += c;
         continue;
@@ -376,14 +381,16 @@ class Parser {
   Attributes attributes() {
     Attributes result;
     if (!accept("{")) return result;
+    std::map<std::string_view, Attribute> by_key;  // Attributes is slow if a text has thousands of keys
     list("}", [&] {
       skip_space();
       const size_t start = at_;
       const std::string_view key = word("the name of an attribute");
-      if (result.has(key)) fail(cat("attribute '", key, "' is given twice"), start);
+      if (by_key.contains(key)) fail(cat("attribute '", key, "' is given twice"), start);
       expect("=");
-      result.set(key, attribute());
+      by_key.emplace(key, attribute());
     });
+    for (auto& [key, value] : by_key) result.set(key, std::move(value));  // in order, so each is added at the end
     return result;
   }
 

@@ -105,10 +105,10 @@ int64_t element_count(const Dims& dims) {
 
 Dims contiguous_strides(const Dims& dims) {
   Dims strides(dims.size());
-  int64_t stride = 1;
+  uint64_t stride = 1;  // unsigned, because the strides of an empty tensor, which address nothing, can overflow
   for (size_t i = dims.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= dims[i] > 0 ? dims[i] : 1;
+    strides[i] = static_cast<int64_t>(stride);
+    stride *= static_cast<uint64_t>(std::max<int64_t>(dims[i], 1));
   }
   return strides;
 }

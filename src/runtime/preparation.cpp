@@ -181,7 +181,7 @@ bool add_prepared_forms(const fs::path& directory, PackageWeights& weights, bool
     if (made_for.empty() || !fs::exists(with(place, ".json"))) continue;
     try {
       const Json manifest = read_manifest(with(place, ".json"), check_prepared);
-      if (manifest.value("version", int64_t{0}) != forms_version || text_of(manifest, "for") != made_for ||
+      if (manifest.value("version", Json()) != forms_version || text_of(manifest, "for") != made_for ||
           text_of(manifest, "weights") != weights.checksum)
         continue;
       give(weights, forms_in(manifest, with(place, ".safetensors"), verify), manifest, verify);

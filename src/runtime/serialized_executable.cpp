@@ -1,6 +1,7 @@
 // Serialized executables: the file that describes their interface, and runs through the device's queue.
 #include "mpsgraph/runtime/serialized_executable.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -35,11 +36,17 @@ std::vector<SerializedTensor> from_json(const Json& list) {
   std::vector<SerializedTensor> tensors;
   for (const Json& item : list) {
     const auto dtype = dtype_from_name(item.at("dtype").get<std::string>());
-    Dims dims = item.at("shape").get<Dims>();
-    if (!dtype || dims.size() > max_rank || element_count(dims) < 0)
+    // Reals would be converted without a check.
+    const auto is_integer = [](const Json& value) { return value.is_number_integer(); };
+    const Json &shape = item.at("shape"), &position = item.at("position");
+    if (!dtype || !shape.is_array() || shape.size() > max_rank || !std::ranges::all_of(shape, is_integer))
       throw PackageError("a tensor has an invalid dtype or shape");
+    Dims dims = shape.get<Dims>();
+    element_count(dims);  // throws if a dimension is negative, or if the number of elements overflows
+    if (!position.is_null() && !position.is_number_unsigned())
+      throw PackageError("a position must be null or a non-negative integer");
     tensors.push_back({item.at("name").get<std::string>(), {*dtype, Shape(std::move(dims))}, {}});
-    if (!item.at("position").is_null()) tensors.back().position = item.at("position").get<size_t>();
+    if (!position.is_null()) tensors.back().position = position.get<size_t>();
   }
   return tensors;
 }

@@ -110,6 +110,7 @@ TEST(shapes_print_and_count_elements) {
   CHECK_EQUAL(to_string(f32({})), "float32[]");
   CHECK_EQUAL(to_string(Shape()), "(*)");
   CHECK_EQUAL(element_count({3, 0, int64_t{1} << 62}), 0);
+  CHECK_EQUAL(contiguous_strides({3, 0, int64_t{1} << 62}).size(), size_t{3});  // undefined behavior if it overflowed
   CHECK_EQUAL(element_count({}), 1);
   CHECK_EQUAL(contiguous_strides({2, 3, 4}), (Dims{12, 4, 1}));
   CHECK_THROWS(ShapeError, element_count({2, -1}), "(2,-1)");

@@ -1,6 +1,7 @@
 // The textual form: exact round trips, arbitrary and malicious text, and every check of the verifier.
 #include "mpsgraph/core/text.h"
 
+#include <ctime>
 #include <limits>
 #include <random>
 
@@ -260,6 +261,31 @@ TEST(malicious_structure_throws) {
                "has 2 results");
   CHECK_THROWS(GraphError, parse(after_operands("%y = if(%b) : () {\n%y = relu(%x) : float32[2,3]\n} {\n}")),
                "used by an operation inside the blocks of this operation");
+}
+
+TEST(strings_that_are_not_utf8_throw) {
+  const auto named = [](const std::string& name) {
+    return in_graph("%\"" + name + "\" = variable() {value=int8[] splat 0x00} : int8[]");
+  };
+  for (const std::string valid :
+       {"a b", "\\xc3\\xa9", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8d\x8e", "\xf4\x8f\xbf\xbf"})
+    CHECK_EQUAL(parse(named(valid))->root().operations.size(), size_t{1});
+  for (const std::string invalid : {"\xff", "\\xff", "\xc3", "a\x80", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80",
+                                    "\xf4\x90\x80\x80", "\xf0\x9f\x8d"})
+    CHECK_THROWS(GraphError, parse(named(invalid)), "text:2:4", "must be valid UTF-8");
+  Graph graph;
+  CHECK_THROWS(GraphError, graph.add("placeholder", {}, {{"type", TensorType{DType::int8, {2}}}}, "\xff"),
+               "must be valid UTF-8");
+}
+
+TEST(many_attributes_parse_in_linear_time) {
+  constexpr int count = 100000;
+  std::string text = "graph { %a = placeholder() {";
+  for (int i = 0; i < count; ++i) text += "k" + std::to_string(i * int64_t{7919} % count) + "=1,";
+  const std::clock_t start = std::clock();
+  CHECK_THROWS(GraphError, parse(text + "type=int8[]} : int8[] }"), "unknown attribute 'k0'");
+  // Takes milliseconds, or a minute if each attribute is compared with all others.
+  CHECK((std::clock() - start) / CLOCKS_PER_SEC < 10);
 }
 
 TEST(deep_nesting_throws) {

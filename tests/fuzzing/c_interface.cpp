@@ -74,7 +74,8 @@ class Calls {
   mpsgraph_type type() {
     const uint8_t dtype = byte(), rank = byte();
     mpsgraph_type result{dtype % 17 - 1, rank % 20 - 2, {}};
-    for (int32_t i = 0; i < std::min(result.rank, 16); ++i) result.dims[i] = byte() % 6 - 1;
+    // At most 256 elements, because an array of gigabytes would not be a finding.
+    for (int32_t i = 0; i < std::min(result.rank, 16); ++i) result.dims[i] = byte() % (result.rank > 4 ? 3 : 6) - 1;
     return result;
   }
 

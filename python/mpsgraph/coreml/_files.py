@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import GraphError, UnsupportedError
+from .._display import shown
+from ..errors import Error, GraphError, UnsupportedError
 from ._wire import Message
 
 LARGEST_FILE = 2**31 - 1  # Maximum size of a protocol buffer in bytes.
@@ -51,14 +52,16 @@ def _model_of_package(folder: Path) -> Path:
     """Return the path of the model file named in a package's manifest."""
     manifest = folder / "Manifest.json"
     try:
-        contents = json.loads(manifest.read_text())
+        contents = json.loads(_regular_file(manifest).read_text())
         root = contents["itemInfoEntries"][contents["rootModelIdentifier"]]["path"]
-        file = folder / "Data" / root
+        return _inside(folder / "Data" / root, folder)
+    except Error:
+        raise
     except OSError as error:
         raise GraphError(f"[coreml] {folder} is not a Core ML package: {error}") from error
+    # A path is not valid if it contains a null character or a lone surrogate.
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise GraphError(f"[coreml] {manifest} is malformed: {type(error).__name__}: {error}") from error
-    return _inside(file, folder)
 
 
 def _inside(file: Path, folder: Path) -> Path:
@@ -119,8 +122,10 @@ class Blobs:
                     )
                 empty = status.st_size == 0
                 self._mapped[name] = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
-            except OSError as error:
-                raise GraphError(f"[coreml] cannot read the weights in {name}: {error}") from error
+            except Error:
+                raise
+            except (OSError, ValueError) as error:  # ValueError: the name contains a null character
+                raise GraphError(f"[coreml] cannot read the weights in {shown(name)}: {error}") from error
             version = np.frombuffer(self._mapped[name][:8].tobytes(), "<u4")
             if version.size != 2 or version[1] != 2:
                 raise GraphError(

@@ -10,6 +10,7 @@ import gzip
 import io
 import math
 import pickle
+import pickletools
 import struct
 import zlib
 from contextlib import suppress
@@ -198,7 +199,9 @@ def _cifar_records(path: Path) -> tuple[np.ndarray, np.ndarray]:
 def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return pixels and labels from a pickled dict with the keys `data`, a uint8 array, and `labels`, a list."""
     try:
-        batch = _ArrayUnpickler(io.BytesIO(_contents(path)), encoding="bytes").load()
+        data = _contents(path)
+        _check_memo(data)
+        batch = _ArrayUnpickler(io.BytesIO(data), encoding="bytes").load()
         pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
     except DataError as error:
         raise DataError(f"{path} is not a batch of CIFAR-10's Python version: {error}") from error
@@ -218,6 +221,16 @@ def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
     if labels.max(initial=0) > 9:
         raise DataError(f"{path} is not CIFAR-10: labels must be 0 to 9, got {labels.max()}")
     return pixels, labels
+
+
+def _check_memo(data: bytes) -> None:
+    """Raise DataError if a pickle would make the unpickler allocate much more memory than the pickle has bytes.
+
+    The unpickler allocates its memo as an array up to the largest index, which a pickle of ten bytes can choose.
+    """
+    for opcode, argument, _ in pickletools.genops(data):
+        if "PUT" in opcode.name and isinstance(argument, int) and argument > len(data):
+            raise DataError(f"the pickle of {len(data)} bytes has {argument} in its memo")
 
 
 class _ArrayUnpickler(pickle.Unpickler):

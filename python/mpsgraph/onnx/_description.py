@@ -170,12 +170,12 @@ def description_of(model: ModelProto) -> dict[str, Any] | None:
         return None
     try:
         contents = json.loads(stated)
-    except (ValueError, RecursionError):
+        if not isinstance(contents, dict) or contents.get("version") != _VERSION:
+            return None
+        weights = {entry["file"] for entry in contents["operations"] if entry["kind"] == "variable" and "file" in entry}
+        return contents if contents["digest"] == _digest(model.graph, weights) else None
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    if not isinstance(contents, dict) or contents.get("version") != _VERSION:
-        return None
-    weights = {entry["file"] for entry in contents["operations"] if entry["kind"] == "variable" and "file" in entry}
-    return contents if contents["digest"] == _digest(model.graph, weights) else None
 
 
 class Rebuilt:

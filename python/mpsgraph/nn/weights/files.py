@@ -132,7 +132,7 @@ def _read_file(path: Path) -> dict[str, Value | Float8]:
         entries = json.loads(header)
         entries.pop("__metadata__", None)
         return {name: _value(f"{path}: '{name}'", entry, data) for name, entry in entries.items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, Error):
             raise
         raise CheckpointError(f"{path} is not a safetensors file: its header cannot be read ({error})") from error
