@@ -6,13 +6,13 @@ nodes query their operands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from .. import _core
 from .._core import Operation, Tensor
-from ..errors import UnsupportedError
+from ..errors import Error, UnsupportedError
 from ..graph import Graph
 from .data_dependent import DataDependent, ValueOfLoop
 
@@ -117,6 +117,44 @@ class Known:
             copies.update(zip(operation.outputs, copy.outputs, strict=True))
         known = _core.known_values(copies[tensor]) if tensor in copies else None
         return None if known is None or None in known else np.array(known, tensor.dtype.numpy)
+
+    def shapes_for_sizes(
+        self, tensors: Sequence[Tensor], sizes: Mapping[Tensor, Sequence[int]]
+    ) -> list[tuple[int, ...] | None]:
+        """Return the shapes that tensors would have if the inputs had the given static shapes.
+
+        The operations are copied to a scratch graph, which infers the shapes. A shape is None if it depends on values
+        or on control flow, or if the sizes do not fit an operation.
+        """
+        scratch, copies, done = Graph(), dict[Tensor, Tensor | None](), set[int]()
+        for tensor in tensors:
+            for operation in _ordered(tensor.operation, done):
+                done.add(operation.id)
+                copies.update(zip(operation.outputs, self._copied(scratch, operation, copies, sizes), strict=True))
+        shapes = [None if (copy := copies.get(tensor)) is None else copy.shape for tensor in tensors]
+        return [None if shape is None or min(shape, default=0) < 0 else tuple(shape) for shape in shapes]
+
+    def _copied(
+        self,
+        scratch: Graph,
+        operation: Operation,
+        copies: Mapping[Tensor, Tensor | None],
+        sizes: Mapping[Tensor, Sequence[int]],
+    ) -> Sequence[Tensor | None]:
+        """Copy an operation to a scratch graph. Return None for each result if that is not possible."""
+        nothing = [None] * len(operation.outputs)
+        if operation.kind in ("placeholder", "variable"):
+            x = operation.outputs[0]
+            shape = sizes.get(x, x.shape)
+            return nothing if shape is None else [scratch.placeholder(shape, x.dtype)]
+        inputs = [copies.get(x) for x in operation.inputs]
+        known = [x for x in inputs if x is not None]
+        if operation.blocks or operation.kind == "argument" or len(known) < len(inputs):
+            return nothing
+        try:
+            return scratch.create(operation.kind, known, dict(operation.attributes)).outputs
+        except Error:
+            return nothing
 
     def _decided_by(self, tensor: Tensor) -> tuple[Names, Names]:
         """Return the names of the inputs that determine the elements of a tensor, as two sets.

@@ -153,6 +153,9 @@ class Import(Protocol):
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
         """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
 
+    def branches_differ(self, results: Sequence[Tensor]) -> bool:
+        """Return whether the two branches of an `if` operation return different shapes for some sizes of the inputs."""
+
     def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Add the nodes of a subgraph to the current block and return its results."""
 

@@ -34,6 +34,8 @@ MOST_NODES = 300_000  # Maximum number of nodes to translate, including those of
 # Field names by attribute type. Looking up the enum members in the onnx package on each access is slow.
 _SINGLE = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i", AttributeProto.GRAPH: "g"}
 _LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints", AttributeProto.GRAPHS: "graphs"}
+# Sizes with different sums and products, which replace dynamic dimensions when shapes are compared.
+_SIZES = (11, 17, 29, 41, 53, 67, 79, 97, 109, 127, 139, 157, 173, 191, 199, 223, 233, 251, 269, 281)
 _TENSOR, _STRING, _STRINGS = AttributeProto.TENSOR, AttributeProto.STRING, AttributeProto.STRINGS
 
 
@@ -286,6 +288,30 @@ class Importer:
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
         """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
         return self._known.data_dependent_shape(tensor)
+
+    def branches_differ(self, results: Sequence[Tensor]) -> bool:
+        """Return whether the two branches of an `if` operation return different shapes for some sizes of the inputs.
+
+        The shapes are compared for one choice of sizes, in which every named dimension has a different size.
+        """
+        if all(y.shape is not None and min(y.shape, default=0) >= 0 for y in results):
+            return False
+        sizes: dict[Tensor, list[int]] = {}
+        of_name: dict[str, int] = {}
+        for info in self._model.graph.input:
+            x = self.inputs.get(info.name)
+            if x is None or x.shape is None:
+                continue
+            dims = info.type.tensor_type.shape.dim[:]
+            sizes[x] = list(x.shape)
+            for axis, size in enumerate(x.shape):
+                if size < 0:
+                    name = (dims[axis].dim_param if axis < len(dims) else "") or f"{info.name}.{axis}"
+                    sizes[x][axis] = of_name.setdefault(name, _SIZES[len(of_name) % len(_SIZES)])
+        then, otherwise = (list(block.results) for block in results[0].operation.blocks)
+        shapes = self._known.shapes_for_sizes([*then, *otherwise], sizes)
+        pairs = zip(shapes[: len(then)], shapes[len(then) :], strict=True)
+        return any(a is not None and b is not None and a != b for a, b in pairs)
 
     def assume_one(self) -> bool | None:
         """Return whether to assume that an axis has size 1, for a node that removes the axis only in that case.

@@ -7,6 +7,7 @@ number of iterations is unrolled. All other branches and loops become `if` and `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,13 @@ def if_(node: Node) -> Results:
 
     g = node.g
     try:
-        return g.if_(g.reshape(condition, ()), lambda: branch(branches[0]), lambda: branch(branches[1]))
+        results = g.if_(g.reshape(condition, ()), lambda: branch(branches[0]), lambda: branch(branches[1]))
+        if node.importer.branches_differ(results):
+            # The branches have the same shapes only for some input sizes, so each run needs the branch that its
+            # condition selects.
+            with suppress(ValueOfLoop):
+                return node.importer.subgraph(branches[0] if bool(node.value(0).reshape(())) else branches[1], [])
+        return results
     except (ShapeError, InNode) as error:
         # The branches have different shapes, or one of them is invalid for the operands. The condition is therefore
         # needed while the graph is being built.
