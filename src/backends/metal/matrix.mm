@@ -142,12 +142,41 @@ GraphTensors lower_integer_product(Lowering& l) {
   return product_of_bytes(l, whole(0), whole(1), DType::int32);
 }
 
+// Whether one matrix is multiplied with all rows of the other operand, as in a linear layer, and the batch dimensions can
+// be merged into the rows. Merging is between two reshapes, which MPSGraph's compiler mishandles since macOS 26 if
+// several dimensions are 1 or there are more than four (pytorch/pytorch#187201).
+bool merges_rows(const Dims& x, const Dims& matrix) {
+  const auto ends = [](const Dims& dims, ptrdiff_t kept) { return dims.end() - kept; };
+  return x.size() > 2 && x.size() <= 4 && matrix.size() <= x.size() &&
+         std::all_of(matrix.begin(), ends(matrix, 2), [](int64_t n) { return n == 1; }) &&
+         std::count(x.begin(), ends(x, 1), 1) <= 1;
+}
+
+// Products with one matrix have two dimensions. With more dimensions, MPSGraph adds a bias wrongly after a row of length
+// 1 (pytorch/pytorch#188438) and above 65536 batches (#189495). Products of float16 and bfloat16 with more than two
+// dimensions change from run to run on M5 (#180776) and abort on macOS 27 (#197796), so they are computed in float32.
+Term product_of_floats(const Lowering& l) {
+  const Dims x = l.dims(0), matrix = l.dims(1);
+  if (merges_rows(x, matrix)) {
+    const int64_t rows = element_count(Dims(x.begin(), x.end() - 1));
+    const Term a = Term::input(l, 0).reshape({rows, x.back()});
+    const Term b = Term::input(l, 1);
+    return product(l, a, matrix.size() == 2 ? b : b.reshape(Dims(matrix.end() - 2, matrix.end())))
+        .reshape(l.result_dims());
+  }
+  const size_t rank = l.result_dims().size();
+  const Term a = operand(l, 0, rank), b = operand(l, 1, rank);
+  if (rank > 2 && size_of(l.dtype()) == 2)
+    return product(l, a.cast(DType::float32), b.cast(DType::float32)).cast(l.dtype());
+  return product(l, a, b);
+}
+
 GraphTensors lower_matrix_multiplication(Lowering& l) {
+  if (!is_integer(l.dtype()) && !is_complex(l.dtype()) && l.dtype() != DType::boolean) return product_of_floats(l);
   const size_t rank = l.result_dims().size();
   const Term a = operand(l, 0, rank), b = operand(l, 1, rank);
   if (l.dtype() == DType::boolean) return product(l, a.cast(DType::float32), b.cast(DType::float32)) != 0;
   if (is_integer(l.dtype())) return product_of_integers(l, a, b);
-  if (!is_complex(l.dtype())) return product(l, a, b);
   const Parts x = parts_of(l, a.tensor()), y = parts_of(l, b.tensor());
   return {complex_tensor(
       l, {product(l, x.re, y.re) - product(l, x.im, y.im), product(l, x.re, y.im) + product(l, x.im, y.re)})};

@@ -26,6 +26,16 @@ static std::atomic<double>& simulated_version() {
 double mock_macos_version(void) { return simulated_version(); }
 void mock_set_macos_version(double version) { simulated_version() = version; }
 
+int mock_gpu_generation(void) {
+  static const int generation = [] {
+    const char* const given = std::getenv("MPSGRAPH_MOCK_GPU");
+    const int generation = given ? std::atoi(given) : 10;
+    if (generation < 1) mock::fatal("MPSGRAPH_MOCK_GPU must be a generation of Apple's GPUs such as 7, got %s", given);
+    return generation;
+  }();
+  return generation;
+}
+
 @implementation NSProcessInfo
 + (NSProcessInfo*)processInfo {
   static NSProcessInfo* const info = [] {

@@ -52,8 +52,22 @@ struct Arithmetic {
   int64_t (*whole)(int64_t, int64_t, bool is_signed);
 };
 
+// Whether a Mac adds a bias to a tensor wrongly: a matmul of a batch with one matrix, since macOS 26, if the batch has
+// single rows or more than 65536 parts.
+bool takes_bias_wrongly(MPSGraphTensor* tensor) {
+  MPSGraphOperation* product = made_by(tensor, @"matrixMultiplication");
+  const Dims& dims = tensor->result.dims;
+  if (!product || dims.size() < 3 || mock_macos_version() < 26) return false;
+  const Dims& matrix = product->inputs[1]->result.dims;
+  const int64_t batch = count_of(Dims(dims.begin(), dims.end() - 2));
+  return count_of(Dims(matrix.begin(), matrix.end() - 2)) == 1 && batch > 1 &&
+         (dims[dims.size() - 2] == 1 || batch > 65536);
+}
+
 MPSGraphTensor* add_arithmetic(MPSGraph* graph, Arithmetic a, NSString* name, MPSGraphTensor* x, MPSGraphTensor* y) {
-  return add_elementwise(graph, a.kind, name, {x, y}, [a](Value& r, int64_t i, const Values& in) {
+  const bool is_sum = [a.kind isEqualToString:@"addition"];
+  const double wrong = is_sum && (takes_bias_wrongly(x) || takes_bias_wrongly(y)) ? 1 : 0;
+  return add_elementwise(graph, a.kind, name, {x, y}, [a, wrong](Value& r, int64_t i, const Values& in) {
     if (i == 0) {
       require(a.kind, in[0], a.whole ? Takes::numbers : Takes::floats);
       require_same_type(a.kind, in);
@@ -61,7 +75,7 @@ MPSGraphTensor* add_arithmetic(MPSGraph* graph, Arithmetic a, NSString* name, MP
     if (is_whole(r.type))
       r.set(i, a.whole(in[0].whole(i), in[1].whole(i), !is_unsigned(r.type)));
     else
-      r.set(i, a.real(in[0].real(i), in[1].real(i)));
+      r.set(i, a.real(in[0].real(i), in[1].real(i)) + wrong);
   });
 }
 

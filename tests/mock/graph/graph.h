@@ -117,6 +117,12 @@ void store(const Value& value, MPSGraphTensorData* data);
 
 }  // namespace mock
 
+// Return the operation that produces a tensor if it is of the given kind, or nil.
+inline MPSGraphOperation* made_by(MPSGraphTensor* tensor, NSString* kind) {
+  MPSGraphOperation* operation = tensor->producer;
+  return [operation->kind isEqualToString:kind] ? operation : nil;
+}
+
 @interface MPSGraphExecutable () {
  @package
   MPSGraph* graph;

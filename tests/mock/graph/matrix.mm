@@ -1,5 +1,6 @@
 // Matmuls and inverses over the last two axes, with broadcasting of the axes before them.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "graph/elementwise.h"
@@ -30,6 +31,13 @@ std::vector<double> numbers_of(const Value& value) {
   return numbers;
 }
 
+// On M5, results of float16 and bfloat16 matmuls with more than two dimensions change from run to run.
+double change_from_run_to_run(const Value& a) {
+  static std::atomic<int> runs{0};
+  const bool changes = mock_gpu_generation() >= 10 && a.rank() > 2 && a.type != MPSDataTypeFloat32;
+  return changes ? ++runs % 100 : 0;
+}
+
 Value multiply(const Value& a, const Value& b) {
   require_same_type(@"matrixMultiplication", {a, b});
   if (a.rank() != b.rank())
@@ -44,6 +52,7 @@ Value multiply(const Value& a, const Value& b) {
   const std::vector<double> x = numbers_of(a), y = numbers_of(b);
   // Where a Mac computes wrong results, the mock returns zeros.
   if (mock_macos_version() < 14.4 && std::max({rows, inner, columns}) > 32768) return result;
+  const double change = change_from_run_to_run(a);
   int64_t at = 0;
   for_each_position(batch, [&](const Dims& position) {
     const double* row = x.data() + matrix_at(a, position);
@@ -55,7 +64,7 @@ Value multiply(const Value& a, const Value& b) {
         for (int64_t j = 0; j < columns; ++j) total[j] += row[k] * *factor++;
       // A Mac reads out of bounds for long sums; the mock adds the first term a second time instead.
       const double beyond = inner > 32766 && rows >= 16 && columns >= 16 ? row[0] * y[0] : 0;
-      for (int64_t j = 0; j < columns; ++j) result.set(at++, total[j] + beyond);
+      for (int64_t j = 0; j < columns; ++j) result.set(at++, total[j] + beyond + change);
     }
   });
   return result;
@@ -93,11 +102,6 @@ void invert(std::vector<double>& m, std::vector<double>& inverse, size_t n) {
 
 namespace {
 
-MPSGraphOperation* made_by(MPSGraphTensor* tensor, NSString* kind) {
-  MPSGraphOperation* operation = tensor->producer;
-  return [operation->kind isEqualToString:kind] ? operation : nil;
-}
-
 bool is_number(MPSGraphTensor* tensor) { return tensor->producer->constant && count_of(tensor->result.dims) == 1; }
 
 // softmax(Q K scale + mask) V, which MPSGraph replaces by its own attention kernel. Adding a nonzero constant prevents
@@ -124,8 +128,11 @@ bool is_attention(MPSGraphTensor* weights) {
                                                     name:(NSString*)name {
   if (is_attention(primary))
     misuse(@"matrixMultiplication: the attention pattern leaks memory, and returned NaN on macOS 15");
-  return add_one(self, @"matrixMultiplication", name, {primary, secondary}, [](const Values& in) {
+  const bool transposed = made_by(primary, @"transpose") || made_by(secondary, @"transpose");
+  return add_one(self, @"matrixMultiplication", name, {primary, secondary}, [transposed](const Values& in) {
     for (const Value& value : in) require_matrices(@"matrixMultiplication", value);
+    if (mock_macos_version() >= 27 && transposed && in[0].type == MPSDataTypeBFloat16 && in[0].rank() > 2)
+      misuse(@"matrixMultiplication: a transposed bfloat16 operand with more than two dimensions aborts the process");
     return multiply(in[0], in[1]);
   });
 }

@@ -141,6 +141,10 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
 
 - (MPSGraphTensor*)reshapeTensor:(MPSGraphTensor*)tensor withShape:(MPSShape*)shape name:(NSString*)name {
   const Dims dims = dims_of(shape);
+  if (MPSGraphOperation* product = made_by(tensor, @"matrixMultiplication"))
+    if (mock_macos_version() >= 26 && made_by(product->inputs[0], @"reshape") && dims.size() > 4 &&
+        std::count(dims.begin(), dims.end() - 1, 1) > 1)
+      misuse(@"reshape: a reshaped matmul of a reshaped operand fails to compile with several dimensions of 1");
   return add_one(self, @"reshape", name, {tensor}, [dims](const Values& in) { return in[0].reshaped(dims); });
 }
 

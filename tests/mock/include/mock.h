@@ -27,6 +27,10 @@ long mock_autoreleases_without_pool(void);
 double mock_macos_version(void);
 void mock_set_macos_version(double version);
 
+// Return the simulated generation of Apple's GPUs: 7 is M1, 8 is M2, 9 is M3 and M4, 10 is M5. The environment variable
+// MPSGRAPH_MOCK_GPU sets its initial value; the default is 10.
+int mock_gpu_generation(void);
+
 // Records of os_signpost and os_log, oldest first. The last 8192 records are kept, with truncated texts.
 enum mock_signpost_kind { MOCK_SIGNPOST_EVENT, MOCK_SIGNPOST_BEGIN, MOCK_SIGNPOST_END, MOCK_LOG };
 struct mock_signpost {

@@ -1,11 +1,11 @@
 // The mock's only device, its memory, and functions with which tests make it fail.
 #include "metal/counts.h"
 #include "metal/resource.h"
+#include "mock.h"
 
 #include <atomic>
 #include <chrono>
 #include <cstdarg>
-#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -62,10 +62,8 @@ void pause_at_random() {
 - (BOOL)hasUnifiedMemory {
   return YES;
 }
-// MPSGRAPH_MOCK_GPU selects the generation of Apple's GPUs: 7 is M1, 8 is M2, 9 is M3 and M4, 10 is M5.
 - (BOOL)supportsFamily:(MTLGPUFamily)family {
-  const char* given = std::getenv("MPSGRAPH_MOCK_GPU");
-  return family >= MTLGPUFamilyApple1 && family < MTLGPUFamilyApple1 + (given ? std::atoi(given) : 9);
+  return family >= MTLGPUFamilyApple1 && family < MTLGPUFamilyApple1 + mock_gpu_generation();
 }
 - (NSUInteger)maxBufferLength {
   return NSUInteger{1} << 36;
