@@ -197,7 +197,7 @@ class NDArray:
     """
     An array of memory with an element type, a shape, and strides, which numpy and DLPack can share.
     
-        Runs return NDArrays and accept them as feeds, next to numpy arrays.
+        Runs return NDArrays, and accept both NDArrays and numpy arrays as feeds.
     
         Args:
             shape: Sizes of the axes. The elements are zero.
@@ -971,7 +971,7 @@ class SharedSum:
         """
     def __init__(self, descriptor: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, elements: typing.SupportsInt | typing.SupportsIndex, members: typing.SupportsInt | typing.SupportsIndex, own: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        Map a file of zeros with the size returned by `bytes`, which may be closed afterwards. `own` is the index of this process among the members.
+        Map a file of zeros, whose size `bytes` returns. The descriptor may be closed afterwards. `own` is the index of this process among the members.
         """
     def add(self) -> None:
         """
@@ -2141,7 +2141,7 @@ def memory_statistics() -> dict[str, typing.Any]:
     """
 def name_this_thread(name: str) -> None:
     """
-    In profiles.
+    Set the name of this thread in profiles.
     """
 def nn_count_copy() -> None:
     ...

@@ -169,7 +169,7 @@ def test_learning_rate_of_wrapped_optimizer_is_settable():
     trainer.train_step(X, Y).wait()
     assert (trainer.model.state_dict()["0.weight"] != before).any()
     for wrong in (-1, math.nan, math.inf, "0.1", None, True, [0.1]):
-        with pytest.raises(mg.GraphError, match="learning_rate must be a finite number of at least 0"):
+        with pytest.raises(mg.GraphError, match="learning_rate must be a (finite )?number"):
             trainer.optimizer.learning_rate = wrong
     trainer.learning_rate = lambda step: math.nan
     with pytest.raises(mg.GraphError, match="rate for step 3 must be a finite number .*got nan"):
