@@ -206,7 +206,6 @@ def test_results_too_large_for_memory_raise():
     assert g.run({}, one + 1).tolist() == [2]
 
 
-@pytest.mark.both_devices
 @pytest.mark.parametrize(
     "name",
     ["cumulative_sum", "cumulative_product", "cumulative_minimum", "cumulative_maximum", "softmax", "log_softmax"],

@@ -234,3 +234,26 @@ def test_fit_reports_an_incomplete_accumulation():
         trainer.fit(X, Y, batch_size=4, progress=False)
     trainer.fit(X, Y, iterations=2, batch_size=4, progress=False)
     assert trainer.step == 8
+
+
+def test_failed_step_leaves_averages_of_unfrozen_layers_unset():
+    x, y = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32), np.arange(8, dtype=np.int32) % 3
+    model = nn.Sequential(nn.Linear(5), nn.ReLU(), nn.Linear(3))
+    trainer = mg.Trainer(model, "cross_entropy", mg.optim.SGD(0.1), ema_decay=0.9, check_finite=True)
+    model[0].freeze()
+    trainer.train_step(x, y).wait()
+    model[0].unfreeze()
+    with pytest.raises(mg.OutOfRangeError):
+        trainer.train_step(x, y + 5).wait()
+    own = model.state_dict()
+    with trainer.averaged_weights():  # The average of the unfrozen layer has not begun.
+        np.testing.assert_array_equal(model.state_dict()["0.weight"], own["0.weight"])
+    seen = []
+    for _ in range(3):
+        trainer.train_step(x, y).wait()
+        seen.append(model.state_dict()["0.weight"].astype(np.float64))
+    expected = seen[0]
+    for weight in seen[1:]:
+        expected = 0.9 * expected + 0.1 * weight
+    with trainer.averaged_weights():
+        np.testing.assert_allclose(model.state_dict()["0.weight"], expected, rtol=1e-5, atol=1e-7)

@@ -30,7 +30,7 @@ from .engine import Prepared
 from .network import Network
 from .objective import Objective, shares_of
 from .sizes import Sizes
-from .step import Built, Form, GradientSums, Minimized, example_of, require_dtype, require_trainable
+from .step import Built, Form, GradientSums, Minimized, example_of, require_dtype, require_trainable, unset_average
 from .structure import leaves
 from .variables import variables_of
 
@@ -348,20 +348,23 @@ class TrainingGraph:
     def _averaging(self, variables: list[Tensor]) -> list[Operation]:
         """Return the operations that update the moving averages of the weights, which are float32 or wider.
 
-        An average is NaN until its weight is first updated, and then begins with the updated weight. NaN marks each
-        average separately, and costs less than further variables that record which averages have begun.
+        An average is the lowest finite number of its dtype until its weight is first updated, and then begins with the
+        updated weight. This number marks each average separately, and costs less than further variables that record
+        which averages have begun.
         """
         if self.ema_decay is None:
             return []
         g, made = self.graph, []
         for v in variables:
             dtype = float32 if v.dtype.itemsize == 2 else v.dtype
+            unset = unset_average(dtype.numpy)
             if v not in self._averages:
-                nothing = ConstantData.splat(float("nan"), v.shape or (), dtype)
+                nothing = ConstantData.splat(unset, v.shape or (), dtype)
                 self._averages[v] = g.variable(nothing, None, f"{v.name}/average", trainable=False)
             average, new = g.read(self._averages[v]), g.read(v)
             new = new if new.dtype == dtype else g.cast(new, dtype)
-            moved = g.select(g.is_nan(average), new, toward(average, new, self.ema_decay))
+            begins = g.equal(average, unset)
+            moved = g.select(begins, new, toward(average, new, self.ema_decay))
             made.append(g.assign(self._averages[v], moved))
         return made
 

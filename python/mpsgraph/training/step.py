@@ -241,9 +241,17 @@ class GradientSums:
         return [g.assign(total, g.constant(0.0, shape, total.dtype)) for total, shape in sums]
 
 
+def unset_average(dtype: Any) -> float:
+    """Return the number that marks a moving average of a numpy dtype as not yet begun: the lowest finite number.
+
+    NaN would do the same, but `check_finite` would report it.
+    """
+    return float(np.finfo(dtype).min)
+
+
 def averaged(own: np.ndarray, average: np.ndarray) -> np.ndarray:
-    """Return a weight's moving average in the weight's dtype. Where it has not begun, it is NaN; keep the weight."""
-    return np.where(average != average, own, average.astype(own.dtype))
+    """Return a weight's moving average in the weight's dtype, or the weight itself where the average has not begun."""
+    return np.where(average == unset_average(average.dtype), own, average.astype(own.dtype))
 
 
 def require_trainable(found: list[Any]) -> None:

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "graph/elementwise.h"
+#include "mock.h"
 
 using namespace mock;
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "graph/graph.h"
+#include "mock.h"
 #include "metal/mock_metal.h"
 
 using namespace mock;
