@@ -35,7 +35,8 @@
 #   make test-swift    the Swift package and its tests; needs Swift 6
 #
 # `make test FOLDER=nn` runs one folder of tests/ on the CPU, and `make test-metal FOLDER=nn` its tests for Metal.
-# `make test-slow` runs tests that take minutes; `make test-systems` runs test-metal as macOS 13.3, 14.0, and 15.0.
+# `make test-slow` runs tests that take minutes; `make test-systems` runs test-metal as macOS 13.3, 14.0, 15.0, and
+# 27.0.
 # Tests run in as many processes as there are processors, or in WORKERS=2.
 #
 # The package is built without isolation in a build directory that is kept, so a rebuild compiles only what changed.
@@ -155,8 +156,9 @@ mock: build
 	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD)
 	$(BIN)/cmake --build build/mock
 
-# The tests on the mock of older systems, where newer interfaces must raise an error.
-SYSTEMS := 13.3 14.0 15.0
+# The tests on the mock of other systems: older ones, where newer interfaces must raise an error, and the newest, which
+# has faults of its own. The mock is macOS 26.4 on M5 by default.
+SYSTEMS := 13.3 14.0 15.0 27.0
 test-systems: mock $(TOOLS)
 	@for system in $(SYSTEMS); do \
 	  echo "== $@: tests on device metal as macOS $$system"; \

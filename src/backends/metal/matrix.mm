@@ -142,9 +142,9 @@ GraphTensors lower_integer_product(Lowering& l) {
   return product_of_bytes(l, whole(0), whole(1), DType::int32);
 }
 
-// Whether one matrix is multiplied with all rows of the other operand, as in a linear layer, and the batch dimensions can
-// be merged into the rows. Merging is between two reshapes, which MPSGraph's compiler mishandles since macOS 26 if
-// several dimensions are 1 or there are more than four (pytorch/pytorch#187201).
+// Whether one matrix is multiplied with all rows of the other operand, as in a linear layer, and the batch dimensions
+// can be merged into the rows. Merging needs two reshapes around the matmul, which MPSGraph's compiler mishandles since
+// macOS 26 if several dimensions are 1 or there are more than four (pytorch/pytorch#187201).
 bool merges_rows(const Dims& x, const Dims& matrix) {
   const auto ends = [](const Dims& dims, ptrdiff_t kept) { return dims.end() - kept; };
   return x.size() > 2 && x.size() <= 4 && matrix.size() <= x.size() &&
@@ -152,9 +152,10 @@ bool merges_rows(const Dims& x, const Dims& matrix) {
          std::count(x.begin(), ends(x, 1), 1) <= 1;
 }
 
-// Products with one matrix have two dimensions. With more dimensions, MPSGraph adds a bias wrongly after a row of length
-// 1 (pytorch/pytorch#188438) and above 65536 batches (#189495). Products of float16 and bfloat16 with more than two
-// dimensions change from run to run on M5 (#180776) and abort on macOS 27 (#197796), so they are computed in float32.
+// Products with one matrix get two dimensions. With more dimensions, a bias is added wrongly if the rows are single
+// (pytorch/pytorch#188438) or if there are more than 65536 batches (#189495). Products of float16 and bfloat16 with
+// more than two dimensions change from run to run on M5 (#180776) and abort on macOS 27 (#197796), so the remaining
+// ones are computed in float32.
 Term product_of_floats(const Lowering& l) {
   const Dims x = l.dims(0), matrix = l.dims(1);
   if (merges_rows(x, matrix)) {

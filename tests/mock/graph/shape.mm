@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "graph/graph.h"
-#include "mock.h"
 #include "metal/mock_metal.h"
+#include "mock.h"
 
 using namespace mock;
 
