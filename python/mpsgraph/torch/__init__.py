@@ -17,9 +17,11 @@ if tuple(int(part) for part in _version.split(".")[:2]) < _LEAST:
     )
 
 from .aten import known_operations  # noqa: E402
-from .backend import Explanation, backend, compile, explain, explaining  # noqa: E402
+from .backend import Explanation, backend, compile, explain, explaining, register  # noqa: E402
 from .steps import CompiledStep, compile_step  # noqa: E402
 from .trainer import Trainer  # noqa: E402
+
+register()
 
 __all__ = [
     "CompiledStep",

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -24,10 +25,12 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from .._core import Executable
 from ..errors import Error
 from ..graph import Graph
+from ..random import philox_state
 from . import importer
 from .aten import function_of
 from .partition import partition
 from .recurrent import in_layers
+from .sharing import Boxed, with_shared_views
 from .tensors import run
 
 
@@ -119,7 +122,7 @@ class _Part(torch.nn.Module):
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__()
-        g, given, types = Graph(seed=torch.initial_seed() % 2**63), {}, {}
+        g, given, types = Graph(), {}, {}
         self.places: list[int] = []
         feeds: dict[Any, int] = {}
         inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -141,27 +144,40 @@ class _Part(torch.nn.Module):
         self.executable: Executable = g.compile({f: t for f, t in types.items() if f in read}, targets)
         self.graph = g
         self.places = [feeds[feed] for feed in self.executable.feeds]
+        # States that the graph keeps for its random operations.
+        self.states = [state for state in g._own_states if state in read]
+
+    def run(self, tensors: list[Any] | tuple[Any, ...], places: list[int]) -> list[torch.Tensor]:
+        """Run the executable on some of the given tensors. Random numbers follow from PyTorch's generator."""
+        if self.states:
+            # Each run draws one seed, so torch.manual_seed and saved generator states repeat a run's random numbers.
+            seed = int(torch.empty((), dtype=torch.int64).random_())
+            for number, state in enumerate(self.states):
+                self.graph.set_variable(state, philox_state(seed, 0, number))
+        return run(self.executable, tensors, places)
 
     def forward(self, *inputs: Any) -> Any:
-        tensors = run(self.executable, inputs, self.places)
+        tensors = self.run(inputs, self.places)
         return tensors[0] if self.single else tuple(tensors)
 
 
 class _Known(FakeTensorProp):
-    """Shape propagation that also records the values of symbolic sizes, which not every version of PyTorch does."""
+    """Shape propagation that also records the values of symbolic sizes, which not every version of PyTorch does.
+
+    Views are propagated as reshapes: the strides at the time of the trace allowed them as views, but the strides
+    predicted for other sizes may not.
+    """
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
+            target = torch.ops.aten.reshape.default
+        return super().call_function(target, args, kwargs)
 
     def run_node(self, node: torch.fx.Node) -> Any:
         result = super().run_node(node)
         if isinstance(result, (bool, int, float)):
             node.meta["val"] = result
         return result
-
-
-Boxed = Callable[[list[Any]], Any]
-"""A compiled function that takes its arguments as one list and empties it.
-
-The list holds the only references to saved tensors, so each can be freed as soon as it has been read.
-"""
 
 
 class _Compiled:
@@ -190,6 +206,7 @@ class _Compiled:
             output = copied.graph_copy(self.module.graph, {})
             copied.output(output)
             module = torch.fx.GraphModule(self.module, copied)
+            module.meta.update(self.module.meta)
             with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
                 _Known(module, mode).propagate(*given)
             self.parts[key] = _partitioned(module)
@@ -213,6 +230,11 @@ def _partitioned(module: torch.fx.GraphModule) -> Boxed:
                     (user.args, user.kwargs), lambda n, node=node, known=known: known if n is node else n
                 )
             module.graph.erase_node(node)
+    return with_shared_views(module, _in_mpsgraph)
+
+
+def _in_mpsgraph(module: torch.fx.GraphModule) -> Boxed:
+    """Split a graph without symbolic sizes into compiled parts and calls that stay in PyTorch."""
     support = _Translated()
     calls = [n for n in module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
     fallen = Counter(str(n.target) for n in calls if not support.is_node_supported({}, n))
@@ -264,14 +286,14 @@ def _whole(fused: torch.fx.GraphModule) -> Boxed | None:
     if [results.get(node) for node in gives] == list(range(len(executable.targets))):
 
         def run_whole(given: list[Any]) -> Any:
-            found = run(executable, given, places)
+            found = part.run(given, places)
             given.clear()
             return found
 
         return run_whole
 
     def run_and_pick(given: list[Any]) -> Any:
-        found = run(executable, given, places)
+        found = part.run(given, places)
         known = {**{node: found[place] for node, place in results.items()}, **dict(zip(inputs, given, strict=True))}
         given.clear()
         return [known[node] if isinstance(node, torch.fx.Node) else node for node in gives]
@@ -311,6 +333,16 @@ def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> 
         decompositions=importer.decompositions(),
     )
     return compiler(module, inputs)  # type: ignore[no-any-return]
+
+
+def register() -> None:
+    """Make `torch.compile(model, backend="mpsgraph")` find this backend, also if the package is not installed.
+
+    An installed package has an entry point with the same name, which PyTorch loads on first use.
+    """
+    if registry._COMPILER_FNS.get("mpsgraph") is not backend:
+        registry._COMPILER_FNS.pop("mpsgraph", None)
+        registry.register_backend(backend, name="mpsgraph")
 
 
 def compile(model: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ import torch
 from torch._functorch.partitioners import default_partition
 
 from . import importer
+from .sharing import OUTPUTS
 
 # Operations that return the same elements in a different shape or order. They cost nothing when an operation reads the
 # result.
@@ -59,6 +60,7 @@ def partition(
         joint.recompile()
     forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
     _keep_channels_last(forward, backward, num_fwd_outputs)
+    forward.meta[OUTPUTS] = num_fwd_outputs
     return forward, backward
 
 

@@ -11,6 +11,7 @@ from . import (  # noqa: F401
     fourier,
     gathering,
     gradients,
+    grouped,
     linear,
     losses,
     normalizations,

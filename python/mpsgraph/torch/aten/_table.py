@@ -23,6 +23,7 @@ Function = Callable[..., Any]
 _FUNCTIONS: dict[str, Function] = {}
 _PRIMITIVES: dict[str, Function] = {}
 _OWN: dict[str, Function] = {}
+_LIBRARIES: dict[str, Function] = {}
 
 
 def aten(*names: str) -> Callable[[Function], Function]:
@@ -59,6 +60,16 @@ def own(name: str) -> Callable[[Function], Function]:
     return enter
 
 
+def library(name: str) -> Callable[[Function], Function]:
+    """Return a decorator that registers the translation of another library's operation, named with its namespace."""
+
+    def enter(function: Function) -> Function:
+        _LIBRARIES[name] = function
+        return function
+
+    return enter
+
+
 def composed(*names: str) -> Callable[[Function], Function]:
     """Return a decorator that registers a translation written in PyTorch.
 
@@ -88,7 +99,7 @@ def function_of(target: Any) -> Function | None:
     namespace, _, name = target._schema.name.partition("::")
     if namespace in ("prims", "mpsgraph"):
         return (_PRIMITIVES if namespace == "prims" else _OWN).get(name)
-    return _FUNCTIONS.get(name) if namespace == "aten" else None
+    return _FUNCTIONS.get(name) if namespace == "aten" else _LIBRARIES.get(target._schema.name)
 
 
 def known_operations() -> list[str]:

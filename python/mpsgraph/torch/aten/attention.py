@@ -30,8 +30,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    if enable_gqa and shape_of(key)[-3] != shape_of(query)[-3]:
-        key, value = (_repeated(call, x, shape_of(query)[-3] // shape_of(key)[-3]) for x in (key, value))
+    if enable_gqa:
+        key, value = (_for_heads(call, x, query) for x in (key, value))
     if mask is not None and str(mask.dtype) == "bool":
         zero, least = call.cast(0.0, query.dtype), call.cast(-np.inf, query.dtype)
         mask = call.g.select(mask, zero, least)
@@ -42,11 +42,12 @@ def scaled_dot_product_attention(
     )
 
 
-def _repeated(call: Call, x: Tensor, times: int) -> Tensor:
-    """Repeat each head of the keys or values `times` times, so that several query heads can share it (grouped-query
-    attention).
-    """
+def _for_heads(call: Call, x: Tensor, query: Tensor) -> Tensor:
+    """Repeat each head of the keys or values for the query heads that share it (grouped-query attention)."""
     *batch, heads, length, size = shape_of(x)
+    if len(shape_of(query)) < 3 or shape_of(query)[-3] == heads:
+        return x
+    times = shape_of(query)[-3] // heads
     wide = call.g.reshape(x, [*batch, heads, 1, length, size])
     wide = call.g.broadcast_to(wide, [*batch, heads, times, length, size])
     return call.g.reshape(wide, [*batch, heads * times, length, size])
@@ -62,6 +63,7 @@ def flash_attention(
     If all keys of a query are masked, the log-sum-exp is 0.
     """
     g = call.g
+    key, value = (_for_heads(call, x, query) for x in (key, value))
     result, statistics = g._tensors(
         "scaled_dot_product_attention", _sources(query, key, value, attn_mask), training=True,
         **_said(call, query, dropout, causal, scale),
@@ -80,15 +82,29 @@ def flash_attention_backward(
 ) -> list[Tensor]:  # fmt: skip
     g, sources, said = call.g, _sources(query, key, value, attn_mask), _said(call, query, dropout, causal, scale)
     if Device.default().name != "cpu" or shape_of(query)[-2] * shape_of(key)[-2] < IN_TILES:
-        forward = g._tensor("scaled_dot_product_attention", sources, **said)
-        found = g.gradients(forward, sources[:3], start=incoming)
-        return [found[x] for x in sources[:3]]
+        # Query, key, and value may be the same tensor, or depend on each other.
+        def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            keys, values = _for_heads(call, k, q), _for_heads(call, v, q)
+            return g._tensor("scaled_dot_product_attention", [q, keys, values, *sources[3:]], **said)
+
+        return call.derived(forward, incoming, *sources[:3])
     largest = g.reshape(logarithms, [*shape_of(logarithms), 1])
     one = g.broadcast_to(call.cast(1.0, largest.dtype), shape_of(largest))
     # With these statistics, each attention weight is exp(score - largest) / one.
     statistics = g.concat([largest, one], -1)
+    sources[1:3] = [_for_heads(call, x, query) for x in (key, value)]
     operands = [*sources, incoming, result, statistics]
-    return g._tensors("scaled_dot_product_attention_gradient", operands, mask_gradient=False, **said)
+    found = g._tensors("scaled_dot_product_attention_gradient", operands, mask_gradient=False, **said)
+    return [found[0], *(_summed_heads(call, y, x) for y, x in zip(found[1:3], (key, value), strict=True))]
+
+
+def _summed_heads(call: Call, gradient: Tensor, x: Tensor) -> Tensor:
+    """Sum the gradients of the copies that `_for_heads` made of each head of x."""
+    if shape_of(gradient) == shape_of(x):
+        return gradient
+    *batch, heads, length, size = shape_of(x)
+    copies = call.g.reshape(gradient, [*batch, heads, -1, length, size])
+    return call.g.reshape(call.g.reduction_sum(copies, len(batch) + 1), shape_of(x))
 
 
 def _sources(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> list[Tensor]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..._core import Tensor, bool_, int64
+from ..._core import Tensor, bool_, int32, int64
 from ._table import Call, aten, composed, shape_of, stopped
 
 
@@ -225,20 +225,53 @@ def index_put(
     if len(only) == 1 and _is_mask(only[0]) and indices[0] is not None and len(shape_of(values)) == 0:
         rest = [1] * (len(shape_of(x)) - len(shape_of(only[0])))
         mask = g.reshape(call.cast(only[0], bool_), [*shape_of(only[0]), *rest])
-        return g.select(mask, x + values if accumulate else values, x)
+        return g.select(mask, _sum(call, x, values) if accumulate else values, x)
+    if len(only) == 1 and _is_mask(only[0]):
+        return _put_where(call, x, list(indices).index(only[0]), only[0], values, accumulate)
     at = _Places(call, x, indices)
     rest = [shape_of(x)[axis] for axis in at.rest]
     wide = [*at.shape, *rest]
     updates = g.broadcast_to(values, [wide[axis] for axis in at.out])
     if at.out != list(range(len(at.out))):
         updates = g.transpose(updates, at.back)
-    mode = "add" if accumulate else "set"
-    if str(x.dtype) == "bool":
-        call.refuse("writing to a bool tensor is supported only with a single mask and a scalar value")
-    found = g.scatter_nd(updates, at.vectors, mode=mode, data=at.front(call, x), out_of_range="error")
+    mode, data = "add" if accumulate else "set", at.front(call, x)
+    if x.dtype == bool_:  # The sum of bools is their disjunction.
+        mode = "max" if accumulate else "set"
+        updates, data = g.cast(updates, int32), g.cast(data, int32)
+    found = g.scatter_nd(updates, at.vectors, mode=mode, data=data, out_of_range="error")
+    found = call.cast(found, x.dtype)
     if at.order == list(range(len(at.order))):
         return found
     return g.transpose(found, [at.order.index(axis) for axis in range(len(at.order))])
+
+
+def _sum(call: Call, x: Tensor, y: Tensor) -> Tensor:
+    """Return the sum of two tensors, which is the disjunction for bools."""
+    return call.g.logical_or(x, y) if x.dtype == bool_ else x + y
+
+
+def _put_where(call: Call, x: Tensor, at: int, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
+    """Write values to the elements that a mask selects, in row-major order. The mask covers the axes from `at` on."""
+    g, rank, covered = call.g, len(shape_of(x)), len(shape_of(mask))
+    order = [*range(at, at + covered), *range(at), *range(at + covered, rank)]  # The axes of the mask in front.
+    rest = [shape_of(x)[axis] for axis in order[covered:]]
+    values = g.reshape(values, [1] * max(rank - covered + 1 - len(shape_of(values)), 0) + shape_of(values))
+    count = shape_of(values)[at]
+    values = g.transpose(values, [at, *range(at), *range(at + 1, len(rest) + 1)])
+    selected = g.reshape(call.cast(mask, int32), [-1])
+    rank_of_each = g.cumulative_sum(selected, 0) - selected
+    if count != 1:
+        fits = g.equal(g.reduction_sum(selected), count)
+        message = f"index_put writes {count} values, so the mask must select {count} elements"
+        rank_of_each = g.check(fits, message, on=rank_of_each)
+        values = g.gather(values, g.minimum(rank_of_each, max(count - 1, 0)), 0)
+    size = shape_of(selected)[0]
+    values = g.broadcast_to(values, [size, *rest])
+    flat = g.reshape(g.transpose(x, order), [size, *rest])
+    both = _sum(call, flat, values) if accumulate else values
+    mixed = g.select(g.reshape(call.cast(selected, bool_), [size, *[1] * len(rest)]), both, flat)
+    turned = g.reshape(mixed, [shape_of(x)[axis] for axis in order])
+    return g.transpose(turned, [order.index(axis) for axis in range(rank)])
 
 
 @aten("one_hot")

@@ -17,9 +17,13 @@ from ._table import Call, aten, composed, dtype_of, prims, shape_of
 
 @aten("view", "_unsafe_view", "reshape", "view_copy", "flatten", "unflatten", "expand_as_view")
 def view(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
-    if dtype_of(call.result.dtype) != x.dtype:
-        call.refuse("views with a different dtype are not supported")
-    return call.g.reshape(x, call.shape)
+    dtype = dtype_of(call.result.dtype)
+    if dtype == x.dtype:
+        return call.g.reshape(x, call.shape)
+    ratio = dtype.itemsize // x.dtype.itemsize
+    if not shape_of(x) or ratio < 2:
+        return call.g.reinterpret_cast(x, dtype)
+    return call.g.reshape(call.g.reinterpret_cast(x, dtype), call.shape)
 
 
 @aten("unsqueeze", "squeeze", "squeeze_copy", "unsqueeze_copy")
