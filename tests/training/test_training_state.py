@@ -95,7 +95,7 @@ def test_512_accumulated_gradients_keep_float32_precision(dtype):
     np.testing.assert_allclose(moved[:, 0], x.astype(float).mean((0, 1)), rtol=1e-3, atol=rounding)
 
 
-def test_float64_trainers_get_float64_rates():
+def test_float64_trainers_get_float64_rates(tmp_path):
     rate = 0.1  # float32 rounds it.
     trainer = mg.Trainer(nn.Linear(1, bias=False), "mse", mg.optim.SGD(rate), dtype="float64")
     x, y = X.astype(float), X[:, :1].astype(float)
@@ -104,6 +104,12 @@ def test_float64_trainers_get_float64_rates():
     trainer.train_step(x, y)
     wanted = before - rate * 2 * x.T @ (x @ before - y) / 24
     np.testing.assert_allclose(trainer.weights()["weight"], wanted, rtol=1e-13, atol=1e-15)
+    mg.save(tmp_path / "trained", trainer)
+    loaded = mg.load(tmp_path / "trained")
+    assert loaded.learning_rate == rate
+    loaded.train_step(x, y)
+    trainer.train_step(x, y)
+    np.testing.assert_array_equal(loaded.weights()["weight"], trainer.weights()["weight"])
 
 
 def made(accumulation=1, rate=0.1, **options):

@@ -186,7 +186,7 @@ def _rates(
     for place, (rate, schedules) in enumerate(by_placeholder.items()):
         table, now = clock.table(trainer, place, rate, rows)
         values = [[_rate(schedule, first + row) for schedule in schedules] for row in range(rows)]
-        shaped = np.array(values, np.float32).reshape(rows, *(rate.shape or ()))
+        shaped = np.array(values, rate.dtype.numpy).reshape(rows, *(rate.shape or ()))
         g.set_variable(table, shaped, device=trainer.device)
         rates["learning_rate" if place == 0 else f"learning_rate_{place}"] = rate, now
         tables.append(table)

@@ -27,8 +27,10 @@ class StepsInFlight:
     @property
     def made(self) -> int:
         """Number of steps started, without those known to have raised."""
-        if self._started:
-            self._forget_failed()
+        for result, _ in self._started:
+            if result.raised:
+                self._forget_failed()
+                break
         return self._made
 
     @made.setter
@@ -56,15 +58,16 @@ class StepsInFlight:
             self._wait_for_oldest()
 
     def _wait_for_oldest(self) -> None:
-        self._forget_failed()
-        if not self._started:
-            return
-        try:
-            self._started[0][0].wait()
-        except Error:
+        oldest = self._started[0][0]
+        if not oldest.raised:
+            try:
+                oldest.wait()
+            except Error:
+                self._forget_failed()
+                raise
+            self._started.popleft()
+        else:
             self._forget_failed()
-            raise
-        self._started.popleft()
 
     def _forget_failed(self) -> None:
         for pair in [pair for pair in self._started if pair[0].raised]:
