@@ -62,7 +62,8 @@ def assignments(module: Module, name: str, value: Any) -> dict[str, Any]:
         GraphError: If the attribute cannot change.
         Error: Whatever the constructor raises for the value.
     """
-    kind, known = type(module), vars(module).get(name, _ABSENT)
+    kind: Any = type(module)
+    known = vars(module).get(name, _ABSENT)
     if any(other is module for other in _constructions.open) or known is value:
         return {name: value}
     if name in _unstored_arguments(kind):
@@ -104,7 +105,7 @@ def _as_constructed(module: Module, name: str, value: Any) -> dict[str, Any]:
                 "that layer, or create a new module"
             )
     one, other = _settings(before), _settings(after)
-    vars(module)["_by_hand"] = by_hand | {name: value}
+    module.__dict__["_by_hand"] = by_hand | {name: value}
     changed = {key: item for key, item in other.items() if key not in one or one[key] != item}
     return changed | {name: vars(after)[name]}
 

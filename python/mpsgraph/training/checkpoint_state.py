@@ -17,6 +17,7 @@ import numpy as np
 from .._core import DType, Tensor, bfloat16
 from ..errors import CheckpointError, Error, GraphError
 from ..optim import Optimizer, by_hand
+from ..optim.by_hand import optimizers_in
 from . import checkpoint
 from .checkpoint_contents import Contents, all_or_nothing
 from .checkpoint_values import packed
@@ -113,6 +114,7 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     trainer._data_state = contents.data
     trainer._fit, trainer._resumed = None, contents.fit
     own = dormant_of(trainer)
+    _start_anew(trainer, {variable for name, variable in own.items() if name not in dormant})
     for name in [name for name in dormant if name in own]:
         trainer.graph.set_variable(own[name], dormant.pop(name), device=trainer.device)
     trainer._dormant = dormant
@@ -156,6 +158,19 @@ def _matched(
 def _stored(dtype: DType) -> str:
     """Return the element type of the arrays in which checkpoints hold a dtype."""
     return "uint16" if dtype == bfloat16 else str(dtype)
+
+
+def _start_anew(trainer: Trainer, unknown: set[Tensor]) -> None:
+    """Forget unused variables that a checkpoint does not contain, so that they start anew when they are used again."""
+    if not unknown:
+        return
+    for optimizer in [each for outer in _outer_optimizers(trainer) for each in optimizers_in(outer)]:
+        optimizer._states = {key: v for key, v in optimizer._states.items() if v not in unknown}
+    trainer._averages = {v: average for v, average in trainer._averages.items() if average not in unknown}
+    for sums in trainer._sums.values():
+        sums.sums = {v: total for v, total in sums.sums.items() if total not in unknown}
+    trainer._before_us |= unknown
+    trainer._kept = []
 
 
 def _require_same_inputs(path: Any, known: Mapping[str, Any], described: Mapping[str, Any]) -> None:

@@ -482,6 +482,7 @@ class TrainingGraph:
         return self.graph, self.device, variables_of(self), self._random_states
 
     def _build_here(self, batch: Batch) -> Built:
+        start = self.graph.operation_count
         if self._measures:
             if not isinstance(batch.inputs, np.ndarray) or not callable(self.loss):
                 raise GraphError(
@@ -531,7 +532,7 @@ class TrainingGraph:
         fed = ("inputs", *kept)
         built.described = {name: form.described() for name, form in self._forms.items() if name in fed}
         self._specs.append(built.described)
-        settings.remember(self)
+        settings.remember(self, start)
         return built
 
     def _build_again(self, described: Mapping[str, Any]) -> None:
@@ -576,10 +577,11 @@ class TrainingGraph:
 
     def _inference(self, inputs: Any) -> Any:
         if self._prediction is None or self._prediction_of is not inputs:
+            start = self.graph.operation_count
             outputs, added = self.network.outputs(inputs, False, self.precision, self.precision_choices)
             self._prediction, self._prediction_losses, self._prediction_of = outputs, added, inputs
             if self._building is None:
-                settings.remember(self)
+                settings.remember(self, start)
         self._added = self._prediction_losses
         return self._prediction
 

@@ -85,8 +85,10 @@ def snapshot(trainer: Trainer) -> Snapshot:
     return taken
 
 
-def remember(trainer: Trainer) -> None:
-    """Record the settings that the operations just built depend on."""
+def remember(trainer: Trainer, start: int) -> None:
+    """Record the settings and the variables that the operations built since operation `start` use."""
+    if trainer._used is not None:
+        trainer.__dict__["_used"] = trainer._used | _variables_of(_operations_since(trainer, start))
     trainer.__dict__["_changes_seen"] = changes.latest
     trainer.__dict__["_settings"] = snapshot(trainer)
 
@@ -105,6 +107,8 @@ def follow(trainer: Trainer) -> None:
 
 
 def _change(trainer: Trainer, before: Snapshot, now: Snapshot, changed: set[tuple[int, str]]) -> None:
+    if trainer._used is None:
+        trainer.__dict__["_used"] = set(trainer.graph.variables)
     old = _taken(trainer, before)
     for kept in trainer._kept:
         if not now.differences(kept.settings):
