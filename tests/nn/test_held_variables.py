@@ -200,3 +200,12 @@ def test_no_class_of_the_package_ignores_arguments():
     for kind in kinds:
         with pytest.raises((TypeError, mg.Error)):
             kind(no_such_argument=1)
+
+
+def test_a_list_that_contains_itself_is_no_obstacle():
+    model = nn.Sequential(nn.Linear(1))
+    model.notes = [1, 2]
+    model.notes.append(model.notes)
+    trainer = mg.Trainer(model, "mse")
+    trainer.train_step(X, Y).wait()
+    assert list(trainer.weights()) == ["0.weight", "0.bias"]

@@ -776,29 +776,28 @@ def adopt(module: Module, graph: Graph) -> None:
             part._graph = graph
 
 
-def _modules_in(name: str, value: Any) -> Iterator[tuple[str, Module]]:
+_DEEPEST = 8  # A container may contain itself.
+
+
+def _modules_in(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Module]]:
     """Yield the modules in an attribute of a module, with their names."""
     if isinstance(value, Module):
         yield name, value
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            yield from _modules_in(f"{name}.{i}", item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _modules_in(f"{name}.{key}", item)
+    elif depth < _DEEPEST and isinstance(value, (list, tuple, dict)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(item, (Module, list, tuple, dict)):
+                yield from _modules_in(f"{name}.{key}", item, depth + 1)
 
 
-def _variables_in(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+def _variables_in(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
     """Yield the variables in an attribute of a module, with their names."""
     if isinstance(value, Tensor):
         if value.operation.kind == "variable":
             yield name, value
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            yield from _variables_in(f"{name}.{i}", item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _variables_in(f"{name}.{key}", item)
+    elif depth < _DEEPEST and isinstance(value, (list, tuple, dict)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(item, (Tensor, list, tuple, dict)):
+                yield from _variables_in(f"{name}.{key}", item, depth + 1)
 
 
 def _held_variables(modules: Sequence[tuple[str, Module]]) -> Iterator[tuple[str, Module, Tensor, bool]]:
