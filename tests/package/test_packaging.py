@@ -4,6 +4,7 @@ The wheel is built once and installed into an empty environment outside the sour
 type-checked, run from the command line, and linked from a C++ application.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -99,6 +100,15 @@ def test_wheel_contains_the_whole_package(installed):
     }
     assert not [name for name in names if name.endswith(".cpp") or "__pycache__" in name]
     assert not [name for name in names if name.split("/")[0] not in {"mpsgraph", f"mpsgraph-{version()}.dist-info"}]
+
+
+def test_wheel_contains_a_bill_of_materials(installed):
+    name = f"mpsgraph-{version()}.dist-info/sboms/mpsgraph.cdx.json"  # PEP 770
+    bill = json.loads(zipfile.ZipFile(installed.wheel).read(name))
+    assert bill["metadata"]["component"]["version"] == version()
+    # The versions of what was compiled in are known at build time.
+    versions = {component["name"]: component.get("version") for component in bill["components"]}
+    assert versions["pybind11"] and versions["nlohmann-json"]
 
 
 def version() -> str:
