@@ -25,6 +25,8 @@ CASES = {
     "averages": {"ema_decay": 0.9},
     "mean squared error": {"loss": "squared"},
     "ignored labels": {"loss": "ignoring", "samples": 103},
+    "class weights": {"loss": "weighted", "samples": 103},
+    "class weights and accumulation": {"loss": "weighted", "samples": 103, "gradient_accumulation_steps": 2},
     "batch norm": {"model": "network", "distributed": TOGETHER, "samples": 103},
     "batch norm in float32": {"model": "network", "distributed": TOGETHER, "dtype": "float32", "steps": 50},
     "batch norm and accumulation": {
@@ -55,6 +57,8 @@ def test_losses_and_weights_match_a_single_process(processes: int, name: str):
     assert len(expected["losses"]) == CASES[name].get("steps", 12)
     for own in found:
         np.testing.assert_allclose(own["losses"], expected["losses"], **tolerance)
+        for name, values in expected["history"].items() if tolerance is FLOAT64 else ():
+            np.testing.assert_allclose(own["history"][name], values, rtol=1e-6)
         for path, value in own["weights"].items():
             # Adam divides by the root of the second moment: where a gradient is only rounding error, so is the update.
             loose = {"rtol": 2e-2, "atol": 2e-3} if tolerance is FLOAT32 else {"rtol": 1e-6, "atol": 1e-8}

@@ -42,6 +42,7 @@ LOSSES = {
     None: "cross_entropy",
     "squared": squared,
     "ignoring": functools.partial(mg.nn.losses.cross_entropy, ignore_index=2),
+    "weighted": functools.partial(mg.nn.losses.cross_entropy, class_weights=[0.1, 1.0, 5.0, 2.0, 0.5]),
 }
 
 

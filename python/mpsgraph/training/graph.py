@@ -272,7 +272,9 @@ class TrainingGraph:
         counted = built.counted if isinstance(built.labels, Tensor) else None
         pair = None if counted is None else (counted, built.labels)
         name = f"optimizer {len(built.weighings)}" if built.weighings else "optimizer"
-        results = {} if built.weighings else built.results
+        # Results that count something else than the loss are weighted separately, by samples.
+        alike = {term.name for term in built.terms if term.counted is built.counted}
+        results = {} if built.weighings else {name: built.results[name] for name in built.results if name in alike}
         made = self._weighing_named(built, name, pair, results, self.network.buffers())
         built.weighings.append(made)
         return made
@@ -303,15 +305,17 @@ class TrainingGraph:
         return weight, weight
 
     def _means(self, built: Built, reported: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Replace the results of a step by their means over all processes."""
-        known = {number: mean for weighing in built.weighings for number, mean in weighing.averages.items()}
+        """Replace the results of a step by their means over all processes, and what they count by the sums."""
+        known = {number for weighing in built.weighings for number in weighing.averages}
         rest = {name: value for name, value in reported.items() if id(value) not in known}
         if rest:
             made = self._weighing_named(built, "reported", None, rest, [])
             made.hear()
             built.weighings.append(made)
-            known |= made.averages
-        return {name: known[id(value)] for name, value in reported.items()}
+        means = {number: (mean, w) for w in built.weighings for number, mean in w.averages.items()}
+        built.counts = {name: means[id(value)][1].total_weight() for name, value in reported.items()}
+        built.shares = {}
+        return {name: means[id(value)][0] for name, value in reported.items()}
 
     @property
     def _scales(self) -> bool:
@@ -518,8 +522,6 @@ class TrainingGraph:
         built.shares = shares_of([term for name, term in terms.items() if name == term.name])
         if self._partnership is not None:
             reported = self._means(built, reported)
-            # All results are means over the processes, with the same weights, and must be averaged alike in each.
-            built.counts, built.shares = dict.fromkeys(reported, built.weighings[0].total_weight()), {}
         first = built.minimized[0]
         if first.scale is not None:
             reported["loss_scale"] = first.scale

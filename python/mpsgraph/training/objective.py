@@ -154,7 +154,8 @@ class Objective(Tracked):
         for place, part in enumerate(parts):
             before = f"{part.name}_" if part.name else ""
             own = _weights_of(part, place, by_name, several)
-            counted, labels = _counted(part), _labels_counted(part)
+            labels = _labels_counted(part)
+            counted = _counted(part, labels)
             of_losses.append(Term(f"{before}loss", _loss(part, own, counted), counted, part.share))
             for name, metric in part.metrics.items():
                 value = _rank_zero(f"{before}{name}", metric(_wide(part.output), part.labels))
@@ -236,13 +237,13 @@ def _labels_counted(part: Part) -> Tensor | None:
     return sum_of_all(g.cast(g.not_equal(part.labels, ignored), float32))
 
 
-def _counted(part: Part) -> Tensor | None:
+def _counted(part: Part, counted_labels: Tensor | None) -> Tensor | None:
     """Return what the mean loss of a batch divides by, or None if that is proportional to the number of samples."""
     weights, labels, output = class_weights_of(part.loss), part.labels, part.output
     if weights is None or not isinstance(labels, Tensor) or not isinstance(output, Tensor):
-        return _labels_counted(part)
+        return counted_labels
     if labels.shape is None or output.shape is None or len(labels.shape) != len(output.shape) - 1:
-        return _labels_counted(part)  # Class weights are part of the losses of labels that are not indices.
+        return counted_labels  # Class weights are part of the losses of labels that are not indices.
     g, ignored = graph_of(labels), ignored_label(part.loss)
     factors = as_dtype_of(weights, output)
     numbers = class_numbers(labels, (factors.shape or (-1,))[0], ignored)
