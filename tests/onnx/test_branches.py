@@ -65,6 +65,18 @@ def test_condition_computed_from_an_integer_input_selects_the_branch():
         assert loaded.run({"x": x, "n": np.int64(n)})["y"].tolist() == expected
 
 
+def test_condition_on_a_length_selects_the_branch_that_shortens_it():
+    then = branch("then", [helper.make_node("Slice", ["x", "zero", "limit"], ["t"])], ["t"])
+    otherwise = branch("else", [helper.make_node("Identity", ["x"], ["e"])], ["e"])
+    nodes = [helper.make_node("Shape", ["x"], ["length"]), helper.make_node("Greater", ["length", "limit"], ["c"]),
+             node("If", ["c"], ["y"], then_branch=then, else_branch=otherwise)]  # fmt: skip
+    constants = {"zero": np.int64([0]), "limit": np.int64([512])}
+    loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("s",))], [value("y", FLOAT, None)], constants))
+    for length in (3, 600, 512, 513, 4):
+        x = np.arange(length, dtype=np.float32)
+        np.testing.assert_array_equal(loaded(x), x[:512])
+
+
 def test_branches_of_equal_lengths_stay_in_one_graph():
     then = branch("then", [helper.make_node("Neg", ["x"], ["t"])], ["t"])
     otherwise = branch("else", [helper.make_node("Slice", ["xx", "zero", "length"], ["e"])], ["e"])

@@ -292,7 +292,7 @@ class Importer:
     def branches_differ(self, results: Sequence[Tensor]) -> bool:
         """Return whether the two branches of an `if` operation return different shapes for some sizes of the inputs.
 
-        The shapes are compared for one choice of sizes, in which every named dimension has a different size.
+        The shapes are compared for small and for large sizes. Every named dimension has a different size.
         """
         if all(y.shape is not None and min(y.shape, default=0) >= 0 for y in results):
             return False
@@ -309,9 +309,14 @@ class Importer:
                     name = (dims[axis].dim_param if axis < len(dims) else "") or f"{info.name}.{axis}"
                     sizes[x][axis] = of_name.setdefault(name, _SIZES[len(of_name) % len(_SIZES)])
         then, otherwise = (list(block.results) for block in results[0].operation.blocks)
-        shapes = self._known.shapes_for_sizes([*then, *otherwise], sizes)
-        pairs = zip(shapes[: len(then)], shapes[len(then) :], strict=True)
-        return any(a is not None and b is not None and a != b for a, b in pairs)
+        dynamic = {x: [axis for axis, size in enumerate(x.shape or ()) if size < 0] for x in sizes}
+        for factor in (1, 1000):
+            scaled = {x: [n * factor if a in dynamic[x] else n for a, n in enumerate(sizes[x])] for x in sizes}
+            shapes = self._known.shapes_for_sizes([*then, *otherwise], scaled)
+            pairs = zip(shapes[: len(then)], shapes[len(then) :], strict=True)
+            if any(a is not None and b is not None and a != b for a, b in pairs):
+                return True
+        return False
 
     def assume_one(self) -> bool | None:
         """Return whether to assume that an axis has size 1, for a node that removes the axis only in that case.

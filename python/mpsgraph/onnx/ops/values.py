@@ -31,7 +31,10 @@ def constant(node: Node) -> Results:
         values = node.attribute("value_int", None)
         values = node.attribute("value_ints") if values is None else values
         return g.constant(np.array(values, np.int64))
-    raise UnsupportedError("Constant must hold a dense numeric tensor, got strings or a sparse tensor")
+    raise UnsupportedError(
+        "Constant must hold a dense numeric tensor, got strings or a sparse tensor: encode strings as integers, and "
+        "store the tensor as dense"
+    )
 
 
 @operator("ConstantOfShape", upto=25)
