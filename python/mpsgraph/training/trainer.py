@@ -613,15 +613,16 @@ class Trainer(TrainingGraph):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint of the whole state of training.
 
-        It contains weights, moving averages, optimizer state, random states, step, history, data order, and the state
-        of callbacks.
+        It contains weights, moving averages, optimizer state, random states, step, history, data order, the state of
+        callbacks, and the learning rates and optimizer options that were set after the optimizer was created.
 
         Args:
             path: Path of the file.
 
         Raises:
             CheckpointError: If the file cannot be written.
-            GraphError: If there was no step or evaluation yet, so that there is nothing to save.
+            GraphError: If there was no step or evaluation yet, so that there is nothing to save, or within
+                `averaged_weights`.
         """
         self._require_own_weights("save")
         checkpoint_state.save(self, path)
@@ -630,11 +631,15 @@ class Trainer(TrainingGraph):
     def load(self, path: str | os.PathLike[str]) -> None:
         """Continue from a checkpoint, bit for bit. The trainer must have the same model, loss, and optimizer.
 
+        Learning rates and optimizer options that were set after the optimizer was created are those of the checkpoint;
+        others are those passed to the optimizer's constructor. Set a rate after loading to train with another one.
+
         Args:
             path: Path of the file.
 
         Raises:
             CheckpointError: If the file is damaged or belongs to another model; nothing has changed then.
+            GraphError: Within `averaged_weights`.
         """
         self._require_own_weights("load")
         checkpoint_state.load(self, path)
