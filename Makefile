@@ -345,7 +345,7 @@ fuzz: $(if $(filter $(FUZZ_CXX),$(TARGET)),fuzz-build) $(if $(filter importers $
 	done
 
 fuzz-build: $(VENV)/build-requirements.txt
-	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/fuzz -G Ninja \
+	clang=$$($(PYTHON) tools/clang.py 16) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/fuzz -G Ninja \
 	  -DCMAKE_CXX_COMPILER="$$clang" -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_FUZZ=ON
 	$(BIN)/cmake --build build/fuzz --target mpsgraph_fuzz
 

@@ -1,8 +1,10 @@
-"""Print the path of a clang++, 14 or newer, that compiles Objective-C++ with ARC, which tests of the Metal backend
-need.
+"""Print the path of a clang++ that compiles Objective-C++ with ARC, which tests of the Metal backend need.
 
-If there is none, install Debian's clang-14 with its sanitizers and coverage tools, given root and apt; otherwise say
-what to install and fail.
+Usage: python tools/clang.py [16]. The argument is the oldest version, by default 14. The fuzz targets need 16: older
+versions do not let lambdas capture structured bindings, which the CPU kernels do.
+
+If there is none, install Debian's clang of that version with its sanitizers and coverage tools, given root and apt;
+otherwise say what to install and fail.
 """
 
 import os
@@ -12,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-OLDEST = 14
-PACKAGES = ["clang-14", "libclang-rt-14-dev", "llvm-14"]
+OLDEST = int(sys.argv[1]) if __name__ == "__main__" and sys.argv[1:] else 14
+PACKAGES = [f"clang-{OLDEST}", f"libclang-rt-{OLDEST}-dev", f"llvm-{OLDEST}"]
 PROBE = "#include <memory>\nint main() { @autoreleasepool { __strong id object = 0; return object != 0; } }\n"
 OPTIONS = ["-std=c++20", "-x", "objective-c++", "-fobjc-arc", "-fobjc-runtime=gnustep-2.0", "-fblocks"]
 
@@ -52,8 +54,8 @@ def main() -> None:
         found = find()
     if not found:
         sys.exit(
-            f"The tests of the Metal backend need clang++ {OLDEST} or newer with its sanitizers and llvm-cov: "
-            f"install {' '.join(PACKAGES)} with apt-get, or your system's equivalents."
+            f"clang++ {OLDEST} or newer with its sanitizers and llvm-cov is missing: install {' '.join(PACKAGES)} with "
+            "apt-get, or your system's equivalents"
         )
     print(found)
 
