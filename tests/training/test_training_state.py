@@ -36,6 +36,18 @@ def test_averages_begin_with_the_weights_for_each_optimizer():
             np.testing.assert_allclose(value, averages[name], rtol=1e-5, atol=1e-7)
 
 
+def test_minimizing_twice_with_one_optimizer_raises():
+    class Twice(mg.Trainer):
+        def training_step(self, inputs, labels, weights=None):
+            results = self.results(self.forward(inputs), labels)
+            self.minimize(results["loss"])
+            self.minimize(results["loss"])
+            return results
+
+    with pytest.raises(mg.GraphError, match=r"only one update in a step.*with_options"):
+        Twice(nn.Linear(4)).train_step(X, Y)
+
+
 def test_average_of_a_layer_begins_with_its_first_update():
     class Later(mg.Trainer):
         """Train the first layer only with batches that have weights."""

@@ -205,12 +205,17 @@ class TrainingGraph:
             optimizer: Optimizer to use, with its own state and learning rate. Defaults to the trainer's.
 
         Raises:
-            GraphError: If called outside `training_step`, if there is nothing to train, or if the loss does not depend
-                on one of the parameters.
+            GraphError: If called outside `training_step`, twice with one optimizer, or with nothing to train, or if the
+                loss does not depend on one of the parameters.
         """
         if self._building is None:
             raise GraphError("Trainer.minimize can only be called in training_step, in which the step is built")
         g, optimizer = self.graph, optimizer or self.optimizer
+        if any(made.optimizer is optimizer for made in self._building.minimized):
+            raise GraphError(
+                "Trainer.minimize: an optimizer can make only one update in a step, because it counts updates: pass "
+                "another one, such as optimizer.with_options()"
+            )
         self._adopt()
         free = [v for _, v in self.network.named_parameters() if not optimizer.freezes(v)]
         chosen = None if parameters is None else set(parameters)

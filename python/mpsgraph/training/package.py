@@ -90,7 +90,8 @@ def save(
     results = dict(zip(built.names, built.targets, strict=True))
     fed = {**batch, **{name: rate for name, (rate, _) in rates.items()}}
     outputs = {**results, **{f"output.{place}": tensor for place, tensor in enumerate(built.outputs)}}
-    outputs |= {f"count.{name}": tensor for name, tensor in built.counts.items()}
+    step_counts = {tensor: f"count.{place}" for place, tensor in enumerate(dict.fromkeys(built.counts.values()))}
+    outputs |= {name: tensor for tensor, name in step_counts.items()}
     functions: dict[str, Any] = {
         "train_step": (fed, outputs, [*built.operations(True), clock.count]),
         "rates": ({}, {name: now for name, (_, now) in rates.items()}, []),
@@ -114,7 +115,7 @@ def save(
                 "batch": [as_json(mapped(lambda _: 0, part)) for part in (built.inputs, built.labels, built.weights)],
                 "outputs": as_json(mapped(lambda _: 0, trainer._inference(trainer._inputs))),
                 "counts": counts,
-                "step_counts": list(built.counts),
+                "step_counts": {name: step_counts[tensor] for name, tensor in built.counts.items()},
                 "step_shares": built.shares,
                 "shares": shares_of(built.evaluation),
                 "weights": list(trainer.network.named_variables()),

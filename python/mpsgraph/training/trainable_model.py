@@ -103,8 +103,9 @@ class TrainableModel(Model):
         rest = iter(placeholders)
         inputs, labels, weights = (mapped(lambda _: next(rest), structure) for structure in structures)
         names = list(self._training["results"])
-        counts = {name: outputs[f"count.{name}"] for name in described.get("step_counts", ())}
-        known = [*names, *(f"count.{name}" for name in counts)]
+        step_counts = described.get("step_counts", {})
+        counts = {name: outputs[count] for name, count in step_counts.items()}
+        known = [*names, *step_counts.values()]
         others = [tensor for name, tensor in outputs.items() if name not in known]
         built = Built(inputs, labels, weights, [outputs[name] for name in names], names, others)
         built.counts, built.shares = counts, described.get("step_shares", {})
