@@ -147,8 +147,9 @@ class DepthwiseConvolution final : public Kernel {
 
   // Compute the output pixels in columns `pixels` and rows `lines` of a plane. If `past` is true, use streaming stores.
   void compute(const Frame& frame, const float* weights, int64_t plane, Range lines, Range pixels, bool past) const {
-    const auto& [wz, wy, wx] = p_.windows;
-    const auto [begin, end] = pixels;
+    // Not structured bindings, which clang's lambdas cannot capture with -fopenmp-simd.
+    const auto &wz = p_.windows[0], &wy = p_.windows[1], &wx = p_.windows[2];
+    const int64_t begin = pixels.begin, end = pixels.end;
     const int64_t y = lines.begin, results = lines.end - y, z = plane % p_.y.size[0], image = plane / p_.y.size[0];
     const float* source = frame.at<const float>(source_) + image * p_.x.sn;
     const int64_t at = image * p_.y.sn + z * p_.y.step[0] + y * p_.y.step[1];
