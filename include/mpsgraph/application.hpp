@@ -190,23 +190,27 @@ class Execution : public Shared<mpsgraph_execution> {
   // Waits until the run is done. Throws Failure if the run failed or takes longer than `seconds`; a negative number
   // means no timeout.
   void wait(double seconds = -1) const { check(mpsgraph_execution_wait(handle(), seconds)); }
+  // Cancels the run without waiting for its end. Variables then have the values from before the run.
+  void cancel() const { check(mpsgraph_execution_cancel(handle())); }
 };
 
 // A compiled program. Several threads may run it at the same time.
 class Executable : public Shared<mpsgraph_executable> {
  public:
   using Shared::Shared;
-  // Runs the program on one array per input and returns new arrays with the outputs.
-  std::vector<Array> run(std::span<const Array> inputs) const {
+  // Runs the program on one array per input and returns new arrays with the outputs. A run that takes longer than
+  // `seconds` is cancelled: run() throws Failure, and variables have the values from before the run. A negative number
+  // means no timeout.
+  std::vector<Array> run(std::span<const Array> inputs, double seconds = -1) const {
     size_t count;
     check(mpsgraph_executable_output_count(handle(), &count));
     std::vector<mpsgraph_array> made(count);
     const auto given = handles(inputs);
-    check(mpsgraph_executable_run(handle(), given.data(), given.size(), made.data(), count));
+    check(mpsgraph_executable_run_for(handle(), given.data(), given.size(), made.data(), count, seconds));
     return {made.begin(), made.end()};
   }
-  std::vector<Array> run(std::initializer_list<Array> inputs) const {
-    return run(std::span(inputs.begin(), inputs.size()));
+  std::vector<Array> run(std::initializer_list<Array> inputs, double seconds = -1) const {
+    return run(std::span(inputs.begin(), inputs.size()), seconds);
   }
   // Runs the program and writes its results into the caller's arrays.
   void run(std::span<const Array> inputs, std::span<const Array> results) const {

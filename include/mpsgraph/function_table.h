@@ -147,6 +147,9 @@ typedef struct mpsgraph_functions {
       size_t block_count, mpsgraph_operation* operation);
   mpsgraph_status (*custom_register)(const struct mpsgraph_custom_operation* operation);
   mpsgraph_status (*custom_load)(const char* path);
+  mpsgraph_status (*executable_run_for)(mpsgraph_executable executable, const mpsgraph_array* inputs,
+      size_t input_count, mpsgraph_array* results, size_t result_count, double seconds);
+  mpsgraph_status (*execution_cancel)(mpsgraph_execution execution);
 } mpsgraph_functions;
 /* clang-format on */
 

@@ -325,6 +325,11 @@ MPSGRAPH_API mpsgraph_status mpsgraph_executable_output_type(mpsgraph_executable
  * other results or with inputs. Several threads may run the same executable. */
 MPSGRAPH_API mpsgraph_status mpsgraph_executable_run(mpsgraph_executable executable, const mpsgraph_array* inputs,
                                                      size_t input_count, mpsgraph_array* results, size_t result_count);
+/* Like mpsgraph_executable_run(), but cancels a run that takes longer than `seconds` and then returns MPSGRAPH_TIMEOUT;
+ * variables have the values from before the run. A negative number means no timeout. */
+MPSGRAPH_API mpsgraph_status mpsgraph_executable_run_for(mpsgraph_executable executable, const mpsgraph_array* inputs,
+                                                         size_t input_count, mpsgraph_array* results,
+                                                         size_t result_count, double seconds);
 
 /* Called exactly once on a thread of the library when work has ended, after both success and failure. `status` and
  * `message` describe the outcome. `results` are owned by the library; call mpsgraph_retain() to keep a result. */
@@ -342,6 +347,9 @@ MPSGRAPH_API mpsgraph_status mpsgraph_executable_run_async(mpsgraph_executable e
 /* Waits until a run is done and returns its error, or MPSGRAPH_TIMEOUT if it takes longer than `seconds`; a negative
  * number means no timeout. */
 MPSGRAPH_API mpsgraph_status mpsgraph_execution_wait(mpsgraph_execution execution, double seconds);
+/* Cancels a run without waiting for its end. Unless the run ends first, it fails with MPSGRAPH_DEVICE_ERROR, and
+ * variables have the values from before the run. */
+MPSGRAPH_API mpsgraph_status mpsgraph_execution_cancel(mpsgraph_execution execution);
 /* Waits without a timeout and returns the results of a run. The caller must release each of them. */
 MPSGRAPH_API mpsgraph_status mpsgraph_execution_results(mpsgraph_execution execution, mpsgraph_array* results,
                                                         size_t result_count);

@@ -56,14 +56,18 @@ from ._core import (  # noqa: E402
     uint32,
     uint64,
 )
+from ._limits import limits  # noqa: E402
 from ._tensor_data import tensor_data  # noqa: E402
 from .errors import (  # noqa: E402
+    CancelledError,
     CheckError,
     CheckpointError,
     DeviceError,
     DTypeError,
     Error,
     GraphError,
+    LimitError,
+    OutOfMemoryError,
     OutOfRangeError,
     PackageError,
     ShapeError,
@@ -140,6 +144,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CacheStatistics",
+    "CancelledError",
     "CheckError",
     "CheckpointError",
     "CommandBuffer",
@@ -158,9 +163,11 @@ __all__ = [
     "Graph",
     "GraphError",
     "History",
+    "LimitError",
     "Model",
     "NDArray",
     "Operation",
+    "OutOfMemoryError",
     "OutOfRangeError",
     "PackageError",
     "Semaphore",
@@ -197,6 +204,7 @@ __all__ = [
     "int32",
     "int64",
     "library_version",
+    "limits",
     "load",
     "load_custom_operations",
     "memory_statistics",

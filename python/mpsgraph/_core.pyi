@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'Origins', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'SharedSum', 'StateNode', 'Tensor', 'TensorExchange', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'build_information', 'compile_seconds', 'complex128', 'complex64', 'copy_count', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CancelledError', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'LimitError', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'Origins', 'OutOfMemoryError', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'SharedSum', 'StateNode', 'Tensor', 'TensorExchange', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'build_information', 'compile_seconds', 'complex128', 'complex64', 'copy_count', 'count_input', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'enter_limits', 'exit_limits', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Base class of the errors that mpsgraph raises. Each class also derives from the matching built-in exception.
@@ -77,6 +77,10 @@ class GraphError(Error, ValueError):
         ...     print(type(error).__name__)
         GraphError
     """
+class LimitError(Error, ValueError):
+    """
+    Raised when a graph or a file exceeds a limit set with mpsgraph.limits.
+    """
 class PackageError(Error, ValueError):
     """
     Raised when a package is damaged, is not a package, or cannot be written.
@@ -99,6 +103,10 @@ class ShapeError(Error, ValueError):
         ... except mg.ShapeError as error:
         ...     print(type(error).__name__)
         ShapeError
+    """
+class CancelledError(DeviceError):
+    """
+    Raised when a run was cancelled; variables keep their values.
     """
 class OutOfRangeError(Error, IndexError):
     """
@@ -124,6 +132,10 @@ class UnsupportedError(Error, NotImplementedError):
         ... except mg.UnsupportedError as error:
         ...     print(type(error).__name__)
         UnsupportedError
+    """
+class OutOfMemoryError(DeviceError, MemoryError):
+    """
+    Raised when there is not enough memory.
     """
 class TimeoutError(DeviceError, builtins.TimeoutError):
     """
@@ -1132,6 +1144,13 @@ class Execution:
         """
         Wait for the run and return the first result, which must have one element, as a number.
         """
+    def cancel(self) -> None:
+        """
+        Cancel the run, without waiting for it to end.
+        
+        The run ends before its next kernel, or within a long kernel, unless it finishes first. Variables then have their values
+        from before the run, and waiting for the run raises CancelledError.
+        """
     def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> Execution:
         """
         Wait until the run has finished.
@@ -1210,7 +1229,7 @@ class Executable(Callee):
         """
         Return a human-readable description of kernels, buffers, and offsets.
         """
-    def run(self, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, queue: CommandQueue | None = None, copy: bool | None = None) -> list[NDArray]:
+    def run(self, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, queue: CommandQueue | None = None, copy: bool | None = None, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> list[NDArray]:
         """
         Run the executable and wait for the results.
         
@@ -1219,9 +1238,14 @@ class Executable(Callee):
             results: Arrays to write to, in the order of `targets`. None, the default, allocates them.
             queue: Command queue to run on. None, the default, means the device's own queue.
             copy: Handling of inputs that cannot be shared: None, the default, copies them; False raises ShapeError.
+            timeout: Maximum number of seconds to wait. A run that takes longer is cancelled, and variables keep their values.
+                None, the default, means no limit.
         
         Returns:
             A list of NDArrays in the order of `targets`.
+        
+        Raises:
+            TimeoutError: If the run does not end in time.
         """
     def run_async(self, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, queue: CommandQueue | None = None, copy: bool | None = None) -> Execution:
         ...
@@ -1399,7 +1423,7 @@ class DeviceGraph:
         """
     def encode(self, command_buffer: CommandBuffer, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None) -> list[NDArray]:
         ...
-    def run(self, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, queue: CommandQueue | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None) -> list[NDArray]:
+    def run(self, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, queue: CommandQueue | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> list[NDArray]:
         """
         Run targets and target operations, and wait for the results.
         
@@ -1411,6 +1435,8 @@ class DeviceGraph:
             queue: Command queue to run on. None, the default, means the device's own queue.
             copy: Handling of feeds that cannot be shared: None, the default, copies them; False raises ShapeError.
             options: Options of the compilation. Defaults to None.
+            timeout: Maximum number of seconds to wait. A run that takes longer is cancelled, and variables keep their values.
+                None, the default, means no limit.
         
         Returns:
             A list of NDArrays in the order of targets.
@@ -2037,6 +2063,10 @@ def copy_count() -> int:
         >>> mg.copy_count() - before
         1
     """
+def count_input(nodes: typing.SupportsInt | typing.SupportsIndex = 0, bytes: typing.SupportsInt | typing.SupportsIndex = 0, depth: typing.SupportsInt | typing.SupportsIndex = 0, what: str = 'the input') -> None:
+    """
+    Count input towards the limits, and raise LimitError if it exceeds one.
+    """
 def custom_operation_description(name: str, key: str = '') -> dict[str, typing.Any]:
     """
     Return the registry's entry for an operation. If the key is empty, return the newest entry of this name.
@@ -2056,6 +2086,14 @@ def encode_images_to_matrix(command_buffer: CommandBuffer, device: typing.Any, i
 def encode_matrix_to_images(command_buffer: CommandBuffer, device: typing.Any, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
     Encode copies between images and the rows of a matrix, one row for each image.
+    """
+def enter_limits(nodes: typing.SupportsInt | typing.SupportsIndex, depth: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, seconds: typing.SupportsFloat | typing.SupportsIndex) -> None:
+    """
+    Apply limits to the current thread, in addition to those that already apply. Negative values mean no limit.
+    """
+def exit_limits() -> None:
+    """
+    Remove the limits that were applied last.
     """
 def expanded(graph: Graph, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = ()) -> dict[str, typing.Any]:
     """

@@ -37,6 +37,15 @@ if TYPE_CHECKING:
     class TimeoutError(DeviceError, builtins.TimeoutError):
         """Raised when an event or a command buffer does not complete in time."""
 
+    class CancelledError(DeviceError):
+        """Raised when a run was cancelled; variables have the values from before the run."""
+
+    class OutOfMemoryError(DeviceError, MemoryError):
+        """Raised when there is not enough memory."""
+
+    class LimitError(Error, ValueError):
+        """Raised when a graph or a file exceeds a limit set with `mpsgraph.limits`."""
+
     class CheckpointError(Error, ValueError):
         """Raised when a checkpoint is damaged or is not a checkpoint."""
 
@@ -45,12 +54,15 @@ if TYPE_CHECKING:
 
 else:
     from ._core import (
+        CancelledError,
         CheckError,
         CheckpointError,
         DeviceError,
         DTypeError,
         Error,
         GraphError,
+        LimitError,
+        OutOfMemoryError,
         OutOfRangeError,
         PackageError,
         ShapeError,
@@ -59,12 +71,15 @@ else:
     )
 
 __all__ = [
+    "CancelledError",
     "CheckError",
     "CheckpointError",
     "DTypeError",
     "DeviceError",
     "Error",
     "GraphError",
+    "LimitError",
+    "OutOfMemoryError",
     "OutOfRangeError",
     "PackageError",
     "ShapeError",

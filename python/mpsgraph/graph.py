@@ -329,6 +329,7 @@ class Graph(
         queue: CommandQueue | None = None,
         copy: bool | None = None,
         check_finite: bool = False,
+        timeout: float | None = None,
     ) -> NDArray: ...
 
     @overload
@@ -343,6 +344,7 @@ class Graph(
         queue: CommandQueue | None = None,
         copy: bool | None = None,
         check_finite: bool = False,
+        timeout: float | None = None,
     ) -> Results: ...
 
     def run(
@@ -356,6 +358,7 @@ class Graph(
         queue: CommandQueue | None = None,
         copy: bool | None = None,
         check_finite: bool = False,
+        timeout: float | None = None,
     ) -> NDArray | Results:
         """Run what the targets and target operations depend on, and wait for the results.
 
@@ -375,6 +378,8 @@ class Graph(
             check_finite: Whether the run ends with a CheckError at the first operation that produces NaN or an
                 infinity. The error names the operation and the line that built it, and variables keep their values, as
                 for `check`. The checks are slow. Defaults to False.
+            timeout: Maximum number of seconds that the run may take. A run that takes longer is cancelled, and
+                variables keep their values, as after Ctrl-C. None, the default, means no limit.
 
         Returns:
             The NDArray of a single target, or a dict from targets to NDArrays.
@@ -384,6 +389,7 @@ class Graph(
             ShapeError: If the shape of a feed does not match, or copy is False and a feed cannot be shared.
             DTypeError: If the dtype of a feed does not match.
             CheckError: If a check fails, or check_finite is True and an operation produces NaN or an infinity.
+            TimeoutError: If the run does not end within the timeout.
             DeviceError: If the run fails.
 
         Source: MPSGraph runWithMTLCommandQueue:feeds:targetTensors:targetOperations: and
@@ -399,7 +405,9 @@ class Graph(
             _check_options("run", queue, None, copy, check_finite)
         wanted, written = _listed(targets, results)
         options = _CHECKED if check_finite else None
-        arrays = self.on(device).run(_by_placeholder(feeds), wanted, target_operations, written, queue, copy, options)
+        arrays = self.on(device).run(
+            _by_placeholder(feeds), wanted, target_operations, written, queue, copy, options, timeout
+        )
         return arrays[0] if isinstance(targets, Tensor) else dict(zip(wanted, arrays, strict=True))
 
     def run_async(

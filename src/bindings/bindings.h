@@ -134,6 +134,7 @@ runtime::Timeout to_timeout(std::optional<double> seconds);  // Throws DeviceErr
 // --- errors (errors.cpp, arguments.cpp) ------------------------------------------------------------------------------
 
 void define_errors(py::module_& module);
+void define_limits(py::module_& module);  // limits.cpp
 py::object to_python_exception(const std::exception_ptr& error);  // Returns None for a null exception.
 std::string message_of(const py::error_already_set& error);  // Returns "TypeError: ...", without the traceback.
 std::string shown(py::handle object);  // Formats a value as one short line for an error message.
@@ -247,7 +248,8 @@ void define_tensor_exchange(py::module_& module);
 // Runs the executable without holding the GIL, on the calling thread if the executable is brief.
 std::vector<runtime::NDArray> run_and_wait(const std::shared_ptr<runtime::Executable>& executable,
                                            std::vector<runtime::NDArray> inputs, std::vector<runtime::NDArray> results,
-                                           const std::shared_ptr<runtime::CommandQueue>& queue);
+                                           const std::shared_ptr<runtime::CommandQueue>& queue,
+                                           std::optional<double> timeout = {});
 runtime::Device& to_device(py::handle object);  // Accepts a Device, a name, or None for the default device.
 
 // --- the legacy MPSNNGraph API (nngraph_recurrent.cpp) ---------------------------------------------------------------

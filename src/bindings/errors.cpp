@@ -2,15 +2,17 @@
 #include "bindings/bindings.h"
 #include "mpsgraph/core/check_error.h"
 
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 namespace mpsgraph::bindings {
 
 namespace {
 
 struct Exceptions {
-  PyObject *error, *shape, *out_of_range, *check, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint,
-      *package;
+  PyObject *error, *shape, *out_of_range, *check, *dtype, *graph, *unsupported, *device, *timeout, *cancelled, *memory,
+      *checkpoint, *package, *limit;
 };
 Exceptions exceptions;  // Owned by the module and never released.
 
@@ -34,9 +36,14 @@ PyObject* class_of(const std::exception& error) {
   if (is.operator()<GraphError>()) return exceptions.graph;
   if (is.operator()<PackageError>()) return exceptions.package;
   if (is.operator()<UnsupportedError>()) return exceptions.unsupported;
+  if (is.operator()<LimitError>()) return exceptions.limit;
   if (is.operator()<TimeoutError>()) return exceptions.timeout;
+  if (is.operator()<CancelledError>()) return exceptions.cancelled;
+  if (is.operator()<OutOfMemoryError>() || is.operator()<std::bad_alloc>()) return exceptions.memory;
   if (is.operator()<DeviceError>()) return exceptions.device;
   if (is.operator()<Error>()) return exceptions.error;
+  if (is.operator()<std::filesystem::filesystem_error>()) return exceptions.package;
+  if (is.operator()<std::system_error>()) return exceptions.device;
   return nullptr;
 }
 
@@ -47,12 +54,17 @@ py::object text_of(std::string_view message) {
   return py::reinterpret_steal<py::object>(text);
 }
 
-void set_error(const Error& error) {
+py::object message_of(const std::exception& error) {
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return text_of(memory ? "out of memory: use smaller shapes or batches" : error.what());
+}
+
+void set_error(const std::exception& error) {
   if (auto* from_python = dynamic_cast<const PythonError*>(&error)) {
     PyObject* exception = from_python->exception.get();
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
   } else {
-    PyErr_SetObject(class_of(error), text_of(error.what()).ptr());
+    PyErr_SetObject(class_of(error), message_of(error).ptr());
   }
 }
 
@@ -66,7 +78,7 @@ py::object to_python_exception(const std::exception_ptr& error) {
     return py::reinterpret_borrow<py::object>(e.exception.get());
   } catch (const std::exception& e) {
     PyObject* type = class_of(e);
-    return py::reinterpret_borrow<py::object>(type ? type : PyExc_RuntimeError)(text_of(e.what()));
+    return py::reinterpret_borrow<py::object>(type ? type : PyExc_RuntimeError)(message_of(e));
   } catch (...) {
     return py::reinterpret_borrow<py::object>(PyExc_RuntimeError)("unknown error");
   }
@@ -100,6 +112,12 @@ void define_errors(py::module_& module) {
                     {e.error, PyExc_RuntimeError});
   e.timeout = define(module, "TimeoutError", "Raised when an event or a command buffer does not complete in time.",
                      {e.device, PyExc_TimeoutError});
+  e.cancelled =
+      define(module, "CancelledError", "Raised when a run was cancelled; variables keep their values.", {e.device});
+  e.memory =
+      define(module, "OutOfMemoryError", "Raised when there is not enough memory.", {e.device, PyExc_MemoryError});
+  e.limit = define(module, "LimitError", "Raised when a graph or a file exceeds a limit set with mpsgraph.limits.",
+                   {e.error, PyExc_ValueError});
   e.checkpoint = define(module, "CheckpointError", "Raised when a checkpoint is damaged or is not a checkpoint.",
                         {e.error, PyExc_ValueError});
   e.package =
@@ -109,10 +127,9 @@ void define_errors(py::module_& module) {
     if (!pointer) return;
     try {
       std::rethrow_exception(pointer);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
+      if (!class_of(error)) throw;  // for pybind11's own translators
       set_error(error);
-    } catch (const std::bad_alloc&) {
-      PyErr_SetString(exceptions.device, "out of memory: use smaller shapes");
     }
   });
 }

@@ -10,6 +10,7 @@ using namespace runtime;
 
 // Defined in runtime.cpp.
 void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::optional<double> seconds);
+void wait_or_cancel(const std::shared_ptr<CommandBuffer>& buffer, std::optional<double> seconds);
 
 namespace {
 
@@ -191,8 +192,8 @@ void note_writer(const std::optional<Sequence<py::object>>& results, const Start
 }
 
 Arrays run(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results,
-           const QueuePointer& queue) {
-  return as_list(run_and_wait(executable, std::move(inputs), std::move(results), queue));
+           const QueuePointer& queue, std::optional<double> timeout) {
+  return as_list(run_and_wait(executable, std::move(inputs), std::move(results), queue, timeout));
 }
 
 Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_ptr<CommandBuffer>& buffer,
@@ -310,6 +311,12 @@ Returns:
 Raises:
     TimeoutError: If the run does not finish in time.
     Error: Any error that the run itself raised.)")
+      .def(
+          "cancel", [](const Started& self) { self.execution->cancel(); },
+          R"(Cancel the run, without waiting for it to end.
+
+The run ends before its next kernel, or within a long kernel, unless it finishes first. Variables then have their values
+from before the run, and waiting for the run raises CancelledError.)")
       .def_property_readonly(
           "done", [](const Started& self) { return self.execution->done(); },
           "Whether the run has finished, successfully or not. Does not wait.")
@@ -350,21 +357,26 @@ void define_executable(py::module_& module) {
       .def(
           "run",
           [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
-             const Maybe<QueuePointer>& queue, CopyRule copy) {
+             const Maybe<QueuePointer>& queue, CopyRule copy, std::optional<double> timeout) {
             return run(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results),
-                       queue.value_or(nullptr));
+                       queue.value_or(nullptr), timeout);
           },
           py::arg("inputs"), py::arg("results") = py::none(), py::arg("queue") = py::none(),
-          py::arg("copy") = py::none(), R"(Run the executable and wait for the results.
+          py::arg("copy") = py::none(), py::arg("timeout") = py::none(), R"(Run the executable and wait for the results.
 
 Args:
     inputs: Arrays in the order of `feeds`.
     results: Arrays to write to, in the order of `targets`. None, the default, allocates them.
     queue: Command queue to run on. None, the default, means the device's own queue.
     copy: Handling of inputs that cannot be shared: None, the default, copies them; False raises ShapeError.
+    timeout: Maximum number of seconds to wait. A run that takes longer is cancelled, and variables keep their values.
+        None, the default, means no limit.
 
 Returns:
-    A list of NDArrays in the order of `targets`.)")
+    A list of NDArrays in the order of `targets`.
+
+Raises:
+    TimeoutError: If the run does not end in time.)")
       .def(
           "run_async",
           [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
@@ -473,21 +485,6 @@ void define_compilation_descriptor(py::module_& module) {
 }
 
 void define_device_graph(py::module_& module) {
-  Class<CacheStatistics>(module, "CacheStatistics", "Contents and counters of an executable cache.")
-      .def_readonly("count", &CacheStatistics::count)
-      .def_readonly("bytes", &CacheStatistics::bytes)
-      .def_readonly("count_limit", &CacheStatistics::count_limit)
-      .def_readonly("byte_limit", &CacheStatistics::byte_limit)
-      .def_readonly("hits", &CacheStatistics::hits)
-      .def_readonly("misses", &CacheStatistics::misses)
-      .def_readonly("evictions", &CacheStatistics::evictions)
-      .def_readonly("compiles", &CacheStatistics::compiles)
-      .def_readonly("seconds", &CacheStatistics::seconds, "Total time spent compiling, in seconds.")
-      .def("__repr__", [](const CacheStatistics& s) {
-        return cat("CacheStatistics(count=", s.count, ", bytes=", s.bytes, ", hits=", s.hits, ", misses=", s.misses,
-                   ", compiles=", s.compiles, ", evictions=", s.evictions, ", seconds=", s.seconds, ")");
-      });
-
   Class<DeviceGraph, std::shared_ptr<DeviceGraph>>(
       module, "DeviceGraph", "A graph on one device, with the values of its variables and its executables there.")
       .def(py::init([](const std::shared_ptr<Graph>& graph, const py::object& device) {
@@ -510,14 +507,14 @@ Returns:
           "run",
           [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets,
              const Sequence<Operation>& operations, const std::optional<Sequence<py::object>>& results,
-             const Maybe<QueuePointer>& queue, CopyRule copy, MaybeOptions options) {
+             const Maybe<QueuePointer>& queue, CopyRule copy, MaybeOptions options, std::optional<double> timeout) {
             Request request(self, feeds, targets, operations, results, copy, options);
             return run(request.executable, std::move(request.inputs), std::move(request.results),
-                       queue.value_or(nullptr));
+                       queue.value_or(nullptr), timeout);
           },
           py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
           py::arg("results") = py::none(), py::arg("queue") = py::none(), py::arg("copy") = py::none(),
-          py::arg("options") = py::none(),
+          py::arg("options") = py::none(), py::arg("timeout") = py::none(),
           R"(Run targets and target operations, and wait for the results.
 
 Args:
@@ -528,6 +525,8 @@ Args:
     queue: Command queue to run on. None, the default, means the device's own queue.
     copy: Handling of feeds that cannot be shared: None, the default, copies them; False raises ShapeError.
     options: Options of the compilation. Defaults to None.
+    timeout: Maximum number of seconds to wait. A run that takes longer is cancelled, and variables keep their values.
+        None, the default, means no limit.
 
 Returns:
     A list of NDArrays in the order of targets.)")
@@ -602,9 +601,10 @@ Returns:
 }  // namespace
 
 std::vector<NDArray> run_and_wait(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs,
-                                  std::vector<NDArray> results, const QueuePointer& queue) {
-  const Started started = start(executable, std::move(inputs), std::move(results), {}, queue, true);
-  started.wait();
+                                  std::vector<NDArray> results, const QueuePointer& queue,
+                                  std::optional<double> timeout) {
+  const Started started = start(executable, std::move(inputs), std::move(results), {}, queue, !timeout);
+  wait_or_cancel(started.execution->command_buffer(), timeout);
   return started.execution->pending_results();
 }
 

@@ -8,6 +8,7 @@
 #include "core/known_values.h"
 #include "mpsgraph/core/autocast.h"
 #include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/limits.h"
 #include "mpsgraph/core/text.h"
 #include "mpsgraph/runtime/package.h"
 
@@ -89,6 +90,11 @@ BlockObject make_block(const GraphObject& graph, Block* block, bool owned_elsewh
   return py::reinterpret_steal<BlockObject>(py::cast(std::move(handle)).release());
 }
 
+std::shared_ptr<Graph> parse_text(const std::string& text) {
+  count_bytes(text.size(), "the text of the graph");
+  return parse(text);
+}
+
 BlockObject finish_block(const GraphObject& self, const BlockObject& block, const Sequence<Tensor>& results) {
   if (block->finished || block->owned_elsewhere || block->graph.ptr() != self.ptr())
     throw GraphError("[finish_block] block must be under construction in this graph");
@@ -111,6 +117,7 @@ Autocast* autocast_of(const GraphObject& self, const GivenAutocast& given) {
 OperationObject create(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
                        const py::dict& attributes, const std::optional<std::string>& name,
                        const Sequence<BlockHandle>& blocks, const GivenAutocast& given_autocast) {
+  count_nodes();
   Autocast* const autocast = autocast_of(self, given_autocast);
   auto operands = to_tensors(inputs, kind);
   auto converted = to_attributes(kind, attributes);
@@ -135,6 +142,7 @@ OperationObject create(const GraphObject& self, const std::string& kind, const S
 TensorObject create_tensor(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
                            const py::dict& attributes, const std::optional<std::string>& name,
                            const GivenAutocast& given_autocast) {
+  count_nodes();
   Autocast* const autocast = autocast_of(self, given_autocast);
   auto operands = to_tensors(inputs, kind);
   auto converted = to_attributes(kind, attributes);
@@ -394,7 +402,7 @@ void define_graph(py::module_& module) {
   graph.def(py::init<>())
       .def(py::init([](const runtime::PackageContents& contents) { return contents.graph; }), py::arg("contents"),
            "Create the graph of a package; the contents can be used only once.")
-      .def(py::init([](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }), py::arg("text"),
+      .def(py::init(&parse_text), py::arg("text"),
            "Create a graph from its textual form. Raises GraphError with the line and column of an error.")
       .def("create", &create, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(),
            py::arg("name") = py::none(), py::arg("blocks") = py::tuple(), py::arg("autocast") = py::none(),
@@ -408,6 +416,9 @@ void define_graph(py::module_& module) {
           [](const GraphObject& self, const Sequence<py::tuple>& argument_types) {
             std::vector<TensorType> types;
             for (py::handle type : argument_types) types.push_back(to_tensor_type(type));
+            int64_t depth = 1;
+            for (const Block* block = &self->current_block(); block->parent; block = block->parent) ++depth;
+            check_depth(depth);
             return make_block(self, self->begin_block(types), false);
           },
           py::arg("argument_types") = py::tuple(),
@@ -455,7 +466,7 @@ Args:
       },
       py::arg("graph"), py::arg("locations") = false, py::arg("max_constant_elements") = -1,
       "Return the textual form of a graph.");
-  module.def("parse", [](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }, py::arg("text"));
+  module.def("parse", &parse_text, py::arg("text"));
   module.def(
       "verify", [](const Graph& graph) { verify(graph); }, py::arg("graph"),
       "Raise GraphError if the graph is not well formed.");

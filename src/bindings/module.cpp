@@ -51,6 +51,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_nngraph(module);
   bindings::define_probes(module);
   bindings::define_package(module);
+  bindings::define_limits(module);
   bindings::define_programs(module);
   bindings::define_nngraph_recurrent(module);
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "bindings/bindings.h"
+#include "mpsgraph/core/limits.h"
 #include "mpsgraph/runtime/dlpack.h"
 
 namespace mpsgraph::bindings {
@@ -271,6 +272,7 @@ ConstantPtr to_constant(py::handle object) {
     value = py::tuple(value)[0];
   }
   const std::string what = "the value of a constant";
+  if (py::hasattr(value, "nbytes")) count_bytes(py::cast<uint64_t>(value.attr("nbytes")), what);
   if (py::isinstance<py::array>(value)) {
     const auto array = py::reinterpret_borrow<py::array>(value);
     const auto* proxy = py::detail::array_proxy(array.ptr());

@@ -2,6 +2,7 @@
 //
 // Calls that may wait release the GIL; handlers run on the runtime's threads and acquire it.
 #include "bindings/bindings.h"
+#include "mpsgraph/runtime/device_graph.h"
 #include "mpsgraph/runtime/printing.h"
 #include "mpsgraph/runtime/threads.h"
 
@@ -52,6 +53,29 @@ void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::opt
   buffer->rethrow();
 }
 
+// Waits for a run that the caller has started, and cancels it on a timeout and on Ctrl-C. Then waits for the end of the
+// cancelled run, because variables have their old values only then. Another Ctrl-C ends that wait.
+void wait_or_cancel(const std::shared_ptr<CommandBuffer>& buffer, std::optional<double> seconds) {
+  const Timeout timeout = to_timeout(seconds);
+  if (!timeout && !buffer->done()) {
+    WithoutGil released;
+    buffer->hasten();
+  }
+  const auto wait = [&](double slice) { return buffer->wait_for(slice); };
+  bool ended;
+  try {
+    ended = wait_released(timeout, wait);
+  } catch (const py::error_already_set&) {
+    buffer->cancel();
+    wait_released({}, wait);
+    throw;
+  }
+  if (ended) return buffer->rethrow();
+  buffer->cancel();
+  wait_released({}, wait);
+  buffer->rethrow_after_timeout(*timeout);
+}
+
 void define_runtime(py::module_& module) {
   Class<Device, std::unique_ptr<Device, py::nodelete>> device(
       module, "Device",
@@ -66,6 +90,21 @@ void define_runtime(py::module_& module) {
       module, "CommandQueue", "A queue that runs command buffers in order, concurrently with other queues.");
   Class<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(
       module, "CommandBuffer", "A sequence of runs, waits, and signals that is committed to its queue once.");
+
+  Class<CacheStatistics>(module, "CacheStatistics", "Contents and counters of an executable cache.")
+      .def_readonly("count", &CacheStatistics::count)
+      .def_readonly("bytes", &CacheStatistics::bytes)
+      .def_readonly("count_limit", &CacheStatistics::count_limit)
+      .def_readonly("byte_limit", &CacheStatistics::byte_limit)
+      .def_readonly("hits", &CacheStatistics::hits)
+      .def_readonly("misses", &CacheStatistics::misses)
+      .def_readonly("evictions", &CacheStatistics::evictions)
+      .def_readonly("compiles", &CacheStatistics::compiles)
+      .def_readonly("seconds", &CacheStatistics::seconds, "Total time spent compiling, in seconds.")
+      .def("__repr__", [](const CacheStatistics& s) {
+        return cat("CacheStatistics(count=", s.count, ", bytes=", s.bytes, ", hits=", s.hits, ", misses=", s.misses,
+                   ", compiles=", s.compiles, ", evictions=", s.evictions, ", seconds=", s.seconds, ")");
+      });
 
   device
       .def(py::init([](const py::str& name) { return &to_device(name); }), py::arg("name"),

@@ -153,11 +153,17 @@ mpsgraph_status mpsgraph_executable_output_type(mpsgraph_executable executable, 
 
 mpsgraph_status mpsgraph_executable_run(mpsgraph_executable executable, const mpsgraph_array* inputs,
                                         size_t input_count, mpsgraph_array* results, size_t result_count) {
+  return mpsgraph_executable_run_for(executable, inputs, input_count, results, result_count, -1);
+}
+
+mpsgraph_status mpsgraph_executable_run_for(mpsgraph_executable executable, const mpsgraph_array* inputs,
+                                            size_t input_count, mpsgraph_array* results, size_t result_count,
+                                            double seconds) {
   return guarded([&] {
     const auto held = object<ExecutableObject>(executable);
     auto fed = inputs_of(inputs, input_count, *held->executable);
     auto given = results_of(results, result_count, held->executable->targets().size());
-    give_results(held->executable->run(std::move(fed), std::move(given)), results);
+    give_results(held->executable->run(std::move(fed), std::move(given), nullptr, to_timeout(seconds)), results);
   });
 }
 
@@ -192,6 +198,10 @@ mpsgraph_status mpsgraph_executable_run_async(mpsgraph_executable executable, co
 
 mpsgraph_status mpsgraph_execution_wait(mpsgraph_execution execution, double seconds) {
   return guarded([&] { object<ExecutionObject>(execution)->execution->wait(to_timeout(seconds)); });
+}
+
+mpsgraph_status mpsgraph_execution_cancel(mpsgraph_execution execution) {
+  return guarded([&] { object<ExecutionObject>(execution)->execution->cancel(); });
 }
 
 mpsgraph_status mpsgraph_execution_results(mpsgraph_execution execution, mpsgraph_array* results, size_t result_count) {

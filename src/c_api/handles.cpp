@@ -123,6 +123,8 @@ mpsgraph_status status_of(const std::exception_ptr& error, std::string& message)
     return message = e.what(), MPSGRAPH_UNSUPPORTED;
   } catch (const TimeoutError& e) {
     return message = e.what(), MPSGRAPH_TIMEOUT;
+  } catch (const OutOfMemoryError& e) {
+    return message = e.what(), MPSGRAPH_OUT_OF_MEMORY;
   } catch (const DeviceError& e) {
     return message = e.what(), MPSGRAPH_DEVICE_ERROR;
   } catch (const std::filesystem::filesystem_error& e) {

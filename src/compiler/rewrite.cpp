@@ -182,7 +182,9 @@ bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vect
 
 bool has_effect(const Operation& operation) { return is_effect(operation); }
 // Operations that run whenever their block runs, although no result needs them.
-bool speaks(const Operation& operation) { return operation.is("print") || operation.is("check"); }
+bool speaks(const Operation& operation) {
+  return operation.is("print") || operation.is("check") || (operation.is("custom") && is_effect(operation));
+}
 
 // Marks the operations in `stack`, and all operations on which these depend, in `reached`. If a marked operation has
 // blocks, the operations inside them that are marked in `within` are also marked in `reached`. If `effects` is given,

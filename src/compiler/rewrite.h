@@ -85,7 +85,7 @@ void sweep(Graph& graph, const std::vector<bool>& live);
 bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted);
 
 // For each operation id, whether the roots need the operation through inputs, blocks, or control dependencies, or the
-// operation is a print or check in a needed block.
+// operation is a print, check, or custom operation with effects in a needed block.
 std::vector<bool> needed_by(const Graph& graph, const std::vector<const Operation*>& roots);
 // For each operation id, whether the program's results or effects need the operation.
 std::vector<bool> live_operations(const Program& program);

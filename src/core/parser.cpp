@@ -19,6 +19,7 @@
 
 #include "core/definition.h"
 #include "core/utf8.h"
+#include "mpsgraph/core/limits.h"
 #include "mpsgraph/core/text.h"
 
 namespace mpsgraph {
@@ -397,6 +398,7 @@ class Parser {
   // ---- operations and blocks ----
 
   void operation(Block& parent, int depth) {
+    count_nodes();
     skip_space();
     const size_t start = at_;
     const std::string own_name = new_name();
@@ -437,6 +439,7 @@ class Parser {
   }
 
   std::unique_ptr<Block> block(Block& parent, int depth) {
+    check_depth(depth);
     if (depth > max_block_depth) fail(cat("blocks must not nest deeper than ", max_block_depth), at_);
     std::unique_ptr<Block> block = graph_.detached_block(&parent, {});
     if (accept("(")) {

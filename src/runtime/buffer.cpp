@@ -143,9 +143,9 @@ class Cache {
   }
 
   [[noreturn]] static void fail(size_t bytes) {
-    throw DeviceError(cat("cannot allocate ", bytes, " bytes: ", get().statistics_text(),
-                          "the limit of this process is ", memory_limit(),
-                          " bytes; use smaller shapes or free results that are no longer needed"));
+    throw OutOfMemoryError(cat("cannot allocate ", bytes, " bytes: ", get().statistics_text(),
+                               "the limit of this process is ", memory_limit(),
+                               " bytes; use smaller shapes or free results that are no longer needed"));
   }
 
  private:

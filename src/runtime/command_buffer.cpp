@@ -8,6 +8,7 @@
 #include "mpsgraph/runtime/profiler.h"
 #include "runtime/device_work.h"
 #include "runtime/handler_thread.h"
+#include "runtime/run_control.h"
 #include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
@@ -111,7 +112,12 @@ void CommandBuffer::commit(bool waiting) {
   }
   try {
     const auto self = shared_from_this();
-    if (!at_once || !queue_->run_at_once(self)) queue_->enqueue(self);
+    if (executes_for(queue_.get()))
+      // A custom operation of this queue's current buffer has committed this one. The queue would reach it only after
+      // that buffer, which waits for the operation.
+      execute(queue_->device_queue(), [queue = queue_] {});
+    else if (!at_once || !queue_->run_at_once(self))
+      queue_->enqueue(self);
   } catch (...) {
     std::lock_guard lock(mutex_);
     status_ = CommandBufferStatus::not_enqueued;
@@ -198,6 +204,8 @@ void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed)
                             .command_buffer = commit_.number,
                             .kernel = {}},
                            commit_.at, Profiler::Clock::now());
+  RunState state{.queue = queue_.get(), .cancelled = &cancelled_};
+  const RunScope scope(state);
   std::exception_ptr error;
   std::shared_ptr<OnDevice> device;
   if (queue) {
@@ -213,6 +221,7 @@ void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed)
   for (auto& command : commands_) {
     if (error) break;
     try {
+      if (cancelled_) throw_cancelled();
       run_command(command, device.get());
     } catch (...) {
       error = std::current_exception();
@@ -344,6 +353,23 @@ void CommandBuffer::wait_until_completed(Timeout timeout) {
   if (!timeout) hasten();
   if (!wait_for(timeout)) throw_timeout(*timeout);
   rethrow();
+}
+
+void CommandBuffer::wait_or_cancel(Timeout timeout) {
+  if (!timeout) return wait_until_completed();
+  if (wait_for(timeout)) return rethrow();
+  cancel();
+  wait_for({});
+  rethrow_after_timeout(*timeout);
+}
+
+void CommandBuffer::rethrow_after_timeout(double timeout) const {
+  try {
+    rethrow();
+  } catch (const CancelledError&) {
+    throw TimeoutError(cat("[run] the run did not end within ", timeout,
+                           " s and was cancelled; variables have the values from before the run"));
+  }
 }
 
 void CommandBuffer::rethrow() const {

@@ -35,6 +35,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
     bool exclusive_ = false;
   };
 
+  // Throws DeviceError if this thread is running a program of the same graph and one of the two needs to be alone.
   Pass enter(bool exclusive, const void* owner = nullptr);
   Pass try_enter(bool exclusive, const void* owner);  // returns an empty pass instead of waiting
   Pass shared() { return enter(false); }
@@ -43,6 +44,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
  private:
   bool admits(bool exclusive, const void* owner) const;  // The caller must hold mutex_.
   Pass admit(bool exclusive, const void* owner);
+  bool is_inner(bool exclusive) const;  // whether this thread is running a program of the same graph
   void leave(bool exclusive);
 
   std::mutex mutex_;

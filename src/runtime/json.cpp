@@ -2,6 +2,7 @@
 #include "runtime/json.h"
 
 #include "mpsgraph/core/errors.h"
+#include "mpsgraph/core/limits.h"
 
 namespace mpsgraph::runtime {
 
@@ -14,6 +15,7 @@ constexpr int max_depth = 64;
 Json parse_json(std::string_view text, const Json::parser_callback_t& watch) {
   // Values are destroyed recursively, so text that nests deeply would overflow the stack.
   const auto limited = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) check_depth(depth);
     if (depth > max_depth) throw PackageError(cat("JSON must not nest deeper than ", max_depth, " levels"));
     return !watch || watch(depth, event, parsed);
   };

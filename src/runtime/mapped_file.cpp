@@ -6,11 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <random>
 
 #include "mpsgraph/core/errors.h"
+#include "mpsgraph/core/limits.h"
 
 namespace mpsgraph::runtime {
 
@@ -28,6 +34,24 @@ struct Descriptor {
   }
 };
 
+// Makes renames in a directory durable, where the file system supports that.
+void sync_directory(const std::filesystem::path& path) {
+  const Descriptor directory{::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (directory.number >= 0) (void)::fsync(directory.number);
+}
+
+// Exchanges two paths in one step. Returns false if the system or the file system does not support that.
+bool exchange([[maybe_unused]] const std::filesystem::path& a, [[maybe_unused]] const std::filesystem::path& b) {
+#if defined(__linux__) && defined(SYS_renameat2)
+  constexpr unsigned int exchanged = 1 << 1;  // RENAME_EXCHANGE
+  return ::syscall(SYS_renameat2, AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), exchanged) == 0;
+#elif defined(__APPLE__) && defined(RENAME_SWAP)
+  return ::renamex_np(a.c_str(), b.c_str(), RENAME_SWAP) == 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path, size_t limit) {
@@ -41,6 +65,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (static_cast<uint64_t>(status.st_size) > limit)
     throw PackageError(cat(path.string(), " has ", status.st_size, " bytes, more than the limit of ", limit, " bytes"));
   file->bytes_ = static_cast<size_t>(status.st_size);
+  count_bytes(file->bytes_, path.string());
   if (file->bytes_ == 0) return file;
   void* memory = ::mmap(nullptr, file->bytes_, PROT_READ, MAP_PRIVATE, file->descriptor_, 0);
   if (memory == MAP_FAILED) fail(path, "cannot be mapped into memory");
@@ -99,6 +124,45 @@ void write_file(const std::filesystem::path& path, const std::function<void(cons
     ::unlink(temporary.c_str());
     throw;
   }
+  sync_directory(path.parent_path());
+}
+
+void replace_directory(const std::filesystem::path& made, const std::filesystem::path& place) {
+  namespace fs = std::filesystem;
+  sync_directory(made);
+  if (::rename(made.c_str(), place.c_str()) != 0) {  // succeeds only if `place` is missing or empty
+    if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) fail(place, "cannot be replaced");
+    if (!exchange(made, place)) {
+      fs::path aside = made;
+      aside += ".old";
+      if (::rename(place.c_str(), aside.c_str()) != 0) fail(place, "cannot be replaced");
+      if (::rename(made.c_str(), place.c_str()) != 0) {
+        const int reason = errno;
+        (void)::rename(aside.c_str(), place.c_str());
+        errno = reason;
+        fail(place, "cannot be replaced");
+      }
+      (void)::rename(aside.c_str(), made.c_str());
+    }
+    std::error_code ignored;  // the new contents are in place even if the old ones cannot be removed
+    fs::remove_all(made, ignored);
+  }
+  sync_directory(place.parent_path());
+}
+
+uint64_t identity_of(const std::filesystem::path& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return 0;
+#ifdef __APPLE__
+  const timespec& changed = status.st_ctimespec;
+#else
+  const timespec& changed = status.st_ctim;
+#endif
+  uint64_t hash = 1;
+  for (const uint64_t part : {static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino),
+                              static_cast<uint64_t>(changed.tv_sec), static_cast<uint64_t>(changed.tv_nsec)})
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
+  return hash | 1;
 }
 
 }  // namespace mpsgraph::runtime

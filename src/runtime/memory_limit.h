@@ -7,6 +7,6 @@
 namespace mpsgraph::runtime {
 
 size_t memory_limit();              // physical memory, or the container's limit if that is lower
-void require_memory(size_t bytes);  // throws DeviceError if an allocation of this size cannot succeed
+void require_memory(size_t bytes);  // throws OutOfMemoryError if an allocation of this size cannot succeed
 
 }  // namespace mpsgraph::runtime

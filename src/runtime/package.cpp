@@ -291,13 +291,18 @@ const Json& list_member(const Json& object, const char* key) {
   return list;
 }
 
+// Thrown for a package that is intact, but in a format that this version does not read.
+struct UnknownVersion : PackageError {
+  using PackageError::PackageError;
+};
+
 void check_format(const Json& manifest) {
   if (!manifest.contains("format") || manifest["format"] != "mpsgraph")
     throw PackageError("the manifest does not describe a package: its 'format' must be \"mpsgraph\"");
   if (const Json& version = member(manifest, "format_version");
       version != plain_version && version != functions_version)
-    throw PackageError(cat("the package has format version ", to_text(version), ", but this mpsgraph reads versions ",
-                           plain_version, " and ", functions_version, "; update mpsgraph"));
+    throw UnknownVersion(cat("the package has format version ", to_text(version), ", but this mpsgraph reads versions ",
+                             plain_version, " and ", functions_version, "; update mpsgraph"));
 }
 
 Tensor* find_tensor(const Graph& graph, const std::string& operation_name, size_t result, std::string_view kind) {
@@ -423,6 +428,10 @@ PackageContents read_contents(const fs::path& directory, const Json& manifest, c
   PackageContents contents;
   try {
     contents.graph = parse(text_of(*text), Verification::on, elsewhere);
+  } catch (const LimitError&) {
+    throw;
+  } catch (const OutOfMemoryError&) {
+    throw;
   } catch (const Error& error) {
     throw PackageError(cat((directory / graph_name).string(), " is damaged: ", error.what()));
   }
@@ -459,20 +468,14 @@ const PackageFunction* PackageContents::function(const std::string& name) const 
 void save_package(const fs::path& directory, const PackageContents& contents, DeviceGraph* values,
                   const SaveOptions& options) {
   check(contents);
-  fs::path aside = directory;
-  if (!aside.has_filename()) aside = aside.parent_path();
-  const fs::path place = aside;
-  const std::string unique = cat(".", std::random_device{}());
-  aside += unique + ".old";
+  const fs::path place = directory.has_filename() ? directory : directory.parent_path();
   fs::path made = place;
-  made += unique;
+  made += cat(".", std::random_device{}());
   try {
     require_replaceable(place);
     fs::create_directories(made);
     write_contents(made, contents, values, options);
-    if (fs::exists(place)) fs::rename(place, aside);
-    fs::rename(made, place);
-    fs::remove_all(aside);
+    replace_directory(made, place);
   } catch (const fs::filesystem_error& error) {
     std::error_code ignored;
     fs::remove_all(made, ignored);
@@ -488,15 +491,36 @@ PackageContents load_package(const fs::path& directory, const LoadOptions& optio
   return load_package(directory, options, nullptr);
 }
 
-PackageContents load_package(const fs::path& directory, const LoadOptions& options, PackageWeights* weights) {
+namespace {
+
+PackageContents load_once(const fs::path& directory, const LoadOptions& options, PackageWeights* weights) {
   try {
     return read_contents(directory, read_manifest(directory / manifest_name, check_format), options, weights);
+  } catch (const UnknownVersion& error) {
+    throw PackageError(cat(directory.string(), " cannot be read: ", error.what()));
   } catch (const Json::exception& error) {
     throw PackageError(cat((directory / manifest_name).string(), " is damaged: ", error.what()));
   } catch (const PackageError& error) {
     const std::string message = error.what();
     if (message.find(directory.string()) == 0) throw;
     throw PackageError(cat((directory / manifest_name).string(), " is damaged: ", message));
+  }
+}
+
+}  // namespace
+
+// If another process replaces the package while it is read, the files that were read may belong to different packages.
+// The package is then read again.
+PackageContents load_package(const fs::path& directory, const LoadOptions& options, PackageWeights* weights) {
+  constexpr int most_attempts = 1000;
+  for (int attempt = 1;; ++attempt) {
+    const uint64_t before = identity_of(directory);
+    try {
+      PackageContents contents = load_once(directory, options, weights);
+      if (attempt == most_attempts || identity_of(directory) == before) return contents;
+    } catch (const PackageError&) {
+      if (attempt == most_attempts || identity_of(directory) == before) throw;
+    }
   }
 }
 

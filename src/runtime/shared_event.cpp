@@ -7,6 +7,7 @@
 #include "mpsgraph/core/errors.h"
 #include "mpsgraph/runtime/profiler.h"
 #include "runtime/device_work.h"
+#include "runtime/run_control.h"
 #include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
@@ -88,6 +89,7 @@ WaitResult SharedEvent::wait_until_known(std::unique_lock<std::mutex>& lock, uin
   const auto known = [&] { return promised_is_enough ? known_now(value) : value_ >= value || failed(value); };
   const ProfileScope scope("wait for event", "event");
   const auto result = wait_until(lock, condition_, timeout, known);
+  if (result == WaitResult::cancelled && run_is_cancelled()) throw_cancelled();
   if (result == WaitResult::cancelled)
     throw DeviceError(cat("[", waiter, "] the wait for event value ", value,
                           " was cancelled because its queue is closing; the event has value ", value_));

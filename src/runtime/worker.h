@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "mpsgraph/runtime/process.h"
+#include "runtime/run_control.h"
 
 namespace mpsgraph::runtime {
 
@@ -63,7 +64,7 @@ WaitResult wait_until(std::unique_lock<std::mutex>& lock, std::condition_variabl
   for (;;) {
     auto slice = Clock::now() + std::chrono::milliseconds(20);
     if (condition.wait_until(lock, slice < deadline ? slice : deadline, ready)) return WaitResult::ready;
-    if (worker->cancelled) return WaitResult::cancelled;
+    if (worker->cancelled || run_is_cancelled()) return WaitResult::cancelled;
     if (Clock::now() >= deadline) return WaitResult::timed_out;
   }
 }

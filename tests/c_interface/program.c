@@ -171,6 +171,18 @@ int main(int argc, char** argv) {
   CHECK(mpsgraph_event_value(event, &value));
   REQUIRE(value == 2 && fabs(out[POINTS - 1] - 2) < 2e-3);
 
+  CHECK(mpsgraph_executable_run_for(executable, feeds, 1, &result, 1, 60));
+  CHECK(mpsgraph_release(buffer));
+  CHECK(mpsgraph_command_buffer_create(queue, &buffer));
+  CHECK(mpsgraph_command_buffer_wait_for_event(buffer, event, 3));
+  CHECK(mpsgraph_command_buffer_commit(buffer));
+  CHECK(mpsgraph_release(execution));
+  CHECK(mpsgraph_executable_run_async(executable, feeds, 1, NULL, 0, queue, NULL, NULL, &execution));
+  CHECK(mpsgraph_execution_cancel(execution)); /* before it starts, because the queue waits for the event */
+  CHECK(mpsgraph_event_signal(event, 3));
+  REQUIRE(mpsgraph_execution_wait(execution, 60) == MPSGRAPH_DEVICE_ERROR);
+  CHECK(mpsgraph_command_buffer_wait(buffer, 60));
+
   REQUIRE(mpsgraph_executable_run(executable, NULL, 1, &result, 1) == MPSGRAPH_INVALID_ARGUMENT);
   REQUIRE(strlen(mpsgraph_error_message()) > 0);
   {

@@ -145,3 +145,30 @@ def test_python_operation_keys_depend_on_code_and_version():
     assert first.key != second.key and first.key.startswith("python-")
     assert mg.python_operation("keyed", lambda x: x, version="3").key == "3"
     assert first.library is None
+
+
+def test_unused_operation_with_effect_runs_in_blocks_of_control_flow():
+    seen = []
+
+    def note(x: np.ndarray) -> np.ndarray:
+        seen.append(x.item())
+        return x
+
+    noted = mg.python_operation("noted_in_blocks", note, infer=lambda x: x, effect=True)
+    g = mg.Graph()
+    x, flag = g.placeholder(()), g.placeholder((), mg.bool_)
+
+    def body(i: mg.Tensor, value: mg.Tensor) -> list[mg.Tensor]:
+        noted(value)
+        return [value * 2.0]
+
+    def branch() -> list[mg.Tensor]:
+        noted(x + 100.0)
+        return [x]
+
+    (doubled,) = g.for_(3, initial=[x], body=body)
+    (chosen,) = g.if_(flag, branch, lambda: [x])
+    feeds = {x: np.float32(1), flag: np.array(True)}
+    assert g.run(feeds, doubled).tolist() == 8 and seen == [1, 2, 4]
+    assert g.run(feeds, chosen).tolist() == 1 and seen == [1, 2, 4, 101]
+    assert g.run({**feeds, flag: np.array(False)}, chosen).tolist() == 1 and len(seen) == 4

@@ -366,7 +366,7 @@ PYTHON_LAYERS = [
     ["custom", "data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],
-    ["_tensor_data", "pictures", "precision", "random"],
+    ["_limits", "_tensor_data", "pictures", "precision", "random"],
     ["_checks", "_dtypes"],
     ["_tracking"],
     ["_core_docstrings", "_display", "_loader", "_narrow", "_optional"],

@@ -60,6 +60,21 @@ struct MPSGRAPH_API TimeoutError : DeviceError {
   using DeviceError::DeviceError;
 };
 
+// Thrown by a run that was cancelled. Variables have the values from before the run.
+struct MPSGRAPH_API CancelledError : DeviceError {
+  using DeviceError::DeviceError;
+};
+
+// Thrown if there is not enough memory.
+struct MPSGRAPH_API OutOfMemoryError : DeviceError {
+  using DeviceError::DeviceError;
+};
+
+// Thrown if a graph or a file exceeds a limit that the caller has set for untrusted input.
+struct MPSGRAPH_API LimitError : Error {
+  using Error::Error;
+};
+
 // Concatenates its arguments, for example cat("a", 1, shape), by writing each of them to a stream.
 class MPSGRAPH_API Piece {  // one argument of cat(): a value that can be written to a stream, with its type erased
  public:

@@ -7,6 +7,7 @@
 // handlers run after both success and failure.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -73,6 +74,15 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   // Throws the error that wait_until_completed() would throw after its wait.
   void rethrow() const;
   [[noreturn]] void throw_timeout(double timeout) const;
+  // Cancels the work that is not done yet. The buffer then ends with CancelledError, after at most one kernel or part
+  // of a kernel, and the variables of the run that was active have their values from before that run. Work that a
+  // device executes asynchronously is not interrupted. Returns immediately.
+  void cancel() { cancelled_ = true; }
+  // Waits like wait_until_completed(), but cancels the work if it is not done in time.
+  void wait_or_cancel(Timeout timeout);
+  // For a caller whose timeout has elapsed, that has called cancel(), and that has waited for the end: throws
+  // TimeoutError if the work was cancelled, or else like rethrow().
+  void rethrow_after_timeout(double timeout) const;
   bool done() const;
   CommandBufferStatus status() const;
   std::exception_ptr error() const;  // null if no error has occurred so far
@@ -113,6 +123,7 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   bool work_done_ = false;
   bool brief_ = false;  // whether all commands of the buffer are brief; known after commit()
   int handlers_pending_ = 0;
+  std::atomic<bool> cancelled_{false};
   std::exception_ptr error_;
 
   // The buffer's number and time of commit in the current profile; zero if no profile is being recorded.

@@ -70,8 +70,11 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   // `queue` is null for the device's default queue. run() may use the calling thread if runs are brief and the queue is
   // idle. run_async() may use the calling thread if `waiting` is true; the run is then completed when run_async()
   // returns.
+  //
+  // If a run does not end within `timeout` seconds, run() cancels it and throws TimeoutError, and variables keep their
+  // values.
   std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
-                           const std::shared_ptr<CommandQueue>& queue = nullptr);
+                           const std::shared_ptr<CommandQueue>& queue = nullptr, Timeout timeout = {});
   std::shared_ptr<Execution> run_async(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                                        const ExecutionDescriptor& descriptor = {},
                                        const std::shared_ptr<CommandQueue>& queue = nullptr, bool waiting = false);

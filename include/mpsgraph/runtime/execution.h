@@ -46,6 +46,7 @@ class MPSGRAPH_API Execution {
       : buffer_(std::move(buffer)), results_(std::move(results)) {}
 
   void wait(Timeout timeout = {}) { buffer_->wait_until_completed(timeout); }
+  void cancel() { buffer_->cancel(); }  // the run ends with CancelledError, unless it ends first
   bool wait_for(Timeout timeout) { return buffer_->wait_for(timeout); }
   const std::shared_ptr<CommandBuffer>& command_buffer() const { return buffer_; }
   bool done() const { return buffer_->done(); }

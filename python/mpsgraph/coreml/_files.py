@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from .._display import shown
+from .._limits import file_bytes
 from ..errors import Error, GraphError, UnsupportedError
 from ._wire import Message
 
@@ -74,6 +75,7 @@ def _regular_file(path: Path) -> Path:
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE:
         raise GraphError(f"[coreml] {path} must be a regular file of at most {LARGEST_FILE} bytes")
+    file_bytes(path, status.st_size)
     return path
 
 
@@ -120,6 +122,7 @@ class Blobs:
                         f"[coreml] the weight file {path} has {status.st_nlink} hard links and may belong to another "
                         "directory: replace it with a copy"
                     )
+                file_bytes(path, status.st_size)
                 empty = status.st_size == 0
                 self._mapped[name] = np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
             except Error:

@@ -6,7 +6,7 @@ the same library, one compiles and the others wait; a library is moved into the 
 PyTorch's load_inline works the same way.
 
 Loading a library runs its code. A cached library is therefore used only if the current user or root owns it and the
-directory, nobody else may write to them, and the library's digest is the one that was stored when it was compiled.
+directory, no other user may write to them, and the library's digest is the one that was stored when it was compiled.
 """
 
 from __future__ import annotations

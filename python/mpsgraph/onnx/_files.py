@@ -17,6 +17,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from .._core import DType
+from .._limits import file_bytes
 from .._narrow import signed, unpacked, widened
 from ..errors import Error, GraphError, UnsupportedError
 from ._elements import Elements, split
@@ -186,6 +187,7 @@ def _regular_file(path: Path, limit: int) -> Path:
         raise GraphError(
             f"[onnx] {path} has {status.st_size} bytes, but the maximum is {limit}: store the weights as external data"
         )
+    file_bytes(path, status.st_size)
     return path
 
 

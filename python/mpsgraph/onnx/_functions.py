@@ -14,6 +14,7 @@ from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
+from .._limits import count_input
 from ..errors import GraphError, UnsupportedError
 from ..interchange.custom_operators import Operators
 from ._custom import translation
@@ -109,6 +110,7 @@ class Functions:
     def _expanded(self, nodes: Iterable[NodeProto], opsets: Opsets, callers: list[int]) -> int:
         if len(callers) > MOST_DEPTH:
             raise GraphError(f"[onnx] functions and subgraphs must not nest deeper than {MOST_DEPTH} levels")
+        count_input(depth=len(callers))
         total = 0
         for node in nodes:
             total += 1

@@ -23,7 +23,8 @@ import numpy as np
 
 from .._checks import checked
 from .._display import shown
-from ..errors import CheckpointError
+from .._limits import file_bytes
+from ..errors import CheckpointError, LimitError
 
 FORMAT_VERSION = "1"
 _NAMES = {
@@ -122,7 +123,10 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         ([1.0, 2.0], 'two numbers')
     """
     try:
+        file_bytes(path, Path(path).stat().st_size)
         data = Path(path).read_bytes()
+    except LimitError:
+        raise
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     if len(data) < 8:

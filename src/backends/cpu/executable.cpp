@@ -8,6 +8,7 @@
 #include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/ticks.h"
+#include "runtime/run_control.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -120,7 +121,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
     const ThreadPool::Alone alone(owned->alone);
     const auto fork = owned->alone || uses_openmp_ ? nullptr : runtime::LentTeam::current();
     const auto session = runtime::Profiler::get().session();
-    const auto run_all = [&] { session ? run_profiled(frame, session) : run_kernels(lowered_.kernels, frame); };
+    const auto run_all = [&] { session ? run_profiled(frame, session) : run_all_kernels(frame); };
     const uint64_t begin = runtime::thread_count() > 1 && !session ? ticks() : 0;
     if (fork)
       ThreadPool::with_team(fork, run_all);
@@ -138,8 +139,32 @@ void CpuProgram::run_profiled(Frame& frame, runtime::Profiler::Session session) 
   });
   const KernelProfile profile(session, descriptions_);
   frame.profile = &profile;
-  run_kernels(lowered_.kernels, frame);
+  run_all_kernels(frame);
   frame.profile = nullptr;
+}
+
+// Before the first kernel that writes variables, their values are saved, so that a run that is cancelled later can
+// restore them. If that is not worthwhile or not possible, the run can no longer be cancelled.
+void CpuProgram::run_all_kernels(Frame& frame) const {
+  const runtime::RunState* const run = runtime::this_run();
+  const bool can_end = run && run->cancelled && run->undo && !run->undo->declined();
+  frame.cancelled = can_end ? run->cancelled : &Frame::never_cancelled;
+  const std::span<const std::unique_ptr<Kernel>> all(lowered_.kernels);
+  const auto run_here = [&](std::span<const std::unique_ptr<Kernel>> kernels) {
+    const PollScope poll(frame.cancelled == &Frame::never_cancelled ? nullptr : frame.cancelled);
+    run_kernels(kernels, frame);
+  };
+  if (!can_end || lowered_.first_write == all.size()) return run_here(all);
+  run_here(all.first(lowered_.first_write));
+  frame.poll();
+  for (const int i : lowered_.assigned) {
+    const auto& variable = variables_[static_cast<size_t>(i)];
+    const auto copy = [&] { return variable->saved(); };
+    if (run->undo->save(variable.get(), variable->bytes(), lowered_.loops_later, copy)) continue;
+    frame.cancelled = &Frame::never_cancelled;
+    break;
+  }
+  run_here(all.subspan(lowered_.first_write));
 }
 
 bool CpuProgram::stale() const {

@@ -39,6 +39,7 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::unique_ptr<OwnedFrame> new_frame() const;
   void give_back(std::unique_ptr<OwnedFrame> frame, uint64_t ticks);
   void run_profiled(Frame& frame, runtime::Profiler::Session session);
+  void run_all_kernels(Frame& frame) const;
 
   LoweredProgram lowered_;
   std::vector<std::shared_ptr<CpuVariable>> variables_;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "mpsgraph/core/errors.h"
+#include "runtime/run_control.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -32,6 +33,8 @@ const std::unordered_map<std::string_view, Alternatives>& filled_table() {
 
 }  // namespace
 
+const std::atomic<bool> Frame::never_cancelled{false};
+void Frame::throw_cancelled() { runtime::throw_cancelled(); }
 Kernel::~Kernel() = default;
 DescribedKernel::~DescribedKernel() = default;
 std::string DescribedKernel::description() const { return description_; }

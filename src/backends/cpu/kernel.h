@@ -5,6 +5,7 @@
 // a flat list in order, without allocation, hashing, or locks.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,13 @@ struct Frame {
   std::vector<std::unique_ptr<KernelState>> states;  // indexed by Kernel::index; most entries are null
   HistoryMemory history;  // values that loops of this run keep for their gradients
   const KernelProfile* profile = nullptr;  // null when not profiling
+  const std::atomic<bool>* cancelled = &never_cancelled;  // set to end the run before the next kernel
+  static const std::atomic<bool> never_cancelled;
+
+  void poll() const {  // throws CancelledError if the run was cancelled
+    if (cancelled->load(std::memory_order_relaxed)) throw_cancelled();
+  }
+  [[noreturn]] static void throw_cancelled();
 
   template <class T>
   T* at(Slot slot) const {

@@ -79,11 +79,14 @@ void KernelProfile::run(const Kernel& kernel, Frame& frame) const {
   kernel.run(frame);
 }
 
-void run_kernels(const KernelList& list, Frame& frame) {
-  if (frame.profile)
-    for (const auto& kernel : list) frame.profile->run(*kernel, frame);
-  else
-    for (const auto& kernel : list) kernel->run(frame);
+void run_kernels(std::span<const std::unique_ptr<Kernel>> list, Frame& frame) {
+  for (const auto& kernel : list) {
+    frame.poll();
+    if (frame.profile)
+      frame.profile->run(*kernel, frame);
+    else
+      kernel->run(frame);
+  }
 }
 
 }  // namespace mpsgraph::cpu

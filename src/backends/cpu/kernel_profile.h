@@ -3,6 +3,8 @@
 // Without a profile, running a list of kernels costs one extra pointer test.
 #pragma once
 
+#include <span>
+
 #include "backends/cpu/lowering.h"
 #include "mpsgraph/runtime/profiler.h"
 
@@ -23,6 +25,7 @@ class KernelProfile {
   const std::shared_ptr<const KernelDescriptions> descriptions_;
 };
 
-void run_kernels(const KernelList& list, Frame& frame);
+// Run kernels in order, and end with CancelledError before the next one when the run is cancelled.
+void run_kernels(std::span<const std::unique_ptr<Kernel>> list, Frame& frame);
 
 }  // namespace mpsgraph::cpu

@@ -443,6 +443,7 @@ void ProgramLowering::merge_fused_elementwise(KernelList& list) {
       for (Slot slot : next->writes()) written.insert(memory(slot));
     }
     const int position = position_of_.at(kernel.get());
+    if (kernel.get() == first_writer_ && join) first_writer_ = last;
     if (join) {
       last->merge(*next);
       last->operations.insert(last->operations.end(), next->operations.begin(), next->operations.end());
@@ -454,6 +455,8 @@ void ProgramLowering::merge_fused_elementwise(KernelList& list) {
     }
   }
   list = std::move(merged);
+  const auto is_writer = [&](const auto& kernel) { return kernel.get() == first_writer_; };
+  out_.first_write = static_cast<size_t>(std::ranges::find_if(list, is_writer) - list.begin());
   for (SlotInfo& info : out_.slots) {
     const auto run_of = [&](int position) {
       auto run = std::upper_bound(runs.begin(), runs.end(), position, [](int p, const auto& r) { return p < r.first; });
@@ -462,6 +465,24 @@ void ProgramLowering::merge_fused_elementwise(KernelList& list) {
     if (info.home != Home::arena || info.first < 0) continue;
     if (const auto [begin, end] = run_of(info.first); info.first <= end) info.first = begin;
     if (const auto [begin, end] = run_of(info.last); info.last <= end) info.last = end;
+  }
+}
+
+// Find the first kernel that writes a variable. Until then, a cancelled run has nothing to restore.
+void ProgramLowering::find_writes() {
+  int first = position_ + 1;
+  for (const Assign& assign : assigns_) {
+    out_.assigned.push_back(out_.slots[assign.variable].index);
+    first = std::min(first, idle_.count(assign.kernel) ? out_.slots[assign.value].first : position_of_[assign.kernel]);
+  }
+  std::ranges::sort(out_.assigned);
+  const auto duplicates = std::ranges::unique(out_.assigned);
+  out_.assigned.erase(duplicates.begin(), duplicates.end());
+  for (const auto& kernel : out_.kernels) {
+    if (idle_.count(kernel.get()) || position_of_.at(kernel.get()) < first) continue;
+    if (!first_writer_) first_writer_ = kernel.get();
+    for (const Operation* operation : kernel->operations)
+      out_.loops_later |= !operation->blocks.empty() && !operation->is("fused_elementwise");
   }
 }
 
@@ -501,6 +522,7 @@ void ProgramLowering::run() {
   use_ = after_all;
   write_assigns_in_place();
   place_results(out_.kernels);
+  find_writes();
   remove_idle(out_.kernels);
   merge_fused_elementwise(out_.kernels);
   lend_places();

@@ -43,6 +43,9 @@ struct LoweredProgram {
   std::vector<const Kernel*> all_kernels;  // indexed by Kernel::index, including nested kernels
   std::vector<LentPlace> lent;
   std::vector<LayoutPtr> variable_layouts;  // layouts that the kernels expect
+  std::vector<int> assigned;  // indices of the variables that the kernels write
+  size_t first_write = 0;  // index in `kernels` of the first kernel that writes variables
+  bool loops_later = false;  // whether that kernel or a later one may contain a loop
   size_t arena_bytes = 0;
 };
 
@@ -104,6 +107,7 @@ class ProgramLowering {
   void remove_idle(KernelList& list);
   void merge_fused_elementwise(KernelList& list);
   void leave_packed_constants();
+  void find_writes();
 
   LoweredProgram& out_;
   bool reference_only_;
@@ -128,6 +132,7 @@ class ProgramLowering {
   int use_ = 0;
   std::set<ConstantUse> used_, packed_;
   std::unordered_map<const Kernel*, bool> idle_;
+  const Kernel* first_writer_ = nullptr;  // the first kernel that writes a variable, in the list of all kernels
   std::unordered_map<const Kernel*, int> position_of_;
 };
 

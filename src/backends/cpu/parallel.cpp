@@ -1,8 +1,42 @@
 // Partitioning of parallel loops, and their execution on the thread pool.
 #include "backends/cpu/parallel.h"
 
+#include <exception>
+#include <utility>
+
+#include "runtime/run_control.h"
+
 namespace mpsgraph::cpu {
 namespace {
+
+thread_local const std::atomic<bool>* polled = nullptr;
+
+bool is_set(const std::atomic<bool>* flag) { return flag && flag->load(std::memory_order_relaxed); }
+void end_if_set(const std::atomic<bool>* flag) {
+  if (is_set(flag)) runtime::throw_cancelled();
+}
+
+// The first exception that a thread's share of a loop has thrown. It is rethrown on the calling thread once all threads
+// have left the loop.
+class FirstError {
+ public:
+  template <class Work>
+  void guard(const Work& work) noexcept {
+    try {
+      work();
+    } catch (...) {
+      if (!taken_.exchange(true)) error_ = std::current_exception();
+    }
+  }
+  bool any() const { return taken_.load(std::memory_order_relaxed); }
+  void rethrow() const {  // call this only when all threads have left the loop
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::atomic<bool> taken_{false};
+  std::exception_ptr error_;
+};
 
 struct Phases {
   Shares shares;
@@ -10,35 +44,49 @@ struct Phases {
   PhaseCount count_of;
   const void* f;
   PhaseBody body;
+  const std::atomic<bool>* cancelled;
+  FirstError error{};
 };
 
 ThreadPool::Loop loop_of(Phases& phases) {
   return {&phases,
           [](void* context, int64_t phase) {
             auto& p = *static_cast<Phases*>(context);
+            if (is_set(p.cancelled) || p.error.any()) return int64_t{0};  // the previous phase may be incomplete
             const int64_t count = p.count_of(p.count, phase);
             p.shares.share(count);
             return count;
           },
           [](void* context, int64_t phase, int64_t member) {
             auto& p = *static_cast<Phases*>(context);
-            Items items(p.shares, member);
-            p.body(p.f, phase, items);
+            Items items(p.shares, member, p.cancelled);
+            p.error.guard([&] { p.body(p.f, phase, items); });
             return items.taken();
           }};
 }
 
 }  // namespace
 
+PollScope::PollScope(const std::atomic<bool>* cancelled) : before_(std::exchange(polled, cancelled)) {}
+PollScope::~PollScope() { polled = before_; }
+
 void run_phases(int threads, int64_t phases, const void* count, PhaseCount count_of, const void* f, PhaseBody body) {
-  Phases all{Shares(0, threads), count, count_of, f, body};
-  ThreadPool::get().run(threads, phases, loop_of(all));
+  Phases all{Shares(0, threads), count, count_of, f, body, polled};
+  {
+    const PollScope inner(nullptr);
+    ThreadPool::get().run(threads, phases, loop_of(all));
+  }
+  all.error.rethrow();
+  end_if_set(all.cancelled);
 }
 
 void run_items(int64_t items, const void* f, ItemBody body) {
   const auto threads = static_cast<int>(std::min<int64_t>(items, thread_count()));
   if (threads <= 1) {
-    for (int64_t item = 0; item < items; ++item) body(f, item, thread_number());
+    for (int64_t item = 0; item < items; ++item) {
+      end_if_set(polled);
+      body(f, item, thread_number());
+    }
     return;
   }
   parallel_phases(threads, {items}, [&](int64_t, Items& mine) {
@@ -50,7 +98,10 @@ void run_chains(int64_t chains, int64_t length, const void* f, ChainBody body) {
   const auto threads = static_cast<int>(std::min<int64_t>(chains, thread_count()));
   if (threads <= 1) {
     for (int64_t chain = 0; chain < chains; ++chain)
-      for (int64_t place = 0; place < length; ++place) body(f, chain, place, thread_number());
+      for (int64_t place = 0; place < length; ++place) {
+        end_if_set(polled);
+        body(f, chain, place, thread_number());
+      }
     return;
   }
   struct All {
@@ -58,18 +109,27 @@ void run_chains(int64_t chains, int64_t length, const void* f, ChainBody body) {
     int64_t chains;
     const void* f;
     ChainBody body;
-  } all{Chains(chains, length, threads), chains, f, body};
-  ThreadPool::get().run(threads, 1,
-                        {&all, [](void* context, int64_t) { return static_cast<All*>(context)->chains; },
-                         [](void* context, int64_t, int64_t member) {
-                           auto& all = *static_cast<All*>(context);
-                           int64_t taken = 0;
-                           for (Chains::Item item; (item = all.shares.take(member)).chain >= 0; ++taken) {
-                             all.body(all.f, item.chain, item.place, member);
-                             all.shares.done(item.chain);
-                           }
-                           return taken;
-                         }});
+    const std::atomic<bool>* cancelled;
+    FirstError error{};
+  } all{Chains(chains, length, threads), chains, f, body, polled};
+  {
+    const PollScope inner(nullptr);
+    ThreadPool::get().run(threads, 1,
+                          {&all, [](void* context, int64_t) { return static_cast<All*>(context)->chains; },
+                           [](void* context, int64_t, int64_t member) {
+                             auto& all = *static_cast<All*>(context);
+                             int64_t taken = 0;
+                             const auto ended = [&] { return is_set(all.cancelled) || all.error.any(); };
+                             for (Chains::Item item; !ended() && (item = all.shares.take(member)).chain >= 0; ++taken)
+                               all.error.guard([&] {
+                                 all.body(all.f, item.chain, item.place, member);
+                                 all.shares.done(item.chain);
+                               });
+                             return taken;
+                           }});
+  }
+  all.error.rethrow();
+  end_if_set(all.cancelled);
 }
 
 void run_ranges(int64_t n, int64_t grain, const void* f, RangeBody body) {

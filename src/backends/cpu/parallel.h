@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "backends/cpu/thread_pool.h"
@@ -21,9 +22,11 @@ inline int64_t thread_number() { return ThreadPool::member(); }  // number of th
 // left. `member` is the number of the thread, below thread_count().
 class Items {
  public:
-  Items(Shares& shares, int64_t member) : shares_(shares), member_(member) {}
+  Items(Shares& shares, int64_t member, const std::atomic<bool>* cancelled)
+      : shares_(shares), member_(member), cancelled_(cancelled) {}
   int64_t member() const { return member_; }
-  int64_t next() {  // returns -1 when no items are left
+  int64_t next() {  // returns -1 when no items are left or the run was cancelled
+    if (cancelled_ && cancelled_->load(std::memory_order_relaxed)) return -1;
     const int64_t item = shares_.take(member_);
     taken_ += item >= 0;
     return item;
@@ -44,6 +47,19 @@ class Items {
  private:
   Shares& shares_;
   int64_t member_, taken_ = 0;
+  const std::atomic<bool>* cancelled_;
+};
+
+// During its lifetime, the calling thread's parallel loops end with CancelledError soon after the flag is set. Loops
+// inside the items of another loop complete, because an exception must not leave a thread's share of that loop.
+class PollScope {
+ public:
+  explicit PollScope(const std::atomic<bool>* cancelled);  // null: loops are not cancelled
+  ~PollScope();
+  PollScope(const PollScope&) = delete;
+
+ private:
+  const std::atomic<bool>* before_;
 };
 
 // The templates below pass the loop body as a function pointer to these functions, defined in parallel.cpp. Otherwise

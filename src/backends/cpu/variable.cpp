@@ -1,6 +1,7 @@
 // Storage of a variable on the CPU: its initial value, and conversion between row-major order and its layout.
 #include "backends/cpu/variable.h"
 
+#include <cstring>
 #include <exception>
 #include <mutex>
 
@@ -69,6 +70,22 @@ void CpuVariable::write(const runtime::NDArray& value) {
   if (!layout_) return array_.copy_from(value);
   const runtime::NDArray plain = value.contiguous() ? value : value.copy_contiguous();
   layout_->from_row_major(plain.data(), array_.data());
+}
+
+std::function<void()> CpuVariable::saved() {
+  auto bytes = std::make_shared<std::vector<std::byte>>(data(), data() + this->bytes());
+  return [this, bytes = std::move(bytes), layout = layout_] {
+    if (same_layout(layout, layout_)) {
+      std::memcpy(data(), bytes->data(), bytes->size());
+      return;
+    }
+    const runtime::NDArray plain = runtime::NDArray::allocate(array_.dtype(), array_.dims());
+    if (layout)
+      layout->to_row_major(bytes->data(), plain.data());
+    else
+      std::memcpy(plain.data(), bytes->data(), bytes->size());
+    write(plain);
+  };
 }
 
 void CpuVariable::move_to(LayoutPtr layout) {

@@ -4,6 +4,7 @@
 // memory-mapped pages of that file.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "backends/cpu/variable_layouts.h"
@@ -18,12 +19,15 @@ class CpuVariable final : public runtime::VariableStorage {
   runtime::NDArray read() const override;
   void write(const runtime::NDArray& value) override;
   std::byte* data() const { return array_.data(); }
+  size_t bytes() const { return array_.bytes(); }
   const LayoutPtr& layout() const { return layout_; }
   // Convert the value to another layout. Programs compiled for a different layout become stale.
   void move_to(LayoutPtr layout);
   // Give each variable its own memory, which holds the variable's current value. Must be called before programs write
   // to data().
   static void own(std::span<CpuVariable* const> variables);
+  // Copy the value and return a function that restores it, also if the layout has changed in the meantime.
+  std::function<void()> saved();
 
  private:
   void own();

@@ -20,6 +20,7 @@ from ..._checks import checked
 from ..._core import DType
 from ..._display import shown
 from ..._dtypes import as_dtype
+from ..._limits import file_bytes
 from ...errors import CheckpointError, Error, GraphError
 from ..module import Module, take_state
 from ..state import Float8, IncompatibleKeys, Value
@@ -119,6 +120,7 @@ def _read_file(path: Path) -> dict[str, Value | Float8]:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
+            file_bytes(path, size)
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > size - 8 or length > _LONGEST_HEADER:
                 raise CheckpointError(f"{path} is not a safetensors file or is truncated at {size} bytes")

@@ -61,6 +61,7 @@ struct WhileKernel final : LoopKernel {
     begin(frame);
     const HistoryMemory::Mark mark = frame.history.mark();
     for (;;) {
+      frame.poll();
       before.run(frame);
       if (!*frame.at<uint8_t>(condition)) break;
       after.run(frame);
@@ -83,6 +84,7 @@ struct ForKernel final : LoopKernel {
       throw GraphError("[for] step must not be 0, because the loop would never end; pass a positive or negative step");
     const HistoryMemory::Mark mark = frame.history.mark();
     for (int64_t i = *frame.at<int32_t>(lower); by > 0 ? i < last : i > last; i += by) {
+      frame.poll();
       *frame.at<int32_t>(index) = static_cast<int32_t>(i);
       body.run(frame);
       if (!keeps_history) frame.history.release(mark);
