@@ -52,11 +52,11 @@ class limits:
         for name, value in {"nodes": nodes, "depth": depth, "bytes": bytes, "time": time}.items():
             if value is not None and not 0 <= value <= 1 << 62:
                 raise GraphError(f"[limits] {name} must be at least 0 and at most 2**62, or None, got {value}")
-        self._limits = [-1 if value is None else value for value in (nodes, depth, bytes)]
+        self._nodes, self._depth, self._bytes = (-1 if value is None else value for value in (nodes, depth, bytes))
         self._seconds = -1.0 if time is None else float(time)
 
     def __enter__(self) -> limits:
-        _core.enter_limits(*self._limits, self._seconds)
+        _core.enter_limits(self._nodes, self._depth, self._bytes, self._seconds)
         return self
 
     def __exit__(
