@@ -893,6 +893,51 @@ class CommandBuffer:
         """
         The status: "not_enqueued", "committed", "scheduled", "completed", or "error".
         """
+class CacheStatistics:
+    """
+    Statistics of an executable cache: counters, and the number and size of the stored executables.
+    
+        Example:
+            >>> g = mg.Graph()
+            >>> x = g.placeholder((-1,), name="x")
+            >>> y = x + 1.0
+            >>> for n in (1, 2, 1):
+            ...     _ = g.run({x: np.zeros(n, np.float32)}, y)
+            >>> g.on().cache.compiles, g.on().cache.hits
+            (2, 1)
+        
+    """
+    def __repr__(self) -> str:
+        ...
+    @property
+    def byte_limit(self) -> int:
+        ...
+    @property
+    def bytes(self) -> int:
+        ...
+    @property
+    def compiles(self) -> int:
+        ...
+    @property
+    def count(self) -> int:
+        ...
+    @property
+    def count_limit(self) -> int:
+        ...
+    @property
+    def evictions(self) -> int:
+        ...
+    @property
+    def hits(self) -> int:
+        ...
+    @property
+    def misses(self) -> int:
+        ...
+    @property
+    def seconds(self) -> float:
+        """
+        Total time spent compiling, in seconds.
+        """
 class Profile:
     """
     A recorded profile. mpsgraph.profiler converts it to readable tables.
@@ -1335,51 +1380,6 @@ class CompilationDescriptor:
     @disabled_passes.setter
     def disabled_passes(self, arg0: collections.abc.Sequence[str]) -> None:
         ...
-class CacheStatistics:
-    """
-    Statistics of an executable cache: counters, and the number and size of the stored executables.
-    
-        Example:
-            >>> g = mg.Graph()
-            >>> x = g.placeholder((-1,), name="x")
-            >>> y = x + 1.0
-            >>> for n in (1, 2, 1):
-            ...     _ = g.run({x: np.zeros(n, np.float32)}, y)
-            >>> g.on().cache.compiles, g.on().cache.hits
-            (2, 1)
-        
-    """
-    def __repr__(self) -> str:
-        ...
-    @property
-    def byte_limit(self) -> int:
-        ...
-    @property
-    def bytes(self) -> int:
-        ...
-    @property
-    def compiles(self) -> int:
-        ...
-    @property
-    def count(self) -> int:
-        ...
-    @property
-    def count_limit(self) -> int:
-        ...
-    @property
-    def evictions(self) -> int:
-        ...
-    @property
-    def hits(self) -> int:
-        ...
-    @property
-    def misses(self) -> int:
-        ...
-    @property
-    def seconds(self) -> float:
-        """
-        Total time spent compiling, in seconds.
-        """
 class DeviceGraph:
     """
     A graph on one device, with its own values of the variables and its own executables.

@@ -233,7 +233,7 @@ def test_a_replaced_optimizer_is_in_the_checkpoint(tmp_path):
 # --- malformed checkpoints --------------------------------------------------------------------------------------------
 
 DAMAGE = {
-    "step is no number": {"step": "many"},
+    "step is not a number": {"step": "many"},
     "step is negative": {"step": "-1"},
     "forms are cut": {"forms": '[{"inputs": {"structure": 0'},
     "forms are a number": {"forms": "3"},

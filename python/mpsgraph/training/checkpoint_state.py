@@ -161,7 +161,7 @@ def _stored(dtype: DType) -> str:
 
 
 def _start_anew(trainer: Trainer, unknown: set[Tensor]) -> None:
-    """Forget unused variables that a checkpoint does not contain, so that they start anew when they are used again."""
+    """Forget unused variables that a checkpoint does not contain, so that they start again when they are used."""
     if not unknown:
         return
     for optimizer in [each for outer in _outer_optimizers(trainer) for each in optimizers_in(outer)]:

@@ -576,7 +576,7 @@ class TrainingGraph:
         return [self._averages[v] for v in trained if v in self._averages]
 
     def _forget_averages(self) -> None:
-        """Start moving averages anew when they are used again."""
+        """Start moving averages again when they are used."""
         self._averages, self._kept = {}, []
 
     def wait(self) -> None:

@@ -387,7 +387,7 @@ class TrainableModel(Model):
         """Raise GraphError within a block of averaged_weights, where changes of the state would be lost."""
         if self._averaged:
             raise GraphError(
-                f"TrainableModel.{what} cannot be used within averaged_weights(), where the averages stand in for the "
+                f"TrainableModel.{what} cannot be used within averaged_weights(), where the averages replace the "
                 "weights that are trained: call it outside of the block"
             )
 

@@ -559,7 +559,7 @@ class Trainer(TrainingGraph):
         """Raise GraphError within a block of averaged_weights, where changes of the state would be lost."""
         if self._averaged:
             raise GraphError(
-                f"Trainer.{what} cannot be used within averaged_weights(), where the averages stand in for the weights "
+                f"Trainer.{what} cannot be used within averaged_weights(), where the averages replace the weights "
                 "that are trained: call it outside of the block; to save only the averaged weights, use "
                 "mg.checkpoint.save(path, trainer.model.state_dict()) or trainer.optimize_for_inference().save(path)"
             )

@@ -56,7 +56,7 @@ def _name(trainer: Trainer, found: dict[str, Tensor], wanted: Callable[[Tensor],
 
 
 def require_unchanged(averages: Mapping[Tensor, np.ndarray], now: Mapping[Tensor, np.ndarray]) -> None:
-    """Raise GraphError if variables that averages stand in for have been set, because the values are lost."""
+    """Raise GraphError if variables that averages replace have been set, because the values are lost."""
     changed = [v.name for v, value in now.items() if value.tobytes() != averages[v].tobytes()]
     if changed:
         raise GraphError(
