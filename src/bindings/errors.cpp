@@ -54,7 +54,8 @@ py::object text_of(std::string_view message) {
   return py::reinterpret_steal<py::object>(text);
 }
 
-py::object message_of(const std::exception& error) {
+// The name differs from that of message_of() below, which it would hide in all files of this unity build.
+py::object python_message_of(const std::exception& error) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return text_of(memory ? "out of memory: use smaller shapes or batches" : error.what());
 }
@@ -64,7 +65,7 @@ void set_error(const std::exception& error) {
     PyObject* exception = from_python->exception.get();
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
   } else {
-    PyErr_SetObject(class_of(error), message_of(error).ptr());
+    PyErr_SetObject(class_of(error), python_message_of(error).ptr());
   }
 }
 
@@ -78,7 +79,7 @@ py::object to_python_exception(const std::exception_ptr& error) {
     return py::reinterpret_borrow<py::object>(e.exception.get());
   } catch (const std::exception& e) {
     PyObject* type = class_of(e);
-    return py::reinterpret_borrow<py::object>(type ? type : PyExc_RuntimeError)(message_of(e));
+    return py::reinterpret_borrow<py::object>(type ? type : PyExc_RuntimeError)(python_message_of(e));
   } catch (...) {
     return py::reinterpret_borrow<py::object>(PyExc_RuntimeError)("unknown error");
   }

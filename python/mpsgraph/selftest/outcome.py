@@ -16,9 +16,9 @@ class Outcome:
     message: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
-    compile_seconds: float = 0.0  # Part of `seconds`.
     how: str = ""  # For a failure, one of checks.HOWS.
     family: str = ""  # Family of operations or nodes.
+    compile_seconds: float = 0.0  # Part of `seconds`.
 
     @classmethod
     def of(cls, part: str, answer: dict[str, Any]) -> Outcome:
