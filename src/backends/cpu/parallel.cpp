@@ -52,8 +52,9 @@ ThreadPool::Loop loop_of(Phases& phases) {
   return {&phases,
           [](void* context, int64_t phase) {
             auto& p = *static_cast<Phases*>(context);
-            if (is_set(p.cancelled) || p.error.any()) return int64_t{0};  // the previous phase may be incomplete
-            const int64_t count = p.count_of(p.count, phase);
+            // After a cancelled or failed phase, which may be incomplete, the remaining phases have no items.
+            const bool ended = is_set(p.cancelled) || p.error.any();
+            const int64_t count = ended ? 0 : p.count_of(p.count, phase);
             p.shares.share(count);
             return count;
           },
