@@ -52,9 +52,11 @@ def seconds_to_compile(chain: Chain, length: int) -> float:
 @pytest.mark.parametrize("chain", [unary, constants, assigns, checks_and_assigns])
 def test_compile_time_of_a_chain_is_proportional_to_its_length(chain: Chain):
     seconds_to_compile(chain, 200)  # the first compilation in a process is slower
-    short = min(seconds_to_compile(chain, 6000) for _ in range(2))
-    long = seconds_to_compile(chain, 24000)
-    assert long < 9 * short + 0.5, (short, long)  # 4 times the time of the short chain if linear, 16 if quadratic
+    for _ in range(3):  # other processes slow a compilation down at times
+        short, long = seconds_to_compile(chain, 6000), seconds_to_compile(chain, 24000)
+        if long < 9 * short + 0.5:  # 4 times the time of the short chain if linear, 16 if quadratic
+            return
+    pytest.fail(f"compiling 24,000 operations took {long:.2f} s, and 6,000 operations {short:.2f} s")
 
 
 def test_64_nested_loops_compile_in_less_than_a_second():

@@ -138,8 +138,9 @@ MetalDevice::MetalDevice()
 
 // The newest generation of Apple's GPUs whose features the device has, such as 7 for M1 and 9 for M3, or 0 for others.
 int MetalDevice::apple_generation() const {
+  constexpr int before_first = 1000;  // the family of the first generation is 1001
   int generation = 0;
-  while ([device supportsFamily:static_cast<MTLGPUFamily>(MTLGPUFamilyApple1 + generation)]) ++generation;
+  while ([device supportsFamily:static_cast<MTLGPUFamily>(before_first + generation + 1)]) ++generation;
   return generation;
 }
 
