@@ -492,6 +492,26 @@ _explain_error(
     "mg.SharedEvent().wait(1, timeout=0.01)",
 )
 _explain_error(
+    "CancelledError",
+    "Raised when a run was cancelled; variables keep their values.",
+    "g = mg.Graph()",
+    "(y,) = g.for_(1_000_000_000, initial=[g.constant(0.0)], body=lambda i, x: [x + 1.0])",
+    "run = g.run_async({}, y)",
+    "run.cancel()",
+    "run.wait()",
+)
+_explain_error(
+    "OutOfMemoryError",
+    "Raised when there is not enough memory.",
+    "mg.NDArray((1 << 45,))",
+)
+_explain_error(
+    "LimitError",
+    "Raised when a graph or a file exceeds a limit set with mpsgraph.limits.",
+    "with mg.limits(nodes=0):",
+    '    mg.parse("graph { %x = constant(){value=float32[1] [0x3f800000]}: float32[1] }")',
+)
+_explain_error(
     "CheckpointError",
     "Raised when a checkpoint is damaged or is not a checkpoint.",
     'mg.checkpoint.load("no such file")',
