@@ -80,6 +80,14 @@ class GraphError(Error, ValueError):
 class LimitError(Error, ValueError):
     """
     Raised when a graph or a file exceeds a limit set with mpsgraph.limits.
+
+    Example:
+        >>> try:
+        ...     with mg.limits(nodes=0):
+        ...         mg.parse("graph { %x = constant(){value=float32[1] [0x3f800000]}: float32[1] }")
+        ... except mg.LimitError as error:
+        ...     print(type(error).__name__)
+        LimitError
     """
 class PackageError(Error, ValueError):
     """
@@ -107,6 +115,17 @@ class ShapeError(Error, ValueError):
 class CancelledError(DeviceError):
     """
     Raised when a run was cancelled; variables keep their values.
+
+    Example:
+        >>> try:
+        ...     g = mg.Graph()
+        ...     (y,) = g.for_(1_000_000_000, initial=[g.constant(0.0)], body=lambda i, x: [x + 1.0])
+        ...     run = g.run_async({}, y)
+        ...     run.cancel()
+        ...     run.wait()
+        ... except mg.CancelledError as error:
+        ...     print(type(error).__name__)
+        CancelledError
     """
 class OutOfRangeError(Error, IndexError):
     """
@@ -136,6 +155,13 @@ class UnsupportedError(Error, NotImplementedError):
 class OutOfMemoryError(DeviceError, MemoryError):
     """
     Raised when there is not enough memory.
+
+    Example:
+        >>> try:
+        ...     mg.NDArray((1 << 45,))
+        ... except mg.OutOfMemoryError as error:
+        ...     print(type(error).__name__)
+        OutOfMemoryError
     """
 class TimeoutError(DeviceError, builtins.TimeoutError):
     """
