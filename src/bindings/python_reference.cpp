@@ -37,6 +37,17 @@ Pending& pending() {
   return *current;
 }
 
+// Whether the calling thread holds the GIL. PyGILState_Check() returns true on every thread once the process has created
+// a subinterpreter.
+bool holds_gil() {
+#if PY_VERSION_HEX >= 0x030d0000
+  PyThreadState* const current = PyThreadState_GetUnchecked();
+#else
+  PyThreadState* const current = _PyThreadState_UncheckedGet();
+#endif
+  return current && current == PyGILState_GetThisThreadState();
+}
+
 int drop_pending(void*) {
   release_pending_objects();
   return 0;
@@ -57,7 +68,7 @@ void call_soon(int (*function)(void*)) {
 
 void release_object(PyObject* object) noexcept {
   if (!object || !Py_IsInitialized()) return;
-  if (PyGILState_Check()) return Py_DECREF(object);
+  if (holds_gil()) return Py_DECREF(object);
   {
     Pending& of_process = pending();
     std::lock_guard lock(of_process.mutex);

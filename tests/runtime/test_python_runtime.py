@@ -310,6 +310,23 @@ print("all ended")
     assert out == "all ended\n"
 
 
+def test_threads_release_arrays_safely_once_the_process_has_had_a_subinterpreter():
+    # From then on, PyGILState_Check() returns true on every thread, whether or not it holds the GIL.
+    interpreters = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    pytest.importorskip(interpreters)
+    code = f"""
+import {interpreters} as interpreters, numpy as np, mpsgraph as mg
+interpreters.destroy(interpreters.create())
+g = mg.Graph()
+x = g.placeholder((4,))
+program, queue = g.on("cpu").compile({{x: (mg.float32, (4,))}}, [x * 2]), mg.CommandQueue("cpu")
+for _ in range(40000):
+    runs = [program.run_async([np.ones(4, np.float32)], queue=queue) for _ in range(3)]
+print(runs[-1].results[0].numpy())
+"""
+    assert python(code) == "[2. 2. 2. 2.]\n"
+
+
 def test_variable_from_tensor_takes_its_current_value():
     g = mg.Graph()
     w = g.variable(np.array([1.0, 2.0], np.float32))
