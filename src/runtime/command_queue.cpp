@@ -22,7 +22,7 @@ class CommandQueue::Thread final : public Worker {
     start_handler_thread();
     auto self = std::make_shared<Thread>(backend);
     self->device_ = backend.make_queue();
-    self->thread_ = std::thread([self] { self->loop(); });
+    self->thread_ = start_thread([self] { self->loop(); });
     try {
       register_worker(self);
     } catch (...) {

@@ -48,7 +48,7 @@ class HandlerThread final : public Worker {
  private:
   static std::shared_ptr<HandlerThread> start() {
     auto self = std::make_shared<HandlerThread>();
-    self->thread_ = std::thread([self] { self->loop(); });
+    self->thread_ = start_thread([self] { self->loop(); });
     try {
       register_worker(self);
     } catch (...) {

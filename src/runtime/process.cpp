@@ -5,12 +5,17 @@
 #include <pthread.h>
 
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "mpsgraph/core/errors.h"
 #include "runtime/handler_thread.h"
 #include "runtime/worker.h"
+
+#ifdef __GLIBC__
+#include <execinfo.h>
+#endif
 
 namespace mpsgraph::runtime {
 
@@ -55,6 +60,15 @@ void wait_until_quiet(const std::vector<std::shared_ptr<Worker>>& workers) {
   }
 }
 
+#ifdef __GLIBC__
+// An exception that leaves std::call_once or pthread_once makes glibc load libgcc_s, and glibc aborts if there is no
+// memory for that. backtrace() loads it in advance.
+[[maybe_unused]] const int unwinder_loaded = [] {
+  void* frame = nullptr;
+  return backtrace(&frame, 1);
+}();
+#endif
+
 }  // namespace
 
 ForkGuard::ForkGuard() : generation_(fork_generation()) {}
@@ -98,6 +112,15 @@ void register_worker(std::shared_ptr<Worker> worker) {
     all.workers.push_back(std::move(worker));
   }
   for (auto& other : done) other->finish();
+}
+
+std::thread start_thread(std::function<void()> loop) {
+  try {
+    return std::thread(std::move(loop));
+  } catch (const std::system_error& error) {
+    throw OutOfMemoryError(cat("the system cannot start a thread (", error.code().message(),
+                               "): there is too little memory, or the process has as many threads as it may have"));
+  }
 }
 
 bool shutting_down() { return threads().shutting_down; }

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "mpsgraph/runtime/process.h"
 #include "runtime/run_control.h"
@@ -23,6 +25,7 @@ class Worker {
   virtual bool finished() = 0;      // whether the thread has left its loop and can be joined without waiting
 };
 void register_worker(std::shared_ptr<Worker> worker);
+std::thread start_thread(std::function<void()> loop);  // throws OutOfMemoryError if the system refuses
 
 // Marks the calling worker thread as blocked during its lifetime, so that shutdown() does not wait for it.
 class BlockedScope {

@@ -99,7 +99,8 @@ class CpuBackend final : public runtime::Backend {
       variables.push_back(std::static_pointer_cast<CpuVariable>(storage));
       present.push_back(variables.back()->layout());
     }
-    LoweredProgram lowered = lower(std::move(program), std::move(present), options.reference_kernels);
+    LoweredProgram lowered;
+    with_typed_errors([&] { lowered = lower(std::move(program), std::move(present), options.reference_kernels); });
     // No program runs during compilation, so variables may move to a new layout. Programs that were compiled for the
     // previous layout become stale.
     for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);

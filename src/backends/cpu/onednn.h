@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace mpsgraph::cpu {
@@ -11,6 +12,8 @@ namespace mpsgraph::cpu {
 #ifdef MPSGRAPH_ONEDNN
 inline constexpr bool has_onednn = true;
 std::string onednn_version();
+// Call f(), and throw OutOfMemoryError instead of oneDNN's own errors, which lack of memory causes in code that compiles.
+void with_typed_errors(const std::function<void()>& f);
 bool onednn_multiplies_bfloat16();  // whether oneDNN supports bfloat16 matmuls on this processor
 // Return whether oneDNN, using all threads, either packs the operands of a float32 GEMM of this size or runs at full
 // speed without packing. With AVX-512, only a transposed left operand needs packing.
@@ -18,6 +21,7 @@ bool onednn_packs(int64_t rows, int64_t columns, int64_t steps, bool transposed 
 #else
 inline constexpr bool has_onednn = false;
 inline std::string onednn_version() { return "no oneDNN"; }
+inline void with_typed_errors(const std::function<void()>& f) { f(); }
 inline bool onednn_multiplies_bfloat16() { return true; }  // unused without oneDNN
 inline bool onednn_packs(int64_t, int64_t, int64_t, bool = false) { return false; }
 #endif

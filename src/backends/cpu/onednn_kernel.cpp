@@ -58,6 +58,37 @@ OnednnThreads::~OnednnThreads() {
   if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
 }
 
+namespace {
+
+[[noreturn]] void throw_out_of_memory(const std::string& what, const std::string& reason) {
+  throw OutOfMemoryError(
+      cat("oneDNN could not ", what, " (", reason, "), probably for lack of memory; use smaller shapes or batches"));
+}
+
+}  // namespace
+
+void with_typed_errors(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const dnnl::error& error) {
+    throw_out_of_memory("prepare a kernel", error.what());
+  }
+}
+
+void execute_primitive(const dnnl::primitive& primitive, const std::vector<dnnl_exec_arg_t>& arguments,
+                       const std::string& name) {
+  // Some primitives generate code when they first run, which can fail. Their code generator reports that by exceptions.
+  dnnl_status_t status = dnnl_success;
+  const std::string what = "run kernel '" + name + "'";
+  try {
+    status = dnnl_primitive_execute(primitive.get(), onednn_stream().get(), static_cast<int>(arguments.size()),
+                                    arguments.data());
+  } catch (const std::exception& error) {
+    throw_out_of_memory(what, error.what());
+  }
+  if (status != dnnl_success) throw_out_of_memory(what, cat("dnnl_status_t ", status));
+}
+
 std::string onednn_version() {
   const dnnl::version_t* version = dnnl::version();
   return cat("oneDNN ", version->major, ".", version->minor);
@@ -172,7 +203,6 @@ void relu_of(Frame& frame, const Operand& result) {
 void OnednnKernel::run(Frame& frame) const {
   const OnednnThreads threads(threads_);
   State& state = static_cast<State&>(*frame.states[index]);
-  dnnl_stream_t stream = onednn_stream().get();
   for (size_t i = 0; i < steps_.size(); i++) {
     State::Call& call = state.calls[i];
     for (State::Memory& memory : call.memories) {
@@ -181,10 +211,7 @@ void OnednnKernel::run(Frame& frame) const {
       dnnl_memory_set_data_handle(memory.memory.get(), pointer);
       memory.current = pointer;
     }
-    const dnnl_status_t status = dnnl_primitive_execute(steps_[i].primitive.get(), stream,
-                                                        static_cast<int>(call.arguments.size()), call.arguments.data());
-    if (status != dnnl_success)
-      throw DeviceError(cat("oneDNN could not run kernel '", name, "' (dnnl_status_t ", status, ")"));
+    execute_primitive(steps_[i].primitive, call.arguments, name);
   }
   if (relu_) relu_of(frame, *relu_);
 }

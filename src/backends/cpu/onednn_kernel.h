@@ -68,6 +68,9 @@ class OnednnKernel final : public Kernel {
 // Apply ReLU in place, preserving NaN and -0.
 void relu_of(Frame& frame, const Operand& result);
 
+// Run a primitive of the kernel `name`. Throw OutOfMemoryError if oneDNN fails.
+void execute_primitive(const dnnl::primitive& primitive, const std::vector<dnnl_exec_arg_t>& arguments,
+                       const std::string& name);
 // Return the attributes with which all primitives must be created.
 dnnl::primitive_attr scratchpad_attributes();
 // Create a primitive description. Return nullopt if oneDNN has no implementation, or if it has only the slow reference

@@ -4,7 +4,6 @@
 #include "backends/cpu/matrix/onednn_product.h"
 
 #include <array>
-#include <atomic>
 #include <tuple>
 
 #include "backends/cpu/parallel.h"
@@ -186,7 +185,6 @@ class OnednnProduct final : public Kernel {
 
   void run(Frame& frame) const override {
     State& state = static_cast<State&>(*frame.states[index]);
-    std::atomic<dnnl_status_t> failed{dnnl_success};
     parallel_items(count(), [&](int64_t block, int64_t member) {
       const OnednnThreads one(1);
       const size_t variant = variant_[static_cast<size_t>(block)];
@@ -195,13 +193,8 @@ class OnednnProduct final : public Kernel {
       for (size_t i = 0; i < parts_.size(); ++i) call.point(i, frame.pointers[parts_[i].slot] + offset(parts_[i], at));
       if (scratch_ >= 0)
         call.point(parts_.size(), frame.pointers[scratch_] + scratch_bytes_ * static_cast<size_t>(member));
-      const dnnl_status_t status =
-          dnnl_primitive_execute(variants_[variant].primitive.get(), onednn_stream().get(),
-                                 static_cast<int>(call.arguments.size()), call.arguments.data());
-      if (status != dnnl_success) failed = status;
+      execute_primitive(variants_[variant].primitive, call.arguments, name);
     });
-    if (failed != dnnl_success)
-      throw DeviceError(cat("oneDNN could not run kernel '", name, "' (dnnl_status_t ", failed.load(), ")"));
     if (relu_) relu_of(frame, *relu_);
   }
 
