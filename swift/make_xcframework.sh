@@ -1,9 +1,10 @@
 #!/bin/sh
-# Builds build/CMpsgraph.xcframework, which Package.swift uses on Apple platforms. Run it on a Mac with Xcode, CMake,
-# and Python 3.10 or later. It contains one framework each for macOS, iOS devices, and the iOS simulator, with the C API
-# as a Clang module; Xcode embeds it in applications. The script has not yet been tested on a Mac.
+# Builds build/CMpsgraph.xcframework, which Package.swift uses on Apple platforms. Run it on a Mac with Xcode and Python
+# 3.10 or later; Xcode's own python3 is older. It contains one framework each for macOS, iOS devices, and the iOS
+# simulator, with the C API as a Clang module; Xcode embeds it in applications. The script has not yet been tested on a
+# Mac.
 #
-#   swift/make_xcframework.sh [macosx iphoneos iphonesimulator]
+#   [PYTHON=python3.13] swift/make_xcframework.sh [macosx iphoneos iphonesimulator]
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,12 +13,17 @@ build=$here/build
 [ $# -gt 0 ] || set -- macosx iphoneos iphonesimulator
 
 [ "$(uname)" = Darwin ] || { echo "make_xcframework.sh requires a Mac, because it uses xcodebuild" >&2; exit 2; }
-for tool in xcodebuild xcrun cmake python3; do
+python=${PYTHON:-python3}
+for tool in xcodebuild xcrun lipo install_name_tool "$python"; do
   command -v "$tool" >/dev/null || { echo "make_xcframework.sh requires $tool; install it first" >&2; exit 2; }
 done
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
+  echo "make_xcframework.sh requires Python 3.10 or later, got $("$python" --version); set PYTHON to a newer one" >&2
+  exit 2
+}
 
-# The build's header dependencies (nlohmann-json) are installed from PyPI into a separate environment.
-python3 -m venv "$build/venv"
+# CMake, Ninja, and the build's header dependencies (nlohmann-json) are installed from PyPI into a separate environment.
+"$python" -m venv "$build/venv"
 "$build/venv/bin/python" "$root/tools/requirements.py" build > "$build/requirements.txt"
 "$build/venv/bin/python" -m pip install --quiet -r "$build/requirements.txt"
 
@@ -27,7 +33,11 @@ rm -rf "$build/CMpsgraph.xcframework"
 framework() {  # library, directory, platform name in the property list, oldest system version
   made=$2/CMpsgraph.framework
   rm -rf "$made"
-  if [ "$3" = MacOSX ]; then inside=Versions/A/ resources=$made/Versions/A/Resources; else inside= resources=$made; fi
+  if [ "$3" = MacOSX ]; then
+    inside=Versions/A/ resources=$made/Versions/A/Resources oldest_key=LSMinimumSystemVersion
+  else
+    inside='' resources=$made oldest_key=MinimumOSVersion
+  fi
   name=@rpath/CMpsgraph.framework/${inside}CMpsgraph
   inside=$made/$inside
   mkdir -p "$inside/Headers/mpsgraph" "$inside/Modules" "$resources"
@@ -58,7 +68,7 @@ MAP
   <key>CFBundleShortVersionString</key><string>$version</string>
   <key>CFBundleVersion</key><string>$version</string>
   <key>CFBundleSupportedPlatforms</key><array><string>$3</string></array>
-  <key>MinimumOSVersion</key><string>$4</string>
+  <key>$oldest_key</key><string>$4</string>
 </dict></plist>
 PLIST
   if [ "$3" = MacOSX ]; then
@@ -80,20 +90,21 @@ for sdk in "$@"; do
   set --
   for architecture in $architectures; do
     made=$build/$sdk-$architecture
-    cmake -S "$root" -B "$made" -G Ninja -DCMAKE_MAKE_PROGRAM="$build/venv/bin/ninja" \
+    "$build/venv/bin/cmake" -S "$root" -B "$made" -G Ninja -DCMAKE_MAKE_PROGRAM="$build/venv/bin/ninja" \
       -DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="$architecture" -DCMAKE_OSX_SYSROOT="$sdk" \
       -DCMAKE_OSX_ARCHITECTURES="$architecture" -DCMAKE_OSX_DEPLOYMENT_TARGET="$oldest" -DCMAKE_BUILD_TYPE=Release \
       -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_ONEDNN=OFF -DPython_EXECUTABLE="$build/venv/bin/python"
-    cmake --build "$made" --target mpsgraph
+    "$build/venv/bin/cmake" --build "$made" --target mpsgraph
     set -- "$@" "$made/libmpsgraph.dylib"
   done
   mkdir -p "$build/$sdk"
   library=$build/$sdk/libmpsgraph.dylib
   lipo -create "$@" -output "$library"
   framework "$library" "$build/$sdk" "$platform" "$oldest"
-  frameworks="$frameworks -framework $build/$sdk/CMpsgraph.framework"
+  frameworks="$frameworks -framework $sdk/CMpsgraph.framework"
 done
 
+cd "$build"  # the frameworks' paths relative to it contain no spaces
 # shellcheck disable=SC2086  # a list of words
-xcodebuild -create-xcframework $frameworks -output "$build/CMpsgraph.xcframework"
+xcodebuild -create-xcframework $frameworks -output CMpsgraph.xcframework
 echo "made $build/CMpsgraph.xcframework"
