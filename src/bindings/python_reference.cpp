@@ -37,8 +37,8 @@ Pending& pending() {
   return *current;
 }
 
-// Whether the calling thread holds the GIL. PyGILState_Check() returns true on every thread once the process has created
-// a subinterpreter.
+// Whether the calling thread holds the GIL. PyGILState_Check() returns true on every thread once the process has
+// created a subinterpreter.
 bool holds_gil() {
 #if PY_VERSION_HEX >= 0x030d0000
   PyThreadState* const current = PyThreadState_GetUnchecked();
