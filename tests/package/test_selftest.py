@@ -71,14 +71,17 @@ def test_selftest_report_contains_all_parts(tmp_path, capsys):
     assert "of unseen digits" in report["summary"]["works"] and "digit network " in report["summary"]["speed"]
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
     assert report["parts"]["runtime"]["counts"][PASSED] > 20 and report["parts"]["digits"]["counts"][PASSED] == 2
-    assert report["parts"]["speed"]["counts"] == {NOTED: 2}
+    assert report["parts"]["speed"]["counts"] == {NOTED: 3}
     assert report["parts"]["probes"]["counts"] == report["parts"]["oracle"]["counts"] == {}
     assert report["parts"]["validation"]["counts"] == {}, "the CPU device does not use Metal"
     assert report["parts"]["repeats"]["counts"] == {PASSED: len(repeats.PROGRAMS)}
     compiled = report["parts"]["operations"]
     assert 0 < compiled["compile seconds"] < compiled["seconds"] and len(compiled["slowest to compile"]) == 10
     speed = [o for o in report["outcomes"] if o["part"] == "speed"]
-    assert all(o["numbers"]["mpsgraph cpu"]["median ms"] > 0 and o["numbers"]["MLX"] for o in speed)
+    assert all(o["numbers"]["mpsgraph cpu"]["median ms"] > 0 for o in speed)
+    assert all("MLX CPU" in o["numbers"] and "PyTorch CPU" in o["numbers"] for o in speed[1:])
+    (name,) = (name for name in speed[0]["numbers"] if name.startswith("numpy ("))
+    assert speed[0]["numbers"][name]["median ms"] > 0
     (training,) = [o for o in report["measured"] if o["name"] == "training"]
     assert training["numbers"]["accuracy"] > 0.5
     assert report["versions"]["mpsgraph"] == mg.__version__ and report["versions"]["numpy"] == np.__version__

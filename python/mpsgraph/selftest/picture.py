@@ -157,7 +157,7 @@ def _write_legend(figure: Any, groups: list[Any], y: float) -> None:
 
 def _draw_speed(axes: Any, times: list[tuple[str, list[tuple[str, float, float | None]]]]) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
-    title = "Time of a training step relative to mpsgraph (less is better)"
+    title = "Time relative to mpsgraph (less is better)"
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
     axes.tick_params(axis="y", length=0)
     if not times:

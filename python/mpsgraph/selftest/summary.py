@@ -143,7 +143,7 @@ def _speed(outcomes: list[Outcome]) -> str:
         texts.append(text)
     missing = {name for o in timed for name, why in o.numbers.items() if why == "not installed"}
     advice = f" Not compared, because not installed: {', '.join(sorted(missing))}." if missing else ""
-    return f"Training steps: {'; '.join(texts)}.{advice}"
+    return f"Times: {'; '.join(texts)}.{advice}"
 
 
 def faster(ratio: float) -> str:

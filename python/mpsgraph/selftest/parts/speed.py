@@ -1,7 +1,8 @@
-"""Part speed: training steps of two small networks on the device, compared with PyTorch on MPS and MLX if installed.
+"""Part speed: training steps of two small networks, compared with PyTorch and MLX if installed.
 
 The networks and batches are those of benchmarks W1 (digit network, batch 64) and W6 (perceptron with Adam, batch 32).
-Measurements alternate between the libraries, so that a change in the machine's speed affects all of them equally.
+They run on the tested device and on the CPU, where a matmul is also compared with numpy's, which uses Accelerate on
+macOS. Measurements alternate between the libraries, so that a change in the machine's speed affects all of them.
 """
 
 from __future__ import annotations
@@ -12,27 +13,46 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import mpsgraph as mg
 
 from .. import peers
 from ..checks import NOTED, Check, Options, Result
-from ..workloads import CLASSES, DIGIT_RATE, PERCEPTRON_RATE, Step, digits_batch, perceptron_batch
+from ..workloads import (
+    CLASSES,
+    DIGIT_RATE,
+    MATRIX,
+    PERCEPTRON_RATE,
+    Step,
+    digits_batch,
+    matrices,
+    perceptron_batch,
+)
 from .operations import device_name
 
-ROUNDS, STEPS, WARM_UP = 7, 20, 10
+ROUNDS, STEPS = 7, 20
 
 
 def checks(options: Options) -> list[Check]:
-    """Return one check for each network."""
-    networks = {
-        "digit network, training step at batch 64": (digit_network, peers.DIGITS),
-        "perceptron 784-512-512-10 with Adam, training step at batch 32": (perceptron, peers.PERCEPTRONS),
-    }
+    """Return one check for each network on the device, and then, also for a matmul, on the CPU."""
 
-    def bound(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]]) -> Callable[[], Result]:
-        return lambda: compared(ours, others, options)
+    def check(name: str, device: str, ours: Callable[[str], Step], others: peers.Peers) -> Check:
+        return Check(name, lambda: compared(device, ours, others, options), limit=900.0)
 
-    return [Check(name, bound(*sides), limit=900.0) for name, sides in networks.items()]
+    def networks(device: str) -> list[Check]:
+        where = " on the CPU" if device == "cpu" else ""
+        digits = f"digit network{where}, training step at batch 64"
+        dense = f"perceptron{where}, 784-512-512-10 with Adam, training step at batch 32"
+        return [
+            check(dense, device, perceptron, peers.perceptrons(device)),
+            check(digits, device, digit_network, peers.digits(device)),
+        ]
+
+    name = f"matmul on the CPU, {MATRIX} x {MATRIX} in float32"
+    product = check(name, "cpu", matmul, {f"numpy ({peers.blas()})": peers.numpy_matmul})
+    device = device_name(options)
+    return [*(networks(device) if device != "cpu" else []), product, *networks("cpu")]
 
 
 def digit_network(device: str) -> Step:
@@ -65,12 +85,26 @@ def perceptron(device: str) -> Step:
     return lambda: float(trainer.train_step(inputs, labels))
 
 
-def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]], options: Options) -> Result:
+def matmul(device: str) -> Step:
+    """Create a step that multiplies two matrices."""
+    a, b = matrices()
+    graph = mg.Graph()
+    x, y = graph.placeholder(a.shape), graph.placeholder(b.shape)
+    program = graph.on(device).compile({x: (mg.float32, a.shape), y: (mg.float32, b.shape)}, [x @ y])
+    product = np.empty_like(a)
+
+    def step() -> float:
+        program.run([a, b], [product])
+        return float(product[0, 0])
+
+    return step
+
+
+def compared(device: str, ours: Callable[[str], Step], others: peers.Peers, options: Options) -> Result:
     """Measure mpsgraph and every other library that is installed.
 
     The result has times in milliseconds, and the ratio of mpsgraph's time to that of each other library.
     """
-    device = device_name(options)
     sides: dict[str, Step] = {f"mpsgraph {device}": ours(device)}
     absent: dict[str, str] = {}
     for name, make in others.items():
@@ -82,28 +116,37 @@ def compared(ours: Callable[[str], Step], others: dict[str, Callable[[], Step]],
         except Exception as error:  # An error in another library is not a failure of this package.
             absent[name] = f"{type(error).__name__}: {error}"
     times: dict[str, list[float]] = {name: [] for name in sides}
-    rounds, steps = (2, 3) if options.quick else (ROUNDS, STEPS)
-    for step in sides.values():
-        for _ in range(steps // 2 if options.quick else WARM_UP):
-            step()
+    rounds, most = (2, 3) if options.quick else (ROUNDS, STEPS)
+    steps = {name: _steps_within_a_second(step, most) for name, step in sides.items()}
     for _ in range(rounds):
         for name, step in sides.items():
-            times[name].append(_milliseconds(step, steps))
+            times[name].append(_milliseconds(step, steps[name]))
     first = next(iter(times.values()))
     numbers: dict[str, Any] = {}
     lines = []
     for name, found in times.items():
         q1, median, q3 = statistics.quantiles(found, n=4, method="inclusive")
         numbers[name] = {"median ms": median, "quartiles ms": [q1, q3], "samples": found}
-        line = f"{name:16} {median:8.3f} ms ({q1:.3f} .. {q3:.3f})"
+        line = f"{name:24} {median:8.3f} ms ({q1:.3f} .. {q3:.3f})"
         if found is not first:
             ratio = statistics.median(a / b for a, b in zip(first, found, strict=True))
             numbers[name]["ratio of mpsgraph to this"] = ratio
             line += f", time ratio mpsgraph / {name}: {ratio:.2f}"
         lines.append(line)
-    lines += [f"{name:16} {why}" for name, why in absent.items()]
+    lines += [f"{name:24} {why}" for name, why in absent.items()]
 
     return Result(NOTED, "\n".join(lines), numbers | absent)
+
+
+def _steps_within_a_second(step: Step, most: int) -> int:
+    """Run some steps to warm up; return how many steps, at most `most`, take about a second."""
+    step()
+    fastest = _milliseconds(step, 1)
+    for _ in range(most // 2):
+        if fastest > 500:
+            break
+        fastest = min(fastest, _milliseconds(step, 1))
+    return max(1, min(most, int(1000 / fastest)))
 
 
 def _milliseconds(step: Step, count: int) -> float:
