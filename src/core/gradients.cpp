@@ -239,8 +239,9 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
                          "' of ", of->dtype(), "; cast it to float32 first"));
   }
   if (is_complex(of->dtype()) && !start) {
-    throw DTypeError(cat("[gradients] a complex tensor needs a starting gradient, got '", of->name(), "' of ",
-                         of->dtype(), ": take its real_part or absolute, or pass `start`"));
+    throw DTypeError(cat("[gradients] '", of->name(), "' is complex (", of->dtype(),
+                         "), so it needs a starting gradient: pass `start`, or differentiate its `real_part` or "
+                         "`absolute` instead"));
   }
   if (start) {
     check_reachable(graph, graph.current_block(), start, "the starting gradient");

@@ -74,7 +74,7 @@ struct RecurrentBackend {
                                 const runtime::NDArray& images, DataLayout layout);
 };
 
-// Recurrent backends are looked up by device name and registered when their backend is loaded.
+// A recurrent backend is registered under the name of its device when that device's backend is loaded.
 MPSGRAPH_API void register_recurrent_backend(std::string device, RecurrentBackend backend);
 // Returns null if the device runs layers as a core graph.
 const RecurrentBackend* find_recurrent_backend(std::string_view device);

@@ -33,8 +33,8 @@ constexpr int marks = 3;
 // Each member (process) sums one range of the elements. The length of a range is a multiple of this number, so that no
 // two members write to the same cache line.
 constexpr int64_t together = 32;
-// Number of elements that are summed at a time, so that their total stays in the L1 cache while contributions are
-// added.
+// Number of elements of a block, small enough that the block's sums stay in the L1 cache while the contributions of all
+// processes are added.
 constexpr int64_t block = 2048;
 
 size_t rounded(size_t bytes) { return (bytes + boundary - 1) / boundary * boundary; }

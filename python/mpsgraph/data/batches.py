@@ -149,7 +149,7 @@ class Batches:
         return self.batch_size == other.batch_size and all(mine[key] == its[key] for key in ("seed", "samples"))
 
     def state_dict(self) -> dict[str, int]:
-        """Return the position in the order: epoch, batches returned in it, seed, and number of samples."""
+        """Return the epoch, the number of batches returned in it, the seed, and the number of samples."""
         state = {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": self.samples}
         return state if self.shards[1] == 1 else state | {"batch_size": self.batch_size}
 

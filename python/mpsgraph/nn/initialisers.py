@@ -85,7 +85,8 @@ def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
 class Constant(ShowsArguments):
     """Initializer that fills a variable with one number.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Args:
         value: The number.
@@ -112,7 +113,8 @@ ones = Constant(1.0)
 class Uniform(ShowsArguments):
     """Initializer that draws from the uniform distribution on [minimum, maximum).
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Args:
         minimum: Lower bound. Defaults to -0.05.
@@ -140,7 +142,8 @@ class Uniform(ShowsArguments):
 class Normal(ShowsArguments):
     """Initializer that draws from a normal distribution.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Args:
         mean: Mean of the distribution. Defaults to 0.
@@ -166,7 +169,8 @@ class Normal(ShowsArguments):
 class TruncatedNormal(Normal):
     """Initializer that draws from a normal distribution truncated at two standard deviations.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Args:
         mean: Mean before truncation. Defaults to 0.
@@ -198,7 +202,8 @@ class VarianceScaling(ShowsArguments):
     Corresponds to Keras's VarianceScaling, where gain is called `scale`. For the result of PyTorch's kaiming and xavier
     functions, pass the square of their gain, and distribution "normal" or "uniform".
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Args:
         gain: Variance before division by the fan: 1 for Glorot's rule, 2 before ReLU. Defaults to 1.
@@ -241,7 +246,8 @@ class GlorotUniform(VarianceScaling):
 
     This is Keras's default, and corresponds to PyTorch's xavier_uniform.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Source: Glorot and Bengio, 2010.
 
@@ -259,7 +265,8 @@ class GlorotUniform(VarianceScaling):
 class GlorotNormal(VarianceScaling):
     """Glorot normal initializer: truncated normal with variance 2 / (fan_in + fan_out).
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Example:
         >>> first = mg.nn.initialisers.GlorotNormal()((256, 64), 0)
@@ -275,7 +282,8 @@ class GlorotNormal(VarianceScaling):
 class HeUniform(VarianceScaling):
     """He uniform initializer, for layers before ReLU: uniform within sqrt(6 / fan_in), like PyTorch's kaiming_uniform.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Source: He et al., arXiv:1502.01852.
 
@@ -293,7 +301,8 @@ class HeUniform(VarianceScaling):
 class HeNormal(VarianceScaling):
     """He normal initializer, for layers before ReLU: truncated normal with variance 2 / fan_in.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Example:
         >>> first = mg.nn.initialisers.HeNormal()((256, 64), 0)
@@ -309,7 +318,8 @@ class HeNormal(VarianceScaling):
 class LecunUniform(VarianceScaling):
     """LeCun uniform initializer, for layers before SELU: uniform within sqrt(3 / fan_in).
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Source: LeCun et al., 1998.
 
@@ -327,7 +337,8 @@ class LecunUniform(VarianceScaling):
 class LecunNormal(VarianceScaling):
     """LeCun normal initializer, for layers before SELU: truncated normal with variance 1 / fan_in.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Example:
         >>> first = mg.nn.initialisers.LecunNormal()((256, 64), 0)
@@ -345,7 +356,8 @@ class Orthogonal(ShowsArguments):
 
     The last axis of the shape forms the columns of the matrix and all others its rows, as in Keras.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Args:
         gain: Factor of the matrix. Defaults to 1.
@@ -383,7 +395,8 @@ class Identity(ShowsArguments):
     For convolution weights (window..., in, out), only the center of the kernel window has this diagonal. A layer
     initialized this way returns its input unchanged. Corresponds to PyTorch's eye_ or, for convolutions, to its dirac_.
 
-    Call it with a shape and, optionally, a numpy generator or seed and the fans; it returns a float32 array.
+    Call it with a shape and, optionally, a numpy generator or a seed, and the fan-in and fan-out; it returns a float32
+    array.
 
     Args:
         gain: Value on the diagonal. Defaults to 1.

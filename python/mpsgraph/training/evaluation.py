@@ -177,7 +177,7 @@ def _is_numbers(data: Any) -> bool:
 
 
 def model_of(trainer: Trainer) -> Model:
-    """Return the model with names for its inputs and outputs."""
+    """Return the trainer's graph with its inputs and outputs for predictions, each with a name."""
     inputs = trainer._inputs if trainer._prediction_inputs is None else trainer._prediction_inputs
     outputs = trainer._inference(inputs)
 

@@ -399,7 +399,7 @@ class TrainingGraph:
         return widened
 
     def _inputs_for(self, inputs: Any) -> Any:
-        """Return placeholders for a batch's inputs. Raise DTypeError before compilation if dtypes do not fit."""
+        """Return placeholders for a batch's inputs. Raise DTypeError if the model does not accept its dtypes."""
         if self._take(Batch(inputs)):
             self._forget()
         if self._inputs is None:

@@ -72,8 +72,8 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   })};
 }
 
-// gather_nd looks up index vectors. The axes that these vectors index are flattened into one, because MPSGraph's
-// gatherND does not document out-of-range indices.
+// gather_nd copies the slices that index vectors select. The indexed axes are flattened into one, along which a plain
+// gather is used, because Apple does not document what MPSGraph's gatherND does for indices out of range.
 GraphTensors lower_gather_nd(Lowering& l) {
   const Steps s(l);
   const Dims &dims = l.dims(), &indices = l.dims(1);

@@ -89,9 +89,9 @@ def support_vector_classifier(node: Node) -> Results:
     coefficients = _numbers(node, "coefficients").reshape(classes - 1, -1)
     if len(rho) != len(pairs) or coefficients.shape[1] != sum(sizes) or len(slopes) not in (0, len(pairs)):
         raise ShapeError(
-            f"for {classes} classes with {sum(sizes)} vectors, rho must have {len(pairs)} values, coefficients shape "
-            f"{(classes - 1, sum(sizes))}, and prob_a 0 or {len(pairs)} values, got {len(rho)} values, shape "
-            f"{coefficients.shape}, and {len(slopes)} values"
+            f"for {classes} classes with {sum(sizes)} vectors, rho must have {len(pairs)} values (got {len(rho)}), "
+            f"coefficients must have shape {(classes - 1, sum(sizes))} (got {coefficients.shape}), and prob_a must "
+            f"have 0 or {len(pairs)} values (got {len(slopes)})"
         )
     owner = np.repeat(np.arange(classes), sizes)
     of_pairs = np.zeros((sum(sizes), len(pairs)), np.float32)

@@ -43,7 +43,7 @@ def constant_of_shape(node: Node) -> Results:
     if node.has_attribute("value"):
         array, dtype = node.attribute("value").elements
         if array.size != 1:
-            raise ShapeError(f"attribute value must have one element, got {array.size}")
+            raise ShapeError(f"attribute 'value' must have one element, got {array.size}")
         one = g.constant(array.reshape(()), dtype=dtype)
     else:
         one = g.constant(0.0)

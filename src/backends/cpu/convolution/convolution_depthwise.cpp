@@ -136,8 +136,8 @@ class DepthwiseConvolution final : public Kernel {
   struct Range {
     int64_t begin, end;
   };
-  // Return the output rows of one work unit of a plane: two rows if all of their taps are inside the image, otherwise
-  // one.
+  // Return the number of output rows in one work unit of a plane: two if all taps of both rows are inside the image,
+  // otherwise one.
   Range rows_of(int64_t unit) const {
     if (unit < before_pairs_) return {unit, unit + 1};
     const int64_t pair = unit - before_pairs_;
