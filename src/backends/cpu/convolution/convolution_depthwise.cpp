@@ -136,8 +136,8 @@ class DepthwiseConvolution final : public Kernel {
   struct Range {
     int64_t begin, end;
   };
-  // Return the number of output rows in one work unit of a plane: two if all taps of both rows are inside the image,
-  // otherwise one.
+  // Return the range of output rows of one work unit of a plane: two rows if all taps of both are inside the image,
+  // otherwise one row.
   Range rows_of(int64_t unit) const {
     if (unit < before_pairs_) return {unit, unit + 1};
     const int64_t pair = unit - before_pairs_;
