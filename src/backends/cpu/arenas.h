@@ -1,8 +1,9 @@
 // Arenas: the memory for values that live only during one run of a program.
 //
-// All programs share a few arenas, as many as the largest number of simultaneous runs so far. Executables for a
-// thousand batch sizes, or for training and evaluation, therefore need no more memory than the largest of them, and the
-// memory that one run has just touched is still in cache for the next.
+// All programs share a few arenas; their number is the largest number of runs that were ever in progress at the same
+// time. A thousand executables for different batch sizes, or one for training and one for evaluation, therefore need no
+// more memory than the largest of them. In addition, memory that one run has just touched is still in cache for the
+// next run.
 #pragma once
 
 #include <memory>
@@ -19,15 +20,15 @@ class Arenas {
  public:
   static Arenas& get();
 
-  // Register or unregister a program that needs an arena of this size.
+  // Register (join) or unregister (leave) a program that needs an arena of `bytes` bytes.
   //
   // join() allocates an arena if none is large enough, and throws DeviceError if the allocation fails. leave() frees
-  // the arenas that are much larger than the remaining programs need.
+  // arenas that are much larger than the remaining programs need.
   void join(size_t bytes);
   void leave(size_t bytes);
 
-  // Take an arena of at least `bytes` for one run: the free one at address `preferred`, where the program last ran, or
-  // else the smallest free one that fits.
+  // Take an arena of at least `bytes` bytes for one run: preferably the free arena at address `preferred`, which the
+  // program's previous run used, otherwise the smallest free arena that is large enough. Allocate one if there is none.
   std::shared_ptr<runtime::Buffer> take(size_t bytes, const std::byte* preferred);
   void give_back(std::shared_ptr<runtime::Buffer> arena);
 

@@ -22,8 +22,8 @@ namespace mpsgraph::cpu {
 namespace {
 
 // Describe the CPU to the compiler. Fused epilogues and the channels-last layout require oneDNN, and 8-bit matmuls
-// require a processor that supports them. The plain loops that tests use have none of these features, and the pass
-// 'fuse' is disabled for them.
+// require a processor that supports them. If tests request plain loops, none of these features is available, and the
+// pass 'fuse' is disabled.
 compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
   compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, fuse_elementwise, schedule},
@@ -56,8 +56,8 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   std::vector<runtime::NDArray> results(types.size());
   compiled.run({}, results);
   std::vector<ConstantPtr> values;
-  // Size in bytes from which a result is used in place instead of being copied. Below it, copying is faster than page
-  // faults on fresh memory.
+  // Minimum size in bytes of a result that is used in place instead of being copied. Copying a smaller result is faster
+  // than the page faults that fresh memory would cause.
   constexpr size_t huge = size_t{8} << 20;
   for (const runtime::NDArray& result : results)
     values.push_back(result.bytes() < huge ? ConstantData::copy(result.dtype(), result.dims(), result.data())

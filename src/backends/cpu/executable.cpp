@@ -144,7 +144,8 @@ void CpuProgram::run_profiled(Frame& frame, runtime::Profiler::Session session) 
 }
 
 // Before the first kernel that writes variables, their values are saved, so that a run that is cancelled later can
-// restore them. If that is not worthwhile or not possible, the run can no longer be cancelled.
+// restore them. If saving them is not possible or not worthwhile, the run can no longer be cancelled from that kernel
+// on.
 void CpuProgram::run_all_kernels(Frame& frame) const {
   const runtime::RunState* const run = runtime::this_run();
   const bool can_end = run && run->cancelled && run->undo && !run->undo->declined();

@@ -25,7 +25,7 @@ class KernelProfile {
   const std::shared_ptr<const KernelDescriptions> descriptions_;
 };
 
-// Run kernels in order, and end with CancelledError before the next one when the run is cancelled.
+// Run kernels in order. If the run is cancelled, throw CancelledError before the next kernel starts.
 void run_kernels(std::span<const std::unique_ptr<Kernel>> list, Frame& frame);
 
 }  // namespace mpsgraph::cpu

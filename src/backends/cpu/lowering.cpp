@@ -190,8 +190,8 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
   list.push_back(registered(std::move(kernel), operation));
 }
 
-// Find weight gradients whose only user is one fused element-wise kernel, usually the optimizer's update. The gradient
-// is deferred so that both can become a single kernel.
+// Find weight gradients whose only user is one fused element-wise kernel, usually the optimizer's update. Such a
+// gradient is deferred, so that it and the fused kernel can become a single kernel.
 void ProgramLowering::find_updates(Block& block) {
   std::unordered_map<const Tensor*, std::vector<const Operation*>> users;
   const std::function<void(Block&)> visit = [&](Block& inside) {

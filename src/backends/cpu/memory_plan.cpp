@@ -24,7 +24,8 @@ class FreeRanges {
       if (size > bytes) add(offset + bytes, size - bytes);
       return offset;
     }
-    // If no free range is large enough, grow the arena. A free range at its end becomes part of the new range.
+    // If no free range is large enough, grow the arena. A free range at the end of the arena becomes part of the new
+    // range.
     size_t offset = end_;
     if (!by_offset_.empty()) {
       const auto last = std::prev(by_offset_.end());

@@ -12,8 +12,8 @@ namespace mpsgraph::cpu {
 #ifdef MPSGRAPH_ONEDNN
 inline constexpr bool has_onednn = true;
 std::string onednn_version();
-// Call f(), and throw OutOfMemoryError instead of oneDNN's own errors, which lack of memory causes in code that
-// compiles.
+// Call f(), which compiles a program, and convert oneDNN's exceptions to OutOfMemoryError: while programs are compiled,
+// only lack of memory causes oneDNN to throw.
 void with_typed_errors(const std::function<void()>& f);
 bool onednn_multiplies_bfloat16();  // whether oneDNN supports bfloat16 matmuls on this processor
 // Return whether oneDNN, using all threads, either packs the operands of a float32 GEMM of this size or runs at full

@@ -77,7 +77,7 @@ void with_typed_errors(const std::function<void()>& f) {
 
 void execute_primitive(const dnnl::primitive& primitive, const std::vector<dnnl_exec_arg_t>& arguments,
                        const std::string& name) {
-  // Some primitives generate code when they first run, which can fail. Their code generator reports that by exceptions.
+  // Some primitives generate code when they first run. If this fails, their code generator throws an exception.
   dnnl_status_t status = dnnl_success;
   const std::string what = "run kernel '" + name + "'";
   try {

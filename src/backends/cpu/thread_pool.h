@@ -37,7 +37,7 @@ class ThreadPool {
   // member number 0, and each helper always has the same number between 1 and threads - 1.
   void run(int threads, int64_t phases, const Loop& loop);
 
-  // Run f() with the threads of a lent team, instead of the pool's, as helpers for the loops in f. The team is joined
+  // Run f(), whose loops use the threads of a lent team as helpers instead of the pool's threads. The team is joined
   // once, when f returns (runtime::LentTeam).
   using Fork = void (*)(void (*f)(void* data), void* data, unsigned threads, unsigned flags);
   static void with_team(Fork fork, const std::function<void()>& f);

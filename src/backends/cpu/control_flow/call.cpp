@@ -3,7 +3,7 @@
 //
 // Types were checked when the program was compiled. The callee has separate arrays and a separate frame. A callable
 // that owns memory lends it to the calling program, which computes the operands of the call in that memory. The results
-// of the call also stay in that memory, unless a later call overwrites it.
+// of the call also stay in that memory, unless a later call overwrites them.
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/parallel.h"
 #include "mpsgraph/compiler/threaded_callable.h"

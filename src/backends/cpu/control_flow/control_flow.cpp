@@ -215,8 +215,9 @@ class ProgramLowering::ControlFlow {
     for (size_t i = 0; i < carried.size(); i++) compute_in_place(block, first + i, carried[i]);
   }
 
-  // Return the slot that holds this result of `before` until `after` uses the result. If `before` returns one of its
-  // arguments unchanged or overwrites it, this is the slot of that argument; otherwise, it is a new slot.
+  // Return the slot that holds this result of `before` until `after` uses the result. If `before` returns an argument
+  // unchanged, or computes the result in the memory of an argument, this is the slot of that argument; otherwise, it is
+  // a new slot.
   Slot place_of(const Block& before, size_t result, const std::vector<Slot>& taken) {
     const Slot value = walk_.slot_of(before.results[result]);
     for (Slot carried : carried_) {

@@ -104,8 +104,8 @@ void pack_weights(const Plan& p, const T* weights, Compute<T>* packed) {
   });
 }
 
-// Packs the weights of each group, plain or transposed, as GEMM panels. `memory` first holds the weights in matrix
-// form, followed by the panels.
+// Packs the weights of each group, plain or transposed, as GEMM panels. `memory` holds the weights in matrix form,
+// followed by the panels.
 template <class C>
 struct PackedWeights {
   GemmPanels<C> panels;

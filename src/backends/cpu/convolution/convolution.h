@@ -51,7 +51,7 @@ struct ConvolutionPlan {
   }
 };
 
-// Direct convolution for any strides: computes the result element by element, with each sum in double.
+// Direct convolution for any strides: computes the result element by element, accumulating each sum in double.
 template <class T>
 struct DirectConvolution {
   static void forward(const ConvolutionPlan& p, const T* x, const T* w, T* y);

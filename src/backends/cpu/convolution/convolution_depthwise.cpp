@@ -5,9 +5,9 @@
 // and single pixels at the edges of the row. oneDNN is not used, because it generates a kernel for each size on first
 // use and runs it either on a single thread or on its own thread pool, waiting for all threads of the pool.
 //
-// With strides of 1, the input gradient is itself a depthwise convolution. With larger strides, it is left to oneDNN,
-// except for dilated taps: oneDNN falls back to its general kernels for these and, from a dilation of 16 on, to matmuls
-// with a single column.
+// With strides of 1, the input gradient is itself a depthwise convolution. With larger strides, oneDNN computes it
+// unless taps are dilated. For dilated taps, oneDNN would fall back to its general kernels or, for dilations of 16 and
+// more, to matmuls with a single column.
 //
 // Weights are reordered by tap: once if they are constant, otherwise on every run.
 #include "backends/cpu/convolution/convolution_depthwise.h"
@@ -25,8 +25,8 @@ namespace {
 
 constexpr int64_t most_depthwise_taps = 128;
 constexpr int64_t least_dilation = 2;
-// If the images have few rows, each row is split into pieces: number of pieces per thread, and minimum number of pixels
-// per piece.
+// If the images have few rows, each row is split into pieces. These constants are the number of pieces per thread and
+// the minimum number of pixels per piece.
 constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;
 
 // Return the plan of the input gradient. For strides of 1, the input gradient is a convolution of the incoming gradient
@@ -218,8 +218,8 @@ class DepthwiseConvolution final : public Kernel {
   ProductEpilogue extras_;
   Slot source_, result_;
   WeightsByTaps weights_;
-  // Number of rows of a plane before the first pair, which are computed one by one, and number of pairs of rows that
-  // are computed together; 0 if rows are not paired.
+  // Two rows of a plane may be computed together, as a pair. These are the number of rows before the first pair, which
+  // are computed one by one, and the number of pairs. Both are 0 if rows are not paired.
   int64_t before_pairs_ = 0, pairs_ = 0;
 };
 
@@ -240,8 +240,8 @@ class DepthwiseDataGradient final : public Kernel {
   std::string description() const override { return "depthwise, one pixel at a time"; }
 
  private:
-  // Return the index, along one axis, of the output element whose given tap reads input index `at`, or -1 if there is
-  // none.
+  // Along one axis, return the index of the output element for which filter tap `tap` reads input index `at`. Return -1
+  // if there is no such element.
   int64_t seen(int axis, int64_t at, int64_t tap) const {
     const ops::Window& w = p_.windows[static_cast<size_t>(axis)];
     const int64_t distance = at - w.at(0, tap), place = distance / w.stride;

@@ -1,10 +1,11 @@
 // Gradient of depthwise convolutions with respect to their weights, channels last.
 //
-// oneDNN's kernel does not support windows that are large, larger than the image, or dilated, and falls back to a GEMM
-// with one row per channel and image, which is 100 times slower. Here, the gradient of each weight sums the products of
-// two pixels: a pixel of the incoming gradient and the source pixel that the tap reads for that position. Vectors run
-// along the channels, and blocks of pixels stay in cache for all taps. The pixels are divided among partial sums whose
-// number depends only on the shape, so the result does not depend on which threads compute them.
+// oneDNN's kernel does not support windows that are dilated, very large, or larger than the image. For these, oneDNN
+// falls back to a GEMM with one row per channel and image, which is 100 times slower. Here, the gradient of each weight
+// is a sum of products of two pixels: a pixel of the incoming gradient, and the source pixel that the weight's tap
+// reads at that position. Vectors run along the channels, and blocks of pixels stay in cache for all taps. The pixels
+// are divided among partial sums whose number depends only on the shape, so the result does not depend on which threads
+// compute them.
 #include <algorithm>
 #include <numeric>
 

@@ -18,8 +18,8 @@ struct DepthwisePixel {
 
 // Arguments for a strip of adjacent pixels that see the same taps. The taps form rows and are evenly spaced within a
 // row. Steps are counted in elements, and the weights of consecutive taps are `channels` elements apart. The epilogue
-// adds the bias and the residual, if present, and applies ReLU. Two result rows can be computed together; the taps of
-// the second result row then read one entry further in `rows`, which has one additional entry.
+// adds the bias and the residual, if present, and applies ReLU. Two result rows can be computed together. The second
+// one then uses the entries of `rows` shifted by one, so `rows` has one additional entry.
 struct DepthwiseStrip {
   const float* const* rows;  // for each row of taps, the source element that its first tap reads for the first pixel
   const float* const* weights;

@@ -56,8 +56,8 @@ void visit_inside(const ConvolutionPlan& p, int64_t od, int64_t oy, int64_t ox, 
       }
 }
 
-// Return the index, along one axis, of the output element whose tap `tap` reads input index `i`, or -1 if there is
-// none.
+// Along one axis, return the index of the output element for which filter tap `tap` reads input index `i`. Return -1 if
+// there is no such element.
 int64_t position_of(const ops::Window& w, int64_t i, int64_t tap) {
   const int64_t start = i + w.begin - tap * w.dilation;
   if (start < 0 || start % w.stride != 0 || start / w.stride >= w.output) return -1;

@@ -36,13 +36,13 @@ struct IntegerEpilogue {
 
 struct IntegerTiles : TileRows {
   static constexpr int most_rows = 32, columns = 32, group = 4;
-  // Multiply `count` rows by a panel and store the first `width` columns of the product. `turn` means that the rows are
-  // signed. Processors that multiply signed rows multiply them as they are, and turned_by is 0. On other processors,
-  // turned_by is 128, and the micro-kernel adds 128 to each row element by flipping its sign bit.
+  // Multiply `count` rows by a panel and store the first `width` columns of the product. `turn` must be true if the
+  // rows are signed. If the processor can multiply signed rows, turned_by is 0. Otherwise, turned_by is 128, and the
+  // micro-kernel adds 128 to each element of a signed row by flipping its sign bit.
   void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
   // Pack `quads` groups of four matrix rows, `stride` bytes apart, into a full panel. Each byte is XORed with
-  // `flipped`, so that the packed bytes are signed, and added to the sum of its column in `sums`.
+  // `flipped`, which makes it signed, and is then added to the sum of its column in `sums`.
   void (*pack)(const uint8_t* rows, int64_t stride, int64_t quads, uint8_t flipped, uint8_t* panel, int32_t* sums);
   int32_t turned_by;  // offset that the micro-kernel adds to signed rows
   bool wants_narrow = false;  // whether runs marked as narrow are faster

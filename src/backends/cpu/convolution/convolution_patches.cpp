@@ -1,9 +1,9 @@
 // im_to_col and col_to_im: unfold the windows of images into columns, and fold columns back by adding.
 //
 // With channels first, the inner loop copies a row of window positions for one channel and one tap; with channels last,
-// it copies all channels of one tap at one position. When folding, each thread owns entire planes (channels first) or
-// ranges of channels (channels last) and adds in a fixed order. Half precision and integers are summed in their
-// accumulator type.
+// it copies all channels of one tap at one position. When columns are folded, each thread owns entire planes (channels
+// first) or ranges of channels (channels last), and adds their elements in a fixed order. Half precision and integers
+// are summed in their accumulator type.
 #include <cstring>
 
 #include "backends/cpu/convolution/convolution.h"

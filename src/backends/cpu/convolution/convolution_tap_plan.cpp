@@ -47,7 +47,7 @@ class Axis {
   size_t class_count() const { return classes_.size(); }
   size_t class_of(int64_t position) const { return positions_[position].first; }
   const Taps& taps(int64_t position) const { return classes_[class_of(position)]; }
-  // offset that the first tap of the position reads
+  // Return the offset of the pixel that the position's first tap reads.
   int64_t first(int64_t position) const { return positions_[position].second; }
 
  private:

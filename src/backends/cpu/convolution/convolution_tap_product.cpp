@@ -2,8 +2,8 @@
 //
 // Weights that are not constant are packed into panels on every run. If all panels fit in L2 together and there are
 // many rows, the threads first pack all panels and then multiply blocks of rows by all of them. Otherwise, each thread
-// multiplies all rows by one panel at a time. If few pixels see the same taps, as in single-image inference, the taps
-// are processed one by one instead, for all pixels that see the tap, so that weights are read only once.
+// multiplies all rows by one panel at a time. If few pixels see the same taps, as in single-image inference, the kernel
+// instead processes one tap after another, each for all pixels that see it, so that weights are read only once.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"

@@ -62,8 +62,9 @@ struct WinogradPlan {
   int64_t outputs() const { return result.all_phases() * result.channels; }
   int64_t points_of_weights() const { return transforms->all_points() * inputs() * outputs(); }
   int64_t products() const { return all_tiles() * points_of_weights(); }  // multiply-adds of the pointwise products
-  // A small filter leads from each source phase to each result phase. Return the number, in the order of TapPlan, of
-  // the tap at (i, j) of this filter. Within each slice, either the source or the result has only one phase.
+  // There is a small filter for each pair of a source phase and a result phase. Return the number, in the order of
+  // TapPlan, of the tap at (i, j) of this filter. Within each slice, either the source or the result has only one
+  // phase.
   int64_t tap(int64_t of_source, int64_t of_result, int i, int j) const {
     const int64_t phases = std::max(source.phases, result.phases);
     const int64_t phase = source.phases > 1 ? of_source % source.phases_of_slice() : of_result;

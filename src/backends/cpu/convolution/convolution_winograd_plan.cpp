@@ -142,8 +142,8 @@ double time_by_taps(const TapPlan& taps, ConvolutionPart part) {
   return static_cast<double>(taps.products()) * (part == ConvolutionPart::weights_gradient ? 1.2 : 1);
 }
 
-// Return the maximum number of scratch elements that all threads need for blocks of tiles and, in the weight gradient,
-// for sums.
+// Return the maximum number of scratch elements that all threads together need for transformed weights, for blocks of
+// tiles, and, in the weight gradient, for sums.
 int64_t scratch(const WinogradPlan& plan, ConvolutionPart part) {
   // Maximum size of a block of tiles: cached_block elements if the transformed weights stay in cache, otherwise
   // far_block tiles.

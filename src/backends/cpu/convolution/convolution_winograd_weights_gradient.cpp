@@ -1,8 +1,8 @@
 // Winograd gradient with respect to the weights.
 //
 // The tiles of all images are split into parts. For each part, a thread accumulates the products of the transformed
-// operands, one block of tiles after another, and transforms the sums into taps, which are fewer. The taps of all parts
-// are then added in order.
+// operands, one block of tiles after another, and transforms the sums into taps, of which there are fewer. The taps of
+// all parts are then added in order.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_winograd.h"
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t gradient_block_elements = 1 << 18;  // transformed elements per block, next to the sums
 constexpr int64_t cached_sums = 1 << 18;  // sums that fit in L2 next to a block
-// Minimum and maximum number of tiles per block. If the sums do not fit in L2, blocks have the maximum, so that the
-// sums are read and written less often.
+// Minimum and maximum number of tiles per block. If the sums do not fit in L2, blocks have the maximum size, so that
+// the sums are read and written less often.
 constexpr int64_t least_block = 12, most_block = 128;
 constexpr int64_t parts_per_thread = 4;
 constexpr int64_t least_part = 24;  // minimum tiles per part

@@ -101,7 +101,7 @@ class WeightsLayout final : public Layout {
   memory::desc row_major_, home_;
 };
 
-// Return the layout of an operand's weights.
+// Return the layout in which an operand that holds weights is stored.
 memory::desc described(const Operand& weights, const memory::desc& row_major) {
   return weights.layout ? static_cast<const WeightsLayout*>(weights.layout)->home() : row_major;
 }

@@ -149,8 +149,8 @@ struct RegionBuilder {
       dims.push_back(1);
       for (auto& s : collapsed) s.push_back(0);
     }
-    // If a reduction runs over rows or columns, rows consist of all trailing axes that are reduced, or of all that are
-    // not, no matter how the dimensions of the inputs were merged.
+    // For reductions of rows, a row consists of all trailing reduced axes; for reductions of columns, it consists of
+    // all trailing axes that are not reduced. How the dimensions of the inputs were merged does not matter.
     program.dims = dims;
     program.total = element_count(space);
     program.inner = dims.back();
@@ -387,9 +387,9 @@ struct RegionBuilder {
         cat("[", op.kind(), "] does not support dtype ", dtype, "; cast the inputs to a supported dtype", op.where()));
   }
 
-  // Return the single instruction that combines an operation with the producer of its operand `side`, or null if there
-  // is none. The intermediate value must have no other use. a * b + c is rounded once instead of twice, which is more
-  // accurate; (a + b) * c gives the same result as two instructions.
+  // Return the single instruction that combines an operation with the producer of its operand number `side`, or null if
+  // there is no such instruction. The intermediate value must have no other use. a * b + c is rounded once instead of
+  // twice, which is more accurate; (a + b) * c gives the same result as two instructions.
   static const char* paired(const Operation& user, size_t side, const Operation& maker) {
     if (user.is("addition") && maker.is("multiplication")) return "multiply_add";
     if (user.is("subtraction") && maker.is("multiplication") && side == 1) return "subtract_product";

@@ -1,9 +1,9 @@
 // Plain loops that apply a function to each element, for tile functions with one, two, or three operands, any of which
 // may be a single element. The compiler vectorizes most of the loops.
 //
-// Every loop is compiled for each operation and type, so the number of loops is kept small: commuting operands are
-// swapped instead of getting two loops, slow operations have one loop for all combinations of arrays and single
-// elements, and scalars in rare combinations are expanded into a buffer.
+// Every loop is compiled for each operation and type, so the number of loops is kept small: operations with commuting
+// operands swap them instead of having two loops, slow operations have one loop for all combinations of arrays and
+// single elements, and rare combinations expand single elements into a buffer.
 #pragma once
 
 #include <algorithm>

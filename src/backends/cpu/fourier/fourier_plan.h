@@ -41,7 +41,7 @@ inline int64_t first_lane(int64_t lane, int64_t count, int lanes) {
 
 // Plan for signals of n points in lanes, as a sequence of passes with small radices. Stockham's ordering yields results
 // in natural order. The passes decimate in time: points are multiplied by twiddle factors before they are added, so
-// that both become fused multiply-adds.
+// that each multiplication and the addition that follows become a fused multiply-add.
 template <class T>
 struct LanePlan {
   LanePlan() = default;

@@ -3,9 +3,10 @@
 //
 // For long rows, the picks are first sorted by counting. Each row of the result is then computed at once in L1, in
 // float32 for half precision, so no element is read or written twice. Threads divide the result into ranges of rows
-// with similar numbers of picks, because the words of a text have very different frequencies, and long rows into blocks
-// of columns. Short rows are accumulated directly in memory. Gradients of equal indices are added in order, so the
-// result does not depend on the number of threads. Gradients of out-of-range indices are dropped.
+// with similar numbers of picks, because some rows, such as those of frequent words, are picked much more often than
+// others. Long rows are also divided into blocks of columns. Short rows are accumulated directly in memory. Gradients
+// of equal indices are added in order, so the result does not depend on the number of threads. Gradients of
+// out-of-range indices are dropped.
 #include <algorithm>
 #include <cstring>
 #include <numeric>

@@ -2,9 +2,9 @@
 //
 // Nodes are sorted so that the two children of a node are adjacent, and descending by one level takes one comparison
 // and one addition, without an unpredictable branch. Because every level waits for its loads, several walks from root
-// to leaf run at once, through one tree for several rows or for one row through several trees. A leaf is its own child,
-// so the walks end when none of them moves any more. If every leaf contributes to a single target and weights are
-// summed, leaf weights are stored separately, as one number per leaf.
+// to leaf run at once: for several rows through one tree, or for one row through several trees. A leaf is its own
+// child, so walks that reach a leaf early stay there, and all walks end when none of them moves any more. If every leaf
+// contributes to a single target and weights are summed, leaf weights are stored separately, as one number per leaf.
 //
 // If the trees are not constant, or not a valid forest, the kernel walks them in their original form, like the
 // reference kernel. Nodes outside the table then read as zeros, as in gather.

@@ -109,9 +109,9 @@ class Generator {
     owner_.assign(registers(), -1);
     find_near_roots();
   }
-  // Use approximate square roots if the loop also divides. Otherwise both would compete for the processor's divider,
-  // which would then take longer than the memory accesses. A square root that is the divisor of a quotient stays exact,
-  // so that its approximate reciprocal is as accurate as a quotient.
+  // Use approximate square roots if the loop also divides. Exact square roots and divisions would compete for the
+  // processor's divider, which would then take longer than the memory accesses. A square root that is the divisor of a
+  // quotient stays exact, so that its approximate reciprocal is as accurate as a quotient.
   void find_near_roots() {
     near_root_.assign(nodes_.size(), false);
     bool quotients = false;

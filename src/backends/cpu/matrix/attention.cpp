@@ -34,7 +34,7 @@ const AttentionTiles* attention_tiles_of_bfloat16() {
 
 namespace {
 
-constexpr size_t behind_sources = 3;  // number of last inputs of the gradient: incoming gradient, result, statistics
+constexpr size_t behind_sources = 3;  // number of inputs after the sources: incoming gradient, result, statistics
 constexpr int64_t enough_items = 32;  // minimum work items of the gradient; with fewer, the keys are split
 // maximum number of elements of a query or value row; with longer rows, the tiled kernels are not used, because tiles
 // do not fit in cache
@@ -112,10 +112,10 @@ struct Geometry {
 // Return whether the tiled kernel supports this attention and is at least as fast as two matmuls with a softmax between
 // them.
 //
-// Each batch must have its own queries. Batches may share keys and values, but only both or neither. With few queries,
-// the matmuls read the keys without packing and are faster. With few scores, the matmuls suffice, because the score
-// matrix fits in cache even if it is stored as a whole. The minimum number of scores is also defined as IN_TILES in
-// python/mpsgraph/torch/aten/attention.py.
+// Each batch must have its own queries. Batches that share keys must also share values, and vice versa. With few
+// queries, the matmuls read the keys without packing and are faster. With few scores, the matmuls suffice, because the
+// score matrix fits in cache even if it is stored as a whole. The minimum number of scores is also defined as IN_TILES
+// in python/mpsgraph/torch/aten/attention.py.
 bool suits_tiles(const Operation& operation) {
   const DType dtype = operation.input(0)->dtype();
   if (dtype != DType::float32 && size_of(dtype) != 2) return false;

@@ -28,8 +28,8 @@ struct AttentionSizes {
   bool drops = false;  // apply dropout with the factors from draw()
 };
 
-// The matrices of one batch and head. Pointers refer to the first row and are null if absent. void pointers refer to
-// elements of the type that the tiles multiply.
+// The matrices of one batch and head. Each pointer refers to the first row of a matrix, and is null if the matrix is
+// absent. void pointers refer to elements of the type that the tiles multiply.
 struct AttentionMatrices {
   const void *query = nullptr, *key = nullptr, *value = nullptr;
   const float* mask = nullptr;
@@ -55,7 +55,7 @@ struct AttentionTiles {
   int64_t forward_rows = 0, forward_keys = 0, backward_keys = 0;  // rows and keys per tile
   int64_t (*forward_scratch)(const AttentionSizes&) = nullptr;  // scratch floats per thread
   int64_t (*backward_scratch)(const AttentionSizes&) = nullptr;
-  // Pack one tile of `forward_keys` keys for forward(). `packed_keys` holds whole tiles, also for the last keys, and
+  // Pack one tile of `forward_keys` keys for forward(). `packed_keys` holds whole tiles, even for the last keys, and
   // each key takes features / elements_per_factor floats.
   void (*pack_keys)(const AttentionSizes&, const void* key, int64_t tile, float* packed_keys) = nullptr;
   // Compute the result for queries [first, first + count), where count <= forward_rows.

@@ -2,9 +2,9 @@
 //
 // The micro-kernels are those of integer convolutions (convolution/convolution_integers.h). They multiply four
 // consecutive bytes of a row at a time by a panel of 32 columns of signed bytes; unsigned bytes are packed with 128
-// subtracted. Zero points are not subtracted from each element. Let a and b be the elements of a row and a column of
-// length k, and Z and Y their zero points. Let b' = b - 128 and y = Y - 128 if b is unsigned, otherwise b' = b and y =
-// Y, and let t be the value that the micro-kernels add to signed rows. Then
+// subtracted. Zero points are not subtracted from each element but taken into account per row and per column. Let a and
+// b be the elements of a row and a column of length k, and Z and Y their zero points. Let b' = b - 128 and y = Y - 128
+// if b is unsigned, otherwise b' = b and y = Y, and let t be the value that the micro-kernels add to signed rows. Then
 //   Σ (a - Z) (b - Y) = Σ (a + t) b' - (Z + t) Σ b' - y (Σ a - k Z)
 // The second term is constant for a column and is the initial value of its sums. The third term is a row factor times a
 // column factor. Panels of a constant and their column sums are computed once, for all sizes of the left operand.

@@ -1,9 +1,10 @@
 // In-place matrix inverse by Gauss-Jordan elimination with partial pivoting.
 //
-// The elimination of a column turns it into a unit vector and stores a column of the inverse in its place, so no second
-// matrix is needed. A block of columns is eliminated on a packed copy of that block (elimination.h) and then applied to
-// the whole matrix by a GEMM, which reads the matrix only once per block. Row exchanges are undone on the columns at
-// the end. Threads divide many matrices, or the rows of a single large one.
+// Eliminating a column turns it into a unit vector, which need not be stored. A column of the inverse takes its place,
+// so no second matrix is needed. A block of columns is eliminated on a packed copy of that block (elimination.h). A
+// GEMM then applies the elimination to the whole matrix, which is thus read only once per block. At the end, exchanging
+// columns undoes the row exchanges. The matrices or, if there is only one large matrix, its rows are divided among the
+// threads.
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// float32 GEMM that packs its operands, for sizes for which this pays off but oneDNN does not pack. Such sizes occur in
-// the weight gradient of a dense layer, whose left operand is transposed, and in the layer itself.
+// float32 GEMM that packs its operands, for sizes at which packing pays off but oneDNN does not pack. Such sizes occur
+// in the weight gradient of a dense layer, whose left operand is transposed, and in the layer itself.
 //
 // Reading these operands in place is slow. Rows that are a multiple of 2 KB apart share a few cache sets, so the
 // elements of a column evict each other.

@@ -1,8 +1,8 @@
 // Tiled matmul with our own micro-kernels, for sizes too small for oneDNN to pack.
 //
 // Without AVX-512, oneDNN reads the operands of such a matmul in place, using kernels that it generates on first use.
-// Generating them takes 20 ms for each combination of operand layouts, as long as the rest of the first run of many
-// models.
+// Generating them takes 20 ms for each combination of operand layouts. For many models, this takes as long as the rest
+// of the first run.
 #pragma once
 
 #include <memory>

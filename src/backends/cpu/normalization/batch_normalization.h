@@ -35,8 +35,8 @@ struct ChannelSlope {
 // computed: where the recomputed result is positive; given: where a given tensor is positive.
 enum class Mask : uint8_t { none, computed, given };
 
-// Inputs of the gradient sums. The gradient g is first (+ second, if present), set to zero where the mask blocks it. If
-// the mask is `given`, g is also written to `masked`.
+// Inputs of the gradient sums. The gradient g is `first`, plus `second` if present, and is set to zero where the mask
+// blocks it. If the mask is `given`, g is also written to `masked`.
 template <class T>
 struct GradientSource {
   const T *first, *second, *x, *positive;

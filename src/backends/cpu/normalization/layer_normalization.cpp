@@ -1,11 +1,11 @@
 // Kernels of layer normalization, as fused by the pass 'normalize' (src/core/ops/fused_layer_normalization.cpp): one
-// computes the normalized rows with their mean and variance, the other all gradients. Each reads its operands from
-// memory once.
+// computes the normalized rows with their mean and variance, and the other computes all gradients. Each kernel reads
+// its operands from memory once.
 //
-// The rows are divided into parts, depending only on sizes. Threads process the parts, and the parts' sums for the
-// gradients of gamma and beta are combined in order. T is the type of the computation, float32 or float64. Rows of half
-// precision are converted to float32 in scratch memory, and the results back. The reference is a plain loop in double
-// precision.
+// The rows are divided into parts in a way that depends only on sizes. Threads process the parts, and the parts' sums
+// for the gradients of gamma and beta are combined in order. T is the type of the computation, float32 or float64. Rows
+// of half precision are converted to float32 in scratch memory, and the results back. The reference is a plain loop in
+// double precision.
 #include "backends/cpu/normalization/layer_normalization.h"
 
 #include <algorithm>

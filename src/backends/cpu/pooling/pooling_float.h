@@ -23,7 +23,8 @@ struct FloatPooling {
   // Set out[c] to the sum of by[t] * in[offsets[t] + c] over the taps t, for each lane c.
   void (*weighted_sums)(const float* in, const int64_t* offsets, const float* by, int64_t taps, int64_t lanes,
                         float* out);
-  // For plans with a single lane: set m[i] to x[i * stride], for each i below n, if that is larger than m[i] or NaN.
+  // For plans with a single lane: for each i below n, set m[i] to x[i * stride] if this element is NaN or larger than
+  // m[i].
   void (*take_larger)(const float* x, int64_t stride, int64_t n, float* m);
   // Like take_larger, and also set at[i] to index + i * step if m[i] changes. If at[i] is negative, the element is
   // taken in any case.

@@ -9,7 +9,7 @@
 
 namespace mpsgraph::cpu {
 
-// For each i below n, set m[i] to x[i * stride] if that is larger than m[i] or NaN.
+// For each i below n, set m[i] to x[i * stride] if this element is NaN or larger than m[i].
 template <class T>
 void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
   if constexpr (std::is_same_v<T, float>) {

@@ -21,8 +21,8 @@ class Philox {
 
   Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high)
       : key_(key), low_(counter_low), high_(counter_high) {}
-  // Construct from a state of type int32[7]: the number 1, four counter words, and two key words, each with low words
-  // first.
+  // Construct from a state of type int32[7]: the number 1, four words of the counter, and two words of the key. The
+  // words of the counter and of the key are stored from the lowest to the highest.
   explicit Philox(const int32_t* state)
       : Philox(joined(state[5], state[6]), joined(state[1], state[2]), joined(state[3], state[4])) {}
   void write_state(int32_t* state) const {

@@ -1,10 +1,10 @@
 // random: computes random values and the advanced state with Philox 4x32-10, bitwise identical to TensorFlow.
 //
-// Block i of the stream produces four outputs from output 4i on (for 64-bit types, two outputs from 2i on), so threads
-// can divide the blocks. Truncated normals reject samples, so 256 blocks of the stream (128 for 64-bit types) are
-// reserved for each group of four (or two) outputs. Sampling "inverse_cdf" maps one uniform number to one normal, at
-// the midpoints of the uniform grid. Scaling rounds twice to the element type: value * (max - min) + min for uniform
-// numbers, and value * standard_deviation + mean for normals. The bounds of truncated normals apply before scaling.
+// Block i of the stream produces outputs 4i to 4i + 3 (for 64-bit types, outputs 2i and 2i + 1), so threads can divide
+// the blocks. Truncated normals reject samples, so 256 blocks of the stream (128 for 64-bit types) are reserved for
+// each group of four (or two) outputs. Sampling "inverse_cdf" maps one uniform number to one normal, at the midpoints
+// of the uniform grid. Scaling rounds twice to the element type: value * (max - min) + min for uniform numbers, and
+// value * standard_deviation + mean for normals. The bounds of truncated normals apply before scaling.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/instruction_set.h"

@@ -1,8 +1,9 @@
 // quantized_lstm_sequence: the time steps of an LSTM with 8-bit recurrent weights, computed by 8-bit matmuls.
 //
 // Weights are packed once, by blocks of hidden units. Each of a block's four gates is a panel of columns, so the gates
-// are computed while their sums are in registers and L1. Zero points are not subtracted from each element. With a state
-// q and its zero point z, a weight w and its zero point Y, and sums over k products:
+// are computed while their sums are in registers and L1. Zero points are not subtracted from each element but taken
+// into account per row and per column. With a state q and its zero point z, a weight w and its zero point Y, and sums
+// over k products:
 //   Σ (q - z) (w - Y) = Σ q w' - z Σ w' + y (k z - Σ q)
 // Here w' = w and y = Y for signed weights, and w' = w - 128 and y = Y - 128 for unsigned weights. The second term is
 // constant for a column, and the third is a row factor times a column factor. Every thread quantizes the states that it

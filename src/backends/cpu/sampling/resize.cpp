@@ -347,7 +347,7 @@ class ResizeKernel final : public ResizeTables {
     add_row<T>(sum, b, row_, v, false);
   }
 
-  // Return whether to use streaming stores. The result must be too large for the caches, start at a cache line, and
+  // Return whether to use streaming stores. The result must be too large for the caches and start at a cache line, and
   // each of its pixels (or rows, if a pixel is a single element) must consist of whole cache lines.
   bool streaming(const T* y) const {
     const int64_t run = plan_.inner == 1 ? plan_.to(plan_.axes.back()) : plan_.inner;

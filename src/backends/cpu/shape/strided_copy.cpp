@@ -59,7 +59,7 @@ class Odometer {
   int64_t index_[2 * max_rank] = {};
 };
 
-// An item may combine several elements; it is then aligned only as an element is.
+// An item may combine several elements; its alignment is then that of a single element.
 template <class Item>
 using Loose [[gnu::aligned(1)]] = Item;
 
