@@ -258,7 +258,7 @@ class Graph : public Shared<mpsgraph_graph> {
         [&](mpsgraph_graph* graph) { return mpsgraph_graph_from_text(text.data(), text.size(), nullptr, graph); }));
   }
   // save() writes a package with the current values of all variables. load_state() sets the variables to the values in
-  // a package; if the value of any variable does not fit, no variable is changed.
+  // a package; if any value differs in dtype or shape from its variable, no variable is changed.
   void save(const std::string& path) const { check(mpsgraph_graph_save(handle(), path.c_str())); }
   void load_state(const std::string& path) const { check(mpsgraph_graph_load_state(handle(), path.c_str())); }
 

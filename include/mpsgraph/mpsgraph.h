@@ -193,7 +193,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_graph_text(mpsgraph_graph graph, char* buf
  * at least one named output. An existing package is replaced. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_save(mpsgraph_graph graph, const char* path);
 /* Sets the variables of the graph, by name, to the values in a package. If the graph lacks one of
- * these variables, or a value does not fit its variable, no variable is changed. */
+ * these variables, or a value differs in type from its variable, no variable is changed. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_load_state(mpsgraph_graph graph, const char* path);
 /* Return the number of named tensors with a role, and the tensor and the name at an index. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_tensor_count(mpsgraph_graph graph, mpsgraph_role role, size_t* count);

@@ -2055,7 +2055,7 @@ def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = Non
     
     Raises:
         ShapeError: If copy is False and the memory cannot be shared, or the object is not an array.
-        DTypeError: If dtype is not supported, or the array must be converted first.
+        DTypeError: If a dtype is not supported, or the array has a different dtype and must be converted first.
     
     Example:
         >>> x = np.float32([1, 2])

@@ -38,7 +38,7 @@ class limits:
         ...         mg.parse(text)
         ... except mg.LimitError as error:
         ...     print(str(error).partition(";")[0])
-        the input has more than 0 operations, the limit
+        the input has more than 0 operations, which is the limit
     """
 
     @checked

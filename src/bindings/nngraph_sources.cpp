@@ -50,12 +50,15 @@ ConvolutionDescriptor to_descriptor(const py::object& object) {
   d.depthwise = py::cast<bool>(py::getattr(object, "depthwise", py::bool_(false)));
   d.neuron = to_neuron(py::getattr(object, "neuron", py::none()));
   if (d.input_feature_channels % d.groups != 0 || d.output_feature_channels % d.groups != 0)
-    throw ShapeError(cat("ConvolutionDescriptor: input and output channels must be divisible by groups, got ",
-                         d.input_feature_channels, " and ", d.output_feature_channels, " channels and ", d.groups,
-                         " groups"));
+    throw ShapeError(
+        cat("ConvolutionDescriptor: the numbers of input and output channels must be divisible by the "
+            "number of groups, got ",
+            d.input_feature_channels, " input channel(s), ", d.output_feature_channels, " output channel(s), and ",
+            d.groups, " groups"));
   if (d.depthwise && d.output_feature_channels % d.input_feature_channels != 0)
-    throw ShapeError(cat("ConvolutionDescriptor: the output channels of a depthwise convolution must be a multiple of ",
-                         "its input channels (", d.input_feature_channels, "), got ", d.output_feature_channels));
+    throw ShapeError(cat("ConvolutionDescriptor: the number of output channels of a depthwise convolution must be a ",
+                         "multiple of its number of input channels (", d.input_feature_channels, "), got ",
+                         d.output_feature_channels));
   return d;
 }
 

@@ -51,14 +51,14 @@ void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buf
   std::vector<std::vector<NDArray>> written;
   for (size_t i = 0; i < values.size(); ++i) {  // All arrays are validated before any is encoded.
     if (gradients[i].dims() != values[i].dims())
-      throw ShapeError(cat(optimizer->name(), ": the gradient must have the shape of the values, got ",
-                           gradients[i].type(), " for ", values[i].type()));
+      throw ShapeError(cat(optimizer->name(), ": the gradient must have the shape of the values, got gradient ",
+                           gradients[i].type(), " for values ", values[i].type()));
     std::vector<NDArray> kept{results[i]};
     for (const auto& arrays : moments) kept.push_back(arrays[i]);
     for (const NDArray& array : kept) {
       if (array.dims() != values[i].dims() || array.dtype() != DType::float32)
         throw ShapeError(cat(optimizer->name(), ": results and moments must be float32 with the shape of the values, ",
-                             "got ", array.type(), " for ", values[i].type()));
+                             "got ", array.type(), " for values ", values[i].type()));
       if (!array.writable()) throw DeviceError(cat(optimizer->name(), ": results and moments must be writable"));
     }
     written.push_back(std::move(kept));

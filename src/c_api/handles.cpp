@@ -151,7 +151,7 @@ void write_text(std::string_view text, char* buffer, size_t capacity, size_t* le
   if (!buffer && (capacity > 0 || !length))
     throw Failure(
         MPSGRAPH_INVALID_ARGUMENT,
-        "the buffer for a text must not be NULL; to query the length of the text, pass capacity 0 and `length`");
+        "the buffer for the text must not be NULL; to query the length of the text, pass capacity 0 and `length`");
   if (length) *length = text.size();
   if (!buffer) return;
   if (capacity <= text.size())

@@ -7,8 +7,8 @@
 // Batch normalization with constant statistics therefore costs nothing, however it is written, because normalization
 // has already been expanded into scales and shifts. The pass handles all convolutions, transposed convolutions, and
 // matmuls. Weights, scales, and shifts must be constants with one value per channel, and intermediate values must have
-// no other use. Scales are multiplied in double precision, so results can differ in the last digits. The pass does not
-// change operations with a scale or shift that is not finite.
+// no other use. Scales are multiplied in double precision, so results can differ in the last digits from those of the
+// original operations. The pass does not change operations with a scale or shift that is not finite.
 //
 // Under autocast, the linear operation returns half precision, which is cast to float32, scaled and shifted, and cast
 // back. Both casts are removed together with the operations between them:
@@ -39,7 +39,8 @@ struct Linear {
   int from_end;  // the result's channel axis, counted from the end; 1 is the last
   int64_t channels;
   Dims along;  // shape that broadcasts one number per channel over the weights
-  // Index of each channel's value in an array of shape `along`. If empty, the index is the channel number.
+  // Index of each channel's value in an array of shape `along`. An empty list means that the index is the channel
+  // number.
   std::vector<int64_t> place;
 
   static std::optional<Linear> of(const Operation& operation) {

@@ -362,8 +362,8 @@ class ChannelsLast {
     return with(r, operation, std::move(attributes));
   }
 
-  // A tensor with its channels last. A tensor with fewer axes is first reshaped as it would broadcast to an image or
-  // signal.
+  // A tensor with its channels last. A tensor with fewer axes than an image or signal is first given leading axes of
+  // size 1, as broadcasting would do.
   Tensor* image(Rewriter& r, const Tensor* tensor, int rank) {
     if (Tensor* last = known(tensor, rank)) return last;
     Tensor* now = r.now(tensor);

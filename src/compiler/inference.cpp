@@ -259,8 +259,8 @@ void drop_unused_variables(Program& program) {
 }
 
 // Converts convolution weights from channels first to channels last, the order in which devices read them. A package
-// then stores the weights in this order, so devices prepare the constants of the package ahead of time, instead of
-// reordered copies of these constants.
+// then stores the weights in this order, so the constants that a device prepares ahead of time are those of the
+// package, and not reordered copies of them.
 void turn_weights(Program& program) {
   const Block* root = &program.graph->root();
   const auto has_channels_first = [&](const Operation& operation) {

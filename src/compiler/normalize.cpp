@@ -81,8 +81,9 @@ struct Forward {
   const Operation* tail = nullptr;
 };
 
-// The operations that compute the gradients of a normalization: `root` the source's, for_gamma and for_beta the
-// parameters'. If `relu` is set, the mask of that relu is applied to the incoming gradient first.
+// The operations that compute the gradients of a normalization: `root` computes the gradient of the source, `for_gamma`
+// and `for_beta` those of gamma and beta. If `relu` is set, the mask of that relu is applied to the incoming gradient
+// first.
 struct Backward {
   const Operation *root, *for_gamma, *for_beta;
   const Tensor *gradient, *source;  // `gradient` is the incoming gradient after the relu's mask is applied

@@ -3,8 +3,9 @@
 // Specialization copies the operations that the targets and target operations depend on into a new graph, replaces the
 // placeholders' types with the types of the feeds, infers all types again, and folds the computations of shapes. Passes
 // then rewrite that graph, and a backend lowers it. No type in a Program has an unknown dimension; if a type depends on
-// run-time values, the program ends before the operation with this type and has a Rest. Every pass keeps the order and
-// number of feeds and variables. Every operation with an effect that is in a Program runs, in program order.
+// run-time values, the program ends before the operation with this type, and `rest` holds the remaining operations.
+// Every pass keeps the order and number of feeds and variables. Every operation with an effect that is in a Program
+// runs, in program order.
 #pragma once
 
 #include <cstdint>

@@ -76,8 +76,8 @@ class Rewriter {
 
 // Rebuilds the program: copies whatever the visitor does not replace, and removes whatever is no longer needed.
 void rewrite(Program& program, const Rewriter::Visit& visit);
-// Removes, in place, operations that are needed for neither results nor effects, or that are not `live`, a vector
-// indexed by operation id.
+// Remove operations in place: those that are needed for neither results nor effects, or those that `live`, which is
+// indexed by operation id, does not mark.
 void sweep(Program& program);
 void sweep(Graph& graph, const std::vector<bool>& live);
 

@@ -1,4 +1,4 @@
-// The compositions of operations that Builder's short method names create.
+// The operations that Builder's methods compose.
 #include "mpsgraph/core/builder.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ void count_nodes(int64_t count) {
     scope->nodes_ += count;
     if (scope->limits_.nodes >= 0 && scope->nodes_ > scope->limits_.nodes)
       throw LimitError(cat("the input has more than ", scope->limits_.nodes,
-                           " operations, the limit; raise the limit `nodes` if you trust the input"));
+                           " operations, which is the limit; raise the limit `nodes` if you trust the input"));
   }
   check_time();
 }
@@ -28,7 +28,7 @@ void count_bytes(uint64_t bytes, std::string_view what) {
     if (scope->limits_.bytes < 0) continue;
     const auto limit = static_cast<uint64_t>(scope->limits_.bytes);
     if (bytes > limit || scope->bytes_ > limit - bytes)
-      throw LimitError(cat(what, " has ", bytes, " bytes, with which the input exceeds the limit of ", limit,
+      throw LimitError(cat(what, " has ", bytes, " bytes, so the input as a whole exceeds the limit of ", limit,
                            " bytes; raise the limit `bytes` if you trust the input"));
     scope->bytes_ += bytes;
   }
@@ -38,7 +38,7 @@ void check_depth(int64_t depth) {
   for (const LimitScope* scope = innermost; scope; scope = scope->outer_)
     if (scope->limits_.depth >= 0 && depth > scope->limits_.depth)
       throw LimitError(cat("the input nests deeper than ", scope->limits_.depth,
-                           " levels, the limit; raise the limit `depth` if you trust the input"));
+                           " levels, which is the limit; raise the limit `depth` if you trust the input"));
 }
 
 void check_time() {
@@ -47,7 +47,7 @@ void check_time() {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - scope->begin_;
     if (elapsed.count() > scope->limits_.seconds)
       throw LimitError(cat("reading the input took longer than ", scope->limits_.seconds,
-                           " s, the limit; raise the limit `time` if you trust the input"));
+                           " s, which is the limit; raise the limit `time` if you trust the input"));
   }
 }
 

@@ -382,7 +382,7 @@ class Parser {
   Attributes attributes() {
     Attributes result;
     if (!accept("{")) return result;
-    std::map<std::string_view, Attribute> by_key;  // Attributes is slow if a text has thousands of keys
+    std::map<std::string_view, Attribute> by_key;  // `Attributes` is slow for thousands of keys
     list("}", [&] {
       skip_space();
       const size_t start = at_;

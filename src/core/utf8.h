@@ -1,5 +1,5 @@
-// Checks whether text is valid UTF-8. Names and strings in graphs must be, because JSON, Python, and Swift cannot
-// represent others.
+// Checks whether text is valid UTF-8. Names and strings in graphs must be valid UTF-8, because JSON, Python, and Swift
+// cannot represent other strings.
 #pragma once
 
 #include <cstddef>

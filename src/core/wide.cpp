@@ -58,8 +58,8 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
   return table;
 }
 
-// Whether the operation's operands are half precision and its kind has the entry `one` (`value` or `derivative`), or
-// `both`, in the table returned by kinds().
+// Whether the operation's operands are half precision, and the entry for its kind in the table returned by kinds() is
+// `one` (`value` or `derivative`) or `both`.
 bool is(const Operation& operation, Wide one) {
   const auto found = kinds().find(operation.kind());
   return found != kinds().end() && (found->second == one || found->second == Wide::both) && is_of_halves(operation);

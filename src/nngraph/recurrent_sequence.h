@@ -127,7 +127,8 @@ using RecurrentState = std::vector<LayerState>;  // one entry per layer of a sta
 MPSGRAPH_API void require_open(std::string_view what, runtime::CommandBuffer& buffer, runtime::Device& device);
 // Throws UnsupportedError for devices that cannot run recurrent layers.
 MPSGRAPH_API runtime::Device& require_layers(std::string_view what, runtime::Device& device);
-// Check that a layer's state has this number of rows and fits the layer's cell, and add its layout to the cache key.
+// Check that a layer's state has this number of rows, and no memory cell unless the layer is an LSTM. Add the dtypes of
+// its arrays to the cache key.
 void check_state(std::string_view what, const LayerState& state, const RecurrentDescriptor& d, int64_t rows,
                  FormKey& key);
 void require_float(std::string_view what, DType dtype);  // throws DTypeError unless `dtype` is float32 or float16

@@ -66,7 +66,7 @@ class CompiledProgram {
   // program.
   virtual bool stale() const { return false; }
   // Whether a run with these feeds would first compile part of the program. If so, no other run of the graph may be
-  // active while it compiles.
+  // active during that compilation.
   virtual bool compiles(std::span<const NDArray> feeds) const {
     (void)feeds;
     return false;
@@ -102,8 +102,8 @@ class Backend {
   // Statistics of the memory that allocate() returns, if that memory is not on the process's own heap.
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
-  // Text that identifies the build and processor for which this backend rearranges constants for its kernels
-  // (preparation.h). Rearranged constants in a package can be used only if they were stored with an equal text. Empty
+  // A string that identifies the build and processor for which this backend rearranges constants for its kernels
+  // (preparation.h). Rearranged constants in a package can be used only if they were stored with the same string. Empty
   // if the backend does not rearrange constants.
   virtual std::string takes_forms() const { return {}; }
   virtual std::vector<DeviceForm> forms() const { return {}; }  // the forms currently kept, for any graph

@@ -113,8 +113,8 @@ void CommandBuffer::commit(bool waiting) {
   try {
     const auto self = shared_from_this();
     if (executes_for(queue_.get()))
-      // A custom operation of this queue's current buffer has committed this one. The queue would reach it only after
-      // that buffer, which waits for the operation.
+      // This buffer was committed by a custom operation of the buffer that the queue is executing. The queue would
+      // reach this buffer only after that one, which waits for the operation, so execute it here.
       execute(queue_->device_queue(), [queue = queue_] {});
     else if (!at_once || !queue_->run_at_once(self))
       queue_->enqueue(self);

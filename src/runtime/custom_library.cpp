@@ -78,7 +78,7 @@ static_assert(static_cast<int>(AttributeKind::real) == MPSGRAPH_CUSTOM_REAL);
 static_assert(static_cast<int>(AttributeKind::string) == MPSGRAPH_CUSTOM_STRING);
 static_assert(static_cast<int>(AttributeKind::integers) == MPSGRAPH_CUSTOM_INTEGERS);
 
-// Runs user code, which may return an error status or throw. Returns the error message, or an empty text on success.
+// Runs user code, which may return an error status or throw. Returns the error message, or an empty string on success.
 template <class Function>
 std::string failure_of(const Function& function, const std::string& said) {
   try {
@@ -135,7 +135,8 @@ std::vector<TensorType> inferred(mpsgraph_custom_infer infer, const CustomSite& 
                                       },
                                       &message};
   const std::string failure = failure_of([&] { return infer(&inference); }, message);
-  if (!failure.empty()) throw ShapeError(cat(front, "the operands do not fit: ", failure, site.where));
+  if (!failure.empty())
+    throw ShapeError(cat(front, "the shape inference function rejected the operands: ", failure, site.where));
   if (inference.result_count < 0 || inference.result_count > MPSGRAPH_CUSTOM_MAX_RESULTS)
     throw GraphError(cat(front, "the shape inference function must return between 0 and ", MPSGRAPH_CUSTOM_MAX_RESULTS,
                          " results, got ", inference.result_count));
@@ -232,7 +233,7 @@ std::vector<std::pair<std::string, std::string>> load_custom_library(const std::
   using Describe = const mpsgraph_custom_library* (*)();
   const auto describe = reinterpret_cast<Describe>(dlsym(handle, "mpsgraph_custom_operations"));
   const auto refuse = [&](const auto&... words) {
-    // Build the message before dlclose(), because parts of it may be texts in the library's memory.
+    // Build the message before dlclose(), because parts of it may be strings in the library's memory.
     const std::string message = cat("[custom] ", shown, " ", words...);
     dlclose(handle);
     throw GraphError(message);

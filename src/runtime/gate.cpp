@@ -40,7 +40,7 @@ bool Gate::is_inner(bool exclusive) const {
     if (exclusive || run->exclusive)
       throw DeviceError(
           "[run] this graph cannot be run, compiled, or have its variables accessed from within its own run, for "
-          "example by a python_operation, because one of the two changes variables; use a separate graph");
+          "example by a python_operation, if the run or the access within it changes variables; use a separate graph");
     return true;
   }
   return false;

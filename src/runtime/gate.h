@@ -35,7 +35,8 @@ class Gate : public std::enable_shared_from_this<Gate> {
     bool exclusive_ = false;
   };
 
-  // Throws DeviceError if this thread is running a program of the same graph and one of the two needs to be alone.
+  // Throws DeviceError if this thread is already running a program of the same graph, and that run or this one must be
+  // exclusive.
   Pass enter(bool exclusive, const void* owner = nullptr);
   Pass try_enter(bool exclusive, const void* owner);  // returns an empty pass instead of waiting
   Pass shared() { return enter(false); }

@@ -42,12 +42,13 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
 using Append = std::function<void(const void* data, size_t bytes)>;
 void write_file(const std::filesystem::path& path, const std::function<void(const Append&)>& write);
 
-// Moves the directory `made` to `place`, which may exist and is then replaced in one step: other processes find the old
-// or the new contents at any time, also after a crash. Both paths must be in one directory. If the system cannot
-// exchange two directories, there is a moment without a directory at `place`. Throws PackageError.
+// Moves the directory `made` to `place`, which may exist and is then replaced in one step: at any time, even after a
+// crash, other processes find either the old or the new contents. Both paths must be in one directory. If the system
+// cannot exchange two directories, there is a moment without a directory at `place`. Throws PackageError.
 void replace_directory(const std::filesystem::path& made, const std::filesystem::path& place);
 
-// Identifies the current contents of a path: different before and after a replacement. 0 if nothing is there.
+// Returns a number that identifies the current contents of a path and changes when they are replaced; 0 if the path
+// does not exist.
 uint64_t identity_of(const std::filesystem::path& path);
 
 }  // namespace mpsgraph::runtime

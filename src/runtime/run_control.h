@@ -21,8 +21,8 @@ class Undo {
  public:
   explicit Undo(size_t limit) : limit_(limit) {}  // `limit`: maximum number of bytes to keep
   // Keeps a value that the run will overwrite, unless it is kept already. `copy` copies the value and returns a
-  // function that restores it. Returns false if the memory or the limit does not suffice; the limit does not apply if
-  // `required`.
+  // function that restores it. Returns false if there is not enough memory or the copy would exceed the limit, which
+  // does not apply if `required` is set.
   bool save(const void* variable, size_t bytes, bool required, const std::function<std::function<void()>()>& copy);
   bool declined() const { return declined_; }
   void restore();

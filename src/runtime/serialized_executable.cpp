@@ -36,7 +36,7 @@ std::vector<SerializedTensor> from_json(const Json& list) {
   std::vector<SerializedTensor> tensors;
   for (const Json& item : list) {
     const auto dtype = dtype_from_name(item.at("dtype").get<std::string>());
-    // Reals would be converted without a check.
+    // get() would convert real numbers to integers without an error.
     const auto is_integer = [](const Json& value) { return value.is_number_integer(); };
     const Json &shape = item.at("shape"), &position = item.at("position");
     if (!dtype || !shape.is_array() || shape.size() > max_rank || !std::ranges::all_of(shape, is_integer))

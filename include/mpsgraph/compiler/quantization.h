@@ -18,7 +18,8 @@ struct Quantized {
 
 // Returns the floating-point tensors that are worth quantizing, among those that `outputs` depend on, in creation
 // order. These are the inputs of convolutions and matmuls with constant weights that the integer kernels support
-// (channels last, one group, numbers of channels divisible by four), and the tensors added to their results.
+// (channels last, one group, numbers of channels divisible by four), and the tensors that are added to the results of
+// these operations.
 MPSGRAPH_API std::vector<Tensor*> tensors_to_quantize(const Graph& graph, const std::vector<Tensor*>& outputs);
 
 }  // namespace mpsgraph::compiler

@@ -16,10 +16,10 @@ namespace mpsgraph {
 
 // The largest values that input may reach. Negative values mean no limit.
 struct Limits {
-  int64_t nodes = -1;   // operations of graphs
-  int64_t depth = -1;   // nesting of blocks of control flow, functions, and JSON
-  int64_t bytes = -1;   // bytes of files and constants
-  double seconds = -1;  // time since the beginning of the scope
+  int64_t nodes = -1;   // number of operations in graphs
+  int64_t depth = -1;   // how deeply control-flow blocks, functions, and JSON are nested
+  int64_t bytes = -1;   // number of bytes in files and constants
+  double seconds = -1;  // seconds since the beginning of the scope
 };
 
 // For readers of input. Each function throws LimitError if the input exceeds a limit of the current thread.

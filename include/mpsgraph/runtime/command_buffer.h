@@ -80,8 +80,8 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   void cancel() { cancelled_ = true; }
   // Waits like wait_until_completed(), but cancels the work if it is not done in time.
   void wait_or_cancel(Timeout timeout);
-  // For a caller whose timeout has elapsed, that has called cancel(), and that has waited for the end: throws
-  // TimeoutError if the work was cancelled, or else like rethrow().
+  // Throws TimeoutError if the work was cancelled; otherwise does the same as rethrow(). For callers that have called
+  // cancel() after a timeout and have then waited for the end of the work.
   void rethrow_after_timeout(double timeout) const;
   bool done() const;
   CommandBufferStatus status() const;

@@ -14,8 +14,8 @@ namespace mpsgraph::runtime {
 
 // Returns the same inputs, outputs, and names in a new graph in which variables are constants. The constants have the
 // variables' values on the device of `values`, or the initial values if `values` is null. `known` gives values for
-// placeholders, which are then no longer inputs. Throws ShapeError or DTypeError if such a value does not fit its
-// placeholder.
+// placeholders, which are then no longer inputs. Throws ShapeError or DTypeError if such a value does not match the
+// type of its placeholder.
 MPSGRAPH_API PackageContents optimize_for_inference(const PackageContents& contents, DeviceGraph* values = nullptr,
                                                     const std::vector<std::pair<Tensor*, ConstantPtr>>& known = {});
 

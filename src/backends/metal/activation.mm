@@ -1,7 +1,7 @@
 // Activations: relu, sigmoid, leaky relu, softmax, and their gradients.
 //
-// MPSGraph has gradient operations, too, but does not document their values at 0, or whether `sourceTensor` is the
-// operand or the result; nor does it document its leaky relu for slopes outside [0, 1]. These operations are therefore
+// MPSGraph has gradient operations, too, but Apple documents neither their values at 0, nor whether `sourceTensor` is
+// the operand or the result, nor the result of leaky relu for slopes outside [0, 1]. These operations are therefore
 // composed, in float32 where differences and sums are involved. The core expands softmax cross-entropy and its
 // gradient: Apple documents the formula, but not that the result stays finite.
 #include "backends/metal/formula.h"

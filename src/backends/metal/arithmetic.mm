@@ -145,8 +145,8 @@ GraphTensors lower_floor_modulo(Lowering& l) {
   return is_float(l.dtype()) ? moved : select(b == 0, 0, moved);
 }
 
-// Compute integer powers by repeated squaring with wraparound, because MPSGraph does not document integer powers.
-// Negative exponents give 1 / base, truncated.
+// Compute integer powers by repeated squaring with wraparound, because Apple does not document integer powers. Negative
+// exponents give 1 / base, truncated.
 Term integer_power(const Lowering& l, const Term& base, const Term& exponent) {
   Term result = base.constant(1), square = base, left = exponent;
   const Term two = base.constant(2);

@@ -342,7 +342,7 @@ GraphTensors lower_depthwise3d(Lowering& l) {
 
 // --- columns ---------------------------------------------------------------------------------------------------------
 
-// imToCol does not document the order of its patches, so images are sliced here.
+// Apple does not document the order of the patches that imToCol returns, so images are sliced here.
 Taps patches(const Lowering& l, const Dims& image) {
   const ops::Windows windows(l.attributes());
   const Ints& kernel = l.attributes().integers("kernel");

@@ -1,8 +1,9 @@
 // Slices and slice updates with computed starts are composed of gathers and masks along the axes that they do not cover
 // completely.
 //
-// MPSGraph's slices with tensor starts require macOS 15.2 and do not document out-of-range starts; slices with constant
-// starts out of range abort the process. Indices are therefore computed here and clamped to the range.
+// MPSGraph's slices with tensor starts require macOS 15.2, and Apple does not document their result for out-of-range
+// starts; slices with constant starts that are out of range abort the process. Indices are therefore computed here and
+// clamped to the range.
 #include <algorithm>
 #include <cstdlib>
 

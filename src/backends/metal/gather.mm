@@ -1,7 +1,7 @@
 // Gathers, their gradient, and one-hot encoding.
 //
-// MPSGraph documents the result of an out-of-range index only for gatherAlongAxis, where it is zero, as required here.
-// For the other gathers, out-of-range indices are replaced with valid ones and the values gathered for them are set to
+// Apple documents the result of an out-of-range index only for gatherAlongAxis, where it is zero, as required here. For
+// the other gathers, out-of-range indices are replaced with valid ones and the values gathered for them are set to
 // zero, unless all indices are known to be valid.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
@@ -103,7 +103,7 @@ GraphTensors lower_gather_along_axis(Lowering& l) {
   return {moved_along(l, l.dtype(), s.reshape(l.input(0), from.short_dims()), index, 1)};
 }
 
-// One-hot encoding compares indices with positions, because MPSGraph does not document the result for an out-of-range
+// One-hot encoding compares indices with positions, because Apple does not document the result for an out-of-range
 // index.
 GraphTensors lower_one_hot(Lowering& l) {
   const Steps s(l);

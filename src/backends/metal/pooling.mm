@@ -5,9 +5,9 @@
 // divisor if it matches. Otherwise an average over whole windows is multiplied by constants, because this library's
 // divisor can count zero padding but never the overhang of ceil_mode.
 //
-// MPSGraph documents neither how its poolings treat NaN nor which of several equal maxima receives the gradient. This
-// library promises that NaN is the maximum and that the first maximum receives the gradient. MPSGraph's poolings are
-// used anyway, because composing poolings of slices would be several times slower.
+// Apple documents neither how MPSGraph's poolings treat NaN nor which of several equal maxima receives the gradient.
+// This library promises that NaN is the maximum and that the first maximum receives the gradient. MPSGraph's poolings
+// are used anyway, because composing poolings of slices would be several times slower.
 #include "backends/metal/pooling.h"
 
 #include <algorithm>

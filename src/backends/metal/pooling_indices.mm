@@ -120,7 +120,7 @@ GraphTensors lower_return_indices(Lowering& l) {
   for (const ops::Window& w : pooling_windows(pooling, l.dims()))
     for (int64_t p = 0; p < w.output; ++p)
       if (ops::pooling_taps(w, p, false).count == 0)
-        l.unsupported("MPSGraph does not document the index for a window that covers only padding; use less padding or "
+        l.unsupported("Apple does not document the index for a window that covers only padding; use less padding or "
                       "dilation, or device=\"cpu\"");
   const auto stages = pooling_stages(pooling, l.dims());
   if (stages.size() > 1) {

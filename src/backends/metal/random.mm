@@ -1,8 +1,8 @@
 // Random numbers from Philox 4x32-10, bit for bit the same as on the CPU device.
 //
 // MPSGraph's generator produces TensorFlow's uniform float32 numbers, and thus the low 23 bits of every word. Other
-// floating-point numbers are derived from these by exact formulas. MPSGraph documents neither how far it advances the
-// state, nor how it maps bits to integers, nor how it redraws rejected numbers, and its normal numbers have been
+// floating-point numbers are derived from these by exact formulas. Apple documents neither how far MPSGraph advances
+// the state, nor how it maps bits to integers, nor how it redraws rejected numbers, and its normal numbers have been
 // observed to be NaN. The state, integers, and normal numbers are therefore composed. Where whole words or other blocks
 // are needed, they are computed with Philox rounds in integer arithmetic.
 #include <algorithm>

@@ -66,9 +66,9 @@ MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* da
                   numbers);
 }
 
-// Find the extremum of integers that float32 cannot hold, by splitting them into parts and comparing the highest parts
-// first. Only the updates whose higher parts equal the best at their position take part in the comparison of the next
-// part.
+// Find the extremum of integers that float32 cannot represent. The integers are split into parts, which are compared
+// one after the other, highest first. A number takes part in a comparison only if all of its higher parts equal the
+// extremum found for them at its position.
 MPSGraphTensor* extremum_of_integers(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
                                      bool largest, DType dtype) {
   const Steps s(l);
@@ -135,7 +135,7 @@ GraphTensors scattered(const Lowering& l, const Form& form) {
   if (factors && is_integer(dtype))
     l.unsupported(
         cat("scattered products and quotients must be floating-point, because MPSGraph computes integer products in "
-            "float32 at best and does not document quotients, got dtype ",
+            "float32 at best and Apple does not document quotients, got dtype ",
             dtype, "; cast to float32, or use device=\"cpu\""));
   MPSGraphTensor *const data = s.reshape(l.input(0), form.data), *const updates = s.reshape(l.input(1), form.updates);
   if (mode == MPSGraphScatterModeSet) return {replaced(l, form, data, updates)};

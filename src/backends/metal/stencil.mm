@@ -1,8 +1,8 @@
 // Stencils and their gradients, without boundary handling, which is a separate pad or slice before the stencil.
 //
-// MPSGraph reduces windows by sum, minimum, and maximum. It does not document what ArgumentMin and ArgumentMax return,
-// and it has no gradients of stencils. Stencils with these two modes, and all gradients, are therefore composed of
-// slices, one per kernel element.
+// MPSGraph reduces windows by sum, minimum, and maximum. Apple does not document what the modes ArgumentMin and
+// ArgumentMax return, and MPSGraph has no gradients of stencils. Stencils with these two modes, and all gradients, are
+// therefore composed of slices, one per kernel element.
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 #include "backends/metal/windows.h"

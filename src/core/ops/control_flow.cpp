@@ -30,7 +30,7 @@ void require_one_bool(const InferContext& c, const TensorType& type, std::string
 void require_same_types(const InferContext& c, const std::vector<TensorType>& given, const std::vector<Tensor*>& taken,
                         std::string_view from, std::string_view to) {
   if (given.size() != taken.size()) {
-    c.graph_error(cat(from, " and ", to, " must be equal in number, got ", given.size(), " and ", taken.size()));
+    c.graph_error(cat(from, " must be equal in number to ", to, ", got ", given.size(), " and ", taken.size()));
   }
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string pair = cat("value ", i, " of ", from, " is ", given[i], ", but ", to, " take ", taken[i]->type);
@@ -58,8 +58,8 @@ std::vector<TensorType> infer_if(const InferContext& c) {
   const auto& then = c.blocks[0]->results;
   const auto& otherwise = c.blocks[1]->results;
   if (!c.blocks[0]->arguments.empty() || !c.blocks[1]->arguments.empty())
-    c.graph_error(cat("the blocks of an if must not take arguments, got ", c.blocks[0]->arguments.size(), " and ",
-                      c.blocks[1]->arguments.size()));
+    c.graph_error(cat("the then block and the else block of an if must not take arguments, got ",
+                      c.blocks[0]->arguments.size(), " and ", c.blocks[1]->arguments.size()));
   if (then.size() != otherwise.size()) {
     c.graph_error(cat("both blocks must return the same number of results, got ", then.size(),
                       " from the then block and ", otherwise.size(), " from the else block"));

@@ -79,15 +79,16 @@ int64_t result_channels(const InferContext& context, const Convolution& c, const
   if (c.weights_in == c.weights_out) {
     const bool fits = outputs < 0 || came < 0 || (came == 0 ? outputs == 0 : outputs % came == 0);
     if (!fits)
-      context.shape_error(cat("the output channels of the weights (", outputs,
-                              ") must be a multiple of the source channels (", came, "), got shapes ", list(operands)));
+      context.shape_error(cat("the number of output channels of the weights (", outputs,
+                              ") must be a multiple of the number of source channels (", came, "), got shapes ",
+                              list(operands)));
     return outputs;
   }
   if (c.depthwise) return product(context, operands.weights[c.weights_in], outputs, operands);
   if (outputs >= 0 && outputs % c.groups != 0)
-    context.shape_error(cat("output channels must be divisible by groups, got ", outputs, " channel(s) (",
-                            context.attributes.string("weights_layout"), " axis ", c.weights_out, ") and ", c.groups,
-                            " groups: ", list(operands)));
+    context.shape_error(cat("the number of output channels must be divisible by the number of groups, got ", outputs,
+                            " channel(s) (", context.attributes.string("weights_layout"), " axis ", c.weights_out,
+                            ") and ", c.groups, " groups: ", list(operands)));
   return outputs;
 }
 
@@ -148,8 +149,8 @@ std::vector<TensorType> infer_weights_gradient(const InferContext& context, int 
   const int64_t channels = size_at(operands.source, c.channel), outputs = size_at(operands.result, c.channel);
   const int64_t groups = c.depthwise ? 1 : c.groups;
   if (channels >= 0 && channels % groups != 0)
-    context.shape_error(cat("source channels must be divisible by groups, got ", channels, " channel(s) and ", groups,
-                            " groups: source ", operands.source));
+    context.shape_error(cat("the number of source channels must be divisible by the number of groups, got ", channels,
+                            " channel(s) and ", groups, " groups: source ", operands.source));
   if (channels >= 0) implied[c.weights_in] = channels / groups;
   if (!c.depthwise || c.weights_in == c.weights_out) implied[c.weights_out] = outputs;
   operands.weights = stated_shape(context, 2, Shape(implied));

@@ -37,8 +37,8 @@ const Family debugging_family("debugging", [] {
   OperationDefinition check = primitive("check", 1, {required("message", AttributeKind::string)}, infer_check, nullptr);
   check.has_effect = true;
   define(std::move(check));
-  // The internal operation report_prints passes texts that `print` operations in blocks have produced to the host, for
-  // devices that cannot print during a run.
+  // The internal operation report_prints is for devices that cannot print during a run. Its operands are the values
+  // that `print` operations in blocks have received; the host prints them.
   OperationDefinition report = primitive("report_prints", {1, any_number}, {}, infer_report, nullptr);
   report.has_effect = true;
   report.internal = true;

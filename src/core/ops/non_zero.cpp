@@ -3,7 +3,7 @@
 //   non_zero_indices(x, shape)    the indices of x's nonzero elements in row-major order, one per row
 //
 // The operand `shape` specifies the number of rows, which the Python interface computes by counting the nonzero
-// elements; Rest in compiler/program.h explains how a run obtains that number. Surplus rows are filled with -1; if
+// elements; `Rest` in compiler/program.h explains how a run obtains that number. Surplus rows are filled with -1; if
 // there are too few rows, the last indices are omitted.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"

@@ -171,7 +171,8 @@ struct NormalizationGradient {
   // includes the contributions through the mean and the variance. If gamma is constant along the axes, the source's
   // gradient also needs the sums that form the gradients of gamma and beta, so these sums are computed once.
   void by_own_statistics(const Ints& axes) {
-    // For its derivative, a loop has saved the mean and variance in half precision, so they are recomputed in float32.
+    // If the mean and variance come from a loop, which has saved them for its derivative in half precision, recompute
+    // them in float32.
     if (is_half(c.input(0)->dtype()) && c.graph().resolve(c.input(1)) != c.input(1)) {
       mean = b.mean(x, axes);
       variance = c.graph().add("variance", {x, mean}, {{"axes", axes}});

@@ -1,9 +1,9 @@
 // Out-of-range indices: how operations handle them, and which indices are checked.
 //
 // Gathers, one_hot, and scatters have an attribute out_of_range. "zeros" (for scatters "drop") is the behavior that
-// MPSGraph documents for gatherAlongAxis and that we apply everywhere; "clip" uses the nearest valid index; "error"
-// ends the run. Kernels implement only "zeros" and "drop". For "clip" and "error", the compiler's pass `indices` clips
-// the indices or adds a check_indices operation.
+// Apple documents for MPSGraph's gatherAlongAxis and that we apply everywhere; "clip" uses the nearest valid index;
+// "error" ends the run. Kernels implement only "zeros" and "drop". For "clip" and "error", the compiler's pass
+// `indices` clips the indices or adds a check_indices operation.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ void require_one_of(const InferContext& c, std::string_view attribute,
 }
 
 // Checks the bounds of a truncated normal distribution, in standard deviations from the mean. The method box_muller
-// draws samples outside the bounds again, which is only practical if enough samples lie within the bounds.
+// redraws each sample that lies outside the bounds, which is practical only if enough samples lie within them.
 void require_bounds(const InferContext& c) {
   const double lower = c.attributes.real("lower"), upper = c.attributes.real("upper");
   const std::string bounds = cat("[", lower, ", ", upper, "] standard deviations");

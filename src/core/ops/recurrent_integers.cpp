@@ -57,8 +57,8 @@ std::vector<TensorType> infer_quantized_sequence(const InferContext& c) {
   for (int64_t a : activations) fits &= a >= 0 && a <= static_cast<int64_t>(RecurrentActivation::hard_sigmoid);
   if (!fits)
     c.graph_error(
-        cat("places must be a permutation of an lstm's 4 gates, and activations must have 5 valid entries, got ",
-            to_string(places), " and ", to_string(activations)));
+        cat("places must be a permutation of an lstm's 4 gates, and activations must have 5 valid entries, got places ",
+            to_string(places), " and activations ", to_string(activations)));
   const TensorType states{DType::float32, Shape{steps, batch, known_product(directions, hidden)}};
   return {states, states};
 }

@@ -122,8 +122,8 @@ class SequenceSizes {
     for (int64_t a : activations) fits &= a >= 0 && a <= static_cast<int64_t>(RecurrentActivation::hard_sigmoid);
     if (!fits)
       c_.graph_error(cat("places must be a permutation of ", gate_counts[cell],
-                         " gate(s), and the number of valid activations must be ", activation_counts[cell], ", got ",
-                         to_string(places), " and ", to_string(activations)));
+                         " gate(s), and the number of valid entries of activations must be ", activation_counts[cell],
+                         ", got places ", to_string(places), " and activations ", to_string(activations)));
     return static_cast<int64_t>(gate_counts[cell]);
   }
 

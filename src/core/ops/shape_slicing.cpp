@@ -53,7 +53,7 @@ Shape sliced(const InferContext& context, const Dims& dims) {
     const int64_t mask = context.attributes.integer(key);
     if (mask < 0 || mask >> rank != 0)
       context.shape_error(
-          cat(key, " must have bits set only for the axes (", rank, ") of ", to_string(dims), ", got ", mask));
+          cat(key, " must have bits set only for existing axes (", rank, ") of ", to_string(dims), ", got ", mask));
   }
   Dims result;
   for (int axis = 0; axis < rank; ++axis) {

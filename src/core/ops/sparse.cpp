@@ -96,8 +96,8 @@ std::vector<TensorType> infer_sampled_product(const InferContext& c) {
   const Shape stored = matrix_shape(c, 2, c.shape(2));
   const Shape &a = c.shape(0), &b = c.shape(1);
   if (a.rank() != 2 || b.rank() != 2 || a[1] != b[1] || a[0] != stored[0] || b[0] != stored[1])
-    c.shape_error(cat("the row counts of the operands must be the numbers of rows and columns of the sparse matrix ",
-                      stored, ", and the row lengths must be equal, got ", a, " and ", b));
+    c.shape_error(cat("the numbers of rows of the two operands must be the sizes of the sparse matrix ", stored,
+                      ", and their numbers of columns must be equal, got ", a, " and ", b));
   return {{c.dtype(0), c.shape(2)}};
 }
 

@@ -282,7 +282,8 @@ std::vector<Tensor*> decompose_stencil(Builder& b, const std::vector<Tensor*>& i
     const bool same = w.style == PaddingStyle::tf_same || w.style == PaddingStyle::onnx_same_lower;
     if (!source->shape().ranked() || (same && kernel < 0) || (needs_size(w, i) && size < 0))
       throw ShapeError(cat("[stencil] source and weights must have static shapes with padding_style ",
-                           attributes.string("padding_style"), ", got ", source->shape(), " and ", weights->shape()));
+                           attributes.string("padding_style"), ", got source ", source->shape(), " and weights ",
+                           weights->shape()));
     margins[i] = margin(attributes, w, i, size, std::max<int64_t>(kernel, 1));
   }
   const int rank = source->shape().rank();

@@ -67,7 +67,7 @@ MPSImageBatch* upload(const BatchEncoding& batch, const NDArray& array) {
                                            featureChannels:static_cast<NSUInteger>(dims[3])];
   const MPSDataLayout layout = MPSDataLayoutHeightxWidthxFeatureChannels;
   MPSMatrixCopyToImage* copy = [[MPSMatrixCopyToImage alloc] initWithDevice:batch.device.device dataLayout:layout];
-  // MPS documents that allocating all images of a batch at once is faster.
+  // According to Apple's documentation, allocating all images of a batch at once is faster.
   MPSImageBatch* images = [[MPSImage defaultAllocator] imageBatchForCommandBuffer:batch.commands
                                                                   imageDescriptor:descriptor
                                                                            kernel:copy
